@@ -12,8 +12,8 @@ import numpy as np
 
 import giantstep as gs
 from giantstep.families.batch_reuse import recursion
-from giantstep.families.batch_reuse.limit import labels_of, layout_of, process_of
-from giantstep.families.batch_reuse.points import plain_points, sobol_points
+from giantstep.families.batch_reuse.limit import labels_of, layout_of
+from giantstep.families.batch_reuse.points import Layout, WeightedPoints, sobol_points
 
 HE3 = gs.BatchReuse(target="h3(z)/sqrt(6)", activation="erf(z/sqrt(2))", samples_per_dim=2, rate=0.3, steps=2)
 EXACT = -0.0356048
@@ -39,7 +39,7 @@ def main() -> None:
 
 def points_against_monte_carlo(repeats: int) -> None:
     """Error of one run of the He3 case, and how much longer plain Monte Carlo needs for the same error."""
-    process, layout = process_of(HE3), layout_of(HE3)
+    layout = layout_of(HE3)
     print(f"He3 with erf, two steps: root mean square error of M against {EXACT} over {repeats} runs")
     print("  points   plain error    time     Sobol error    time    error ratio at equal time")
     for nodes in (2**12, 2**14, 2**16):
@@ -49,7 +49,7 @@ def points_against_monte_carlo(repeats: int) -> None:
             found = []
             for seed in range(repeats):
                 points = plain_points(layout, nodes, seed) if name == "plain" else sobol_points(layout, nodes, 0, seed)
-                found.append(float(recursion.run(process, points, labels_of(HE3, points)).M[2, 0, 0]))
+                found.append(float(recursion.run(HE3, points, labels_of(HE3, points)).M[2, 0, 0]))
             seconds[name] = (time.process_time() - start) / repeats
             errors[name] = float(np.sqrt(np.mean((np.array(found) - EXACT) ** 2)))
         # plain Monte Carlo given the time of the Sobol run has its error times the root of the ratio of times
@@ -58,6 +58,12 @@ def points_against_monte_carlo(repeats: int) -> None:
             f"  {nodes:6d}   {errors['plain']:.1e}   {seconds['plain']:.4f} s   {errors['sobol']:.1e}   "
             f"{seconds['sobol']:.4f} s   {ratio:8.0f}"
         )
+
+
+def plain_points(layout: Layout, nodes: int, seed: int) -> WeightedPoints:
+    """Return plain Monte Carlo points with equal weights."""
+    normal = np.random.default_rng(seed).standard_normal((layout.gaussian, nodes))
+    return WeightedPoints(normal[: layout.directions], None, normal[layout.directions :], np.full(nodes, 1 / nodes))
 
 
 def cost_of_the_limit() -> None:

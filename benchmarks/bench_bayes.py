@@ -43,7 +43,6 @@ SEVERAL = (
     ("sign(z1*z2)", 0.0),
     ("sign(z1) + sign(z2)", 0.0),
     ("z1*z2", 0.25),
-    ("z1*z2", 0.0),
     ("z1 + z1*z2", 0.25),
     ("z1 + h2(z2)", 0.25),
 )
@@ -83,7 +82,7 @@ def sweep(target: str, noise: float, flip: float = 0.0, still: float = STILL) ->
     for overlap in (0.01 * np.diag(np.linspace(1.0, 0.8, r)), 0.99 * np.eye(r)):
         M, moved = (0.01 * np.eye(r) if problem.curve is not None and overlap[0, 0] < 0.5 else overlap), math.inf
         while moved > still and time.process_time() - start < MOST_SECONDS:
-            M, before = problem.step(M, ALPHA), M
+            M, before = problem.channels(0)[0].step(M, ALPHA), M
             moved, count = float(np.abs(M - before).max()), count + 1
     return time.process_time() - start, count
 

@@ -50,7 +50,7 @@ window.frames_shown(() => window.drawn())
 LINKS = """async () => {
   const { firstState, stateOf } = await import('/page/state.js');
   const linkOf = (state) => `#${encodeURIComponent(JSON.stringify(state))}`;
-  const read = async (url) => (await (await fetch(url)).text()).trim().split('\\n').map((line) => JSON.parse(line));
+  const read = async (url) => (await fetch(url)).json();
   const families = Object.fromEntries((await read('/api/families')).map((family) => [family.family, family]));
   const presets = await read('/api/presets');
   const links = { families: {}, presets: {} };
@@ -66,7 +66,8 @@ LINKS = """async () => {
 MOVE = """async ([share, patience]) => {
   const fields = ['ridge', 'noise', 'rate', 'snr', 'sparsity', 'samples_per_dim'];
   const wanted = fields.map((name) => document.getElementById(`f-${name}-slider`));
-  const slider = [...wanted, ...document.querySelectorAll('input[type=range]')].find((one) => one && !one.disabled);
+  const others = document.querySelectorAll('#controls input[type=range]');
+  const slider = [...wanted, ...others].find((one) => one && !one.disabled);
   const before = window.drawn();
   const [low, high] = [Number(slider.min), Number(slider.max)];
   window.place = (window.place ?? Number(slider.value)) + share * Math.max(high - low, 50 * (Number(slider.step) || 0));
@@ -131,6 +132,7 @@ def opened(browser: Any, link: str) -> tuple[Any, dict[str, Any]]:
 def drag(page: Any, root: int) -> dict[str, Any]:
     """Return what moves of a slider cost: one after the other there and back, then a rest for the fine curve."""
     times, slider = [], ""
+    page.wait_for_selector("#controls input[type=range]")
     for _ in range(3):
         page.evaluate(MOVE, [0.02, PATIENCE])  # costs get known
         page.wait_for_timeout(100)

@@ -10,6 +10,7 @@ it must not grow without end. `--busy` starts processes that only keep the cores
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import multiprocessing
 import random
@@ -35,7 +36,7 @@ OPENED = """() => document.getElementById('chart')?.panels?.length && document.g
   && document.getElementById('chart').getAttribute('aria-busy') === 'false'
   && /^(limit|coarse)/.test(document.getElementById('status').textContent)"""
 JUNK: tuple[Any, ...] = (None, "", "inf", "z1*z2", "<b>", -1, 0, 1e9, 2.5, [], [1, 2], [[1.0]], {}, {"kind": "x"}, True)
-PATHS = ("limit", "controls", "export/toml", "export/python", "export/script", "refusals", "sensitivities", "optimum")
+PATHS = ("limit", "controls", "export/toml", "export/python", "export/script", "sensitivities", "optimum")
 
 
 def keep_busy() -> None:
@@ -86,7 +87,7 @@ def random_request(rng: random.Random, studies: list[dict[str, Any]]) -> tuple[s
     tables = json.loads(json.dumps(rng.choice(studies)))
     for _ in range(rng.randrange(3)):
         table = rng.choice([tables, *(inner for inner in tables.values() if isinstance(inner, dict))])
-        table[rng.choice([*table, "nothing"])] = rng.choice(JUNK)
+        table[rng.choice([*table, "nothing"])] = copy.deepcopy(rng.choice(JUNK))
     if isinstance(tables.get("grid"), dict):
         tables["grid"] = {name: rng.choice([values, [0.5, 1.0]]) for name, values in tables["grid"].items()}
     body = {"study": tables, "studies": [tables], "variable": rng.choice(["test_error", "mse", 3])}
@@ -97,7 +98,7 @@ def send_requests(address: str, server: int, count: int) -> tuple[Counter[int], 
     """Send random requests; return how often each status came, the slowest answer, and the largest memory."""
     rng, largest = random.Random(0), 0.0
     with httpx.Client(base_url=address, timeout=120) as client:
-        families = [json.loads(line) for line in client.get("/api/families").text.splitlines()]
+        families = client.get("/api/families").json()
         studies = [question["first"]["study"] for family in families for question in family["questions"].values()]
 
         def send(asked: tuple[str, dict[str, Any]]) -> tuple[int, float]:

@@ -1,7 +1,8 @@
 """The kernels of OpenBLAS that this processor has, and tests under another one than its own.
 
     python benchmarks/kernels.py                       # which there are
-    python benchmarks/kernels.py tests/lab tests/risk  # pytest of these under another kernel than the machine's own
+    python benchmarks/kernels.py --test -n 2           # pytest of all that computes, under another one than its own
+    python benchmarks/kernels.py --test tests/lab      # of these tests
 
 OpenBLAS takes the kernel of the processor, or the one that the environment names in OPENBLAS_CORETYPE, and silently
 another one where the processor cannot run it: only what threadpoolctl finds in use counts. Numbers of different kernels
@@ -22,6 +23,12 @@ NAMES = (
     *("ARMV8", "NEOVERSEN1", "NEOVERSEV1", "CORTEXA57", "THUNDERX2T99", "POWER9", "POWER8", "Z14", "Z13"),
 )
 """Kernels that builds of NumPy and SciPy bring, as OPENBLAS_CORETYPE names them; those that are tried first first."""
+COMPUTING = tuple(
+    f"tests/{name}"
+    for name in ("gaussian", "solve", "spectra", "readout", "risk", "lab", "learnability", "forecasts", "families")
+)
+"""Folders of tests whose numbers come from linear algebra."""
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 _LOOK = (
     "import json, numpy, scipy.linalg, threadpoolctl; "
     "print(json.dumps([pool.get('architecture', '') for pool in threadpoolctl.threadpool_info()"
@@ -51,20 +58,25 @@ def available() -> tuple[str, list[str]]:
     return own, [own, *(name for name in others if name.lower() != own.lower())] if own else []
 
 
+def tests(options: list[str]) -> list[str]:
+    """Return the command that runs quick tests; of what computes where the options of pytest name none."""
+    named = [] if any(option.startswith("tests") for option in options) else COMPUTING
+    return [*PYTEST, "-m", "not slow", *options, *named]
+
+
 def main() -> int:
     own, kernels = available()
     if not own:
         print("NumPy and SciPy do not use one OpenBLAS here; there is no other kernel to try.")
         return 0
     print(f"This machine takes the kernel {own} of OpenBLAS; it can run {', '.join(kernels)}.")
-    if len(sys.argv) == 1:
+    if sys.argv[1:2] != ["--test"]:
         return 0
     if len(kernels) == 1:
         print("There is no other kernel to try.")
         return 0
-    print(f"Tests under {kernels[1]}: {' '.join(sys.argv[1:])}", flush=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *sys.argv[1:]]
-    return subprocess.run(command, cwd=ROOT, env=environment(kernels[1], 1)).returncode
+    print(f"Tests under {kernels[1]}", flush=True)
+    return subprocess.run(tests(sys.argv[2:]), cwd=ROOT, env=environment(kernels[1], 1)).returncode
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def size(file: Path) -> str:
 
 def versions(python: Path, folder: Path) -> dict[str, str]:
     listed = json.loads(run(python, "-m", "pip", "list", "--format", "json", cwd=folder).stdout)
-    return {package["name"].lower(): package["version"] for package in listed}
+    return {package["name"].lower().replace("-", "_"): package["version"] for package in listed}
 
 
 def try_numbers(name: str, wheel: Path, folder: Path, pins: list[str]) -> str:
@@ -88,7 +88,7 @@ def try_numbers(name: str, wheel: Path, folder: Path, pins: list[str]) -> str:
     tests = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "unchanged", cwd=folder / name)
     seen = versions(python, folder)
     wanted = [requirement.split(">=")[0] for requirement in PROJECT["dependencies"]]
-    packages = ", ".join(f"{package} {seen[package]}" for package in wanted)
+    packages = ", ".join(f"{package} {seen[package.replace('-', '_')]}" for package in wanted)
     said = tests.stdout.strip().splitlines()[-1].strip("= ")
     health = "passed" if doctor.returncode == 0 else "failed"
     return f"| {platform.python_version()} | {name} | {packages} | doctor {health}; {said.split(' in ')[0]} |"

@@ -28,6 +28,25 @@ from giantstep.families.network.composition import all_pairs
 print(sum(pair.verdict == "no theory" for steps in (1, 2) for pair in all_pairs(steps)))
 """
 """Program that counts the pairs of options of a network for which the limit has no theory."""
+FEATURES = (
+    # several steps on finite batches each
+    "families/network/finite_batches.py",
+    # the sign step, Adam's first
+    *("families/network/steps/sign.py", "families/network/coordinates.py"),
+    *("readout/sign_bulk.py", "readout/sign_signal.py", "readout/sign_statistics.py"),
+    # beyond the mean error: variance, calibration, shift, sensitivity, disagreement
+    *("families/network/answers/variance.py", "families/network/answers/tested.py"),
+    *("families/network/answers/laws.py", "families/network/disagreement.py"),
+    *("families/network/measure_beyond.py", "families/network/shift.py", "families/network/fresh_inputs.py"),
+    *("readout/calibration.py", "readout/class_pairs.py", "readout/output_law.py", "readout/pairs.py"),
+    *("readout/sensitivity.py", "readout/unlike_pairs.py", "figures/beyond.py"),
+    # programs without giantstep, several scenarios in one table, slopes
+    *("scripts.py", "script.py", "gaussian/source.py", "several.py", "design/slopes.py", "design/known_slopes.py"),
+    # the page is written by the server: controls, stages, pictures
+    *("explorer/controls.py", "explorer/fields.py", "explorer/markup.py", "explorer/picture.py"),
+    *("explorer/reopen.py", "explorer/reports.py", "explorer/stages.py", "explorer/theory.py", "explorer/views.py"),
+)
+"""Ends of the paths of modules that answer what the program could not do at `BEGINNING`."""
 PAGE = """\
 # Size
 
@@ -37,6 +56,8 @@ How large the code base is, now and at revision `{revision}`. `python benchmarks
 
 - Python is counted with docstrings and blank lines, `papers` (the published figures) apart. JavaScript is that of the
   page, without libraries.
+- *New features* are modules for what could not be asked at `095c856`: several finite batches, the sign step, questions
+  beyond the mean error, programs without giantstep, several scenarios, slopes, a page that is written by the server.
 - A numeric constant is explained where a docstring stands behind it, or behind the block of constants that it ends.
 - A cache is a function that remembers its calls, or a container that a module fills while it runs.
 - Refusals are pairs of the ten options of a network after one and after two maximal steps (90 in all) for which there
@@ -59,21 +80,24 @@ def measures(root: Path) -> dict[str, int | None]:
     python = {name: text for name, text in texts.items() if name.endswith(".py")}
     library = {name: text for name, text in python.items() if "/papers/" not in name}
     trees = {name: ast.parse(text) for name, text in library.items()}
+    network = {name: text for name, text in library.items() if "/families/network/" in name}
     constants = [wording for tree in trees.values() for wording in _constants(tree)]
     classes = Counter(node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     long = [line for text in library.values() for line in text.splitlines() if len(line) >= 100]
     return {
         "Python lines in src": _lines(python),
         "Python lines in src without papers": _lines(library),
-        "files of them": len(library),
-        "lines of families/network": _lines({n: t for n, t in library.items() if "/families/network/" in n}),
+        "and without new features": _lines(_without_features(library)),
+        "files without papers": len(library),
+        "lines of families/network": _lines(network),
+        "of them without new features": _lines(_without_features(network)),
         "JavaScript lines of our own": _lines({n: t for n, t in texts.items() if n.endswith(".js")}),
         "comments": sum(map(_comments, library.values())),
         "lines of 100 characters or more": len(long),
         "classes": sum(classes.values()),
         "class names used twice": sum(count > 1 for count in classes.values()),
         "numeric module constants": len(constants),
-        "of them without a word": constants.count(False),
+        "constants without a word": constants.count(False),
         "module-level caches": sum(map(_caches, trees.values())),
         "imports inside functions": sum(map(_inner_imports, trees.values())),
         "public names": _public_names(root / "src/giantstep/__init__.pyi"),
@@ -95,6 +119,10 @@ def _refusals(root: Path) -> int | None:
 
 def _lines(texts: dict[str, str]) -> int:
     return sum(len(text.splitlines()) for text in texts.values())
+
+
+def _without_features(texts: dict[str, str]) -> dict[str, str]:
+    return {name: text for name, text in texts.items() if not name.endswith(tuple(f"/{end}" for end in FEATURES))}
 
 
 def _comments(text: str) -> int:

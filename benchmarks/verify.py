@@ -3,11 +3,11 @@
     python benchmarks/verify.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only NAMES] [--report]
 
 Pieces are the studies of benchmarks/studies, the ladders of dimensions and spectra of `verify_ladders.py`, the networks
-drawn at random of `random_networks.py`, the test files with tests marked slow, and the quick tests under every kernel
-of OpenBLAS that the processor has (`kernels.py`), with one and with two threads. A study here is a study file with one
-more table: `[check]` has a `title`, the relative gap `allow`ed to finite-size terms the limit does not know, and the
-`variables` that the family's page shows (all are judged). Records go to docs/data/verification.json; the exit status is
-1 where something disagrees or fails.
+drawn at random of `random_networks.py`, the test files with tests marked slow, and the quick tests of what computes,
+under every kernel of OpenBLAS that the processor has (`kernels.py`), with one and with two threads. A study here is a
+study file with one more table: `[check]` has a `title`, the relative gap `allow`ed to finite-size terms the limit does
+not know, and the `variables` that the family's page shows (all are judged). Records go to docs/data/verification.json;
+the exit status is 1 where something disagrees or fails.
 """
 
 from __future__ import annotations
@@ -99,19 +99,18 @@ def source_digest(test: str) -> str:
 
 def run_tests(file: str) -> Record:
     """Run the slow tests of a file."""
-    return _pytest(["-m", "slow", "--timeout=0", "-n", "0", file], dict(os.environ))
+    return _pytest([*kernels.PYTEST, "-m", "slow", "-n", "0", "--timeout=0", file], dict(os.environ))
 
 
 def run_under_kernel(kernel: str, threads: int) -> Record:
-    """Run the quick tests with one kernel of OpenBLAS; two of them run at once."""
+    """Run the quick tests of what computes with one kernel of OpenBLAS; two of them run at once."""
     if kernels.in_use(kernel).lower() != kernel.lower():
         return {"ok": False, "said": f"OpenBLAS does not take {kernel} here", "failures": []}
-    return _pytest(["-m", "not slow", "-n", "2"], kernels.environment(kernel, threads))
+    return _pytest(kernels.tests(["-n", "2"]), kernels.environment(kernel, threads))
 
 
-def _pytest(options: list[str], environment: dict[str, str]) -> Record:
+def _pytest(command: list[str], environment: dict[str, str]) -> Record:
     """Return how a run of tests ended, and what failed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *options]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     said = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1].strip("= ").partition(" in ")[0]
     names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -150,7 +149,9 @@ def main() -> int:
     records = Records(DATA)
     pieces = [*verify_ladders.pieces(options.device), *study_pieces(), *random_networks.pieces(options.device)]
     stored_tests = [
-        Piece(name, (), run_tests, (name,)) for name in records.names() if name.startswith(("tests/", "src/"))
+        Piece(name, (), run_tests, (name,))
+        for name in records.names()
+        if name.startswith(("tests/", "src/")) and (ROOT / name).exists()
     ]
     leave_tests = options.without_tests or options.report
     pieces += stored_tests if leave_tests else test_pieces()

@@ -144,7 +144,9 @@ def test_lines(tests: Mapping[str, Record]) -> list[str]:
 
 def kernel_lines(kernels: Mapping[str, Record]) -> list[str]:
     """Return what the quick tests said under every kernel."""
-    said = "The quick tests under every kernel of OpenBLAS that a processor has (`benchmarks/kernels.py`)."
+    said = (
+        "Quick tests of what computes, under every kernel of OpenBLAS that a processor has (`benchmarks/kernels.py`)."
+    )
     if not kernels:
         return ["## Kernels", "", f"{said} Not run for this report.", ""]
     rows = []

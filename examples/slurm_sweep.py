@@ -21,7 +21,7 @@ import giantstep as gs
 def engine(options: argparse.Namespace) -> dict[str, Any]:
     """Return where the sweep runs: in SLURM jobs of one worker each, or in processes of this machine."""
     if options.local:
-        return {"engine": "dask", "workers": options.local}
+        return {"engine": "processes", "workers": options.local}
     jobs = gs.Slurm(
         queue=options.queue,
         jobs=options.jobs,

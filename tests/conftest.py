@@ -96,9 +96,8 @@ def independent_means(monkeypatch, still_rows):
     The pages print its values, and second routes are written for it; the means of the blocks are those of independent
     rows there, whatever the steps do to them.
     """
-    from giantstep.families.network.answers import errors, others
+    from giantstep.families.network.answers import errors
     from giantstep.readout import FiniteSize
 
-    for module in (errors, others):
-        monkeypatch.setattr(module, "finite_size", lambda problem, layer, members, dim: FiniteSize(1 / dim))
+    monkeypatch.setattr(errors, "finite_size", lambda problem, layer, members, dim: FiniteSize(1 / dim))
     monkeypatch.setattr(errors, "in_initial_rows", lambda *of_steps: 0.0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import lazy_loader
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 inf = float("inf")
 

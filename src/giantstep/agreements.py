@@ -6,22 +6,21 @@ score with the same tail probability, so that 5 trials and 500 trials read alike
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.checks import check_number
 from giantstep.comparison import approximations, called, judged_source, with_spread
 from giantstep.dimensions import dimension_named
-from giantstep.display import Readable, html_table
+from giantstep.display import Readable, text_table
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.jsondata import json_data
 from giantstep.notes import notes_in
 from giantstep.result import question_of
 from giantstep.scores import POWER, chance_line, student_line, trials_for_gap, visible_gap
-from giantstep.texttable import text_table
 from giantstep.types import Floats
 from giantstep.verdicts import SEE, ComparedTheory, Judgement, Verdict, percent, together, trials_text
 
@@ -174,24 +173,24 @@ class Agreement(Readable):
         """The rows of the other variables."""
         return tuple(row for row in self.rows if row not in self.judged)
 
-    def verdicts(self, see: float = SEE, allow: float = 0.0) -> list[Verdict]:
+    def verdicts(
+        self, see: float = SEE, allow: float = 0.0, rows: Sequence[AgreementRow] | None = None
+    ) -> list[Verdict]:
         """Return the verdict on each variable: would a relative gap of `see` have been seen, and was there one?"""
-        return self._verdicts(self.rows, see, allow)
-
-    def _verdicts(self, rows: Sequence[AgreementRow], see: float, allow: float) -> list[Verdict]:
-        _check_gaps(see, allow)
-        return [row.verdict(see, allow, self.theory) for row in rows]
+        for name, value in (("see", see), ("allow", allow)):
+            check_number(name, value, "a number at least 0", lambda gap: gap >= 0)
+        return [row.verdict(see, allow, self.theory) for row in (self.rows if rows is None else rows)]
 
     def verdict(self, see: float = SEE, allow: float = 0.0) -> Verdict:
         """Return the verdict on the question's own variables together (`own`)."""
-        return together(self._verdicts(self.judged, see, allow), max(see, allow), self.trials, self.theory.name)
+        return together(self.verdicts(see, allow, self.judged), max(see, allow), self.trials, self.theory.name)
 
     def passes(self, allow: float = 0.0, see: float | None = None) -> bool:
         """Tell whether nothing disagrees: no |z| beyond the line with a relative gap above `allow`, in any variable.
 
         With `see` the question's own variables must agree: a gap of that size would have been seen in them, too.
         """
-        _check_gaps(SEE if see is None else see, allow)
+        self.verdicts(SEE if see is None else see, allow, ())  # refuses what is no gap
         return bool(self.rows) and not self.failures(allow, see)
 
     def failures(self, allow: float = 0.0, see: float | None = None) -> list[str]:
@@ -247,7 +246,7 @@ class Agreement(Readable):
         """Return what was compared, what disagrees, and the verdict on the question's own variables."""
         if self.trials < 2:
             return ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
-        told = [v.sentence for v in self._verdicts(self.judged, see, allow) if v.verdict == "disagrees"]
+        told = [v.sentence for v in self.verdicts(see, allow, self.judged) if v.verdict == "disagrees"]
         bad = [row.variable for row in self.others if not row.passes(allow)]
         also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
         return [*self._notes(), *told, self.verdict(see, allow).sentence + also, *self.notes]
@@ -255,22 +254,10 @@ class Agreement(Readable):
     def __str__(self) -> str:
         return self.table()
 
-    def _repr_html_(self) -> str:
-        def shown(rows: Sequence[AgreementRow]) -> str:
-            return html_table(_HEAD, [row.cells() for row in rows], right=range(1, len(_HEAD) - 1))
 
-        said = "".join(f"<div>{escape(sentence)}</div>" for sentence in self._sentences())
-        below = f"<div><b>Other variables</b></div>{shown(self.others)}" if self.others else ""
-        return shown(self.judged) + said + below
-
-
-def _check_gaps(see: float, allow: float) -> None:
-    for name, value in (("see", see), ("allow", allow)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise bad_field(name, value, "a number at least 0")
-
-
-def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = None) -> Agreement:
+def agreement(
+    result: xarray.Dataset, variables: str | Sequence[str] | None = None, *, scale: Mapping[str, float] | None = None
+) -> Agreement:
     """Return the report of a result of `giantstep.compare`.
 
     For each variable: how many numbers were compared, the largest |z| beside the one which so many numbers
@@ -283,9 +270,11 @@ def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = No
 
     Parameters
     ----------
-    result : what `compare` returned, or a part of it (``both[["test_error"]]``).
+    result : what `compare` returned.
     variables : a name or several: the report is about these alone. If left out, the verdict is about the variables that
         the question shows (the errors), and the order parameters follow below it.
+    scale : variable -> what its gaps are relative to where it is smaller: a cosine that stays near 0 is judged on the
+        scale of the cosines one cares about.
 
     Examples
     --------
@@ -299,6 +288,9 @@ def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = No
     True
     >>> [row.variable for row in gs.agreement(both, "norm").rows]
     ['norm']
+    >>> row, small = gs.agreement(both, "norm", scale={"norm": 10.0}).rows[0], gs.agreement(both, "norm").rows[0]
+    >>> row.visible_gap < small.visible_gap
+    True
     """
     attrs = getattr(result, "attrs", {})
     if attrs.get("engine") != "comparison":
@@ -315,7 +307,13 @@ def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = No
     theory = ComparedTheory(
         called(result, judged_source(result)), approximations(attrs), attrs.get("finite_size", 1) == 0
     )
-    return Agreement(tuple(_row(result, name, trials) for name in names), trials, own, theory, tuple(notes_in(attrs)))
+    least = dict(scale or {})
+    for name, size in least.items():
+        if name not in names:
+            raise bad_field("scale", name, f"among the variables judged ({', '.join(names)})")
+        check_number(f"scale.{name}", size, "a number above 0", lambda value: 0 < value < np.inf)
+    rows = tuple(_row(result, name, trials, least.get(name, 0.0)) for name in names)
+    return Agreement(rows, trials, own, theory, tuple(notes_in(attrs)))
 
 
 def _chosen(variables: str | Sequence[str] | None, known: Sequence[str]) -> list[str]:
@@ -336,7 +334,7 @@ def check_variables(variables: str | Sequence[str] | None, question: Question) -
     _chosen(variables, [v.name for v in question.variables if v.compared and len(v.engines) == 2])
 
 
-def _row(result: xarray.Dataset, name: str, trials: int) -> AgreementRow:
+def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> AgreementRow:
     source, gap = judged_source(result), result[name + "_gap"]
     grid = [dim for dim in gap.dims if dim in result["converged"].dims]
     own = tuple(place for place, dim in enumerate(gap.dims) if dim not in grid)
@@ -345,6 +343,7 @@ def _row(result: xarray.Dataset, name: str, trials: int) -> AgreementRow:
     error, filled = np.sqrt(square), np.sqrt(with_spread(square, own))
     theory = result[name].sel(source=source).transpose(*gap.dims)
     scale, here, elsewhere = _scales(theory, filled * np.sqrt(trials), grid)
+    scale = np.fmax(scale, least) if least else scale
     z, size = np.abs(result[name + "_z"].values), np.abs(gap.values)
     compared = ~np.isnan(z)
     points = int(compared.sum())
@@ -396,6 +395,8 @@ def _scales(theory: xarray.DataArray, spread: Floats, grid: Sequence[Any]) -> tu
 def _relative_to(scale: float, here: float, elsewhere: float) -> str:
     if not scale > here:
         return ""
+    if scale > elsewhere or np.isnan(elsewhere):
+        return f"{scale:g}"
     return "its size elsewhere" if scale == elsewhere else f"{LEAST:.0%} of its size elsewhere"
 
 

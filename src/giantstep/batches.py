@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -15,13 +16,14 @@ import numpy as np
 from giantstep.checks import check_number
 from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
-from giantstep.errors import InputError, NotFiniteError
+from giantstep.errors import NotFiniteError
 from giantstep.family import Answer, Variable
 from giantstep.notes import notes_in, worse_than_nothing
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of
+from giantstep.several import by_name
 from giantstep.types import Array, Booleans, Indices, Points
 
 if TYPE_CHECKING:
@@ -62,8 +64,7 @@ def solve_limit(
             with deadline(cpu_limit * grid.size, time.thread_time):
                 settings = request.prepare()
         except _GIVEN_UP as error:
-            _raise_unless_numerical(error, grid.scenario)
-            unsolved = Answer.unsolved(grid.size, _reason_of(error))
+            unsolved = Answer.unsolved(grid.size, _reason_of(error, grid.scenario))
             return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
     own_settings = request.for_engine("limit", settings)
@@ -72,7 +73,9 @@ def solve_limit(
     seconds = sum(batch.scenario.seconds(request.what) * len(batch.index) for batch in batches)
     with Progress(progress, grid.size, with_time("limit", seconds)) as bar:
         for batch in batches:
-            points = _bare(batch.points) if bare and not grid.dim_is_field else batch.points
+            points = batch.points
+            if bare and not grid.dim_is_field:
+                points = {**points, "dim": np.full_like(points["dim"], np.inf)}
             with counted(bar, len(batch.index)):
                 solved = _solve_batch(batch.scenario, points, request.what, own_settings, cpu_left)
             answers += [(batch.index[rows], answer) for rows, answer in solved]
@@ -80,6 +83,31 @@ def solve_limit(
     told = f"limit of {grid.scenario.family}, {request.what}: {grid.size - len(problems.reasons)} of {grid.size} points"
     _log.debug(f"{told} solved in {time.perf_counter() - start:.3g} s")
     return result, problems
+
+
+def ask_again(
+    result: xarray.Dataset,
+    changes: Mapping[str, Any],
+    source: str,
+    *,
+    trials: int | None = None,
+    progress: ProgressOption = False,
+) -> xarray.Dataset:
+    """Return the limit of a result once more with other values of some fields: same question, settings and dimension.
+
+    `source` is the layer of a comparison: the bare limit ("limit"), or the theory at the dimension of the experiment;
+    `trials` are those of an experiment beside it, whose starts it shall share.
+    """
+    from giantstep.result import fields_of
+
+    scenarios, fields = fields_of(result)
+    first = next(iter(by_name(scenarios).values()))
+    what, given = str(result.attrs["what"]), json.loads(str(result.attrs["settings"]))
+    own = {name: given[name] for name in first.questions[what].settings if name in given}
+    how = {name: given[name] for name in ("theory", "tolerance", "seed") if name in given}
+    dim = None if "dim" in fields or "dim" in type(first).model_fields else given.get("dim")
+    request = Request(scenarios, {**fields, **changes}, own, what=what, dim=dim, **how)
+    return solve_limit(request, request.prepare(trials=trials), progress, bare=source == "limit")[0]
 
 
 def _solve_batch(
@@ -92,9 +120,9 @@ def _solve_batch(
             answer = answer_of(scenario, points, what, settings)
         return [(rows, answer)]
     except _GIVEN_UP as error:
-        _raise_unless_numerical(error, scenario)
+        reason = _reason_of(error, scenario)
         if len(rows) == 1:
-            return [(rows, Answer.unsolved(1, _reason_of(error)))]
+            return [(rows, Answer.unsolved(1, reason))]
     alone = [{name: column[row : row + 1] for name, column in points.items()} for row in rows]
     answers = [_solve_batch(scenario, point, what, settings, cpu_left)[0][1] for point in alone]
     return [(rows[row : row + 1], answer) for row, answer in enumerate(answers)]
@@ -110,28 +138,21 @@ def checked_cpu_limit(seconds: float | None) -> float:
     return check_number("cpu_limit", given, "a number above 0 (inf is allowed)", lambda value: value > 0)
 
 
-def _raise_unless_numerical(error: BaseException, scenario: Scenario) -> None:
-    """Let everything through that a family refused, and what is a mistake in its code.
+def _reason_of(error: BaseException, scenario: Scenario) -> str:
+    """Say why a point was given up; raise what a family refused, and what is a mistake in its code.
 
     Families of giantstep are tried with fields of any size, where Python's own arithmetic may overflow or divide by
     zero; in a family of somebody else that is a mistake until it says otherwise (`status`, `NotFiniteError`).
     """
-    ours = type(scenario).__module__.partition(".")[0] == __name__.partition(".")[0]
-    if isinstance(error, ArithmeticError) and not isinstance(error, NotFiniteError) and not ours:
-        raise error
-    if isinstance(error, np.linalg.LinAlgError) or not isinstance(error, ValueError):
-        return
-    if isinstance(error, InputError) or not _TOO_LARGE.match(str(error)):
-        raise error
-
-
-def _reason_of(error: BaseException) -> str:
-    """Say why a point was given up."""
     if isinstance(error, TimeUp):
         return "it takes too long; `cpu_limit` and GIANTSTEP_CPU_LIMIT allow more seconds of CPU for a point"
     if isinstance(error, MemoryError) or _TOO_LARGE.match(str(error)):
         return "it needs more memory than there is"
-    return f"its numbers leave the range of floating point ({str(error).rstrip('.').lower() or type(error).__name__})"
+    ours = type(scenario).__module__.partition(".")[0] == __name__.partition(".")[0]
+    if isinstance(error, NotFiniteError | np.linalg.LinAlgError) or (ours and isinstance(error, ArithmeticError)):
+        words = str(error).rstrip(".").lower() or type(error).__name__
+        return f"its numbers leave the range of floating point ({words})"
+    raise error
 
 
 def collect_answers(
@@ -152,8 +173,10 @@ def collect_answers(
         table.put_coords(answer.coords)
         status = _with_silent_nans(status, answer, table)
         failed = status != ""
-        for name, column in _diagnostics(answer, status).items():
-            table.put_diagnostic(name, index, column)
+        table.put_diagnostic("converged", index, ~failed)
+        table.put_diagnostic("residual", index, np.asarray(answer.residual, dtype=np.float64))
+        table.put_diagnostic("iterations", index, np.asarray(answer.iterations, dtype=np.int64))
+        table.put_diagnostic("status", index, status)
         problems.reasons += [str(reason) for reason in status[failed]]
         problems.remarks += answer.warnings
     if not table.pieces:
@@ -170,10 +193,6 @@ def collect_answers(
     if notes:
         attrs["notes"] = list(dict.fromkeys(notes))
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
-
-
-def _bare(points: Points) -> Points:
-    return {**points, "dim": np.full_like(points["dim"], np.inf)}
 
 
 def _without_failed(variable: Variable, values: Array, failed: Booleans) -> Array:
@@ -204,12 +223,3 @@ def _has_hole(known: Booleans) -> bool:
     known = np.atleast_1d(known)
     ends = [int(places.max(initial=-1)) + 1 for places in np.nonzero(known)]
     return not known.any() or not bool(known[tuple(map(slice, ends))].all())
-
-
-def _diagnostics(answer: Any, status: Array) -> dict[str, Array]:
-    return {
-        "converged": status == "",
-        "residual": np.asarray(answer.residual, dtype=np.float64),
-        "iterations": np.asarray(answer.iterations, dtype=np.int64),
-        "status": status,
-    }

@@ -8,7 +8,7 @@ Gaps and z-scores refer to the theory where there is one, otherwise to the limit
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,10 +18,8 @@ from giantstep.family import Question, Variable
 from giantstep.listing import Result
 from giantstep.result import asked_first
 from giantstep.scores import normal_score
+from giantstep.several import side_by_side
 from giantstep.types import Floats
-
-SIDES = ("_stderr", "_gap", "_z")
-"""Endings of the columns that a comparison has beside each variable."""
 
 _ROUNDING = 1e-9
 """Precision, relative to the variable's largest entry at a grid point, below which numbers are the same."""
@@ -35,25 +33,9 @@ _ONE_SIDED = ("residual", "iterations", "trials_done")
 Labelled = TypeVar("Labelled", xarray.Dataset, xarray.DataArray)
 
 
-class Comparison(Result):
-    """A result of `giantstep.compare`: a Dataset whose parts stay comparisons.
-
-    ``both[["test_error"]]`` has the standard errors, gaps and z-scores of test_error, too, so that
-    `giantstep.agreement` can judge it.
-    """
-
-    __slots__ = ()
-
-    def _copy_listed(self, names: Iterable[Hashable]) -> Comparison:
-        listed = list(names)
-        beside = [f"{name}{end}" for name in listed for end in SIDES if f"{name}{end}" in self.data_vars]
-        found: Comparison = super()._copy_listed(list(dict.fromkeys([*listed, *beside, "converged"])))
-        return found
-
-
 def judged_source(result: Labelled) -> str:
     """Return the layer of a comparison that gaps and z-scores refer to: "theory" where there is one, else "limit"."""
-    return "theory" if "theory" in _sources(result) else "limit"
+    return "theory" if "theory" in layers_of(result) else "limit"
 
 
 def judged_side(result: Labelled) -> Labelled:
@@ -81,7 +63,8 @@ def approximations(attrs: Mapping[Any, Any]) -> dict[str, str]:
     return found
 
 
-def _sources(result: xarray.Dataset | xarray.DataArray) -> list[str]:
+def layers_of(result: xarray.Dataset | xarray.DataArray) -> list[str]:
+    """Return the layers of a comparison, in order; none of another result."""
     return [str(source) for source in np.atleast_1d(result["source"].values)] if "source" in result.coords else []
 
 
@@ -92,7 +75,7 @@ def _dimension(result: xarray.Dataset) -> str:
     return f"d = {dims[0]}" if len(dims) == 1 else "each d"
 
 
-def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Comparison:
+def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Result:
     """Lay results of one question over each other, with ``_gap`` and ``_z`` of each variable.
 
     Parameters
@@ -108,7 +91,7 @@ def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Compari
         data[name] = _stack({source: layer[name] for source, layer in layers.items()})
     judged, experiment = list(layers.values())[-2:]
     data.update({name: side[name] for side in (judged, experiment) for name in _ONE_SIDED if name in side})
-    return Comparison(asked_first(data, question))
+    return Result(asked_first(data, question))
 
 
 def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[str, xarray.DataArray]:
@@ -152,10 +135,9 @@ def _exact(values: xarray.DataArray) -> xarray.DataArray:
 
 
 def _stack(columns: Mapping[str, xarray.DataArray]) -> xarray.DataArray:
-    sources = xarray.IndexVariable("source", list(columns))
-    how: Any = {"join": "outer", "combine_attrs": "override", "coords": "minimal", "compat": "override"}
     *_, last = columns.values()
-    return xarray.concat(list(columns.values()), sources, **how).transpose("source", *last.dims)
+    stacked: xarray.DataArray = side_by_side(columns.values(), "source", columns).transpose("source", *last.dims)
+    return stacked
 
 
 def _freedom(side: xarray.Dataset) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from giantstep.errors import InputError, nearest, unreadable
+from giantstep.errors import InputError, nearest
 
 ENDINGS = (".csv", ".tsv", ".npz", ".parquet")
 
@@ -84,20 +84,15 @@ def _text(path: Path, separator: str) -> Any:
     import pandas  # type: ignore[import-untyped]
 
     try:
-        frame = pandas.read_csv(path, sep=separator)
         names = pandas.read_csv(path, sep=separator, header=None, nrows=1, dtype=str).iloc[0]
-        if names.isna().any():
-            number = int(names.isna().argmax()) + 1
-            raise InputError(f"Column {number} of {path.name} has no name (numbers of rows?); name it or leave it out.")
-        if len(names) == len(frame.columns):
-            frame.columns = names  # pandas would rename those that stand there twice
-        return frame
-    except InputError:
-        raise
-    except (pandas.errors.ParserError, pandas.errors.EmptyDataError, UnicodeDecodeError, ValueError) as error:
+        frame = pandas.read_csv(path, sep=separator)  # a column without a name in front is names of rows
+    except (ValueError, OSError) as error:  # broken lines, other encodings and empty files are ValueErrors
         raise InputError(f"{path.name} is not a table with a first line of names: {_first_line(error)}.") from None
-    except OSError as error:
-        raise unreadable(path.name, error) from None
+    if names.isna().any():
+        number = int(names.isna().argmax()) + 1
+        raise InputError(f"Column {number} of {path.name} has no name (numbers of rows?); name it or leave it out.")
+    frame.columns = names  # pandas would rename those that stand there twice
+    return frame
 
 
 def read_parquet(path: Path) -> Any:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -47,6 +49,8 @@ _ALLOWED: dict[Any, str] = {
 _VARIABLE = ("name", "dims", "symbol", "meaning", "engines", "compared", "absent")
 _WIDTH = 110
 """Characters of a line of text."""
+_COLUMN = 38
+"""Where meanings begin, in characters: behind most names with their symbols."""
 
 
 # -- as data ----------------------------------------------------------------------------------------------
@@ -150,7 +154,7 @@ def _told(declaration: Any, *names: str) -> dict[str, Any]:
 def _setting(setting: Setting) -> dict[str, Any]:
     about = {"meaning": setting.meaning, "default": _plain(setting.default), "engines": list(setting.engines)}
     if setting.example is not None:
-        about["example"] = [str(value) if isinstance(value, complex) else value for value in _listed(setting.example)]
+        about["example"] = json_data(np.atleast_1d(np.array(setting.example, dtype=object)))
     return {**about, "choices": list(setting.choices)} if setting.choices else about
 
 
@@ -184,10 +188,6 @@ def _plain(value: Any) -> Any:
     return json_data(value.values if isinstance(value, FrozenArray) else value)
 
 
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
 def _first_paragraph(cls: type) -> str:
     return " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
 
@@ -210,11 +210,11 @@ def describe_text(family: str) -> str:
         lines += _rows([_variable_row(variable) for variable in question["variables"]])
         if question["settings"]:
             lines += ["  settings:", *_rows([_setting_row(*item) for item in question["settings"].items()])]
-    lines += ["", "Theories", *_rows([(1, name, "", [meaning]) for name, meaning in about["theories"].items()])]
+    lines += ["", "Theories", *_rows([(1, name, [meaning]) for name, meaning in about["theories"].items()])]
     if about["composition"]:
         lines += ["", "What composes (the experiment answers every pair)"]
-        lines += _rows([(1, pair, "", [verdict]) for pair, verdict in about["composition"].items()])
-    lines += ["", "Papers", *_rows([(1, paper["key"], "", [paper["title"]]) for paper in about["papers"]])]
+        lines += _rows([(1, pair, [verdict]) for pair, verdict in about["composition"].items()])
+    lines += ["", "Papers", *_rows([(1, paper["key"], [paper["title"]]) for paper in about["papers"]])]
     return "\n".join(lines) + "\n"
 
 
@@ -223,20 +223,20 @@ def field_table(model: type[BaseModel]) -> str:
     return "\n".join(_rows(_field_rows(describe_fields(model))))
 
 
-_Row = tuple[int, str, str, list[str]]
-"""Indent, name, symbol, and what is said of it, line by line."""
+_Row = tuple[int, str, list[str]]
+"""Indent, name with its symbol, and what is said of it, line by line."""
 
 
 def _field_rows(fields: list[dict[str, Any]], indent: int = 1) -> Iterator[_Row]:
     for field in fields:
         default = "; required" if field["required"] else f"; default {_toml(field['default'])}"
-        yield indent, field["name"], field["symbol"], [field["meaning"], field["allowed"] + default]
+        yield indent, _head(field["name"], field["symbol"]), [field["meaning"], field["allowed"] + default]
         for choice in field.get("choices", []):
             if "value" in choice:
-                yield indent + 1, _toml(choice["value"]), "", []
+                yield indent + 1, _toml(choice["value"]), []
                 continue
             kind = f'kind = "{choice["kind"]}"' if "kind" in choice else choice["name"]
-            yield indent + 1, kind, "", [choice["meaning"]]
+            yield indent + 1, kind, [choice["meaning"]]
             yield from _field_rows(choice["fields"], indent + 2)
 
 
@@ -244,36 +244,32 @@ def _variable_row(variable: Mapping[str, Any]) -> _Row:
     dims = f"({', '.join(variable['dims'])})" if variable["dims"] else ""
     only = f"; {variable['engines'][0]} only" if len(variable["engines"]) == 1 else ""
     absent = f"; NaN: {variable['absent']}" if variable["absent"] else ""
-    return 1, variable["name"] + dims, variable["symbol"], [variable["meaning"] + only + absent]
+    return 1, _head(variable["name"] + dims, variable["symbol"]), [variable["meaning"] + only + absent]
 
 
 def _setting_row(name: str, setting: Mapping[str, Any]) -> _Row:
     choices = f"; one of {', '.join(setting['choices'])}" if "choices" in setting else ""
     default = "" if setting["default"] is None else f"; default {_toml(setting['default'])}"
-    return 2, name, "", [setting["meaning"] + choices + default]
+    return 2, name, [setting["meaning"] + choices + default]
 
 
-def _rows(rows: Any) -> list[str]:
-    """Align the columns; long texts wrap below themselves."""
-    rows = list(rows)
-    names = min(max((2 * indent + len(name) for indent, name, _, _ in rows), default=0) + 2, 34)
-    symbols = min(max((len(symbol) + 2 for _, _, symbol, _ in rows if symbol), default=0), 26)
+def _head(name: str, symbol: str) -> str:
+    return f"{name:<22}  {symbol}".rstrip()
+
+
+def _rows(rows: Iterable[_Row]) -> list[str]:
+    """Write names in one column and what is said of them, wrapped, in another; long names have a line of their own."""
     lines = []
-    for indent, name, symbol, said in rows:
-        head = f"{'  ' * indent + name:<{names - 2}}  {symbol:<{symbols}}"
-        if symbol and len(symbol) > symbols - 2:
-            head += "  "
-        body = [line for text in said for line in textwrap.wrap(text, _WIDTH - names - symbols)]
-        if len(head) > names + symbols and body:
-            lines.append(head.rstrip())
+    for indent, head, said in rows:
+        head = "  " * indent + head
+        body = [line for text in said for line in textwrap.wrap(text, _WIDTH - _COLUMN)]
+        if len(head) > _COLUMN - 2 and body:
+            lines.append(head)
             head = ""
-        lines.append((head.ljust(names + symbols) + body[0] if body else head).rstrip())
-        lines += [" " * (names + symbols) + line for line in body[1:]]
+        lines += [f"{word:<{_COLUMN}}{line}".rstrip() for word, line in zip_longest([head], body, fillvalue="")]
     return lines
 
 
 def _toml(value: Any) -> str:
     """Write a value as one line of TOML."""
-    if value is None:
-        return "none"
-    return toml_value(with_infinity(value))
+    return "none" if value is None else toml_value(with_infinity(value))

@@ -12,7 +12,7 @@ from giantstep.errors import InputError, bad_field
 from giantstep.families import family_class, family_names
 from giantstep.family import PhaseDiagram
 from giantstep.figures.plot import checked_path, plot, save_figure
-from giantstep.figures.regions import PhasePlane, draw_plane
+from giantstep.figures.regions import draw_plane
 from giantstep.figures.shown import shown_after_cell
 from giantstep.figures.style import new_figure, style
 from giantstep.scenario import Scenario, dotted_names
@@ -91,12 +91,13 @@ def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> F
         raise bad_field("x", across, f"one of the numbers of the scenario: {', '.join(numbers)}")
     places = _spread(diagram.span, numbers[across], diagram.points) if along is None else _sorted(across, along)
     lines = predict(scenario, {across: places.tolist()}, what=diagram.what)
-    top = _range(diagram, lines, numbers[diagram.up]) if heights is None else _ends(diagram.up, heights)
+    top = _range(diagram, lines, numbers[diagram.up])
+    if heights is not None:
+        top = tuple(_sorted(diagram.up, heights)[[0, -1]])
     own = (numbers[across], numbers[diagram.up])
     shown = places[0] <= own[0] <= places[-1] and top[0] <= own[1] <= top[1]
-    plane = PhasePlane(diagram, lines, places, np.linspace(*top, 251), own if shown else None)
     figure, (axes,) = new_figure(1, 1, width=7.4, height=4.4)
-    draw_plane(axes, scenario, across, plane)
+    draw_plane(axes, scenario, diagram, lines, np.linspace(*top, 251), own if shown else None)
     return figure
 
 
@@ -111,11 +112,6 @@ def _sorted(name: str, values: Sequence[Any]) -> Floats:
     if numbers.ndim != 1 or numbers.dtype.kind not in "iuf" or len(np.unique(numbers)) < 2:
         raise bad_field(name, values, "a list of at least two numbers where it is the horizontal axis")
     return np.unique(numbers.astype(np.float64))
-
-
-def _ends(name: str, values: Sequence[Any]) -> tuple[float, float]:
-    numbers = _sorted(name, values)
-    return float(numbers[0]), float(numbers[-1])
 
 
 def _range(diagram: PhaseDiagram, lines: Any, own: float) -> tuple[float, float]:

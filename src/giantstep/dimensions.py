@@ -78,11 +78,6 @@ def declare(dimensions: Iterable[Dimension]) -> None:
             raise GiantstepError(f"The dimension `{dimension.name}` has another role already.")
 
 
-def is_declared(name: str) -> bool:
-    """Tell whether a dimension is declared, here or by a family."""
-    return name.removesuffix("_2") in _KNOWN
-
-
 def dimension_named(name: str) -> Dimension:
     """Return the declaration of a dimension; what nobody declared is like a field of the grid.
 

@@ -1,4 +1,4 @@
-"""How scenarios, studies and reports are shown: as HTML in a notebook, as aligned text elsewhere.
+"""How scenarios, studies and reports are shown: as aligned text, which a notebook shows preformatted.
 
 >>> import giantstep as gs
 >>> print(gs.Vocabulary([1, -1], [0.9, 0.1]))
@@ -9,18 +9,20 @@ Vocabulary
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from giantstep.study import Study
 
+MOST_ROWS = 40
+"""Rows of a result that are printed; the middle of a longer one is left out, and said so."""
 _MOST_NUMBERS = 8
 """Numbers of a list that are shown; of a longer one the first and the last."""
-_CELL = "text-align:left;vertical-align:top"
 
 
 class Readable:
@@ -30,36 +32,31 @@ class Readable:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return paragraphs(str(self).splitlines())
+        return preformatted(str(self))
 
 
-class FieldRow(NamedTuple):
-    """A field of a scenario as it is shown."""
-
-    name: str
-    symbol: str
-    value: str
-    meaning: str
+def preformatted(text: str) -> str:
+    """Return a text as a notebook shows it with its columns aligned."""
+    return f"<pre>{escape(text)}</pre>"
 
 
-def field_rows(model: BaseModel, indent: int = 0, place: int = 0) -> Iterator[FieldRow]:
-    """Yield the fields of a scenario or part, those inside a part or a list of parts below it."""
+def field_rows(model: BaseModel, indent: int = 0, place: int = 0) -> Iterator[tuple[str, ...]]:
+    """Yield name, symbol, value and meaning of every field; those inside a part or a list of parts are below it."""
     from pydantic import BaseModel
 
-    from giantstep.partlists import declaration_at, holds_parts
+    from giantstep.partlists import declaration_at, holds_parts, symbol_of
 
     for name in type(model).model_fields:
         if name == "kind":
             continue
         value, info = getattr(model, name), declaration_at(type(model), name, place)
-        extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
         part, parts = isinstance(value, BaseModel), value if holds_parts(value) else ()
         shown = type(value).__name__ if part else f"list of {len(parts)}" if parts else shown_value(value)
-        yield FieldRow("  " * indent + name, str(extra.get("symbol", "")), shown, info.description or "")
+        yield "  " * indent + name, symbol_of(info), shown, info.description or ""
         if part:
             yield from field_rows(value, indent + 1, place)
         for index, entry in enumerate(parts):
-            yield FieldRow("  " * (indent + 1) + f"{name}.{index}", "", type(entry).__name__, "")
+            yield "  " * (indent + 1) + f"{name}.{index}", "", type(entry).__name__, ""
             yield from field_rows(entry, indent + 2, index + 1)
 
 
@@ -86,27 +83,20 @@ def shown_value(value: Any) -> str:
 
 def model_text(model: BaseModel) -> str:
     """Return a scenario or part as aligned text: its title, then name, symbol, value and meaning of each field."""
-    return "\n".join([_heading(model), *aligned(field_rows(model))])
-
-
-def model_html(model: BaseModel) -> str:
-    """Return a scenario or part as an HTML table."""
-    return f"<b>{escape(_heading(model))}</b>" + html_table(("field", "symbol", "value", "meaning"), field_rows(model))
+    title = getattr(model, "title", "")
+    heading = f"{type(model).__name__}: {title}" if title else type(model).__name__
+    return "\n".join([heading, *aligned(field_rows(model))])
 
 
 def study_text(study: Study) -> str:
     """Return a study as text: its question and scenario, and what varies."""
-    lines = [f'Study of "{_asked(study)}"', model_text(study.scenario)]
-    for name, table in _tables(study).items():
-        lines += [f"{name}:", *aligned(table.items())]
+    what = study.what or next(iter(study.scenario.questions))
+    lines = [f'Study of "{what}"', model_text(study.scenario)]
+    tables = {"varies": study.grid, "settings": study.settings, "limit": study.limit, "experiment": study.experiment}
+    for name, table in tables.items():
+        rows = [(key.replace("__", "."), shown_value(value)) for key, value in table.items()]
+        lines += [f"{name}:", *aligned(rows)] if rows else []
     return "\n".join(lines)
-
-
-def study_html(study: Study) -> str:
-    """Return a study as HTML: its question, scenario and tables."""
-    question = f"Study of <b>{escape(_asked(study))}</b>: {escape(study.question.meaning)}"
-    parts = [html_table((name, ""), table.items()) for name, table in _tables(study).items()]
-    return f"<div>{question}</div>{model_html(study.scenario)}{''.join(parts)}"
 
 
 def inside_sentence(title: str) -> str:
@@ -125,42 +115,30 @@ def aligned(rows: Any) -> list[str]:
     return ["  " + "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in cells]
 
 
-def html_table(head: Sequence[str], rows: Any, right: Sequence[int] = ()) -> str:
-    """Return an HTML table; the columns `right` are aligned to the right, leading spaces are kept."""
+def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], most: float = math.inf) -> list[str]:
+    """Return lines with aligned columns: numbers to the right, words to the left; of more than `most` rows the ends.
 
-    def cell(tag: str, number: int, text: str) -> str:
-        style = _CELL.replace("left", "right") if number in right else _CELL
-        kept = "&nbsp;" * (len(text) - len(text.lstrip())) + escape(text.lstrip())
-        return f'<{tag} style="{style}">{kept}</{tag}>'
-
-    def line(tag: str, texts: Sequence[Any]) -> str:
-        return "<tr>" + "".join(cell(tag, number, str(text)) for number, text in enumerate(texts)) + "</tr>"
-
-    body = "".join(line("td", row) for row in rows)
-    return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
+    >>> text_table(["name", "gap"], [["test_error", "0.5%"], ["norm", "12%"]])
+    ['name         gap', 'test_error  0.5%', 'norm         12%']
+    """
+    columns = list(zip(heads, *_without_middle(rows, most)))
+    aligned = [_aligned(column, _is_words(column[1:])) for column in columns]
+    return ["  ".join(cells).rstrip() for cells in zip(*aligned)]
 
 
-def paragraphs(lines: Sequence[str]) -> str:
-    """Return lines of text as HTML: the first is bold up to its colon, what is indented is a list."""
-    first, *rest = lines or [""]
-    head, colon, tail = first.partition(":")
-    items = "".join(f"<li>{escape(line.strip())}</li>" for line in rest)
-    return f"<div><b>{escape(head)}</b>{colon}{escape(tail)}</div>" + (f"<ul>{items}</ul>" if items else "")
+def _without_middle(rows: Sequence[Sequence[str]], most: float) -> list[Sequence[str]]:
+    """Return at most `most` rows: the ends, and a row that says how many are left out between them."""
+    if len(rows) <= most:
+        return list(rows)
+    half, gap = int(most) // 2, f"({len(rows) - int(most)} more)"
+    return [*rows[:half], [gap, *[""] * (len(rows[0]) - 1)], *rows[-half:]]
 
 
-def _heading(model: BaseModel) -> str:
-    title = getattr(model, "title", "")
-    return f"{type(model).__name__}: {title}" if title else type(model).__name__
+def _is_words(cells: Sequence[str]) -> bool:
+    """Tell whether a column holds no numbers."""
+    return not any(cell[:1].isdigit() or cell[:1] in ("+", "-") for cell in cells)
 
 
-def _asked(study: Study) -> str:
-    return study.what or next(iter(study.scenario.questions))
-
-
-def _tables(study: Study) -> dict[str, Mapping[str, str]]:
-    tables = {"varies": study.grid, "settings": study.settings, "limit": study.limit, "experiment": study.experiment}
-    return {
-        name: {key.replace("__", "."): shown_value(value) for key, value in table.items()}
-        for name, table in tables.items()
-        if table
-    }
+def _aligned(cells: Sequence[str], left: bool) -> list[str]:
+    width = max(map(len, cells))
+    return [cell.ljust(width) if left else cell.rjust(width) for cell in cells]

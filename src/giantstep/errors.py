@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import difflib
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any
@@ -131,23 +131,8 @@ def nearest(name: Any, candidates: Sequence[str]) -> str:
     ''
     """
     text = str(name).lower()
-    ranked = [(_slips(text, other.lower()), number) for number, other in enumerate(candidates)]
-    slips, number = min(ranked, default=(math.inf, 0))
-    return f" (did you mean `{candidates[number]}`?)" if math.isfinite(slips) else ""
-
-
-def _slips(name: str, other: str) -> float:
-    """Return how many letters are wrong, missing, too many or exchanged; infinity for another word."""
-    most = max(1, max(len(name), len(other)) * 2 // 7) if min(len(name), len(other)) > 2 else 0
-    whole = len(name) > 2 and (other.startswith((name + "_", name + "-")) or other.endswith("." + name))
-    if whole or abs(len(name) - len(other)) > most:
-        return most + 1 if whole else math.inf
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(name, start=1):
-        last, before, row = before, row, [i]
-        for j, wanted in enumerate(other, start=1):
-            row.append(min(row[-1] + 1, before[j] + 1, before[j - 1] + (letter != wanted)))
-            if i > 1 and j > 1 and letter == other[j - 2] and name[i - 2] == wanted:
-                row[j] = min(row[j], last[j - 2] + 1)
-    return row[-1] if row[-1] <= most else math.inf
+    known = {candidate.lower(): candidate for candidate in reversed(candidates)}
+    whole = [other for other in known if other.startswith((f"{text}_", f"{text}-")) or other.endswith(f".{text}")]
+    # two letters of three in place: `nmu` is `num`, `loss` is not `rows`
+    found = difflib.get_close_matches(text, known, n=1, cutoff=0.66) or whole[::-1]
+    return f" (did you mean `{known[found[0]]}`?)" if found and len(text) > 2 else ""

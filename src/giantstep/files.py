@@ -7,9 +7,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from giantstep.dimensions import long_dimensions
 from giantstep.errors import InputError
-from giantstep.jsondata import float_array, json_array
+from giantstep.jsondata import float_array, json_data
 from giantstep.notes import notes_in
 from giantstep.types import Array
 
@@ -79,7 +78,6 @@ def load(path: str | Path) -> xarray.Dataset:
         raise InputError(f"A result is loaded from {', '.join(LOADED)}, but the file is called {Path(path).name!r}.")
     if not Path(path).is_file():
         raise InputError(f"There is no file {str(path)!r}.")
-    from giantstep.comparison import Comparison
     from giantstep.listing import Result
 
     try:
@@ -88,7 +86,7 @@ def load(path: str | Path) -> xarray.Dataset:
         raise InputError(f"{str(path)!r} is not a result of giantstep ({type(error).__name__}: {error}).") from None
     notes = notes_in(result.attrs)  # NetCDF has no list of a single text
     result = result.assign_attrs(notes=notes) if notes else result
-    return Comparison.of(result) if result.attrs.get("engine") == "comparison" else Result.of(result)
+    return Result.of(result)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -105,7 +103,7 @@ def to_json(result: xarray.Dataset, **more: Any) -> str:
     ``attrs`` is the provenance.
     """
     variables = {str(name): variable for name, variable in result.variables.items()}
-    data: dict[str, Any] = {name: json_array(variable.values) for name, variable in variables.items()}
+    data: dict[str, Any] = {name: json_data(variable.values.tolist()) for name, variable in variables.items()}
     data["dims"] = {name: list(map(str, variable.dims)) for name, variable in variables.items()}
     data["dtypes"] = {name: _kind(variable.values) for name, variable in variables.items()}
     data["about"] = {name: dict(variable.attrs) for name, variable in variables.items() if variable.attrs}
@@ -134,25 +132,22 @@ def table(result: xarray.Dataset) -> dict[str, Array]:
     grid = [str(dim) for dim in result["converged"].dims] if "converged" in result else own
     rows = ("source", "trial", *long_dimensions(own))
     row_dims = [*grid, *(dim for dim in rows if dim in own and dim not in grid)]
-    shape = tuple(result.sizes[dim] for dim in row_dims)
-    columns: dict[str, Array] = {}
-    for dim in row_dims:
-        values = result[dim].values if dim in result.coords else np.arange(result.sizes[dim])
-        columns[dim] = _spread(values, (dim,), row_dims, shape)
+    columns = {dim: flattened(result, row_dims, result[dim]) for dim in row_dims}
     if "source" in columns:
         columns["source"] = _called(columns, result)
     others = [str(name) for name in result.coords if name not in result.dims]
     for name in [*others, *map(str, result.data_vars)]:
-        variable = result[name]
-        dims = tuple(str(dim) for dim in variable.dims)
-        wide = [dim for dim in dims if dim not in row_dims]
-        labels = [result[dim].values if dim in result.coords else range(result.sizes[dim]) for dim in wide]
-        for indices in product(*(range(result.sizes[dim]) for dim in wide)):
-            entry = ",".join(str(label[index]) for label, index in zip(labels, indices))
-            values = variable.isel(dict(zip(wide, indices))).values
-            rest = tuple(dim for dim in dims if dim in row_dims)
-            columns[f"{name}[{entry}]" if wide else name] = _spread(values, rest, row_dims, shape)
+        for label, entry in entries(result, name, row_dims):
+            columns[label] = flattened(result, row_dims, result[name].isel(entry))
     return columns
+
+
+def entries(result: xarray.Dataset, name: str, dims: Sequence[str]) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the entries of a variable along dimensions other than `dims`: what each is called, and its place."""
+    own = [str(dim) for dim in result[name].dims if dim not in dims]
+    for place in np.ndindex(*(result.sizes[dim] for dim in own)):
+        label = ",".join(str(result[dim].values[index]) for dim, index in zip(own, place))
+        yield f"{name}[{label}]" if own else name, dict(zip(own, place))
 
 
 def _called(columns: Mapping[str, Array], result: xarray.Dataset) -> Array:
@@ -166,10 +161,10 @@ def _called(columns: Mapping[str, Array], result: xarray.Dataset) -> Array:
     return np.array([names[source].replace("each d", f"d = {dim}") for source, dim in zip(columns["source"], dims)])
 
 
-def _spread(values: Array, dims: tuple[str, ...], row_dims: list[str], shape: tuple[int, ...]) -> Array:
-    order = [dims.index(dim) for dim in row_dims if dim in dims]
-    own = [size if dim in dims else 1 for dim, size in zip(row_dims, shape)]
-    return np.broadcast_to(np.asarray(values).transpose(order).reshape(own), shape).reshape(-1)
+def flattened(result: xarray.Dataset, dims: Sequence[str], column: xarray.DataArray) -> Array:
+    """Return the values of a column at every point along `dims`, repeated along those that it does not have."""
+    missing = {dim: result.sizes[dim] for dim in dims if dim not in column.dims}
+    return np.asarray(column.expand_dims(missing).transpose(*dims).values.reshape(-1))
 
 
 def csv_text(columns: Mapping[str, Array]) -> str:
@@ -181,7 +176,7 @@ def csv_text(columns: Mapping[str, Array]) -> str:
     return text.getvalue()
 
 
-_TEX_HEAD = r"""% Written by giantstep {version}: {what} of {family}, {engine}.
+_TEX_HEAD = r"""% Written by giantstep {giantstep_version}: {what} of {family}, {engine}.
 % \input this file, then
 %   plot:   \addplot table[x={x}, y={y}] {{\giantstepdata}};      (pgfplots)
 %   table:  \pgfplotstabletypeset[columns={{{x},{y}}},      (pgfplotstable, booktabs)
@@ -194,12 +189,9 @@ _TEX_HEAD = r"""% Written by giantstep {version}: {what} of {family}, {engine}.
 def _tex_text(result: xarray.Dataset) -> str:
     columns = {_tex_name(name): values for name, values in table(result).items() if name != "status"}
     names = list(columns)
-    grid = [_tex_name(str(dim)) for dim in result.sizes if _tex_name(str(dim)) in columns]
     shown = [_tex_name(str(name)) for name in result.data_vars if _tex_name(str(name)) in columns]
-    about = {name: result.attrs.get(name, "?") for name in ("what", "family", "engine")}
-    head = _TEX_HEAD.format(
-        version=result.attrs.get("giantstep_version", "?"), x=(grid or names)[0], y=(shown or names)[0], **about
-    )
+    about = {name: result.attrs.get(name, "?") for name in ("what", "family", "engine", "giantstep_version")}
+    head = _TEX_HEAD.format(x=names[0], y=(shown or names)[0], **about)
     rows = zip(*([_tex_cell(value) for value in values.tolist()] for values in columns.values()))
     body = "".join(" ".join(row) + "\n" for row in [tuple(names), *rows])
     return head + body + "}\\giantstepdata\n"

@@ -92,13 +92,14 @@ class Grid:
         single = {name: value for name, value in wanted.items() if not _is_many(value)}
         many = {name: value for name, value in wanted.items() if _is_many(value)}
         self._take_lists(scenario, single, many)
-        scenario = self._take_parts(scenario, single)
-        self.dim = self._take_dim(single)
-        for name in [name for name in many if _holds_list(scenario, single, name, self.dim_is_field)]:
-            value, is_array = many.pop(name), isinstance(_value_after(scenario, single, name), FrozenArray)
-            single[name] = value if is_array else _one_list(name, value)
-        for name in [name for name, value in many.items() if _is_matrix(value) and _takes_array(scenario, name)]:
-            single[name] = many.pop(name)
+        # tables (a step given as a mapping) go in first, since other fields may lie inside them
+        parts = {name: single.pop(name) for name in list(single) if isinstance(single[name], Mapping)}
+        scenario = scenario.replace(parts) if parts else scenario
+        own_dim = not self.dim_is_field
+        self.dim = float(_dimensions([single.pop("dim")])[0]) if own_dim and "dim" in single else float("inf")
+        for name in [name for name in many if not (own_dim and name == "dim")]:
+            if _is_one_value(scenario, single, name, many[name]):
+                single[name] = many.pop(name)
         self.scenario = _replaced(scenario, single, many, self.dim_is_field)
         self._axes = {name: self._axis(name, value) for name, value in many.items()}
         self._check_fields_once(single)
@@ -114,17 +115,6 @@ class Grid:
                 single[owner] = _one_list(owner, many.pop(owner))
             for name in [name for name in single if name.partition(".")[0] == owner]:
                 single[name] = with_parts(scenario, name, single[name])
-
-    @staticmethod
-    def _take_parts(scenario: Scenario, single: dict[str, Any]) -> Scenario:
-        """Put tables (a step given as a mapping) in first, since other fields may lie inside them."""
-        parts = {name: single.pop(name) for name in list(single) if isinstance(single[name], Mapping)}
-        return scenario.replace(parts) if parts else scenario
-
-    def _take_dim(self, single: dict[str, Any]) -> float:
-        if self.dim_is_field or "dim" not in single:
-            return float("inf")
-        return float(_dimensions([single.pop("dim")])[0])
 
     def _check_fields_once(self, single: Mapping[str, Any]) -> None:
         """Refuse a field of a list's entry that varies under its own name and under that of all entries."""
@@ -307,24 +297,24 @@ def _value_after(scenario: Scenario, changes: Mapping[str, Any], name: str) -> A
     return value
 
 
-def _holds_list(scenario: Scenario, single: Mapping[str, Any], name: str, dim_is_field: bool) -> bool:
-    if name == "dim" and not dim_is_field:
+def _is_one_value(scenario: Scenario, single: Mapping[str, Any], name: str, value: Any) -> bool:
+    """Tell whether a list is one value of a field that holds a list or an array, rather than values of a grid."""
+    current = _value_after(scenario, single, name)
+    if isinstance(current, FrozenArray):
+        return True
+    if isinstance(current, tuple | list | np.ndarray):
+        _one_list(name, value)
+        return True
+    keys = keys_of(name)
+    if not _is_matrix(value) or keys[0] not in type(scenario).model_fields or isinstance(keys[-1], int):
         return False
-    return isinstance(_value_after(scenario, single, name), tuple | list | np.ndarray | FrozenArray)
+    return FrozenArray in allowed_types(declaration(scenario, name).annotation)  # perhaps a name stands there now
 
 
 def _is_matrix(value: Any) -> bool:
     """Tell whether a list holds lists: no values of a grid, but one array."""
     nested = any(np.ndim(item) > 0 for item in value) if isinstance(value, list | tuple) else np.ndim(value) > 1
     return nested and not _is_data_array(value)
-
-
-def _takes_array(scenario: Scenario, name: str) -> bool:
-    """Tell whether a field can hold an array (perhaps a name stands there now)."""
-    keys = keys_of(name)
-    if keys[0] not in type(scenario).model_fields or isinstance(keys[-1], int):  # an entry of a list is a part
-        return False
-    return FrozenArray in allowed_types(declaration(scenario, name).annotation)
 
 
 def _one_list(name: str, value: Any) -> Any:
@@ -369,23 +359,14 @@ def _entries(name: str, value: Any) -> list[Any]:
 
 def _numbers(name: str, info: FieldInfo, value: Any) -> Floats:
     """Return a list of numbers as an array; text, true/false, lists inside it and empty ones are refused."""
-    array = value.values if _is_data_array(value) else value
-    if (
-        isinstance(array, np.ndarray)
-        and array.dtype.kind in "iuf"
-        and array.size
-        and (array.ndim == 1 or array is not value)
-    ):
-        return array.astype(np.float64)
     entries = _entries(name, value)
     numbers = np.empty(len(entries))
     for position, entry in enumerate(entries):
         try:
             numbers[position] = as_number(entry)
         except ValueError:
-            place = "" if entry is value else " in each place of the list"
-            raise bad_field(name, entry, allowed_values(info) + place) from None
-    return numbers.reshape(np.shape(array)) if array is not value else numbers
+            raise bad_field(name, entry, f"{allowed_values(info)} in each place of the list") from None
+    return numbers.reshape(np.shape(value))
 
 
 def _dimensions(value: Any) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.types import Array, Floats
+from giantstep.types import Floats
 
 LONGEST = 1000
 """Entries of a list that are written out where it only says how something was made."""
@@ -40,21 +40,8 @@ def json_data(value: Any, longest: float = math.inf) -> Any:
     return value if value is None or isinstance(value, str | int | bool) else str(value)
 
 
-def json_array(values: Array) -> Any:
-    """Return an array of numbers, names or flags as JSON holds it."""
-    if values.dtype.kind != "f":
-        return values.tolist() if values.dtype.kind in "biu" else values.astype(str).tolist()
-    if np.isfinite(values).all():
-        return values.tolist()
-    data = values.astype(object)
-    data[np.isnan(values)] = None
-    data[np.isposinf(values)] = "inf"
-    data[np.isneginf(values)] = "-inf"
-    return data.tolist()
-
-
 def float_array(data: Any) -> Floats:
-    """Return the array of numbers that `json_array` wrote."""
+    """Return the array of numbers that `json_data` wrote."""
     return np.array(data, dtype=object).astype(np.float64)  # None becomes NaN, "inf" infinity
 
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
-from html import escape
-from numbers import Number
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import xarray
 
 from giantstep.dimensions import long_dimensions
-from giantstep.display import html_table
+from giantstep.display import MOST_ROWS, preformatted, text_table
 from giantstep.family import DIAGNOSTICS
+from giantstep.files import entries, flattened
 from giantstep.notes import notes_in
 
-Row = list[tuple[str, Any]]
-"""Head of each column and the value in it."""
-
-_MOST_ROWS = 20
-"""Rows of a table in a notebook, so that it fits a screen; the middle of a longer one is left out, and said so."""
-_FORMATS = {"std err": ".2g", "se_total": ".2g", "z": ".2f"}
+_FORMATS = {"std err": ".2g", "z": ".2f"}
 _SIDES = ("_stderr", "_gap", "_z")
+_LAYERS = ("source", "trial")
 
 
 class Result(xarray.Dataset):
@@ -36,94 +30,93 @@ class Result(xarray.Dataset):
         """Return a Dataset as a result."""
         return cls(dict(result.data_vars), dict(result.coords), dict(result.attrs))
 
+    def __getitem__(self, key: Any) -> Any:
+        """Return a variable; a list of them brings along what a comparison has beside each: errors, gaps, z-scores."""
+        if isinstance(key, list) and self.attrs.get("engine") == "comparison":
+            beside = [*(f"{name}{side}" for name in key for side in _SIDES), "converged"]
+            key = [*key, *(name for name in beside if name in self.data_vars and name not in key)]
+        return super().__getitem__(key)
+
     def __repr__(self) -> str:
         return super().__repr__().replace("<xarray.", "<giantstep.", 1)
 
     def _repr_html_(self) -> str:
-        return self._listing() + folded("all variables, coordinates and attributes (xarray.Dataset)", self)
+        inside = "<summary>all variables, coordinates and attributes (xarray.Dataset)</summary>"
+        whole = xarray.Dataset._repr_html_(self)
+        return f"{preformatted(self.listed())}<details>{inside}{whole}</details>"
 
-    def _listing(self) -> str:
-        """Return the tables as HTML."""
-        return listing_html(listing(self))
+    def listed(self) -> str:
+        """Return the main numbers as text: what a notebook shows, and the command line prints."""
+        return listing_text(listing(self))
+
+
+class ListedTable(NamedTuple):
+    """A table of a listing: numbers and texts, row by row."""
+
+    heads: list[str]
+    rows: list[list[Any]]
+
+    def without_empty_columns(self) -> ListedTable:
+        """Return the table without the columns in which nothing was computed."""
+        kept = [n for n in range(len(self.heads)) if not all(_is_nan(row[n]) for row in self.rows)]
+        return ListedTable([self.heads[n] for n in kept], [[row[n] for n in kept] for row in self.rows])
+
+    def cells(self) -> list[list[str]]:
+        """Return the rows as texts."""
+        return [[_cell(head, value) for head, value in zip(self.heads, row)] for row in self.rows]
 
 
 class Listing(NamedTuple):
     """What is said of a result: a title, tables, and sentences below them."""
 
     title: str
-    tables: list[list[Row]]
+    tables: list[ListedTable]
     notes: list[str]
 
 
 def listing(result: xarray.Dataset) -> Listing:
     """Return the main variables of a result: a list for one point, a row for each point of a grid."""
-    attrs = result.attrs
-    names, figure = _variables(result), _main(result)
+    from giantstep.result import main_variables
+
+    names, figure = _variables(result), main_variables(result.attrs)
     curves = [name for name in names if long_dimensions(result[name].dims)]
     scalars = [name for name in names if name not in curves]
-    grid = _grid(result, names)
+    about = "converged" if "converged" in result else next(iter(names), None)
+    grid = [str(dim) for dim in (result[about].dims if about else ()) if dim not in _LAYERS]
+    tables = []
     if grid:
-        shown = [name for name in figure if name in scalars] or scalars
-        rows = [[*row, *_status_cell(point)] for point, row in _rows(result, grid, shown)]
-    else:
-        rows = [row for name in scalars for row in _lines(result, name)]
-    tables = [rows] if rows else []
+        columns = _columns(result, grid, [name for name in figure if name in scalars] or scalars)
+        if "converged" in result:
+            points = [dict(zip(grid, place)) for place in np.ndindex(*(result.sizes[dim] for dim in grid))]
+            columns.append(("status", [_status(result.isel(point)) for point in points]))
+        tables.append(_table(columns))
+    elif scalars:
+        tables.append(_lines(result, scalars))
     shown = [name for name in figure if name in curves] or ([] if tables else curves)
     if shown:
-        long = long_dimensions(result[shown[0]].dims)
-        tables.append([row for _, row in _rows(result, [*grid, *long], shown)])
+        tables.append(_table(_columns(result, [*grid, *long_dimensions(result[shown[0]].dims)], shown)))
     state = [] if grid or "converged" not in result else [f"status: {_status(result)}"]
-    notes = [] if attrs.get("engine") == "comparison" else notes_in(attrs)  # the report of a comparison has them
-    return Listing(_title(result), tables, [*state, *notes])
+    # the report of a comparison has its notes
+    notes = [] if result.attrs.get("engine") == "comparison" else notes_in(result.attrs)
+    return Listing(_title(result), [table.without_empty_columns() for table in tables if table.rows], [*state, *notes])
 
 
-def without_empty_columns(rows: Sequence[Row]) -> list[Row]:
-    """Return rows of equal length without the columns in which nothing was computed."""
-    kept = [column for column in range(len(rows[0])) if not all(is_nan(row[column][1]) for row in rows)]
-    return [[row[column] for column in kept] for row in rows]
+def listing_text(shown: Listing) -> str:
+    """Return a listing as text; of long tables the ends."""
+    lines = [shown.title]
+    for table in shown.tables:
+        lines += [*text_table(table.heads, table.cells(), MOST_ROWS), ""]
+    return "\n".join([*lines, *shown.notes]).rstrip()
 
 
-def listing_html(shown: Listing) -> str:
-    """Return a listing as HTML."""
-    tables = "".join(_html(without_empty_columns(rows)) for rows in shown.tables if rows)
-    return f"<div><b>{escape(shown.title)}</b></div>{tables}" + "".join(f"<div>{escape(n)}</div>" for n in shown.notes)
-
-
-def folded(title: str, result: xarray.Dataset) -> str:
-    """Return what xarray says of a Dataset as HTML that opens on a click."""
-    inside = xarray.Dataset._repr_html_(result)
-    return f"<details><summary>{escape(title)}</summary>{inside}</details>"
-
-
-def shown_cell(head: str, value: Any) -> str:
-    """Return a value of a table as text."""
+def _cell(head: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "-" if is_nan(float(value)) else format(float(value), _FORMATS.get(head, ".8g"))
+    return "-" if _is_nan(value) else format(float(value), _FORMATS.get(head, ".8g"))
 
 
-def is_nan(value: Any) -> bool:
-    """Tell whether a value is NaN; a text is not."""
+def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
-
-
-def _html(rows: Sequence[Row]) -> str:
-    heads = [head for head, _ in rows[0]]
-    right = [column for column, (_, value) in enumerate(rows[0]) if not isinstance(value, str)]
-    cells = [[_short(head, value) for head, value in row] for row in rows]
-    left_out = len(cells) - _MOST_ROWS
-    half = _MOST_ROWS // 2
-    if left_out > 0:
-        cells = [*cells[:half], ["..."] * len(heads), *cells[-half:]]
-    said = f"<div>{left_out} of {len(rows)} rows are left out.</div>" if left_out > 0 else ""
-    return html_table(heads, cells, right) + said
-
-
-def _short(head: str, value: Any) -> str:
-    """Return a value with the digits that a reader looks at."""
-    if isinstance(value, str) or is_nan(float(value)) or head in _FORMATS:
-        return shown_cell(head, value)
-    return f"{float(value):.5g}"
 
 
 def _title(result: xarray.Dataset) -> str:
@@ -148,84 +141,60 @@ def _variables(result: xarray.Dataset) -> list[str]:
     return [name for name in declared if name in plain] or plain
 
 
-def _main(result: xarray.Dataset) -> Sequence[str]:
-    """Return the variables that a figure shows."""
-    from giantstep.result import question_of
-
-    if "plot" in result.attrs:
-        return [str(name) for name in json.loads(str(result.attrs["plot"]))]
-    question = question_of(result.attrs)
-    return () if question is None else question.plot
+def _table(columns: Sequence[tuple[str, list[Any]]]) -> ListedTable:
+    return ListedTable([head for head, _ in columns], [list(row) for row in zip(*(values for _, values in columns))])
 
 
-def _grid(result: xarray.Dataset, names: Sequence[str]) -> list[str]:
-    """Return the dimensions of the grid; where nothing says which they are, those of the first variable."""
-    about = "converged" if "converged" in result else names[0] if names else None
-    dims = () if about is None else result[about].dims
-    return [str(dim) for dim in dims if dim not in ("source", "trial")]
+def _columns(result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]) -> list[tuple[str, list[Any]]]:
+    """Return the columns of a table whose rows run along `dims`: coordinates, then the numbers of `names`."""
+    coordinates = [name for dim in dims for name in _coordinates(result, dim)]
+    columns = [(name, _along(result, dims, result[name])) for name in coordinates]
+    for name in names:
+        for label, sides in _entries(result, dims, name):
+            heads = [label if list(sides)[0] == "value" else f"{label} {list(sides)[0]}", *list(sides)[1:]]
+            columns += zip(heads, sides.values())
+    return columns
 
 
-def _rows(result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]) -> list[tuple[xarray.Dataset, Row]]:
-    """Return every point along `dims` with its coordinates and the numbers of `names`."""
-    rows, layers = [], _layers(result)
-    for indices in np.ndindex(*(result.sizes[dim] for dim in dims)):
-        point = result.isel(dict(zip(dims, indices)))
-        row = [(name, _plain(point[name].values[()])) for dim in dims for name in _coordinates(result, dim)]
-        for name in names:
-            for label, numbers in _entries(point, name, layers):
-                main, *rest = numbers.items()
-                head = label if main[0] == "value" else f"{label} {main[0]}"
-                row += [(head, main[1]), *rest]
-        rows.append((point, row))
-    return rows
+def _lines(result: xarray.Dataset, names: Sequence[str]) -> ListedTable:
+    """Return the variables of a single point, a row for each entry, with the meaning."""
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        for label, sides in _entries(result, (), name):
+            numbers = {head: values[0] for head, values in sides.items()}
+            if not all(map(_is_nan, numbers.values())):
+                rows.append({"variable": label, **numbers, "meaning": str(result[name].attrs.get("long_name", ""))})
+    heads = list(dict.fromkeys(head for row in rows for head in row if head != "meaning"))
+    return ListedTable([*heads, "meaning"], [[row.get(head, math.nan) for head in [*heads, "meaning"]] for row in rows])
 
 
-def _lines(result: xarray.Dataset, name: str) -> list[Row]:
-    """Return the numbers of one variable of a single point as rows, with the meaning."""
-    meaning = ("meaning", str(result[name].attrs.get("long_name", "")))
-    lines: list[Row] = []
-    for label, numbers in _entries(result, name, _layers(result)):
-        if not all(map(is_nan, numbers.values())):
-            lines.append([("variable", label), *numbers.items(), meaning])
-    return lines
+def _entries(result: xarray.Dataset, dims: Sequence[str], name: str) -> Iterator[tuple[str, dict[str, list[Any]]]]:
+    """Yield the entries of a variable along its small dimensions: label -> head of a column -> its values."""
+    sides = _sides(result, name)
+    for label, entry in entries(result, name, (*dims, *_LAYERS)):
+        values = {head: _along(result, dims, side.isel(entry, missing_dims="ignore")) for head, side in sides.items()}
+        yield label, values
 
 
-def _layers(result: xarray.Dataset) -> dict[str, str]:
-    """Return the layers of a comparison by what they are called; none where there is one result only."""
-    from giantstep.comparison import called
+def _sides(result: xarray.Dataset, name: str) -> dict[str, xarray.DataArray]:
+    """Return what is said of a variable: its value, of a comparison that of every layer; its error and its score."""
+    from giantstep.comparison import called, layers_of
 
-    sources = [str(source) for source in np.atleast_1d(result["source"].values)] if "source" in result.coords else []
-    return {called(result, source): source for source in sources}
+    def at(column: str, source: str) -> xarray.DataArray:
+        values = result[column].sel(source=source) if "source" in result[column].dims else result[column]
+        return values.mean("trial") if "trial" in values.dims else values
 
-
-def _entries(point: xarray.Dataset, name: str, layers: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the entries of a variable along its small dimensions, each with its label and its numbers."""
-    own = [str(dim) for dim in point[name].dims if dim not in ("source", "trial")]
-    entries = []
-    for indices in np.ndindex(*(point.sizes[dim] for dim in own)):
-        label = ",".join(str(point[dim].values[index]) for dim, index in zip(own, indices))
-        entry = dict(zip(own, indices))
-        entries.append((f"{name}[{label}]" if own else name, _numbers(point, name, entry, layers)))
-    return entries
+    sources = layers_of(result)
+    sides = {called(result, source): at(name, source) for source in sources} or {"value": at(name, "")}
+    if f"{name}_stderr" in result and (not sources or "experiment" in sources):
+        sides["std err"] = at(f"{name}_stderr", "experiment")
+    return {**sides, "z": result[f"{name}_z"]} if f"{name}_z" in result else sides
 
 
-def _numbers(point: xarray.Dataset, name: str, entry: dict[str, int], layers: Mapping[str, str]) -> dict[str, Any]:
-    def number(column: str, source: str = "experiment") -> Any:
-        if column not in point:
-            return math.nan
-        values = point[column].isel({dim: index for dim, index in entry.items() if dim in point[column].dims})
-        if "source" in values.dims:
-            if source not in values["source"]:
-                return math.nan
-            values = values.sel(source=source)
-        if values.dtype.kind in "UO":  # a name, such as a phase
-            return str(values.values) or math.nan
-        return float(values.mean("trial") if "trial" in values.dims else values)
-
-    if layers:
-        sides = {head: number(name, source) for head, source in layers.items()}
-        return {**sides, "std err": number(f"{name}_stderr"), "z": number(f"{name}_z")}
-    return {"value": number(name), "std err": number(f"{name}_stderr")}
+def _along(result: xarray.Dataset, dims: Sequence[str], column: xarray.DataArray) -> list[Any]:
+    """Return the values of a column at every point along `dims`, numbers or texts."""
+    values = flattened(result, dims, column).tolist()
+    return [value if isinstance(value, int | float) else str(value) or math.nan for value in values]
 
 
 def _coordinates(result: xarray.Dataset, dim: str) -> list[str]:
@@ -234,15 +203,6 @@ def _coordinates(result: xarray.Dataset, dim: str) -> list[str]:
     if pair or dim in result.coords:
         return pair or [dim]
     return [str(name) for name, coordinate in result.coords.items() if coordinate.dims == (dim,)]
-
-
-def _plain(value: Any) -> Any:
-    """Return a coordinate as a Python value."""
-    return value if isinstance(value, Number) else str(value)
-
-
-def _status_cell(point: xarray.Dataset) -> Row:
-    return [("status", _status(point))] if "converged" in point else []
 
 
 def _status(point: xarray.Dataset) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.padding import last_known
 from giantstep.scenario import Scenario
-from giantstep.types import Array, Booleans, Floats
+from giantstep.types import Booleans, Floats
 
 if TYPE_CHECKING:
     from giantstep.request import Request
@@ -45,19 +46,12 @@ def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
             baselines = batch.scenario.baselines(batch.points, request.what, own) if good.any() else {}
         for name, baseline in baselines.items():
             if name in own:
-                pair = _last(own[name])[good], np.broadcast_to(baseline.error, good.shape)[good]
+                ends = last_known(own[name].reshape(len(good), -1), 1)
+                pair = ends[good], np.broadcast_to(baseline.error, good.shape)[good]
                 errors.setdefault((name, baseline.words), []).append(pair)
     sides = {key: tuple(map(np.concatenate, zip(*pairs))) for key, pairs in errors.items()}
     notes = (_note(*key, found, blind) for key, (found, blind) in sides.items())
     return [note for note in notes if note]
-
-
-def _last(values: Array) -> Floats:
-    """Return the last number of every point: where a trajectory ends."""
-    rows = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
-    known = np.isfinite(rows)
-    last = rows.shape[1] - 1 - np.argmax(known[:, ::-1], axis=1)
-    return np.where(known.any(axis=1), rows[np.arange(len(rows)), last], np.nan)
 
 
 def _note(name: str, words: str, found: Floats, blind: Floats) -> str:

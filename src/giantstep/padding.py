@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.types import Array
+from giantstep.types import Array, Floats
 
 
 def blank_array(shape: Sequence[int], like: Array) -> Array:
@@ -24,6 +24,17 @@ def largest_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 def corner(index: Any, shape: Sequence[int]) -> Any:
     """Return where an array of that shape goes at `index` of a larger one."""
     return (index, *map(slice, shape))
+
+
+def last_known(values: Floats, axis: int) -> Floats:
+    """Return the last number along an axis, where a trajectory ends; beyond it a shorter one is padded with NaN.
+
+    >>> last_known(np.array([[1.0, 2.0], [3.0, np.nan]]), 1)
+    array([2., 3.])
+    """
+    known = np.isfinite(np.moveaxis(values, axis, -1))
+    last = known.shape[-1] - 1 - np.argmax(known[..., ::-1], axis=-1)
+    return np.take_along_axis(np.moveaxis(values, axis, -1), last[..., None], axis=-1)[..., 0]
 
 
 def pad_stack(arrays: Sequence[Any]) -> Array:

@@ -115,9 +115,8 @@ def scenario_from_paper(cls: type[AnyScenario], key: str, given: Mapping[str, An
     symbols = {name: value for name, value in _plain(given).items() if name in paper.symbols}
     ours = {name: value for name, value in _plain(given).items() if name not in paper.symbols}
     _check_names(cls, key, paper, ours)
-    _check_used(key, paper, symbols)
     formulas = _chosen(paper, symbols)
-    _check_all_used(key, paper, symbols, formulas)
+    _check_used(key, paper, symbols, formulas)
     values = {**paper.defaults, **symbols}
     try:
         found = {name: evaluate(formula, values) for name, formula in formulas.items()}
@@ -148,17 +147,6 @@ def _check_names(cls: type[Scenario], key: str, paper: Paper, ours: Mapping[str,
         )
 
 
-def _check_used(key: str, paper: Paper, symbols: Mapping[str, Any]) -> None:
-    """Refuse a symbol whose formulas lack another one, and say which."""
-    there = {*symbols, *paper.defaults}
-    for name in symbols:
-        formulas = [(ours, f) for ours in paper.fields for f in paper.formulas(ours) if name in symbols_in(f)]
-        if not any(set(symbols_in(formula)) <= there for _, formula in formulas):
-            ours, formula = formulas[0]
-            missing = next(symbol for symbol in symbols_in(formula) if symbol not in there)
-            raise _missing(key, paper, missing, ours, formula)
-
-
 def _chosen(paper: Paper, symbols: Mapping[str, Any]) -> dict[str, str]:
     """Return the formula of every field that the symbols give; of several kinds of a part the one that uses most."""
     there = {*symbols, *paper.defaults}
@@ -181,22 +169,17 @@ def _chosen(paper: Paper, symbols: Mapping[str, Any]) -> dict[str, str]:
     return {name: formula for name, formula in found.items() if _kind(name) in ("", best)}
 
 
-def _check_all_used(key: str, paper: Paper, symbols: Mapping[str, Any], formulas: Mapping[str, str]) -> None:
-    """Refuse a symbol that no formula took: one of another kind of a part, or one that lacks its companions."""
+def _check_used(key: str, paper: Paper, symbols: Mapping[str, Any], formulas: Mapping[str, str]) -> None:
+    """Refuse a symbol that no formula took: one that lacks a companion, or belongs to another kind of a part."""
     used = {symbol for formula in formulas.values() for symbol in symbols_in(formula)}
-    for name in symbols:
-        if name in used:
-            continue
-        field, formula = next((ours, f) for ours in paper.fields for f in paper.formulas(ours) if name in symbols_in(f))
-        for other in [ours for ours in paper.fields if _kind(field) and _kind(ours) == _kind(field)]:
-            lacking = [symbol for symbol in symbols_in(paper.formulas(other)[0]) if symbol not in symbols]
-            if lacking and name in symbols_in(paper.formulas(other)[0]):
-                raise _missing(key, paper, lacking[0], other, paper.formulas(other)[0])
-        raise InputError(f"Symbol `{name}` of {key} ({_field(field)} = {formula}) does not go with {_said(symbols)}.")
-
-
-def _missing(key: str, paper: Paper, symbol: str, ours: str, formula: str) -> InputError:
-    return InputError(f"Symbol `{symbol}` of {key} is missing ({paper.symbols[symbol]}): {_field(ours)} = {formula}.")
+    for name in [name for name in symbols if name not in used]:
+        possible = [(ours, f) for ours in paper.fields for f in paper.formulas(ours) if name in symbols_in(f)]
+        for ours, formula in possible:
+            for lacking in [symbol for symbol in symbols_in(formula) if symbol not in {*symbols, *paper.defaults}]:
+                about = f"({paper.symbols[lacking]}): {_field(ours)} = {formula}"
+                raise InputError(f"Symbol `{lacking}` of {key} is missing {about}.")
+        ours, formula = possible[0]
+        raise InputError(f"Symbol `{name}` of {key} ({_field(ours)} = {formula}) does not go with {_said(symbols)}.")
 
 
 def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, Any]) -> AnyScenario:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,9 +52,9 @@ class PartList:
     def check_place(self, field: str, entries: Sequence[Any], place: str) -> None:
         """Refuse a place that the list has not."""
         if int(place) >= len(entries):
-            names = [f"{field}.{index}" for index in range(len(entries))]
-            few = f"there is only {names[0]}" if names else f"`{field}` is an empty list"
-            said = f"there are {len(names)} {self.plural} ({', '.join(names)})" if len(names) > 1 else few
+            said = (
+                f"there are {len(entries)} {self.plural}, counted from 0" if entries else f"`{field}` is an empty list"
+            )
             raise field_error(f"{field}.{place}", f"There is no `{{field}}`: {said}.")
 
 
@@ -151,16 +150,19 @@ def declaration(model: BaseModel, name: str) -> FieldInfo:
     return declaration_at(part, last, next((key + 1 for key in keys_of(name) if isinstance(key, int)), 0))
 
 
-@functools.cache
-def declaration_at(part: type[BaseModel], field: str, place: int) -> FieldInfo:
-    """Return the declaration of a field of the part at a place of a list, counted from 1; 0 is no list.
+def symbol_of(info: FieldInfo) -> str:
+    """Return the symbol in the declaration of a field."""
+    extra = info.json_schema_extra
+    return str(extra.get("symbol", "")) if isinstance(extra, dict) else ""
 
-    They are kept, one for each field and place that occurs (some hundreds): every walk over the fields asks for all.
-    """
-    info = copy.copy(part.model_fields[field])
-    if place and isinstance(info.json_schema_extra, dict) and "symbol" in info.json_schema_extra:
-        symbol = with_place(str(info.json_schema_extra["symbol"]), place)
-        info.json_schema_extra = {**info.json_schema_extra, "symbol": symbol}
+
+def declaration_at(part: type[BaseModel], field: str, place: int) -> FieldInfo:
+    """Return the declaration of a field of the part at a place of a list, counted from 1; 0 is no list."""
+    info = part.model_fields[field]
+    extra = info.json_schema_extra
+    if place and isinstance(extra, dict) and "symbol" in extra:
+        info = copy.copy(info)
+        info.json_schema_extra = {**extra, "symbol": with_place(str(extra["symbol"]), place)}
     return info
 
 

@@ -55,8 +55,7 @@ class Progress:
 
     def advance(self, steps: int = 1) -> None:
         """Say that so many more steps are done."""
-        self.done += steps
-        self._tell()
+        self.reach(self.done + steps)
 
     def reach(self, done: int) -> None:
         """Say how many steps are done in all; a total that was an estimate grows with them."""

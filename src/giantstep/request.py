@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.checks import check_flags, check_number, check_setting, check_whole
 from giantstep.errors import InputError, bad_field, nearest
@@ -81,8 +80,8 @@ class Request:
         return {name: _common([settings[name] for settings in prepared]) for name in prepared[0]}
 
     def for_engine(self, engine: Engine, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that concern one engine."""
-        other = {"limit": ("device",), "experiment": ("theory", "tolerance", "trials")}[engine]
+        """Return the settings that concern one engine; the device of an experiment is each trial's own."""
+        other = {"limit": ("device",), "experiment": ("theory", "tolerance", "trials", "device")}[engine]
         foreign = {name for name, setting in self.question.settings.items() if engine not in setting.engines}
         return {name: value for name, value in settings.items() if name not in {*other, *foreign}}
 
@@ -155,8 +154,8 @@ def _split(
         keys = name.split(".")
         parents = [".".join(keys[:depth]) for depth in range(1, len(keys))]
         if name in _VERB_SETTINGS and name not in ("dim", *type(scenario).model_fields):
-            taken = f"it is a setting of {_TAKEN_BY[name]}" if name in _TAKEN_BY else "it is no setting of this verb"
-            raise InputError(f"There is no field `{name}` in {type(scenario).__name__}; {taken}.")
+            taken = _TAKEN_BY.get(name, "other verbs")
+            raise InputError(f"There is no field `{name}` in {type(scenario).__name__}; it is a setting of {taken}.")
         if name != "dim":  # a part that is replaced itself may hold other fields
             given = next((parent for parent in parents if parent in fields), name)
             check_field_name(scenario, given, keywords_too)
@@ -165,10 +164,6 @@ def _split(
 
 def _common(values: Sequence[Any]) -> Any:
     """Return what several batches prepared: their one value, or the widest of the lists they chose."""
-    arrays = [value for value in values if isinstance(value, np.ndarray)]
-    return max(arrays, key=_extent) if arrays else values[0]
-
-
-def _extent(values: NDArray[Any]) -> float:
+    arrays = [value for value in values if isinstance(value, np.ndarray) and value.size]
     with np.errstate(invalid="ignore"):
-        return float(np.nan_to_num(abs(np.ptp(values)), nan=np.inf)) if values.size else 0.0
+        return max(arrays, key=lambda array: np.nan_to_num(abs(np.ptp(array)), nan=np.inf)) if arrays else values[0]

@@ -24,7 +24,7 @@ from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.listing import Result
 from giantstep.padding import blank_array, corner, largest_shape
-from giantstep.partlists import declaration, keys_of, names_meant, tables_at
+from giantstep.partlists import declaration, keys_of, names_meant, symbol_of, tables_at
 from giantstep.scenario import Scenario, from_content, numbers_meant, walk_fields
 from giantstep.several import NAME, Scenarios, by_name, grid_over
 from giantstep.types import Array, Indices
@@ -124,25 +124,22 @@ class ResultTable:
         lengths: dict[str, int] = {}
         for variable in self.question.variables:
             for name in (variable.name, variable.name + "_stderr"):
-                if name not in self.pieces:
-                    continue
-                kept = trials_kept and name == variable.name
-                dims = (("trial",) if kept else ()) + variable.dims
-                values = self.gather(name)
-                _take_lengths(lengths, dims, values.shape[1:], name)
-                data[name] = _column(
-                    grid.dims + dims, values.reshape(grid.shape + values.shape[1:]), _about(variable, name)
-                )
+                if name in self.pieces:
+                    kept = trials_kept and name == variable.name
+                    dims = (("trial",) if kept else ()) + variable.dims
+                    values = self.gather(name)
+                    _take_lengths(lengths, dims, values.shape[1:], name)
+                    flat = values.reshape(grid.shape + values.shape[1:])
+                    data[name] = xarray.Variable(grid.dims + dims, flat, _about(variable, name), fastpath=True)
         for name, values in self.diagnostics.items():
-            flat = values.astype(str) if values.dtype == object else values
-            data[name] = _column(grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})
-        coords = {
+            flat = (values.astype(str) if values.dtype == object else values).reshape(grid.shape)
+            data[name] = xarray.Variable(grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True)
+        coords: dict[str, Any] = {
             n: _coordinate(n, dims, values, about_field(scenario, n)) for n, (dims, values) in grid.coords.items()
         }
-        for name, values in self._own_coords(scenario, lengths, settings).items():
-            dims, column = values if isinstance(values, tuple) else (name, values)
-            coords[name] = _coordinate(name, dims, column, {})
+        coords |= self._own_coords(lengths, settings)
         result = Result(asked_first(data, self.question), coords, attrs=attrs)
+        # only where they differ: reindexing, too, would import Dask
         labels = {
             dim: list(names)
             for dim, names in self.question.labels.items()
@@ -150,31 +147,23 @@ class ResultTable:
         }
         return result.reindex(labels) if labels else result
 
-    def _own_coords(
-        self, scenario: Scenario, lengths: Mapping[str, int], settings: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _own_coords(self, lengths: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the coordinates of own dimensions: the engine's, those asked for, or a count from 1."""
-        counts = self.grid.block_count()
         coords: dict[str, Any] = {}
         for dim, length in lengths.items():
             values = self.coords.get(dim, settings.get(dim))
             if values is None:
-                if counts.get(dim, length) != length:
-                    raise GiantstepError(
-                        f"The {self.engine} answered with {length} entries of `{dim}`, not {counts[dim]}."
-                    )
-                coords[dim] = self.question.dimension(dim).first + np.arange(length)
-                continue
+                values = self.question.dimension(dim).first + np.arange(length)
             values = np.atleast_1d(values)
             if len(values) > length and not np.all(self.diagnostics.get("converged", True)):
                 values = values[:length]  # the points given up are those that reach further
             if values.shape != (length,):
                 raise GiantstepError(f"The {self.engine} answered with {length} entries of `{dim}`, not {values.size}.")
             if np.iscomplexobj(values):
-                coords[dim] = np.arange(length)
-                coords[f"{dim}_real"], coords[f"{dim}_imag"] = (dim, values.real), (dim, values.imag)
-            else:
-                coords[dim] = values
+                for part, numbers in (("real", values.real), ("imag", values.imag)):
+                    coords[f"{dim}_{part}"] = _coordinate(f"{dim}_{part}", (dim,), numbers, {})
+                values = np.arange(length)
+            coords[dim] = _coordinate(dim, (dim,), values, {})
         return coords
 
 
@@ -185,22 +174,16 @@ def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
     return {name: data[name] for name in dict.fromkeys([*first, *data])}
 
 
-def _column(dims: Any, values: Array, attrs: Mapping[str, str]) -> xarray.Variable:
-    """Return a variable of a NumPy array as it is: looking at it, xarray would import Dask where that is installed."""
-    dims = (dims,) if isinstance(dims, str) else dims
-    if isinstance(values, np.ndarray) and values.ndim == len(dims) and values.dtype.kind in "fiubU":
-        return xarray.Variable(dims, values, dict(attrs), fastpath=True)
-    return xarray.Variable(dims, values, dict(attrs))
+def _coordinate(name: str, dims: tuple[str, ...], values: Array, attrs: dict[str, str]) -> xarray.Variable:
+    """Return a coordinate, with its index where it names a dimension.
 
-
-def _coordinate(name: str, dims: Any, values: Array, attrs: Mapping[str, str]) -> xarray.Variable:
-    """Return a coordinate, with its index where it names a dimension (made here for the reason of `_column`)."""
-    if (dims == name or dims == (name,)) and isinstance(values, np.ndarray) and values.dtype.kind in "fiuU":
-        index = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
-        variable = index.create_variables()[name]
-        variable.attrs = dict(attrs)
-        return variable
-    return _column(dims, values, attrs)
+    Variables and indexes are made here: looking at plain arrays, xarray would import Dask where that is installed.
+    """
+    if dims != (name,):
+        return xarray.Variable(dims, values, attrs, fastpath=True)
+    variable = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype).create_variables()[name]
+    variable.attrs = attrs
+    return variable
 
 
 def _take_lengths(lengths: dict[str, int], dims: Sequence[str], shape: Sequence[int], name: str) -> None:
@@ -221,9 +204,7 @@ def about_field(scenario: Scenario, name: str) -> dict[str, str]:
     leaves = {leaf for leaf, _, _ in walk_fields(scenario)}
     if all(leaf in leaves for leaf in names_meant(scenario, name)):
         info = declaration(scenario, name)
-        extra = info.json_schema_extra
-        symbol = str(extra.get("symbol", "")) if isinstance(extra, dict) else ""
-        return {"long_name": info.description or "", "symbol": symbol}
+        return {"long_name": info.description or "", "symbol": symbol_of(info)}
     if name == NAME:
         return {"long_name": "scenario"}
     return {"long_name": "input dimension", "symbol": "d"} if name == "dim" else {}
@@ -266,9 +247,9 @@ def grid_of(result: xarray.Dataset) -> Grid:
 def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
     """Return what a grid is made of: the scenario of a result (or several), and the fields its coordinates change."""
     attrs = getattr(result, "attrs", {})
-    if "scenario" not in attrs:
+    if "scenario" not in attrs or "grid" not in attrs:
         raise InputError("The first argument must be a result of predict, simulate or compare.")
-    varying = json.loads(str(attrs["grid"])) if "grid" in attrs else _fields_among(result)
+    varying = json.loads(str(attrs["grid"]))
     named = varying.pop(NAME, None)
     contents = {"": json.loads(str(attrs["scenario"]))} if named is None else _contents_left(result, named)
     fields = {name: _column_values(result, name, labels) for name, labels in varying.items()}
@@ -287,13 +268,6 @@ def _contents_left(result: xarray.Dataset, named: Mapping[str, Any]) -> dict[str
     if NAME not in result:
         raise InputError("The result does not say any more which `scenario` its numbers have; keep the coordinate.")
     return {str(name): named[str(name)] for name in np.atleast_1d(result[NAME].values)}
-
-
-def _fields_among(result: xarray.Dataset) -> dict[str, None]:
-    """Return the fields among the coordinates of a result that does not list them (a file of an earlier version)."""
-    names = [name for name, _, _ in walk_fields(from_content(json.loads(str(result.attrs["scenario"]))))]
-    dims = set(result["converged"].dims) if "converged" in result else set(result.dims)
-    return {name: None for name in ["dim", *names] if name in result.coords and set(result[name].dims) <= dims}
 
 
 def _column_values(result: xarray.Dataset, name: str, labels: Mapping[str, Any] | None) -> Any:
@@ -332,9 +306,8 @@ def has_classes(result: xarray.Dataset) -> bool | None:
     """Tell whether the labels behind a result are classes; None where some are and some are not, or nobody knows."""
     try:
         found = {batch.scenario.has_classes() for batch in grid_of(result).batches()}
-    except (GiantstepError, ValueError, KeyError, TypeError):  # functions that live in Python only
-        content = json.loads(str(result.attrs.get("scenario", "{}")))
-        return {"square": False, "logistic": True, "hinge": True}.get(str(content.get("loss")))
+    except InputError:  # functions that live in Python only, or no result of a scenario
+        return None
     return found.pop() if len(found) == 1 else None
 
 
@@ -344,6 +317,14 @@ def question_of(attrs: Mapping[Any, Any]) -> Question | None:
         return family_class(str(attrs["family"])).questions[str(attrs["what"])]
     except (InputError, KeyError):
         return None
+
+
+def main_variables(attrs: Mapping[Any, Any]) -> Sequence[str]:
+    """Return the variables that a figure of a result with these attributes shows."""
+    if "plot" in attrs:
+        return [str(name) for name in json.loads(str(attrs["plot"]))]
+    question = question_of(attrs)
+    return () if question is None else question.plot
 
 
 def _attribute(value: Any) -> str | int | float:

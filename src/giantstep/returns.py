@@ -18,17 +18,13 @@ if TYPE_CHECKING:
 def answer_of(scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Return the limit of a scenario at B points."""
     answer, count = scenario.limit(points, what, settings), len(points["dim"])
+    who = f"The limit of {scenario.family}"
     if not isinstance(answer, Answer):
-        raise GiantstepError(
-            f"The limit of {scenario.family} must return an Answer, Answer.closed({{...}}) for one, but returned a "
-            f"{type(answer).__name__}."
-        )
+        raise GiantstepError(f"{who} must return an Answer (Answer.closed({{...}})), not a {type(answer).__name__}.")
     for name in ("status", "residual", "iterations"):
-        if np.shape(getattr(answer, name)) != (count,):
-            shape = np.shape(getattr(answer, name))
-            raise GiantstepError(
-                f"The limit of {scenario.family} must answer `{name}` with the shape {(count,)}, not {shape}."
-            )
+        shape = np.shape(getattr(answer, name))
+        if shape != (count,):
+            raise GiantstepError(f"{who} must answer `{name}` with the shape {(count,)}, not {shape}.")
     _check_values(answer.values, scenario, what, "limit", count)
     return answer
 

@@ -27,7 +27,7 @@ from pydantic.fields import FieldInfo
 
 from giantstep.class_help import FieldHelp, plain_signature
 from giantstep.dimensions import declare
-from giantstep.display import model_html, model_text
+from giantstep.display import model_text, preformatted
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import family_class, family_names, register
 from giantstep.family import Answer, Baseline, PhaseDiagram, Question
@@ -43,10 +43,11 @@ from giantstep.partlists import (
     names_meant,
     no_entry_has,
     part_list,
+    symbol_of,
     tables_at,
     value_annotation,
 )
-from giantstep.types import Array, Floats, Points
+from giantstep.types import Array, Booleans, Floats, Points
 
 if TYPE_CHECKING:
     from giantstep.gaussian.source import Language
@@ -170,6 +171,14 @@ def bounds_of(info: FieldInfo) -> list[tuple[Bound, float]]:
     return [(bound, getattr(constraint, bound.name)) for bound, constraint in known]
 
 
+def within_bounds(info: FieldInfo, values: Array) -> Booleans:
+    """Tell which values keep all bounds of a numeric field; NaN keeps none."""
+    good: Booleans = ~np.isnan(values)
+    for bound, limit in bounds_of(info):
+        good &= bound.holds(values, limit)
+    return good
+
+
 def allowed_values(info: FieldInfo) -> str:
     """Say in words what a numeric field allows: ``"a number above 0 (inf is allowed)"``."""
     number = "a whole number" if info.annotation is int else "a number"
@@ -184,11 +193,9 @@ def _allows_infinity(info: FieldInfo) -> bool:
 
 def check_numbers(name: str, info: FieldInfo, values: Array) -> None:
     """Check an array of values of one numeric field against its bounds; the first bad one is named."""
-    good = ~np.isnan(values)
+    good = within_bounds(info, values)
     if not _allows_infinity(info):
         good &= np.isfinite(values)
-    for bound, value in bounds_of(info):
-        good &= bound.holds(values, value)
     if info.annotation is int:
         good &= values == np.round(values)
     if not good.all():
@@ -222,7 +229,7 @@ class Checked(BaseModel, metaclass=FieldHelp):
         return model_text(self)
 
     def _repr_html_(self) -> str:
-        return model_html(self)
+        return preformatted(str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -330,24 +337,20 @@ class Scenario(Checked):
 
     def program(self, dim: int, lang: Language) -> Program:
         """Return what a trial of a program without giantstep does, where the family writes one."""
-        folder = type(self).__module__.rpartition(".")[0]
-        if not folder or importlib.util.find_spec(f"{folder}.script") is None:
+        write = self._beside("script", "program")
+        if write is None:
             raise InputError(f"{type(self).__name__} has no script: its family writes no program of its own.")
-        program: Program = self._engine("script").program(self, dim, lang)
+        program: Program = write(self, dim, lang)
         return program
 
     def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak, on its device."""
-        if type(self).trial is not Scenario.trial:  # a family in one file, without engines beside it
-            return 0
-        estimate = getattr(self._engine("experiment"), "memory", None)
+        estimate = self._beside("experiment", "memory")
         return 0 if estimate is None else int(estimate(self, points, what, dim, settings))
 
     def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings with what both engines must share filled in (the ``x`` of a spectrum, say)."""
-        if type(self).limit is not Scenario.limit:
-            return dict(settings)
-        prepare = getattr(self._engine("limit"), "prepare", None)
+        prepare = self._beside("limit", "prepare")
         with np.errstate(all="ignore"):
             return dict(settings) if prepare is None else prepare(self, points, what, settings)
 
@@ -356,10 +359,9 @@ class Scenario(Checked):
 
         A family says so in a function of the same name in its ``limit.py``, if it has one.
         """
-        if type(self).limit is Scenario.limit:
-            refuse = getattr(self._engine("limit"), "refuse_missing", None)
-            if refuse is not None:
-                refuse(self, points, what, theory)
+        refuse = self._beside("limit", "refuse_missing")
+        if refuse is not None:
+            refuse(self, points, what, theory)
 
     def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
         """Return the error of having learnt nothing for each error among the `values` of an answer.
@@ -454,6 +456,16 @@ class Scenario(Checked):
     def _engine(cls, name: str) -> Any:
         return importlib.import_module(cls.__module__.rpartition(".")[0] + "." + name)
 
+    @classmethod
+    def _beside(cls, module: str, name: str) -> Any:
+        """Return a function of a module in the family's folder; None where there is none (a family in one file)."""
+        folder, engine = cls.__module__.rpartition(".")[0], {"limit": "limit", "experiment": "trial"}.get(module)
+        if engine and getattr(cls, engine) is not getattr(Scenario, engine):
+            return None  # modules beside a family that is its own engine are none of its own
+        if not folder or importlib.util.find_spec(f"{folder}.{module}") is None:
+            return None
+        return getattr(cls._engine(module), name, None)
+
     # -- fields -----------------------------------------------------------------------------------
 
     def replace(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
@@ -466,7 +478,7 @@ class Scenario(Checked):
         wanted = dotted_names({**(changes or {}), **fields})
         for name in sorted(wanted, key=_outer_first):
             for place in _places(self, content, name):
-                _put(self, content, place, wanted[name], wanted)
+                _put(self, content, place, wanted[name])
         return type(self)(**content)
 
     def point(self) -> dict[str, Floats]:
@@ -549,31 +561,21 @@ def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) ->
     """Raise `InputError` with the nearest name where a dotted field does not exist in this scenario."""
     leaves = {leaf: info for leaf, _, info in walk_fields(scenario)}
     if name not in {*leaves, *type(scenario).model_fields} and not is_list_name(scenario, name):
-        raise InputError(_unknown_field(type(scenario), name, _name(scenario), leaves, also).replace("{field}", name))
+        raise field_error(name, _unknown_field(type(scenario), name, leaves, also))
 
 
 _OTHER_WORDS = {
-    "learning_rate": "rate",
-    "lr": "rate",
-    "epochs": "steps",
-    "lam": "ridge",
-    "penalty": "ridge",
-    "regularization": "ridge",
-    "weight_decay": "ridge",
-    "n_samples": "samples_per_dim",
-    "n": "samples_per_dim",
-    "hidden": "width_per_dim",
-    "n_trials": "trials",
-    "d": "dim",
+    **dict.fromkeys(("learning_rate", "lr"), "rate"),
+    **dict.fromkeys(("lam", "penalty", "regularization", "weight_decay"), "ridge"),
+    **dict.fromkeys(("n", "n_samples"), "samples_per_dim"),
+    **{"epochs": "steps", "hidden": "width_per_dim", "n_trials": "trials", "d": "dim"},
 }
 """What other programs call a field or setting -> ours, suggested where there is one of that name."""
 
 
-def _unknown_field(
-    model: type[BaseModel], name: str, shown: str, fields: Mapping[str, FieldInfo], also: Sequence[str] = ()
-) -> str:
+def _unknown_field(model: type[BaseModel], name: str, fields: Mapping[str, FieldInfo], also: Sequence[str] = ()) -> str:
     """Say of a field that does not exist what to write instead; ``{field}`` stands for its name."""
-    missing, advice = f"There is no field `{{field}}` in {shown}", getattr(model, "elsewhere", {}).get(name)
+    missing, advice = f"There is no field `{{field}}` in {model.__name__}", getattr(model, "elsewhere", {}).get(name)
     inside = next((leaf for leaf in fields if leaf.endswith(f".{name}")), None)
     if inside is not None:
         return f"{missing} (did you mean `{inside}`, as a keyword {inside.replace('.', '__')}?)."
@@ -583,7 +585,7 @@ def _unknown_field(
     if asked:
         how = f'predict(scenario, what="{asked[0]}", {name}=...)'
         return f'{missing}: it is a setting of what="{asked[0]}", as in gs.{how}.'
-    symbols = {leaf: re.split(r"\s*[=,]\s*", _symbol(info)) for leaf, info in fields.items()}
+    symbols = {leaf: re.split(r"\s*[=,]\s*", symbol_of(info)) for leaf, info in fields.items()}
     meant = [leaf for leaf, written in symbols.items() if name.rstrip("_") in written]
     meant += [leaf for leaf in [*fields, *also] if leaf.rpartition(".")[2] == _OTHER_WORDS.get(name)]
     guess = nearest(name, [*fields, *model.model_fields, *also])
@@ -591,20 +593,6 @@ def _unknown_field(
         told = f": {fields[meant[0]].description}" if meant[0] in fields else ""
         guess = f" (did you mean `{meant[0]}`{told}?)"
     return f"{missing}{guess}; it has {', '.join(fields) or 'none'}."
-
-
-def _symbol(info: FieldInfo) -> str:
-    extra = info.json_schema_extra
-    return str(extra.get("symbol", "")) if isinstance(extra, dict) else ""
-
-
-def _name(scenario: Scenario) -> str:
-    fields = type(scenario).model_fields
-    chosen = {name: value for name, value in scenario if isinstance(value, Part) and len(_part_types(fields[name])) > 1}
-    inner = [f"{name}={type(value).__name__}" for name, value in chosen.items()]
-    lists = {name: [type(entry).__name__ for entry in value] for name, value in scenario if holds_parts(value)}
-    inner += [f"{name}=[{', '.join(names)}]" for name, names in lists.items()]
-    return f"{type(scenario).__name__}({', '.join(inner)})" if inner else type(scenario).__name__
 
 
 def allowed_types(annotation: Any) -> Iterator[Any]:
@@ -654,62 +642,39 @@ def _part_class(info: FieldInfo, entry: Any) -> type[BaseModel] | None:
     return part
 
 
-def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any, wanted: Mapping[str, Any]) -> None:
+def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> None:
     """Change one field of a content; the parts on the way to it become tables."""
     *parents, last = keys_of(name)
-    owner, fields = name.rpartition(".")[0], type(scenario).model_fields
+    info = type(scenario).model_fields.get(name.partition(".")[0])
+    listed = part_list(info)
     table: Any = content
-    for parent in parents:
-        table[parent] = _opened(scenario, table, parent, name, wanted)
-        table = table[parent]
-    kinds = [f"{owner}.kind", f"{parents[0]}.kind"] if parents else []
-    if isinstance(table, list):
-        _check_place(scenario, table, name)
-    elif last == "kind" and sum(isinstance(parent, str) for parent in parents) == 1:
-        kept = _of_kind(fields[str(parents[0])], table, value)
-        table.clear()
-        table.update(kept)
-    elif last not in table and not any(kind in wanted for kind in kinds):
+    for key in parents:
+        if isinstance(table, list) and listed is not None:
+            listed.check_place(name.partition(".")[0], table, str(key))
+        held = table[int(key)] if isinstance(table, list) else table.get(key)
+        if isinstance(held, list | tuple) and listed is not None:
+            table[key] = list(held)
+        elif isinstance(held, BaseModel | Mapping) or (held is None and info is not None and last == "kind"):
+            table[key] = _python_content(held) if isinstance(held, BaseModel) else dict(held or {})
+        else:
+            check_field_name(scenario, name)
+            raise InputError(f"There is no field `{name}` here: `{key}` is {held!r}.")
+        table = table[key]
+    if isinstance(table, list) and listed is not None:
+        listed.check_place(name.partition(".")[0], table, str(last))
+    elif isinstance(last, int):
         check_field_name(scenario, name)
+    part = part_of_kind(info, value) if last == "kind" and info is not None else None
+    if part is not None:  # another kind keeps what both have
+        for other in [other for other in table if other not in part.model_fields]:
+            del table[other]
     table[last] = value
 
 
-def _opened(scenario: Scenario, table: Any, parent: str | int, name: str, wanted: Mapping[str, Any]) -> Any:
-    """Return what a field holds as a new table, or as a new list of parts, in which something can be changed."""
-    if isinstance(table, list):
-        _check_place(scenario, table, name)
-        inner = table[int(parent)]
-    else:
-        inner = table.get(parent)
-    info = type(scenario).model_fields.get(str(parent))
-    if inner is None and info is not None and f"{parent}.kind" in wanted:
-        return {}
-    if isinstance(inner, BaseModel):
-        return _python_content(inner)
-    if isinstance(inner, list | tuple) and part_list(info) is not None:
-        return list(inner)
-    if not isinstance(inner, Mapping):
-        check_field_name(scenario, name)
-        raise InputError(f"There is no field `{name}` here: `{parent}` is {inner!r}.")
-    return dict(inner)
-
-
-def _check_place(scenario: Scenario, entries: list[Any], name: str) -> None:
-    """Refuse a name that lies behind the last entry of its list of parts."""
-    field, place, *_ = name.split(".")
-    declared = part_list(type(scenario).model_fields[field])
-    if declared is not None:
-        declared.check_place(field, entries, place)
-
-
-def _part_types(info: FieldInfo) -> list[Any]:
-    """Return the classes of parts with a `kind` that a field allows, or that the entries of its list may be."""
-    return [member for member in allowed_types(value_annotation(info)) if "kind" in getattr(member, "model_fields", {})]
-
-
 def part_of_kind(info: FieldInfo, kind: Any) -> Any:
-    """Return the class of a part with this `kind` among those a field allows, None where there is none."""
-    kinds = {part.model_fields["kind"].default: part for part in _part_types(info)}
+    """Return the class of a part with this `kind` among those a field, or an entry of its list, may hold; else None."""
+    members = [member for member in allowed_types(value_annotation(info)) if hasattr(member, "model_fields")]
+    kinds = {part.model_fields["kind"].default: part for part in members if "kind" in part.model_fields}
     return kinds.get(kind) if isinstance(kind, str) else None
 
 
@@ -726,12 +691,6 @@ def with_parts(scenario: Scenario, name: str, value: Any) -> Any:
         return part(**value)
     except InputError as error:
         raise error.inside(name) from None
-
-
-def _of_kind(info: FieldInfo, table: Mapping[str, Any], kind: Any) -> dict[str, Any]:
-    """Return what a table of a part keeps under another kind: the fields that both have."""
-    part = part_of_kind(info, kind)
-    return {name: value for name, value in table.items() if part is None or name in part.model_fields}
 
 
 def _check_finite(model: BaseModel) -> None:
@@ -757,15 +716,18 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
     if isinstance(cause, InputError):
         return cause.inside(path)
     kind, value = problem["type"], problem["input"]
+    same = [other for other in error.errors() if other["loc"][:1] == problem["loc"][:1]]
+    wanted = dict.fromkeys(str(other["ctx"]["error"]) for other in same if "error" in other.get("ctx", {}))
+    allowed = " or ".join(wanted)  # a number or a list of numbers, say
     if kind == "extra_forbidden":
         fields = {name: info for name, info in model.model_fields.items() if name != "kind"}
-        return field_error(path, _unknown_field(model, path, model.__name__, fields))
+        return field_error(path, _unknown_field(model, path, fields))
     if kind == "missing":
         return field_error(path, f"Field `{{field}}` is missing: {info.description if info else 'it has no default'}.")
     if kind.startswith(("greater_than", "less_than")) and info is not None:
         return bad_field(path, value, allowed_values(info))
     if kind in ("union_tag_not_found", "model_type", "model_attributes_type", "dict_type"):
-        return bad_field(path, value, _parts(path, info, value))
+        return bad_field(path, value, _parts(info, value))
     if kind == "union_tag_invalid":
         kinds = problem["ctx"]["expected_tags"]
         guess = nearest(str(problem["ctx"]["tag"]), [kind.strip("'") for kind in kinds.split(", ")])
@@ -774,58 +736,34 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
         advice = getattr(model, "elsewhere", {}).get(f"{path}={value}")
         choices = problem["ctx"]["expected"]
         guess = f" ({advice})" if advice else nearest(value, re.findall("'(.*?)'", choices))
-        return bad_field(path, value, f"one of {choices}{guess}")
+        return bad_field(path, value, f"one of {choices}{guess}{', or ' * bool(allowed)}{allowed}")
     if cause is not None:
-        same = [other for other in error.errors() if other["loc"][:1] == problem["loc"][:1]]
-        wanted = dict.fromkeys(str(other["ctx"]["error"]) for other in same if "error" in other.get("ctx", {}))
-        allowed = " or ".join(wanted)  # a number or a list of numbers, say
-        if allowed == "a number" and isinstance(value, str) and _is_numeral(value):
-            allowed += " without quotes"
-        if allowed == "a list of numbers" and info is not None:
-            allowed += f" ({info.description})"
         if allowed == "a number" and isinstance(value, list | tuple | np.ndarray) and issubclass(model, Scenario):
             allowed += f" (several go to the verb, gs.predict(scenario, {path}=[...]), or into [grid] of a file)"
         return bad_field(path, value, allowed)
     return bad_field(path, value, f"valid ({problem['msg'].lower()})")
 
 
-def _parts(path: str, info: FieldInfo | None, value: Any) -> str:
+def _parts(info: FieldInfo | None, value: Any) -> str:
     """Say how a part is given, in Python and in a file; of several the one that a name or a class means."""
     members = [] if info is None else [m for m in allowed_types(value_annotation(info)) if hasattr(m, "model_fields")]
-    kinds = ", ".join(filter(None, map(_kind, members)))
+    kinds = {part: str(part.model_fields["kind"].default) for part in members if "kind" in part.model_fields}
     if not members or isinstance(value, Mapping):
-        return f"a table that says its `kind`, one of {kinds}" if kinds else "a table"
-    meant = [part for part in members if value is part or (isinstance(value, str) and value == _kind(part))]
-    called = " or ".join(f"{_public_name(part)}({_needed(part)})" for part in meant or members)
+        return f"a table that says its `kind`, one of {', '.join(kinds.values())}" if kinds else "a table"
+    meant = [part for part in members if value is part or (isinstance(value, str) and value == kinds.get(part))]
+    called = " or ".join(map(_call, meant or members))
     if not kinds:
         return f"{called} (in a file a table with {' and '.join(members[0].model_fields)})"
-    if meant:
-        return (
-            f'{called} (in a file {path} = {{ kind = "{_kind(meant[0])}" }}, in a shell {path}.kind={_kind(meant[0])})'
-        )
-    return f"{called} (in a file a table with a `kind`, one of {kinds})"
+    which = f'kind = "{kinds[meant[0]]}"' if meant else f"a `kind`, one of {', '.join(kinds.values())}"
+    return f"{called} (in a file a table with {which})"
 
 
-def _is_numeral(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _public_name(part: type[BaseModel]) -> str:
+def _call(part: type[BaseModel]) -> str:
+    """Return the call that makes a part, with the fields that must be given."""
     import giantstep
 
-    return f"gs.{part.__name__}" if part.__name__ in dir(giantstep) else part.__name__
-
-
-def _kind(part: type[BaseModel]) -> str:
-    return str(part.model_fields["kind"].default) if "kind" in part.model_fields else ""
-
-
-def _needed(part: type[BaseModel]) -> str:
-    """Return the fields of a part that must be given, as a call shows them."""
-    return ", ".join(f"{name}=..." for name, info in part.model_fields.items() if info.is_required())
+    name = f"gs.{part.__name__}" if part.__name__ in dir(giantstep) else part.__name__
+    return f"{name}({', '.join(f'{field}=...' for field, info in part.model_fields.items() if info.is_required())})"
 
 
 def _field_path(model: type[BaseModel], loc: Sequence[Any]) -> tuple[str, FieldInfo | None]:

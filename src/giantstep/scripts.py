@@ -7,7 +7,7 @@ is studied, the sizes, the loop over trials, and the table of means with their s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -125,17 +125,22 @@ def one_scenario(study: Study, changes: Mapping[str, Any]) -> Scenario:
 # -- what families use -------------------------------------------------------------------------------------------------
 
 
-def target_source(target: Target, lang: Language, name: str = "target") -> str:
+def target_source(target: Target, lang: Language) -> str:
     """Return the function ``target(z)`` of an array (n, r) as source text; a callable is refused."""
     text = _expression_of(target, "target")
     variables = expression_variables(text)
     columns = [f"z[:, {int(variable[1:] or 1) - 1}]" for variable in variables] or ["z[:, 0]"]
     names = variables or ("z",)
     return (
-        f"def {name}(z):  # {target.name}\n"
+        f"def target(z):  # {target.name}\n"
         f"    {', '.join(names)} = {', '.join(columns)}\n"
         f"    return {expression_source(text, lang)}\n"
     )
+
+
+def floats(values: object) -> str:
+    """Return numbers, or nested lists of them, as source text that PyTorch reads as floating-point numbers, too."""
+    return str(np.asarray(values, dtype=float).tolist())
 
 
 def activation_source(activation: Function, lang: Language, *, slope: bool) -> str:
@@ -209,28 +214,20 @@ def _written(
     dim, trials, seed = size
     body = program.functions.strip("\n") + "\n\n" + program.trial.strip("\n")
     special = [name for name in _SPECIAL if re.search(rf"(?<![\w.]){name}\(", body)]
-    imports = [
-        *program.imports,
-        "import numpy as np",
-        *(["import torch"] if lang == "torch" else []),
-        *([f"from scipy.special import {', '.join(special)}"] if special and lang == "numpy" else []),
-    ]
-    standard = sorted(line for line in imports if not re.search(r"numpy|scipy|torch", line))
-    third = sorted((line for line in imports if line not in standard), key=lambda line: line.split()[1])
+    if lang == "torch":
+        imports = [*program.imports, "import numpy as np", "import torch", "torch.set_default_dtype(torch.float64)"]
+    else:
+        scipy = [f"from scipy.special import {', '.join(special)}"] if special else []
+        imports = [*program.imports, "import numpy as np", *scipy]
     sizes = {
         "d": (str(dim), "dimension of the inputs"),
         **program.sizes,
         "trials, seed": (f"{trials}, {seed}", "repetitions; each draws everything anew"),
     }
+    if lang == "torch":
+        body, sizes = to_torch(body), {name: (to_torch(value), said) for name, (value, said) in sizes.items()}
     parts = [
-        "\n".join(
-            [
-                _head(scenario),
-                *standard,
-                *third,
-                *(["torch.set_default_dtype(torch.float64)"] if lang == "torch" else []),
-            ]
-        ),
+        "\n".join([_head(scenario), *imports]),
         "\n".join(_commented(f"{name} = {value}", said) for name, (value, said) in sizes.items()),
         _declared(program, question),
         re.sub("\n\n\n+", "\n\n", body),
@@ -246,21 +243,10 @@ def _commented(code: str, said: str) -> str:
 
 def _head(scenario: Scenario) -> str:
     """Return the docstring: what is studied, as a study file says it, without what is as by default."""
-    content = {"family": scenario.family, **_told(scenario)}
-    text = re.sub(r"\[\n(  \{[^\]]*\}),\n\]", _on_one_line, write_toml({"scenario": with_infinity(content)}))
-    said = [f"    {line}".rstrip() for line in text.splitlines()[1:]]
+    content = with_infinity({"family": scenario.family, **_told(scenario)})
+    said = [f"    {line}" for line in write_toml({"scenario": content}).splitlines()[1:]]
     title = f'"""{scenario.title}. Its scenario (other fields have their defaults):'
     return "\n".join([title, "", *said, '"""'])
-
-
-_ONE_LINE = 130
-"""Characters of a list of steps that is not broken into lines."""
-
-
-def _on_one_line(entries: re.Match[str]) -> str:
-    """Return a list of tables on one line where that is not too long."""
-    line = "[" + ", ".join(entry.strip().rstrip(",") for entry in entries[1].splitlines()) + "]"
-    return line if len(line) <= _ONE_LINE else entries[0]
 
 
 def _told(part: BaseModel) -> dict[str, Any]:
@@ -283,23 +269,10 @@ def _told(part: BaseModel) -> dict[str, Any]:
 def _declared(program: Program, question: Question) -> str:
     """Return the tables of what is printed: variables with their axes, and the coordinates of the axes."""
     declared = {variable.name: variable for variable in question.variables}
-    rows = [f"    {name!r}: {tuple(_axes(declared[name].dims, program))!r}," for name in program.variables]
-    said = [declared[name].symbol for name in program.variables]
-    index = ", ".join(f'"{name}": {_coordinates(values)}' for name, values in program.index.items())
-    table = "\n".join(_commented(row.replace("'", '"'), symbol) for row, symbol in zip(rows, said))
-    return f"VARIABLES = {{  # what is printed, with its axes\n{table}\n}}\nINDEX = {{{index}}}"
-
-
-def _axes(dims: Iterable[str], program: Program) -> list[str]:
-    return [dim for dim in dims if dim in program.index]
-
-
-def _coordinates(values: Sequence[Any]) -> str:
-    plain = list(values)
-    if (
-        len(plain) > 4
-        and all(isinstance(value, int) for value in plain)
-        and plain == list(range(plain[0], plain[-1] + 1))
-    ):
-        return f"range({plain[0]}, {plain[-1] + 1})"
-    return "[" + ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in plain) + "]"
+    rows = []
+    for name in program.variables:
+        axes = tuple(dim for dim in declared[name].dims if dim in program.index)
+        rows.append(_commented(f"    {name!r}: {axes!r},", declared[name].symbol))
+    index = {name: list(values) for name, values in program.index.items()}
+    table = "\n".join(rows)
+    return f"VARIABLES = {{  # what is printed, with its axes\n{table}\n}}\nINDEX = {index!r}"

@@ -6,7 +6,8 @@ that varies is a field of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,7 +74,12 @@ class ScenarioGrid(Grid):
     def __init__(
         self, scenarios: Mapping[str, Scenario], fields: Mapping[str, Any] | None = None, /, *, dim: Any = None
     ) -> None:
-        self._grids = {name: _grid_of_one(name, scenario, fields, dim) for name, scenario in scenarios.items()}
+        self._grids: dict[str, Grid] = {}
+        for name, scenario in scenarios.items():
+            try:
+                self._grids[name] = Grid(scenario, fields, dim=dim)
+            except InputError as error:
+                raise InputError(f"Scenario {name!r}: {error}") from None
         first = next(iter(self._grids.values()))
         for name, grid in self._grids.items():
             if (grid.dims, grid.shape) != (first.dims, first.shape):
@@ -100,31 +106,28 @@ class ScenarioGrid(Grid):
         return {NAME: contents, **next(iter(self._grids.values())).varying()}
 
 
-def _grid_of_one(name: str, scenario: Scenario, fields: Mapping[str, Any] | None, dim: Any) -> Grid:
-    try:
-        return Grid(scenario, fields, dim=dim)
-    except InputError as error:
-        raise InputError(f"Scenario {name!r}: {error}") from None
+def side_by_side(tables: Iterable[Any], dim: str, names: Iterable[str]) -> Any:
+    """Return datasets, or columns, along a new dimension that names them; where one lacks an entry it is blank."""
+    import xarray
+
+    how: Any = {"join": "outer", "combine_attrs": "override", "coords": "minimal", "compat": "override"}
+    return xarray.concat(list(tables), xarray.IndexVariable(dim, list(names)), **how)
 
 
 def stack(results: Sequence[xarray.Dataset], names: Sequence[str], dim: str = NAME) -> xarray.Dataset:
     """Lay results of one question side by side along a new dimension, so that one figure shows them all."""
-    import json
-
-    import xarray
-
     first = results[0]
-    for result in results[1:]:
-        for about in ("family", "what", "engine"):
-            if result.attrs.get(about) != first.attrs.get(about):
-                raise InputError(
-                    f"Results laid over each other must answer one question in one way; their `{about}` are "
-                    f"{first.attrs.get(about)!r} and {result.attrs.get(about)!r}."
-                )
-    how: Any = {"join": "outer", "combine_attrs": "override", "coords": "minimal", "compat": "override"}
-    stacked = xarray.concat(list(results), xarray.IndexVariable(dim, list(names)), **how)
+    for about in ("family", "what", "engine"):
+        found = list(dict.fromkeys(str(result.attrs.get(about)) for result in results))
+        if len(found) > 1:
+            raise InputError(
+                f"Results laid over each other must answer one question in one way, not `{about}` of "
+                f"{' and '.join(found)}."
+            )
+    stacked = side_by_side(results, dim, names)
     attrs = dict(first.attrs)
     if dim == NAME and all("grid" in result.attrs and "scenario" in result.attrs for result in results):
         contents = {name: json.loads(result.attrs["scenario"]) for name, result in zip(names, results)}
         attrs["grid"] = json.dumps({NAME: contents, **json.loads(first.attrs["grid"])})
-    return stacked.assign_attrs(attrs)
+    stacked.attrs = attrs
+    return stacked

@@ -188,7 +188,7 @@ def compare(
         The dimension ``source`` first: "limit" is the bare limit, "theory" the limit with its finite-size correction
         at `dim` (only where the family knows one), "experiment" the measurement. ``*_gap`` is experiment minus theory
         (minus limit where there is no "theory"; the attribute ``compared_with`` says which), ``*_z`` its normal score.
-        `giantstep.agreement` sums it up; ``both[["test_error"]]`` is the comparison of one variable.
+        `giantstep.agreement` sums it up.
 
     Examples
     --------
@@ -301,21 +301,18 @@ class Study:
     def __post_init__(self) -> None:
         if not isinstance(self.scenario, Scenario):
             raise InputError(f"A study needs a scenario, not a {type(self.scenario).__name__}.")
-        question = self.question
-        own = {engine: [n for n, s in question.settings.items() if s.engines == (engine,)] for engine in _ENGINES}
+        declared = self.question.settings
+        own = {engine: [n for n, s in declared.items() if s.engines == (engine,)] for engine in _ENGINES}
         check_keys("limit", self.limit, [*LIMIT_SETTINGS, *own["limit"]])
         check_keys("experiment", self.experiment, [*EXPERIMENT_SETTINGS, *own["experiment"]])
-        check_keys("settings", self.settings, list(question.settings))
+        check_keys("settings", self.settings, list(declared))
         general = {name: self.limit[name] for name in ("theory", "tolerance", "seed") if name in self.limit}
-        asked = self._question_settings()
-        request = Request(self.scenario, self.grid, asked, what=self.what, dim=None, **general)
+        request = Request(self.scenario, self.grid, self._question_settings(), what=self.what, dim=None, **general)
         for table in (self.limit, self.experiment):
             if table.get("dim") is not None:
                 Grid(request.grid.scenario, dim=table["dim"])
         check_flags(**{name: self.limit[name] for name in ("finite_size", "strict") if name in self.limit})
-        ExperimentSettings(
-            **{name: value for name, value in self.experiment.items() if name in EXPERIMENT_SETTINGS[1:]}
-        )
+        ExperimentSettings(**{n: value for n, value in self.experiment.items() if n in EXPERIMENT_SETTINGS[1:]})
 
     @property
     def question(self) -> Question:
@@ -335,7 +332,7 @@ class Study:
         return display.study_text(self)
 
     def _repr_html_(self) -> str:
-        return display.study_html(self)
+        return display.preformatted(repr(self))
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study: fields, settings, ``progress``, ``scenarios`` by name."""
@@ -365,10 +362,9 @@ class Study:
         return self._answer(sweep, EXPERIMENT_SETTINGS, self.experiment, overrides)
 
     def _question_settings(self) -> dict[str, Any]:
-        tables = (self.limit, self.experiment)
-        verbs = (LIMIT_SETTINGS, EXPERIMENT_SETTINGS)
-        own = {n: v for table, verb in zip(tables, verbs) for n, v in table.items() if n not in verb}
-        return {**self.settings, **own}
+        """Return the settings of the question; those of one engine may stand in its table."""
+        tables = {**self.settings, **self.limit, **self.experiment}
+        return {name: value for name, value in tables.items() if name in self.question.settings}
 
     def _answer(
         self,

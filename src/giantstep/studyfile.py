@@ -42,7 +42,8 @@ def study_fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
             raise InputError(f"`{name}` must be a table, but is {name}={content[name]!r}.")
     if "scenario" not in content:
         raise InputError(f"{source} has no table [scenario]; it says what is studied.")
-    tables = {name: _expand_ranges(_dotted_tables(content.get(name, {}), name == "grid")) for name in _SECTIONS[1:]}
+    tables = {**content, "grid": _dotted_grid(content.get("grid", {}))}
+    tables = {name: _expand_ranges(tables.get(name, {})) for name in _SECTIONS[1:]}
     return {"scenario": from_content(content["scenario"]), "what": content.get("what"), **tables}
 
 
@@ -72,23 +73,21 @@ def check_keys(table: str, content: Mapping[str, Any], known: Sequence[str]) -> 
             raise InputError(f"There is no `{name}` in {where}{nearest(name, known)}; it may have {', '.join(known)}.")
 
 
-def _dotted_tables(table: Mapping[str, Any], nested: bool, prefix: str = "") -> dict[str, Any]:
+def _dotted_grid(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Write ``step.rate = [1, 2]``, which TOML reads as a table in a table, as one dotted name."""
     flat: dict[str, Any] = {}
     for name, value in table.items():
-        if nested and isinstance(value, Mapping) and not {*_RANGE, "kind"} & set(value):
-            flat.update(_dotted_tables(value, nested, f"{prefix}{name}."))
+        if isinstance(value, Mapping) and not {*_RANGE, "kind"} & set(value):
+            flat.update(_dotted_grid(value, f"{prefix}{name}."))
         else:
             flat[prefix + name] = value
     return flat
 
 
 def _expand_ranges(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: expand_range(name, value) if _is_range(value) else value for name, value in table.items()}
-
-
-def _is_range(value: Any) -> bool:
-    return isinstance(value, Mapping) and "kind" not in value  # what has a kind is a part: a step, say
+    # what has a kind is a part: a step, say
+    ranges = [name for name, value in table.items() if isinstance(value, Mapping) and "kind" not in value]
+    return {name: expand_range(name, value) if name in ranges else value for name, value in table.items()}
 
 
 def expand_range(name: str, table: Mapping[str, Any]) -> Floats:

@@ -83,16 +83,12 @@ def toml_value(value: Any) -> str:
     """
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, complex):
-        return json.dumps(str(value))
-    if isinstance(value, str):
-        return _text(value)
+        value = str(value)
+    if isinstance(value, bool | int | str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         inside = ", ".join(f"{_key(name)} = {toml_value(inner)}" for name, inner in _without_none(value).items())
         return f"{{ {inside} }}" if inside else "{}"
@@ -101,8 +97,3 @@ def toml_value(value: Any) -> str:
     if isinstance(value, Sequence):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     raise InputError(f"A {type(value).__name__} cannot be written to a file: {value!r}.")
-
-
-def _text(value: str) -> str:
-    quoted = json.dumps(value, ensure_ascii=False)
-    return quoted.replace("\x7f", "\\u007f")

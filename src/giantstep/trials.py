@@ -22,7 +22,7 @@ from giantstep.progress import Progress, ProgressOption
 from giantstep.request import ExperimentSettings, Request
 from giantstep.returns import measured_by
 from giantstep.scenario import Scenario
-from giantstep.types import Array, Booleans, Floats, Indices, Points
+from giantstep.types import Array, Floats, Indices, Points
 
 if TYPE_CHECKING:
     import xarray
@@ -43,12 +43,10 @@ class Outcome:
     ----------
     values : variable -> (B, ...) array.
     reasons : (B,) texts; empty where the numbers are there, otherwise why not.
-    asked : (B,) whether this trial was asked for at the point; None where it was at all.
     """
 
     values: Mapping[str, Array]
     reasons: NDArray[np.object_]
-    asked: Booleans | None = None
 
 
 @dataclass
@@ -130,11 +128,6 @@ def _dim(value: float, scenario: Scenario) -> int:
     return int(value)
 
 
-def experiment_settings(request: Request, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a trial, but for its device."""
-    return {name: value for name, value in request.for_engine("experiment", settings).items() if name != "device"}
-
-
 class TrialPlan:
     """An experiment about to run: the points of a request by draws, and the settings that its trials share.
 
@@ -155,7 +148,7 @@ class TrialPlan:
 
         self.request, self.experiment, self.groups = request, experiment, group_points(request.grid)
         self.settings = request.prepare(device=experiment.device, trials=experiment.trials if compared else None)
-        self.own_settings = experiment_settings(request, self.settings)
+        self.own_settings = request.for_engine("experiment", self.settings)
         settings = {**self.own_settings, "device": experiment.device}
         for group in self.groups:
             group.bytes_needed = group.scenario.memory(group.points, request.what, group.dim, settings)
@@ -190,16 +183,11 @@ class TrialPlan:
         )
         return result, problems
 
-    def collect(
-        self, outcomes: Sequence[Sequence[Outcome]], trials: int | None = None
-    ) -> tuple[xarray.Dataset, Problems]:
-        """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs to ``groups[g]``.
-
-        `trials` says how many there are, where they are more than were asked for at first.
-        """
+    def collect(self, outcomes: Sequence[Sequence[Outcome]]) -> tuple[xarray.Dataset, Problems]:
+        """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs to ``groups[g]``."""
         from giantstep.result import ResultTable, provenance
 
-        grid, experiment = self.request.grid, replace(self.experiment, trials=trials or self.experiment.trials)
+        grid, experiment = self.request.grid, self.experiment
         table = ResultTable(grid, self.request.question, "experiment")
         problems = Problems("experiment", grid.size)
         kept = experiment.keep_trials
@@ -217,17 +205,15 @@ def _put_group(
     group: DrawGroup, runs: Sequence[Outcome], keep_trials: bool, table: ResultTable, problems: Problems
 ) -> None:
     count = len(group.index)
-    everywhere = np.ones(count, dtype=bool)
-    asked = np.stack([everywhere if run.asked is None else run.asked for run in runs])
     status = np.full(count, "", dtype=object)
     done = np.zeros(count, dtype=np.int64)
-    for run, wanted in zip(runs, asked):
-        status = np.where((status == "") & wanted, run.reasons, status)
-        done += wanted & (run.reasons == "")
+    for run in runs:
+        status = np.where(status == "", run.reasons, status)
+        done += run.reasons == ""
     for name in dict.fromkeys(name for run in runs for name in run.values):
         variable = table.variable(name)
         kept = pad_stack([run.values.get(name) for run in runs])
-        mean, stderr = mean_and_error(kept, variable, asked)
+        mean, stderr = mean_and_error(kept, variable)
         table.put(name, group.index, np.moveaxis(kept, 0, 1) if keep_trials else mean)
         table.put(name + "_stderr", group.index, stderr)
     table.put_diagnostic("converged", group.index, status == "")
@@ -254,15 +240,14 @@ def _not_numbers(
     return reasons
 
 
-def mean_and_error(kept: Floats, variable: Variable, asked: Booleans) -> tuple[Floats, Floats]:
-    """Return mean and standard error over the trials (trials, points, ...) that were `asked` for (trials, points).
+def mean_and_error(kept: Floats, variable: Variable) -> tuple[Floats, Floats]:
+    """Return mean and standard error over the trials (trials, points, ...).
 
     A trial that failed blanks a compared variable; others, which are NaN after their last entry
     (outliers), average what is there.
     """
-    wanted = asked.reshape(asked.shape + (1,) * (kept.ndim - asked.ndim))
     whole = variable.compared and not variable.partial
-    there = np.broadcast_to(wanted, kept.shape) if whole else wanted & ~np.isnan(kept)
+    there = np.ones(kept.shape, dtype=bool) if whole else ~np.isnan(kept)
     count = there.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = _sum_in_order(np.where(there, kept, 0.0)) / count

@@ -8,7 +8,7 @@ import numpy as np
 
 from giantstep.checks import check_number
 from giantstep.design.optimise import optimize
-from giantstep.errors import ConvergenceError, InputError, bad_field
+from giantstep.errors import InputError, bad_field
 from giantstep.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -56,15 +56,10 @@ def best_ridge(
         raise InputError(f"{type(scenario).__name__} has no field `ridge`.")
     low = check_number("low", low, "a number above 0", lambda value: 0 < value < np.inf)
     high = check_number("high", high, f"a number above low={low:g}", lambda value: low < value < np.inf)
-    strict = bool(settings.pop("strict", False))
     try:
         best = optimize(scenario, over={"ridge": (low, high)}, minimise=variable, **settings)
     except InputError as error:
         raise bad_field("variable", variable, error.allowed) if error.field == "minimise" else error from None
-    if strict and float(best["failed_share"].max()) > 0:
-        first = int(np.argmax(best["failed_share"].values))
-        said = str(best["status"].values.flat[first]) or str(best["remark"].values.flat[first])
-        raise ConvergenceError(f"Points were not solved: {said}.")
     if best["ridge"].ndim:
         return best
     if not bool(best["converged"]):

@@ -8,6 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import figures_report
+import random_networks
 import verify_report
 from giantstep.papers import list_figures
 
@@ -16,7 +17,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def test_the_verification_page_is_that_of_its_records():
     records = json.loads((DOCS / "data" / "verification.json").read_text())
-    assert (DOCS / "verification.md").read_text() == verify_report.report(records)
+    drawn = {name: record for name, record in records.items() if name.startswith("networks/")}
+    networks = "\n".join(random_networks.report_lines(drawn))
+    assert (DOCS / "verification.md").read_text() == verify_report.report(records) + "\n" + networks
 
 
 def test_the_reproduction_page_has_the_verdict_of_every_record():

@@ -5,7 +5,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.bounds.counting import teacher_of
-from giantstep.bounds.curve import BRANCHES, BoundProblem, best_errors, needed_samples
+from giantstep.bounds.curve import BRANCHES, BoundCurve, BoundProblem
+from giantstep.families.bayes_limit.limit import limit
 from giantstep.families.bayes_limit.scenario import BayesLimit
 from giantstep.gaussian import Target
 
@@ -90,9 +91,10 @@ def distance(scenario, **settings):
         if "time" in values.dims:
             values = values.isel(time=np.unique(np.linspace(0, values.sizes["time"] - 1, 6).astype(int)))
         errors = np.atleast_1d(values.values)
-        steps = values["time"].values if "time" in values.dims and teacher.batch else [None]
+        steps = values["time"].values if "time" in values.dims and len(teacher.batches) else [None]
         alpha = np.array([teacher.total(None if step is None else int(step)) for step in steps])
-        best = best_errors(teacher.problem, alpha, observable.name)
+        curve = BoundCurve(teacher.problem)
+        best = np.array([curve.error(float(a), observable.name) for a in alpha])
         best = observable.from_best(best, teacher.problem.flip)
         best = np.broadcast_to(best, errors.shape)
         gaps.append((errors - best)[np.isfinite(errors)])
@@ -274,35 +276,27 @@ def test_a_hard_phase_shows_message_passing_beside_the_best_possible():
 @pytest.mark.parametrize("branch", BRANCHES)
 @pytest.mark.parametrize(("target", "noise"), [("tanh(z)", 0.1), ("z", 0.5), ("h2(z)", 0.3)])
 def test_needed_samples_invert_the_curve(target, noise, branch):
-    """Interpolation over a table of 15% steps, as it once was, is off by 2e-3."""
-    problem = BoundProblem(Target(target), noise, 0.0)
-    own = np.linspace(2.0, 9.0, 12)
-    truth = own / np.geomspace(1.0, 4.0, 12)
-    errors = best_errors(problem, truth, "mse", branch)
-    needed = needed_samples(problem, "mse", branch, errors, own)
-    np.testing.assert_allclose(needed.samples, truth, rtol=4e-5)
-    assert needed.samples[0] == pytest.approx(truth[0], rel=1e-9)  # its own samples
-    one = needed_samples(problem, "mse", branch, errors[3:4], own[3:4])
-    assert one.samples[0] == needed.samples[3]  # whatever else is asked for
-    higher = needed_samples(problem, "mse", branch, errors + 1e-7, own).samples
-    np.testing.assert_allclose(np.log(needed.samples / higher), 1e-7 * needed.slope, rtol=0.02)
+    curve = BoundCurve(BoundProblem(Target(target), noise, 0.0))
+    own = np.linspace(2.0, 9.0, 6)
+    truth = own / np.geomspace(1.0, 4.0, 6)
+    errors = [curve.error(float(alpha), "mse", branch) for alpha in truth]
+    needed = [curve.needed("mse", branch, error, n) for error, n in zip(errors, own)]
+    np.testing.assert_allclose(needed, truth, rtol=1e-9)
+    higher = [curve.needed("mse", branch, error + 1e-7, n) for error, n in zip(errors, own)]
+    slopes = [curve.steepness("mse", branch, alpha) for alpha in truth]
+    np.testing.assert_allclose(np.log(truth / higher), 1e-7 * np.array(slopes), rtol=0.02)
 
 
 def test_each_distinct_problem_is_computed_once(monkeypatch):
-    """The best one knows no ridge and no width: a grid over them asks no more than one point does."""
+    """The best one knows no ridge and no width: curves that differ in them alone have one bound."""
     asked = []
 
-    def counting(scenario, *args, **fields):
-        asked.extend(fields["samples_per_dim"])
-        return gs.predict(scenario, *args, **fields)
+    def counting(scenario, points, *args):
+        asked.extend(points["samples_per_dim"].tolist())
+        return limit(scenario, points, *args)
 
-    monkeypatch.setattr("giantstep.study.predict", counting)
+    monkeypatch.setattr("giantstep.bounds.curve.limit", counting)
     s = gs.OneStep(target="sin(0.9*z)", noise=0.1, width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
     r = gs.predict(s, ridge=[0.1, 0.3, 1.0], width_per_dim=[1.0, 2.0], samples_per_dim=[1.0, 2.0])
-    gs.efficiency(r)
-    gs.plot(r.isel(ridge=0), "test_error", x="samples_per_dim", bound=True)
+    gs.plot(r.isel(width_per_dim=0), "test_error", x="samples_per_dim", bound=True)
     assert len(asked) == len(set(asked)) > 20
-    before = len(asked)
-    gs.efficiency(r)
-    gs.plot(r.isel(ridge=0), "test_error", x="samples_per_dim", bound=True)
-    assert len(asked) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,14 @@ def test_a_file_that_is_no_text(refused, tmp_path: Path) -> None:
 def test_an_old_output_survives_bad_input(refused, tmp_path: Path) -> None:
     (tmp_path / "result.csv").write_text("old")
     refused("predict", "S.toml", "--out", "result.csv", "--set", "ridge=-1")
+    assert (tmp_path / "result.csv").read_text() == "old"
+
+
+def test_a_write_protected_output_is_kept(refused, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "result.csv").write_text("old")
+    # root may write everything
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK or Path(path).suffix != ".csv")
+    assert "'result.csv' cannot be written to" in refused("predict", "S.toml", "--out", "result.csv")
     assert (tmp_path / "result.csv").read_text() == "old"
 
 

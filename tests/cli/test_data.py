@@ -86,6 +86,23 @@ def test_arrays_and_tabs(run, tmp_path):
     np.testing.assert_allclose(values[2], values[0])
 
 
+def test_names_of_rows_and_empty_lines_in_front_are_no_data(run, tmp_path):
+    frame = written(tmp_path / "t.csv")
+    plain, rows = (tmp_path / "t.csv").read_text(), frame.to_csv().removeprefix(",")
+    (tmp_path / "rows.csv").write_text(rows)
+    (tmp_path / "empty.csv").write_text("\n \n" + plain)
+    printed = [
+        run("predict", "--data", name, "--label", "price", "--json") for name in ("t.csv", "rows.csv", "empty.csv")
+    ]
+    errors = [json.loads(result.stdout)["test_error"] for result in printed]
+    assert errors[0] == errors[1] == errors[2]
+    cut = rows.splitlines()
+    cut[2:] = [line.split(",", 1)[1] for line in cut[2:]]
+    (tmp_path / "first.csv").write_text("\n".join(cut))
+    result = run("predict", "--data", "first.csv", "--label", "price")
+    assert result.exit_code == 2 and "missing" in result.stderr
+
+
 def test_parquet_where_its_reader_is_installed(run, refused, tmp_path, monkeypatch):
     frame = written(tmp_path / "t.csv")
     try:

@@ -54,6 +54,12 @@ def test_what_is_printed(run, files):
     assert json.loads(result.stdout)["trust"]["verdicts"] == ["not judged"] * 9
 
 
+def test_sizes_that_the_rows_do_not_determine_are_no_failure(run, files):
+    np.savez(files / "wide.npz", phi=RNG.standard_normal((60, 80)), y=RNG.standard_normal(60))
+    result = run("forecast", "--data", "wide.npz", "--label", "y", "--trials", "0")
+    assert result.exit_code == 0 and "points were not computed" in result.stderr
+
+
 def test_the_two_commands_for_tables_name_each_other(run, files):
     result = run("predict", "--data", "f.csv", "--label", "price")
     assert "giantstep forecast --data" in result.stdout

@@ -46,7 +46,7 @@ def test_predict_prints_a_row_for_each_point(run) -> None:
 
 def test_a_long_table_leaves_out_its_middle(run) -> None:
     result = run("predict", "S.toml", "--grid", "ridge=0.1:5:60")
-    assert "20 of 60 rows are left out" in result.stdout
+    assert "(20 more)" in result.stdout
     assert result.stdout.count("converged") == 40
 
 
@@ -60,10 +60,7 @@ def test_set_and_ranges_mean_what_they_say(run) -> None:
 
 
 def test_another_kind_of_step(run, refused) -> None:
-    result = run("predict", "S.toml", "--json", "--set", "step.kind=maximal")
-    assert "needs step.rate (step size divided by the width" in result.stderr and "1.0 is taken" in result.stderr
-    expected = gs.predict(scenario().replace(step=gs.MaximalStep(1.0)))
-    np.testing.assert_allclose(strict(result.stdout)["test_error"], expected["test_error"], rtol=1e-12)
+    assert "`step.rate` is missing" in refused("predict", "S.toml", "--set", "step.kind=maximal")
     words = ("--set", "step.kind=maximal", "--set", "step.rate=3", "--grid", "step.batch_per_dim=2,inf")
     result = run("predict", "S.toml", "--json", *words)
     assert result.stderr == "" and strict(result.stdout)["step.batch_per_dim"] == [2.0, "inf"]
@@ -180,7 +177,7 @@ def test_check_fails_where_a_gap_asked_for_could_not_be_seen(run) -> None:
     result = run("compare", "S.toml", "--check", "--allow", "1e-6", "--see", "1e-5")
     assert result.exit_code == 1
     assert "a gap of 0.001% could not have been seen in test_error" in result.stderr
-    assert "cannot tell" in result.stdout
+    assert "not in agreement" not in result.stderr and "cannot tell" in result.stdout
 
 
 def test_check_fails_where_limit_and_experiment_differ(run, monkeypatch) -> None:
@@ -377,9 +374,9 @@ def test_files_of_one_name_are_told_apart_by_their_folders(run, tmp_path: Path) 
     ("text", "words"),
     [
         (OTHER.replace('"one-step"', '"few-steps"'), "of one family, not of OneStep and FewSteps"),
-        (OTHER + "[grid]\nridge = [0.1, 1.0]\n", "differ in `grid`"),
-        (OTHER.replace("trials = 3", "trials = 4"), "differ in `experiment`"),
-        (OTHER + "[limit]\ntheory = 'isotropic'\n", "differ in `limit`"),
+        (OTHER + "[grid]\nridge = [0.1, 1.0]\n", "differ in more than their scenarios"),
+        (OTHER.replace("trials = 3", "trials = 4"), "differ in more than their scenarios"),
+        (OTHER + "[limit]\ntheory = 'isotropic'\n", "differ in more than their scenarios"),
     ],
 )
 def test_files_that_make_no_table_are_refused(refused, tmp_path: Path, text: str, words: str) -> None:

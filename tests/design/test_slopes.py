@@ -190,3 +190,10 @@ def test_no_power_is_fitted_where_a_field_that_grows_stands_still_along_the_curv
 def test_slips_are_named(ask, said):
     with pytest.raises(gs.InputError, match=said):
         ask()
+
+
+def test_one_layer_of_a_comparison_has_the_slopes_that_it_has_among_all():
+    both = gs.compare(NET, dim=40, trials=2, samples_per_dim=[1.0, 2.0, 4.0], progress=False)
+    for layer in ("limit", "experiment"):
+        alone, among = gs.slopes(both.sel(source=layer)), gs.slopes(both).sel(source=layer)
+        np.testing.assert_allclose(alone.slope, among.slope, rtol=1e-10)

@@ -134,9 +134,11 @@ class TestTheCommand:
         [
             ("bad.csv", "a,b\n1,2\n3,x\n4,5\n", (), "Column 'b' of 'bad.csv' holds 'x' in row 1"),
             ("gap.csv", "a,b\n1,2\n3,\n4,5\n", (), "'gap.csv' contains NaN: 1 of 6 entries"),
-            ("short.csv", "1,2\n3\n", (), "Row 1 of 'short.csv' has 1 cells"),
+            ("gaps.csv", "a,b,c,d\n1,na, NAN , \n3,4,5,6\n", (), "'gaps.csv' contains NaN: 3 of 8 entries"),
+            ("short.csv", "1,2\n3,\n4\n", (), "Row 2 of 'short.csv' has 1 cells, but there are 2 columns"),
+            ("short.txt", "a b\n1 2\n3\n", (), "Row 1 of 'short.txt' has 1 cells, but there are 2 columns"),
             ("words.csv", "a,b\nc,d\n", (), "holds no column of numbers"),
-            ("empty.csv", "", (), "'empty.csv' is empty"),
+            ("empty.csv", "", (), "'empty.csv' cannot be read"),
             ("broken.npy", "no array", (), "cannot be read as a matrix of numbers"),
             ("data.xlsx", "", (), "Data are read from .csv"),
             ("one.csv", "1,2,3\n", (), "at least 2 samples"),
@@ -159,7 +161,15 @@ class TestTheCommand:
 
 
 @pytest.mark.parametrize(
-    "text", [",0,1\n0,1.5,2\n1,3,4\n", "1.5;2\n3;4\n", "1.5\t2\n3\t4", "1.5 2\n3   4\n", '"a","b"\n1.5,2\n3,4']
+    "text",
+    [
+        ",0,1\n0,1.5,2\n1,3,4\n",
+        "1.5;2\n3;4\n",
+        "1.5\t2\n3\t4",
+        " 1.5 2\n 3   4\n",
+        '"a b" c\n1.5 2\n3 4',
+        '"a","b"\n1.5,2\n3,4',
+    ],
 )
 def test_tables_come_in_many_dresses(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text)

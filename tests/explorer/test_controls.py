@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from html.parser import HTMLParser
 from typing import Any
@@ -10,13 +11,16 @@ from typing import Any
 import pytest
 
 from giantstep.errors import InputError
-from giantstep.explorer.fields import complete, described, open_fields, with_axis
-from giantstep.explorer.tasks import read_study
+from giantstep.explorer.bounds import grid_points
+from giantstep.explorer.fields import complete, described, field_named, open_fields, with_axis
+from giantstep.explorer.tasks import controls, read_study, why_refused
 from giantstep.families import SHIPPED
 
 from .conftest import SCENARIO, Server, study
 
 QUESTIONS = [(family, what) for family in sorted(SHIPPED) for what in described(family)["questions"]]
+VIEW = {"variables": [], "log": "", "paper": "", "dots": 12, "budget": 60}
+MOST = {"dim": 4000, "trials": 200, "dots": 200, "budget": 300}
 
 
 class Elements(HTMLParser):
@@ -68,6 +72,10 @@ def test_every_field_has_a_control_that_sets_it(server: Server, family: str, wha
     assert good > 2
     for slider in (element for element in elements if element.get("type") == "range"):
         assert float(slider["min"]) <= float(slider["value"]) <= float(slider["max"])
+        for end in (float(slider[side]) for side in ("min", "max") if "disabled" not in slider):
+            value = 10**end if slider["data-scale"] == "log" else int(end) if slider["data-scale"] == "whole" else end
+            moved = changed({"study": first["study"]}, [(json.loads(slider["data-path"]), value)])["study"]
+            assert why_refused({"scenario": moved["scenario"], "what": what}) is None
 
 
 def changed(state: dict[str, Any], changes: list[Any]) -> dict[str, Any]:
@@ -77,10 +85,12 @@ def changed(state: dict[str, Any], changes: list[Any]) -> dict[str, Any]:
         inner: Any = copy
         for name in before:
             inner = inner[int(name)] if isinstance(inner, list) else inner[name]
-        if value is None:
+        if isinstance(inner, list):
+            inner[int(last) : int(last) + 1] = [] if value is None else [value]
+        elif value is None:
             inner.pop(last, None)
         else:
-            inner[int(last) if isinstance(inner, list) else last] = value
+            inner[last] = value
     return dict(copy)
 
 
@@ -142,6 +152,38 @@ def test_a_study_gets_an_axis_where_its_question_needs_one() -> None:
     about = described("one-step")
     whole = complete(about, {"scenario": SCENARIO, "what": "errors", "experiment": {"dim": 9000, "device": "gpu"}})
     assert list(whole["grid"]) == ["samples_per_dim"] and whole["experiment"] == {"dim": 400, "trials": 10, "seed": 0}
-    both = with_axis(about, whole, 1, "ridge")
+    both = with_axis(whole, 1, field_named(about, "ridge"))
     assert [values["num"] for values in both.values()] == [40, 40]  # a map has fewer points along each side
-    assert with_axis(about, {**whole, "grid": both}, 0, "") == {"ridge": both["ridge"]}
+    assert with_axis({**whole, "grid": both}, 0, None) == {"ridge": both["ridge"]}
+
+
+def test_a_slider_ends_where_other_fields_end_it() -> None:
+    """Of two labels fewer than half are flipped, and none where there is noise: its slider does not move then."""
+    first = described("bayes-limit")["first"]["study"]
+    made: list[dict[str, Any]] = []
+    for fields in ({"flip": 0.05, "noise": 0.0}, {"flip": 0.0, "noise": 0.1}):
+        tables = {**first, "scenario": {**first["scenario"], **fields}}
+        controls(lambda kind, text: made.append(json.loads(text)), tables, VIEW, MOST)
+    few, none = (
+        next(element for element in Elements(one["controls"]).found if element.get("id") == "f-flip-slider")
+        for one in made
+    )
+    assert 0.49 < float(few["max"]) < 0.5 and "disabled" not in few
+    assert "disabled" in none and "0 where there is noise" in none["title"]
+
+
+def test_a_network_of_many_steps_has_controls_of_moderate_size() -> None:
+    """They grew with the square of the number of steps, and took seconds."""
+    first = described("network")["first"]["study"]
+    step = {"kind": "maximal", "rate": 1.0}
+    made: list[str] = []
+    for count in (8, 64):
+        tables = {**first, "scenario": {**first["scenario"], "steps": [step] * count}}
+        controls(lambda kind, text: made.append(text), tables, VIEW, MOST)
+    assert len(made[1]) < 10 * len(made[0])
+
+
+@pytest.mark.parametrize("number", ["abc", None, [1], math.inf, True])
+def test_a_count_that_is_no_whole_number_is_no_crash(number):
+    """A `dim` is refused later, in a sentence; counting the points of a grid must get that far."""
+    assert grid_points({"scenario": {"family": "one-step"}, "limit": {"dim": {"num": number}}}) == 1

@@ -73,7 +73,7 @@ def test_a_number_too_large_is_said_beside_its_field(page: Page) -> None:
 
 @pytest.fixture(scope="module")
 def family(server: Server) -> str:
-    return next(line for line in server.client.get("/api/families").text.splitlines() if '"one-step"' in line[:30])
+    return next(json.dumps(one) for one in server.client.get("/api/families").json() if one["family"] == "one-step")
 
 
 def read_link(page: Page, family: str, state: dict[str, Any]) -> Any:
@@ -110,7 +110,7 @@ def test_a_field_that_cannot_matter_is_not_shown(page: Page) -> None:
 
 def test_a_preset_that_fails_takes_the_former_figure_away(page: Page) -> None:
     broken = {"name": "worse", "title": "Worse", "family": "one-step", "studies": [study(ridge=-1.0)]}
-    page.page.route("**/api/presets", lambda route: route.fulfill(body=json.dumps(broken) + "\n"))
+    page.page.route("**/api/presets", lambda route: route.fulfill(body=json.dumps([broken])))
     page.open()
     page.page.unroute("**/api/presets")
     page.page.select_option("#preset", "worse")

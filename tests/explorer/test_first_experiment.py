@@ -1,4 +1,4 @@
-"""What the page of a family opens on is declared, and its experiment ends with "agrees" within seconds."""
+"""What the page opens on, a family or a story, is declared, and its experiment ends with "agrees" within seconds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from giantstep.agreements import agreement
-from giantstep.explorer.bounds import Bounds, check_experiment
+from giantstep.explorer.bounds import DOTS, Bounds, check_experiment
 from giantstep.explorer.fields import described
 from giantstep.explorer.tasks import read_study
 from giantstep.families import SHIPPED
+
+from .test_layout import STORIES
 
 
 def first_study(family: str) -> tuple[dict[str, Any], list[str]]:
@@ -32,8 +34,17 @@ def test_what_a_page_opens_on_is_there(family: str) -> None:
 @pytest.mark.parametrize("family", sorted(SHIPPED))
 def test_the_first_experiment_agrees(family: str) -> None:
     """A first experiment that "cannot tell" looks as if the theory had failed."""
-    tables, shown = first_study(family)
+    assert_agrees(*first_study(family))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("story", STORIES, ids=[story["name"] for story in STORIES])
+def test_the_experiment_of_a_story_agrees(story: dict[str, Any]) -> None:
+    tables = {name: table for name, table in story["study"].items() if name != "name"}
+    assert_agrees(check_experiment(tables, story.get("dots", DOTS), Bounds()), story["variables"])
+
+
+def assert_agrees(tables: dict[str, Any], shown: list[str]) -> None:
     rows = agreement(read_study(tables).compare(progress=False)).to_dict()["variables"]
-    assert {row["variable"]: row["verdict"] for row in rows if row["variable"] in shown} == dict.fromkeys(
-        shown, "agrees"
-    )
+    verdicts = {row["variable"]: row["verdict"] for row in rows if row["variable"] in shown}
+    assert verdicts == dict.fromkeys(shown, "agrees")

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from giantstep.describe import describe
+from giantstep.explorer.app import PAGE
 from giantstep.explorer.declared import page_of
-from giantstep.explorer.pagefiles import page_files
 from giantstep.families import SHIPPED
 
 from .conftest import study
 from .test_browser import STATE, Page
 
-STORIES = json.loads(page_files()["stories.json"])
+STORIES = json.loads((PAGE / "stories.json").read_text("utf-8"))
 SIZES = [(360, 740), (640, 900), (844, 390), (900, 1000), (1400, 800)]
 
 SEEN = """(element) => {

@@ -56,7 +56,9 @@ def test_every_entry_of_a_list_has_its_controls(chains: Page) -> None:
 
     chains.page.click('[data-field="moves"]')  # one more, like the last
     chains.until(lambda: chains.traces()[0]["y"][-1] == 16)
-    assert fields(chains)[-4:] == ["moves.3", "moves.3.by", "moves.3.rate", "last"]
+    chains.until(
+        lambda: fields(chains)[-4:] == ["moves.3", "moves.3.by", "moves.3.rate", "last"]
+    )  # a request of its own
 
     chains.page.select_option('[id="f-moves.3"]', "grow")
     chains.until(lambda: "moves.3.power" in fields(chains) and chains.traces()[0]["y"][-1] == 10)

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
 from giantstep.explorer.fields import axis_of, described
-from giantstep.explorer.picture import KINDS, _text
+from giantstep.explorer.picture import KINDS, _draw_series, _text
 from giantstep.families import SHIPPED
 
 from .conftest import Server, study
@@ -93,3 +94,12 @@ def test_titles_and_axes_are_texts_that_matplotlib_can_write(family: str) -> Non
         for text in map(_text, texts):
             parser.parse(text)
             assert "<" not in text or "&lt;" in "".join(texts)
+
+
+def test_a_jump_is_drawn_upright() -> None:
+    axes = Figure().subplots()
+    line = {"kind": "line", "x": [0, 1, 2, 3], "y": [0.0, 0.0, 0.9, 1.0], "colour": "#D55E00", "width": 2}
+    _draw_series({**line, "jumps": [1]}, axes)
+    (drawn,) = axes.lines
+    assert drawn.get_xdata().tolist() == [0, 1, 1.5, 1.5, 2, 3]
+    assert drawn.get_ydata().tolist() == [0.0, 0.0, 0.0, 0.9, 0.9, 1.0]

@@ -36,13 +36,14 @@ def expected(*steps: gs.MaximalStep) -> list[float]:
 def test_steps_are_moved_added_and_removed(page: Page) -> None:
     page.open(STATE)
     first, second = gs.MaximalStep(2.0), gs.MaximalStep(1.0)
+    swapped, longer = expected(second, first), expected(second, first, first)
     assert page.traces()[0]["y"] == expected(first, second)
     page.page.click('#pipeline [aria-label="Move to the right: step 1"]')
-    page.until(lambda: page.traces()[0]["y"] == expected(second, first))
+    page.until(lambda: page.traces()[0]["y"] == swapped)
     page.page.click("#add-step")  # like the last
-    page.until(lambda: page.traces()[0]["y"] == expected(second, first, first))
+    page.until(lambda: page.traces()[0]["y"] == longer)
     page.page.click('#pipeline [aria-label="Remove: step 2"]')
-    page.until(lambda: page.traces()[0]["y"] == expected(second, first))
+    page.until(lambda: page.traces()[0]["y"] == swapped)
     page.page.check('[data-batch="steps.0.batch_per_dim"]')
     page.until(lambda: page.page.input_value('[id="f-steps.0.batch_per_dim"]') == "2")
     page.settle()

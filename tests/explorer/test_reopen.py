@@ -103,7 +103,7 @@ BAD = {
     "a file": (html({**STATE, "study": study(target={"npz": "secret.npz"})}), "target"),
     "many points": (
         html({**STATE, "study": {**study(), "grid": {"ridge": {"start": 1, "stop": 2, "num": 10**9}}}}),
-        "points",
+        "ridge.num",
     ),
     "kept": (html({**STATE, "kept": [study()] * 8}), "at most 7"),
     "kept field": (html({**STATE, "kept": [study(noise=-1.0)]}), "Field `noise`"),

@@ -26,7 +26,7 @@ import pytest
 
 from giantstep.explorer import lanes
 from giantstep.explorer.bounds import Bounds, Refused
-from giantstep.explorer.experiments import Experiments, Feed
+from giantstep.explorer.experiments import Experiment, Experiments
 from giantstep.explorer.lanes import Lane
 
 from .conftest import BOUNDS, Server, study
@@ -156,15 +156,15 @@ def test_fifty_dear_requests_keep_the_promise_of_the_page() -> None:
 
 
 def test_both_stages_share_one_deadline_and_the_coarse_curve_stays(patient: Server) -> None:
-    seconds, answer = timed(patient, sleep(1.0, 30.0), "both")
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(timed, patient, sleep(*times), f"both {times}") for times in ((1.0, 30.0), (30.0,))]
+    (seconds, answer), (late_seconds, late) = (one.result() for one in asked)
     coarse, again = lines(answer)
-    assert seconds < PROMISE + SLACK
+    assert max(seconds, late_seconds) < PROMISE + SLACK
     assert (coarse["stage"], coarse["last"], again["stage"], again["last"]) == ("coarse", False, "coarse", True)
     assert again["note"].startswith("The curve of 40 points is not there: This took longer than 3 s")
     assert again["result"] == coarse["result"] and again["points"] == 25
-    seconds, answer = timed(patient, sleep(30.0), "both")
-    assert (answer.status_code, answer.json()["error"]) == (504, "This took longer than 3 s and was stopped.")
-    assert seconds < PROMISE + SLACK
+    assert (late.status_code, late.json()["error"]) == (504, "This took longer than 3 s and was stopped.")
 
 
 def test_what_is_slow_never_keeps_the_quick_lane(patient: Server) -> None:
@@ -196,13 +196,12 @@ def test_late_listeners_are_told_everything_in_one_piece() -> None:
     """A piece for each line is written to a closed socket again and again, and asyncio complains in the log."""
 
     async def drive() -> list[Any]:
-        feed = Feed()
+        experiment = Experiment("")
         for number in range(9):
-            feed.tell("entry", str(number), key=number)
-        feed.end()
-        return [news async for news in feed.listen()]
+            experiment.tell(f"event {number % 3}", str(number), over=number == 8)
+        return [news async for news in experiment.listen()]
 
-    assert asyncio.run(drive()) == [[("entry", str(number)) for number in range(9)]]
+    assert asyncio.run(drive()) == [[("event 0", "6"), ("event 1", "7"), ("event 2", "8")]]
 
 
 # -- refused uploads -----------------------------------------------------------------------------------------------
@@ -219,7 +218,7 @@ def test_a_refused_upload_is_read_and_answered(server: Server, length_is_said: b
         connection.request("POST", "/api/forecast?file=f.csv", body, headers, encode_chunked=not length_is_said)
         answer = connection.getresponse()
         assert answer.status == 413
-        assert json.loads(answer.read())["error"] == f"A request may have at most {BOUNDS.upload} bytes."
+        assert f"at most {BOUNDS.upload} bytes" in json.loads(answer.read())["error"]
         connection.close()
 
 
@@ -354,19 +353,16 @@ def test_an_experiment_that_is_stopped_before_its_first_step_says_so(fake: type[
     assert asyncio.run(drive()) == [("stopped", '{"reason": "cancelled"}')]
 
 
-def test_lists_that_could_not_be_made_end_and_are_made_again(
-    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_lists_that_could_not_be_made_end_and_are_made_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: Any) -> Any:
-        raise RuntimeError("no reason")
+        raise Refused(503, {"error": "no reason"})
 
-    server.explorer._lists.pop("presets", None)
+    server.explorer._lists.pop("families", None)
     with monkeypatch.context() as patch:
         patch.setattr(server.explorer.slow, "events", broken)
-        (line,) = lines(server.client.get("/api/presets", timeout=20))
-    assert line == {"stage": "failed", "error": "The list of presets could not be made."}
-    assert "The list of presets could not be made." in caplog.text
-    assert len(lines(server.client.get("/api/presets"))) > 1
+        response = server.client.get("/api/families", timeout=20)
+    assert (response.status_code, response.json()) == (503, {"error": "no reason"})
+    assert len(server.client.get("/api/families").json()) > 1
 
 
 def test_the_page_is_served_while_the_fork_server_stands_still(patient: Server) -> None:

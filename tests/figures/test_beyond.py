@@ -60,7 +60,7 @@ def test_other_shapes_are_drawn_by_their_variables():
     assert draw_variance(alone, True) is None
     assert draw_variance(asked(NET, "variance", samples_per_dim=[1.0, 2.0], noise=[0.1, 0.2]), True) is None
     assert draw_variance(asked(SURE, "variance", readout__ridge=[0.5, 1.0], members=[1]), True) is None
-    assert draw_reliability(asked(NET, "calibration", samples_per_dim=[1.0, 2.0]), True) is None
+    assert draw_reliability(asked(NET, "calibration", samples_per_dim=[1.0, 2.0])) is None
     assert len(gs.plot(alone).axes) == 3
     some = asked(NET, "variance", samples_per_dim=[1.0, 2.0])
     assert draw_variance(some[["bias"]], True) is None

@@ -75,7 +75,7 @@ def test_one_pass_training_has_its_phases_in_exponents():
     scenario = gs.OnlineSGD(target="h3(z1)", dim=1024, batch_size=1024, rate=0.001, steps=2000)
     figure = gs.phase_diagram(scenario, rate=[0.001, 0.01])
     assert [len([line for line in axes.lines if line.get_marker() == "*"]) for axes in figure.axes] == [1, 1, 1]
-    names = [{text.get_text().replace("\n", " ") for text in axes.texts} for axes in figure.axes]
+    names = [{text.replace("\n", " ") for text in said(axes)} for axes in figure.axes]
     assert {"recovered", "too few steps"} <= names[0] and "too large: noise" in names[1] and "noise" in names[2]
     result = gs.predict(scenario, rate=[0.001, 0.5], what="phases")
     again = phase_names(3.0, result.mu.values, result.delta.values, correlation=False)

@@ -202,7 +202,7 @@ def test_bad_input_is_said_in_one_sentence(keywords, said):
 
 
 def test_what_is_no_result_is_refused_and_so_are_too_many_curves():
-    with pytest.raises(InputError, match="not a dict"):
+    with pytest.raises(InputError, match="not dict"):
         plot({})
     crowd = xr.Dataset({"a": (("time", "neuron", "neuron_2"), np.zeros((3, 9, 9)))})
     with pytest.raises(InputError, match="81 curves"):

@@ -18,7 +18,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "sizes", "ridges", "low", "high"), CASES, ids=lambda case: str(case)[:14])
 def test_bundled_data(name, sizes, ridges, low, high, datasets):
     """Every point is inside the published range, with three standard errors of the trials granted."""
-    t = gs.forecast(*datasets[name], samples=sizes, ridge=ridges, trials=20, draws=8)
+    t = gs.forecast(*datasets[name], samples=sizes, ridge=ridges, trials=20)
     gap = (t["mse"].sel(source="limit") / t["mse"].sel(source="experiment") - 1).values
     error = (t["mse_stderr"] / t["mse"]).sel(source="experiment").values
     assert np.all(gap > low - 3 * error) and np.all(gap < high + 3 * error), (gap, error)

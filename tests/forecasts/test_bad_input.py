@@ -33,7 +33,6 @@ def broken(row, column, value):
         (FEATURES, LABELS, {"samples": [2, 30]}, "`samples` must be whole numbers at least 3, but is samples=2"),
         (FEATURES, LABELS, {"samples": 20.5}, "`samples` must be whole numbers"),
         (FEATURES, LABELS, {"task": "ranking"}, "`task` must be one of auto, regression, classes"),
-        (FEATURES, LABELS, {"device": "tpu"}, "`device` must be"),
         (FEATURES, LABELS, {"trials": -1}, "`trials` must be"),
         (FEATURES, LABELS, {"groups": np.arange(39)}, "`groups` must be one label for each of 40 rows"),
         (FEATURES, LABELS, {"groups": np.arange(40) % 3}, "labels of at least 4 groups"),
@@ -42,7 +41,8 @@ def broken(row, column, value):
         (FEATURES * 1e120, LABELS, {}, r"features reach .*e[+]120, too large"),
         (FEATURES.astype(str), LABELS, {}, "must be numbers"),
         (FEATURES[:, 0], LABELS, {}, r"rows and columns, but have the shape \(40,\)"),
-        (3.0, LABELS, {}, "not a float"),
+        ([FEATURES[:10], FEATURES[10:]], LABELS, {}, "rows and columns, but have parts of unequal shape"),
+        (3.0, LABELS, {}, "shape"),
         ([], LABELS, {}, "shape"),
         (FEATURES, LABELS[:, None, None], {}, "labels must be a list or a table"),
     ],
@@ -88,8 +88,7 @@ def test_what_labels_are_taken_for():
     assert task(["x", "y"] * 20) == ("classes", 1)
 
 
-@pytest.mark.parametrize(("shape", "words"), [((40, 5), "take fewer columns"), ((40, 90), "fewer rows or columns")])
-def test_what_does_not_fit_into_memory_is_refused_before_it_is_read(shape, words, monkeypatch):
-    monkeypatch.setattr(preparation, "available_memory", lambda device: 1000)
-    with pytest.raises(gs.InputError, match=f"{shape[1]} columns and 40 rows .* {words}"):
-        gs.forecast(np.ones(shape), LABELS)
+def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(preparation, "available_memory", lambda: 1000)
+    with pytest.raises(gs.InputError, match="5 columns and 40 rows .* fewer rows or columns"):
+        gs.forecast(FEATURES, LABELS)

@@ -5,19 +5,12 @@ import pytest
 
 import giantstep as gs
 from giantstep.forecasts.curve import forecast_curve, resolvent, solve_ridge
-from giantstep.forecasts.decomposition import centred_kernel, decompose_gram, decompose_kernel, sample_rows
+from giantstep.forecasts.decomposition import decompose
 from giantstep.forecasts.rowwise import sum_rows
 
 
-def decompose(features, labels):
-    X, Y = features - features.mean(axis=0), labels.reshape(len(labels), -1)
-    centred = Y - Y.mean(axis=0)
-    if X.shape[1] < len(X):
-        gram = np.asfortranarray(X.T @ X)
-        found, loadings = decompose_gram(gram, X.T @ centred, float(np.sum(centred**2)), len(X), np)
-        return found, sample_rows(found, np.arange(len(X)), X @ loadings, Y, centred, np)
-    found, vectors = decompose_kernel(centred_kernel(X, np), centred, X.shape[1], np)
-    return found, sample_rows(found, np.arange(len(X)), vectors, Y, centred, np)
+def decomposed(features, labels):
+    return decompose(features - features.mean(axis=0), labels.reshape(len(labels), -1), np.arange(len(labels)))
 
 
 def limits(features, labels, n, ridge, **options):
@@ -47,12 +40,12 @@ def test_traces_without_a_row_are_those_of_fewer_rows(gaussian):
     """(9): what the jackknife takes off equals a decomposition of N - 1 rows."""
     features, labels = gaussian
     ridge = np.array([0.8])
-    found, sample = decompose(features, labels)
+    found, sample = decomposed(features, labels)
     at = resolvent(found, ridge)
-    without, _ = decompose(features[1:], labels[1:])
+    without, _ = decomposed(features[1:], labels[1:])
     fewer = resolvent(without, ridge)
     rows = []
-    sum_rows(found, sample, forecast_curve(found, np.array([60.0]), ridge), np, lambda _, point: rows.append(point))
+    sum_rows(found, sample, forecast_curve(found, np.array([60.0]), ridge), lambda _, point: rows.append(point))
     first, second, left_out = rows[0].diagonal[0], rows[0].square[0], rows[0].left_out[0, 0]
     assert at.t1[0] - second / first == pytest.approx(fewer.t1[0], rel=1e-10)
     X = features - features.mean(axis=0)
@@ -129,7 +122,7 @@ def test_endless_ridge_and_endless_samples(gaussian):
 @pytest.mark.parametrize("columns", [12, 59, 90])
 def test_the_matched_ridge_solves_its_equation(columns):
     rng = np.random.default_rng(2)
-    found, _ = decompose(rng.standard_normal((60, columns)) * rng.uniform(0.01, 3, columns), rng.standard_normal(60))
+    found, _ = decomposed(rng.standard_normal((60, columns)) * rng.uniform(0.01, 3, columns), rng.standard_normal(60))
     n = np.array([3.0, 8.0, 8.0, 30.0, 61.0, 1e9, 3.0])
     ridge = np.array([0.0, 0.0, 1e-6, 5.0, 5.0, 1e9 * found.kappa_min * 1.5 + 1, 1e6])
     matched, determined = solve_ridge(found, n, ridge)
@@ -151,11 +144,11 @@ def test_the_jackknife_is_that_of_refits(columns, ridge, allowed):
     rng = np.random.default_rng(4)
     features = rng.standard_normal((40, columns))
     labels = features[:, 0] + rng.standard_normal(40)
-    found, _ = decompose(features, labels)
+    found, _ = decomposed(features, labels)
     n = np.array([25.0])
     risks = []
     for row in range(40):
-        others, _ = decompose(np.delete(features, row, 0), np.delete(labels, row))
+        others, _ = decomposed(np.delete(features, row, 0), np.delete(labels, row))
         risks.append(float(forecast_curve(others, n, np.array([ridge])).gcv[0]))
     refits = np.sqrt(39 / 40 * np.sum((np.array(risks) - np.mean(risks)) ** 2))
     t = limits(features, labels, 25, ridge)
@@ -166,10 +159,10 @@ def test_beyond_the_rows_the_error_stays_between_zero_and_leave_one_out():
     rng = np.random.default_rng(6)
     features = rng.standard_normal((50, 45)) * rng.standard_t(2.5, 50)[:, None]
     labels = features[:, 0] + rng.standard_normal(50)
-    found, sample = decompose(features, labels)
+    found, sample = decomposed(features, labels)
     n, ridge = (axis.ravel() for axis in np.meshgrid([60.0, 100.0, 1e4], [0.01, 1.0, 30.0]))
     curve = forecast_curve(found, n, ridge)
-    sums = sum_rows(found, sample, curve, np)
+    sums = sum_rows(found, sample, curve)
     at = curve.resolvent
     loo = sums.loo_over_gcv * 50 * at.q2 / at.t1**2
     assert np.all(sums.mse > 0) and np.all(sums.mse < loo)

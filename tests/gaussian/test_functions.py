@@ -160,6 +160,14 @@ def test_large_scale():
         Function("tanh").moments(0.0, 1e9)
 
 
+def test_large_scales_of_the_exponential():
+    f, s = Function("exp"), np.array([4.0, 6.0, 8.0, 10.0])
+    found = f.moments(np.zeros(4), s)
+    np.testing.assert_allclose(found.mean, np.exp(s**2 / 2), rtol=1e-14)
+    np.testing.assert_allclose(f.second_moment(0.0, s), np.exp(2 * s**2), rtol=1e-14)
+    np.testing.assert_allclose(f.smoothed(0.0, s), np.tile(found.mean, (5, 1)), rtol=1e-14)
+
+
 def test_growth_beyond_the_scale_that_can_be_integrated():
     f = Function("exp(0.1*z**2)")
     assert f.second_moment(0.0, 1.0) == pytest.approx(1 / np.sqrt(1 - 0.4), rel=1e-12)
@@ -438,7 +446,7 @@ def test_relu_closed_form_by_hand():
 
 @pytest.mark.parametrize(
     "name", ["relu", "leaky_relu(z, 0.2)", "abs(0.3 - z)", "erf(1 - 2*z)", "sin(2*z)", "cos", "exp(z/3)", "sign(z)",
-             "h3(z) + z**4", "tanh(2*z + 0.3) - z", "gelu", "elu", "relu(z)**2"]
+             "h3(z) + z**4", "tanh(2*z + 0.3) - z", "gelu", "elu", "relu(z)**2", "tanh(0*z) + z"]
 )  # fmt: skip
 def test_derivatives_of_the_smoothed_function(name):
     """Smoothing by s is smoothing by s/sqrt(2) twice, and derivatives may be shared between the two."""

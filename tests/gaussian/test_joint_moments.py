@@ -8,7 +8,7 @@ from scipy.special import erf
 
 from giantstep.errors import InputError
 from giantstep.gaussian import Plane, gram_factor, joint_rule, semidefinite_factor
-from giantstep.gaussian.closed_joint import erf_i2, relu_i2
+from giantstep.gaussian.closed_joint import relu_i2
 
 A = np.array([[1, 0, 0, 0], [0.3, 0.9, 0, 0], [-0.2, 0.4, 0.7, 0], [0.5, -0.1, 0.2, 0.6]])
 C = A @ A.T
@@ -41,6 +41,11 @@ def expectation(rule, f, C):
     """E f(v), v ~ N(0, C)."""
     v = rule.nodes @ semidefinite_factor(C).T
     return np.einsum("n,n...->...", rule.weights, f(v))
+
+
+def erf_i2(C, a, b):
+    """E s(u_a) s(u_b) in closed form."""
+    return 2 / np.pi * np.arcsin(C[..., a, b] / np.sqrt((1 + C[..., a, a]) * (1 + C[..., b, b])))
 
 
 def test_closed_forms():
@@ -104,7 +109,7 @@ def test_the_rule_is_chosen_by_what_is_known():
     assert joint_rule(2, planes=None).kind == "sobol"
     assert joint_rule(5).kind == "sobol"
     assert joint_rule(5, degree=12).kind == "polynomial"
-    with pytest.raises(InputError, match="points"):
+    with pytest.raises(InputError, match="nodes"):
         joint_rule(7, kind="tensor", nodes=16)
 
 

@@ -3,7 +3,6 @@ import pytest
 from scipy.special import erf, gamma, ndtr
 
 from giantstep.gaussian import expectation, gauss_legendre_panels, normal_density, normal_distribution, trapezoid_rule
-from giantstep.gaussian.quadrature import FEW
 
 C = 1 / np.sqrt(2 * np.pi)
 TABLE = {
@@ -79,13 +78,8 @@ def test_trapezoid_rule():
     assert weights @ np.cos(nodes) == pytest.approx(np.exp(-0.5), abs=1e-15)
 
 
-@pytest.mark.parametrize("count", [FEW, FEW + 1])
-def test_the_normal_distribution_keeps_its_digits_in_both_tails(count):
-    """Whether it comes from the standard library (few values) or from SciPy."""
-    z = np.linspace(-36, 36, count)
-    z[0] = np.nan
-    truth = np.concatenate([[np.nan], ndtr(z[1:])])
-    np.testing.assert_allclose(normal_distribution(z), truth, rtol=3e-13)
-    assert normal_distribution(z.reshape(1, count)).shape == (1, count)
+def test_the_normal_distribution_keeps_its_digits_in_both_tails():
+    z = np.linspace(-36, 36, 1001)
+    np.testing.assert_allclose(normal_distribution(z), ndtr(z), rtol=3e-13)
     assert normal_distribution([-np.inf, 0.0, np.inf]).tolist() == [0.0, 0.5, 1.0]
     assert normal_distribution(np.empty((2, 0))).shape == (2, 0)

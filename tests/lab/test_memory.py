@@ -21,15 +21,6 @@ def test_limits_of_control_groups_count(tmp_path, monkeypatch):
     assert available_memory() == 60
 
 
-def test_limits_of_old_control_groups_count(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    (tmp_path / "memory").mkdir()
-    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("100\n")
-    (tmp_path / "memory" / "memory.usage_in_bytes").write_text("50\n")
-    (tmp_path / "memory" / "memory.stat").write_text("total_inactive_file 20\n")
-    assert available_memory() == 70
-
-
 def test_systems_without_proc_are_asked_for_their_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
     assert available_memory() > 2**20

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import giantstep as gs
 from giantstep.gaussian.grids import broken_rule, interval_rule, product_grid
 from giantstep.learnability.exponents import samples_needed
-from giantstep.learnability.level_sets import level_coefficients
 from giantstep.learnability.staircase import staircase
+
+from .level_sets import generative_exponent, level_coefficients
 
 PAIR = "(h4(z1)/24 + h2(z1)/2 + z1 + h4(z2)/24 + h2(z2)/2 + z2)/2"
 
@@ -57,6 +58,8 @@ def test_information_and_generative_exponent_of_the_table(target):
     found = gs.exponents(target)
     assert (found.information, found.generative) == SINGLE[target]
     assert found.generative <= found.information
+    exact, _ = generative_exponent(gs.Function(target), 6)
+    assert exact == found.generative
 
 
 @pytest.mark.parametrize("target", STAGES)
@@ -154,6 +157,12 @@ def test_sign_needs_no_false_orders():
     assert gs.exponents("sign(z1*z2) + h4(z1)").information == 2
 
 
+def test_orders_beyond_those_looked_at():
+    found = gs.exponents("h5(z1)*h5(z2)")
+    assert (found.information, found.generative, found.leap, found.generative_leap) == (np.inf, 2, np.inf, 2)
+    assert found.to_dict()["information"] == "inf" and "nothing more up to order 8" in str(found)
+
+
 def test_level_sets_are_exact_where_orders_vanish():
     sizes = np.sqrt(np.mean(level_coefficients(lambda z: z**2 * np.exp(-(z**2)), 4) ** 2, axis=1))
     assert np.all(sizes[:3] < 1e-14) and sizes[3] > 1e-3
@@ -166,7 +175,7 @@ def test_interval_rules_are_exact():
     assert weights @ nodes**16 == pytest.approx(math.prod(range(1, 16, 2)) / 2, rel=1e-12)
     nodes, weights = broken_rule([-0.5, 0.5], 12)
     assert weights @ np.sign(np.abs(nodes) - 0.5) == pytest.approx(1 - 2 * math.erf(0.5 / math.sqrt(2)), abs=1e-14)
-    with pytest.raises(gs.InputError, match="points"):
+    with pytest.raises(gs.InputError, match="nodes"):
         product_grid(6, (), (np.zeros(40), np.full(40, 1 / 40)), 8)
 
 

@@ -15,7 +15,7 @@ EX2 = "(z1 + z1**2 + z2 - z2**2)/2"
 
 def first_order(target, algorithm, inner_rate, activation="relu", second_layer=(1.0,), noise=0.0):
     view = PreparedTarget.of(gs.Target(target))
-    grid = label_rule(view.inner, view.planes)
+    grid = label_rule(view.inner)
     return repetition(view.inner, grid, gs.Function(activation), second_layer, algorithm, inner_rate, noise)
 
 
@@ -47,6 +47,19 @@ def test_closed_form_of_the_extragradient_drift():
     assert found.drift[0] == pytest.approx(float(weights @ (fbar * z)), rel=1e-6)
 
 
+def test_kinks_after_the_inner_step_of_an_activation_that_is_curved_beside_its_own():
+    """The drift E[F z] by a dense rule over the field and z."""
+    activation = gs.Function("relu(z)*tanh(z) + relu(z)")
+    z, field = np.arange(-7, 7, 0.02), np.arange(-7, 7, 0.002) + 0.001
+    weights = np.exp(-z * z / 2) / math.sqrt(2 * math.pi) * 0.02
+    density = np.exp(-field * field / 2) / math.sqrt(2 * math.pi) * 0.002
+    y = (z**3 - 3 * z + z**2)[:, None]
+    moved = field + 0.1 * activation.derivative(field) * (y - activation(field))
+    fbar = (activation.derivative(moved) * (y - activation(moved))) @ density
+    found = gs.learnable("h3(z) + z**2", activation, "extragradient").data["drift"]
+    assert found[0][0] == pytest.approx(float(weights @ (fbar * z)), rel=2e-3)
+
+
 def test_without_an_inner_step_extragradient_is_plain():
     (twice,), (plain,) = first_order("h3", "extragradient", 0.0), first_order("h3", "squared", 0.0)
     assert twice.second == pytest.approx(plain.second, rel=1e-9)
@@ -72,6 +85,7 @@ VERDICTS = [
     ("h3(z)", "relu", "exponential", None, "d", "nonlinear"),
     ("h4(z)", "relu", "extragradient", None, "d log d", "grow"),
     ("sign(z1*z2*z3)", "relu", "extragradient", None, "never", "generative exponent is 3"),
+    ("h5(z1)*h5(z2)", "relu", "extragradient", None, "never", "shrink"),
     ("z1 + h3(z2)", "relu", "extragradient", None, "d", "nonlinear"),
     ("z1 + z1*z2", "relu", "squared", None, "d", "c_1 C_1"),
     (EX2, "relu", "giant-steps", None, "d", "2 steps"),
@@ -114,6 +128,9 @@ def test_one_sign_of_the_second_layer_learns_the_growing_direction_first():
         (("h3(z)", "relu", "squared", [0.0]), "second_layer"),
         (("h3(z)", "relu", "squared", "ones"), "second_layer"),
         (("z1*z7", "relu", "squared"), "at most 6"),
+        (("h5(z1)*h5(z2)", "relu", "squared"), "no Hermite coefficient .* up to order 8"),
+        (("sin(40*z)", "relu", "extragradient"), "no Hermite coefficient .* up to order 12"),
+        (("h5(z1)*h5(z2)", "relu", "giant-steps"), "no Hermite coefficient .* up to order 8"),
     ],
 )
 def test_bad_input(arguments, words):

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from giantstep.errors import InputError
 from giantstep.families.mixture_glm.labels import loss_of
-from giantstep.risk import fitting
 from giantstep.risk.fitting import fit, smooth
 
 
@@ -145,20 +143,6 @@ def test_separability_with_an_intercept():
     assert separable(rows, labels, intercept=True)
     found = fit(rows, labels, "maxmargin", ridge=0.0, intercept=True)
     np.testing.assert_allclose([found.weights[0], found.intercept], [2.0, -5.0], rtol=1e-8)
-
-
-def test_a_missing_package_is_said(monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    fitting.check_solvers("logistic", l1=False)
-    fitting.check_solvers("maxmargin", l1=False)
-    fitting.check_solvers("hinge", l1=True)
-    for loss, l1 in (("logistic", True), ("square", True)):
-        with pytest.raises(
-            InputError, match=r"scikit-learn, which is not installed \(install giantstep\[estimators\]\)"
-        ):
-            fitting.check_solvers(loss, l1)
 
 
 @pytest.mark.parametrize(("ridge", "l1"), [(0.3, 0.0), (0.0, 0.0), (0.3, 0.2)])

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-
 import numpy as np
 import pytest
 
 import giantstep as gs
 from giantstep import blocks
 from giantstep.families.batch_reuse import points
-from giantstep.families.bayes_limit import many, pairs
+from giantstep.families.bayes_limit import pairs
 from giantstep.families.bayes_limit.reading import read_target
-from giantstep.families.giant_steps import averages
 from giantstep.gaussian.quadrature import trapezoid_rule
 
 
@@ -42,12 +38,8 @@ def test_two_noisy_directions(monkeypatch: pytest.MonkeyPatch) -> None:
 
     whole = answer()
     monkeypatch.setattr(pairs, "_BLOCK", 1 << 16)
-    monkeypatch.setattr(pairs, "_CACHED", 1 << 10)
-    in_blocks = answer()
-    monkeypatch.setattr(pairs, "_MOST_KEPT", 0)
-    for expected, kept, anew in zip(whole, in_blocks, answer()):
-        np.testing.assert_allclose(kept, expected, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(anew, expected, rtol=0, atol=1e-12)
+    for expected, in_blocks in zip(whole, answer()):
+        np.testing.assert_allclose(in_blocks, expected, rtol=0, atol=1e-12)
 
 
 def test_a_likelihood_is_never_computed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,23 +52,12 @@ def test_a_likelihood_is_never_computed_in_one_piece(monkeypatch: pytest.MonkeyP
     assert max(sizes, default=0) <= 1 << 20
 
 
-@pytest.mark.parametrize("activation", ["tanh(z)", "relu(z) - abs(z - 1)"])
-def test_averages_over_a_neurons_own_part(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    u = np.linspace(-2.0, 2.0, 40)
-    whole = averages.private_averages(gs.Function(activation), u, 0.7)
-    monkeypatch.setattr(averages, "_BLOCK", 1000)
-    for expected, values in zip(
-        vars(whole).values(), vars(averages.private_averages(gs.Function(activation), u, 0.7)).values()
-    ):
-        assert np.array_equal(values, expected)
-
-
 def test_sobol_points_of_batch_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
     layout = points.Layout(directions=2, noisy=True, normals=30, mask="cycle", batches=3, steps=10)
     whole = points.sobol_points(layout, 1 << 8, 3, 1)
     monkeypatch.setattr(points, "BLOCK", 1 << 9)
     drawn = points.sobol_points(layout, 1 << 8, 3, 1)
-    monkeypatch.setattr(points, "_MANY", 8)
+    monkeypatch.setattr(points, "_COLUMNS", 4)
     monkeypatch.setattr(points, "_PRODUCT", 200)
     matched = points.sobol_points(layout, 1 << 8, 3, 1)
     for name in ("target", "noise", "normals", "weights", "mask"):
@@ -87,19 +68,6 @@ def test_sobol_points_of_batch_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_rule_of_too_many_nodes_is_not_made() -> None:
     with pytest.raises(MemoryError, match="nodes"):
         trapezoid_rule(1e-9, 9.0)
-
-
-def test_products_of_rules_leave_out_light_points_as_they_are_made() -> None:
-    rng = np.random.default_rng(5)
-    rules = [(rng.standard_normal(n), rng.random(n) ** 4) for n in (7, 5, 6)]
-    known, weights = np.zeros((1, 0)), np.ones(1)
-    for number, rule in enumerate(rules):
-        heaviest = math.prod(along.max() for _, along in rules[number + 1 :])
-        known, weights = many._with_axis(known, weights, rule, 1e-2 / heaviest)
-    every = np.array(list(itertools.product(*(nodes for nodes, _ in rules))))
-    mass = np.prod(list(itertools.product(*(along for _, along in rules))), axis=1)
-    assert 0 < len(known) < len(every)
-    assert np.array_equal(known, every[mass > 1e-2]) and np.array_equal(weights, mass[mass > 1e-2])
 
 
 def test_too_many_points_are_refused_before_they_are_made() -> None:

@@ -123,10 +123,6 @@ MORE = {
         target="sign(z)", noise=0.0, flip=0.05, readout=gs.Logistic(0.1), steps=[gs.MaximalStep(2.0, 4.0)]
     ),
     "spike": TANH.replace(steps=[gs.PlantedSpike(1.0, alignment=0.5), gs.MaximalStep(1.0, 4.0)]),
-    "rank one": gs.OneStep.example_for("spikes"),
-    "growing": TANH.replace(
-        activation="relu(z) - 1/sqrt(2*pi)", steps=[gs.GrowingStep(1.0, 0.2, 2.0)], second_layer="gaussian"
-    ),
     "cycle": gs.BatchReuse.example().replace(data="cycle", batches=2, second_layer_rate=0.1),
     "huber": gs.MixtureGLM.example().replace(labels="linear", loss="huber"),
     "even": gs.BayesLimit(target="abs(z)", noise=0.1, samples_per_dim=8.0),
@@ -238,6 +234,8 @@ def test_what_is_not_covered_is_one_sentence():
         gs.InputError, match="`loss` must be another one where a script is written, but is loss='hinge'"
     ):
         gs.script(classes)
+    with pytest.raises(gs.InputError, match="`step.kind` must be one of none, maximal, planted, shifts where a script"):
+        gs.script(gs.OneStep.example_for("spikes"))
     with pytest.raises(gs.InputError, match="needs a scenario, not a str"):
         gs.script("one-step")
     for family, scenario in ((scenario.family, scenario) for scenario, *_ in CASES.values()):

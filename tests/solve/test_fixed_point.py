@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from giantstep.solve import bisect, solve_each, solve_fixed_point
+from giantstep.solve import solve_each, solve_fixed_point
 
 Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
@@ -82,11 +82,6 @@ def test_complex_fixed_point() -> None:
     m = solve_fixed_point(step, np.full((1, 1), 1j)).x[0, 0]
     assert m.imag > 0
     assert abs(m**2 - (1 - z[0]) * m + 1) < 1e-12
-
-
-def test_bisect() -> None:
-    assert bisect(lambda x: x**2 < 2, 0.0, 2.0) == pytest.approx(np.sqrt(2), rel=1e-12)
-    assert bisect(lambda x: x > -3, 0.0, -10.0) == pytest.approx(-3, rel=1e-12)
 
 
 def test_solve_each_passes_over_singular_matrices() -> None:

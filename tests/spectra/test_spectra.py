@@ -1,11 +1,11 @@
-"""Panels and edges on laws with known densities."""
+"""Panels on laws with known densities."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from giantstep.spectra import bulk_panels, march_to_edge
+from giantstep.spectra import bulk_panels
 
 
 def marchenko_pastur(x: np.ndarray, ratio: float) -> np.ndarray:
@@ -44,33 +44,3 @@ def test_tail_is_the_mass_above() -> None:
     grid = [np.linspace(max(point, low), high, 400_001) for point in x[:-2]]
     expected = [np.trapezoid(marchenko_pastur(points, ratio), points) for points in grid] + [0.0, 0.0]
     np.testing.assert_allclose(found, expected, atol=2e-6)
-
-
-@pytest.mark.parametrize(("edge", "start", "step"), [(2.0, 50.0, -5.0), (0.3, -1.0, 0.02), (1e-3, -1.0, 0.02)])
-def test_march_to_edge(edge: float, start: float, step: float) -> None:
-    """A stability sqrt(t)/(1 + sqrt(t)) with t the distance to the edge, and nothing beyond it."""
-
-    def stability(z: float) -> float | None:
-        t = (z - edge) * np.sign(start - edge)
-        return None if t < 0 else float(np.sqrt(t) / (1 + np.sqrt(t)))
-
-    assert march_to_edge(stability, start, step) == pytest.approx(edge, rel=1e-8, abs=1e-11)
-
-
-def test_march_refuses_a_start_inside_the_bulk() -> None:
-    assert march_to_edge(lambda z: None, 1.0, 0.1) is None
-
-
-def test_a_solver_that_goes_astray_from_afar_does_not_hide_the_edge():
-    """A long step ends on another branch well before the edge; the edge was extrapolated from there, 10% off."""
-    edge, solved = 1.6, [-0.3]
-
-    def stability(z: float) -> float | None:
-        if z > edge or z - max(solved) > 0.7:
-            return -0.1
-        solved.append(z)
-        v = 0.3 * np.sqrt((edge - z) / (edge + 0.3))
-        return float(v * (1 + 0.4 * v))
-
-    assert march_to_edge(stability, -0.3, 0.3) == pytest.approx(edge, rel=1e-8)
-    assert 1.2 < max(solved)

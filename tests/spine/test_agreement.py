@@ -171,3 +171,20 @@ def test_an_event_that_no_trial_saw_contradicts_only_a_frequent_one(limit, agree
     del exact.attrs["trials"]
     both = combine({"limit": exact, "experiment": side(0.0, seen_stderr=0.0)}, question)
     assert (abs(float(both.seen_z)) < 3) is agrees
+
+
+def test_a_variable_that_is_zero_is_judged_on_a_scale_that_is_given():
+    s = gs.BatchReuse(target="h4(z)", activation="relu", samples_per_dim=3.0, rate=0.1, steps=2)
+    both = gs.compare(s, dim=200, trials=60, seed=1)  # the overlap of a fourth Hermite polynomial stays at zero
+    (alone,) = gs.agreement(both, "M").rows
+    (row,) = gs.agreement(both, "M", scale={"M": 0.1}).rows
+    gaps = np.abs(both["M_gap"].values)
+    assert alone.verdict().verdict == "cannot tell" and alone.largest_relative_gap > 0.3
+    assert row.largest_relative_gap == pytest.approx(gaps.max() / 0.1) and row.relative_to == "0.1"
+    assert row.largest_z == alone.largest_z
+    (large,) = gs.agreement(both, "M", scale={"M": 10.0}).rows
+    assert large.verdict().verdict == "agrees" and large.visible_gap == pytest.approx(row.visible_gap / 100)
+    with pytest.raises(gs.InputError, match=r"`scale` must be among the variables judged \(M\), but is .*norm"):
+        gs.agreement(both, "M", scale={"norm": 1.0})
+    with pytest.raises(gs.InputError, match=r"`scale\.M` must be a number above 0"):
+        gs.agreement(both, "M", scale={"M": 0.0})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.cli.tables import print_result
+from giantstep.cli.verbs import print_result
 from giantstep.describe import describe
 from giantstep.dimensions import Dimension, declare, dimension_named
 from giantstep.errors import GiantstepError

@@ -19,10 +19,9 @@ def test_every_scenario_is_a_table_of_its_fields(family):
     scenario = family_class(family).example()
     html, text = scenario._repr_html_(), str(scenario)
     for name, info in type(scenario).model_fields.items():
-        assert f">{name}</td>" in html and name in text
+        assert name in html and name in text
         assert info.description in text
-    assert "object at" not in text and "<td" in html
-    assert html.count("<tr>") == html.count("</tr>")
+    assert "object at" not in text and html.startswith("<pre>")
 
 
 def test_a_study_says_what_varies():
@@ -50,7 +49,7 @@ def test_an_agreement_is_a_table():
     report = gs.agreement(both)
     html = report._repr_html_()
     assert repr(report) == report.table()
-    assert html.count("<tr>") == 2 + len(report.rows) and report.verdict().sentence.split(";")[0] in html
+    assert html.startswith("<pre>variable") and report.verdict().sentence.split(";")[0] in html
 
 
 def test_what_was_asked_for_comes_first():

@@ -422,7 +422,7 @@ def best_value(scenario, result, name):
 
     teacher = teacher_of(scenario)
     observable = next(o for o in teacher.observables if o.variable == name)
-    steps = int(result["time"]) if "time" in result.coords and teacher.batch else None
+    steps = int(result["time"]) if "time" in result.coords and len(teacher.batches) else None
     best = gs.best_possible(scenario).replace(samples_per_dim=max(teacher.total(steps), 1e-9))
     value = float(gs.predict(best)[observable.name].sel(branch="bayes"))
     return float(observable.from_best(value, teacher.flip))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.cli.tables import print_result
+from giantstep.cli.verbs import print_result
 from giantstep.notes import notes_in
 
 HURT = gs.OneStep(

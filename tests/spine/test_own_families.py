@@ -53,3 +53,24 @@ def test_what_the_folder_says_wrongly(folder, text, said):
     (folder / "giantstep.toml").write_text(text)
     with pytest.raises(gs.InputError, match=said):
         family_class("nobody")
+
+
+def test_modules_beside_a_family_in_one_file_are_not_its_own(folder, monkeypatch):
+    """A package may have a limit.py and an experiment.py that belong to something else."""
+    from giantstep import families
+
+    monkeypatch.setattr(families, "_LOADED", dict(families._LOADED))
+    own = FAMILY.format(name="OwnLab", family="own-lab").replace("import Question", "import Answer, Question")
+    engines = (
+        "    def limit(self, points, what, settings):\n        return Answer.closed({'value': points['size']})\n"
+        "    def trial(self, points, what, dim, draws, settings):\n        return {'value': points['size']}\n"
+    )
+    (folder / "ownlab").mkdir()
+    (folder / "ownlab" / "__init__.py").write_text("")
+    (folder / "ownlab" / "own.py").write_text(own + engines)
+    for name in ("limit", "experiment"):
+        (folder / "ownlab" / f"{name}.py").write_text("raise SystemExit('run although nobody asked')")
+    monkeypatch.syspath_prepend(str(folder))
+    from ownlab.own import OwnLab
+
+    assert float(gs.predict(OwnLab()).value) == float(gs.simulate(OwnLab(), dim=10, trials=2).value) == 1.0

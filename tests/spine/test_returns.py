@@ -49,8 +49,8 @@ def test_a_right_family_is_answered():
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        (right, "The limit of own-returns must return an Answer, .* but returned a dict."),
-        (lambda size: None, "but returned a NoneType."),
+        (right, "The limit of own-returns must return an Answer .*, not a dict."),
+        (lambda size: None, "must return an Answer .*, not a NoneType."),
         (lambda size: Answer.closed({"value": 0.5}), "Answer.closed takes arrays .* but `value` is one number."),
         (lambda size: Answer.closed({}), "Answer.closed takes arrays .* but there is none."),
         (lambda size: Answer.closed({"value": size[:1]}), r"must answer `status` with the shape \(2,\), not \(1,\)."),
@@ -126,3 +126,19 @@ def test_a_value_given_twice_is_measured_once_for_both(name):
     result = gs.simulate(scenario, {field: [value, value]}, dim=scenario.own_dim() or 30, trials=1)
     first = result[str(next(iter(result.data_vars)))]
     np.testing.assert_array_equal(first.isel({field: 0}), first.isel({field: 1}))
+
+
+def test_lengths_that_differ_are_named(monkeypatch):
+    """Two variables of one dimension, and coordinates, are as long as each other; xarray has other words for it."""
+    later = Variable("later", ("block",), "l", "more values")
+    question = Question("values", (Variable("entries", ("block",), "w", "several values"), later))
+    monkeypatch.setattr(Own, "questions", {"value": question})
+    entries = np.ones((1, 2))
+    returning(monkeypatch, limit=lambda size: Answer.closed({"entries": entries, "later": np.ones((1, 3))}))
+    with pytest.raises(gs.GiantstepError, match="`later` has 3 entries of `block`, but another variable has 2"):
+        gs.predict(Own())
+    answer = Answer.closed({"entries": entries, "later": entries})
+    answer.coords["block"] = np.arange(3)
+    returning(monkeypatch, limit=lambda size: answer)
+    with pytest.raises(gs.GiantstepError, match="2 entries of `block`, not 3"):
+        gs.predict(Own())

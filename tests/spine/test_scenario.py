@@ -30,7 +30,7 @@ def sentence(function, *args, **fields):
         ({"far": 0}, "Field `far` must be a number above 0 (inf is allowed), but is far=0.0."),
         ({"count": 10}, "Field `count` must be a whole number at least 1 and at most 9, but is count=10."),
         ({"count": 2.5}, "Field `count` must be a whole number, but is count=2.5."),
-        ({"shares": 1.0}, "Field `shares` must be a list of numbers (shares of the parts), but is shares=1.0."),
+        ({"shares": 1.0}, "Field `shares` must be a list of numbers, but is shares=1.0."),
         ({"noise": {"size": -1}}, "Field `noise.size` must be a number at least 0, but is noise.size=-1.0."),
         ({"noise": {"sise": 1}}, "There is no field `noise.sise` in Noise (did you mean `size`?); it has "
                                  "size."),
@@ -68,7 +68,7 @@ def test_replace_is_checked_and_reaches_inside():
         sentence(Toy().replace, noise__size=-1)
         == "Field `noise.size` must be a number at least 0, but is noise.size=-1.0."
     )
-    assert "did you mean `noise.size`" in sentence(Toy().replace, noise__sizes=1)
+    assert "did you mean `size`" in sentence(Toy().replace, noise__sizes=1)
     assert "There is no field" in sentence(Toy().replace, level__size=1)
 
 
@@ -122,7 +122,7 @@ def test_content_round_trips_through_json():
 
 
 def test_unknown_families_get_the_nearest_name():
-    assert "(did you mean `toy`?)" in sentence(from_content, {"family": "toi"})
+    assert "(did you mean `toy`?)" in sentence(from_content, {"family": "toyy"})
     assert sentence(from_content, {}).startswith("Field `family` is missing")
 
 

@@ -1,24 +1,20 @@
-"""Sweeps on Dask: a local cluster, an existing one, lost workers, schedulers that do not answer."""
+"""Sweeps on Dask: lost workers, workers that come later, schedulers that do not answer."""
 
 import os
 import socket
 import threading
-import time
 import warnings
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-import psutil
 import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.sweeps.backends import OnExecutor
+from giantstep.sweeps.clusters import OnDask
 from giantstep.sweeps.inspect import entries
 
 from .faulty import DIARY, KILLS, KILLS_ONCE, Faulty
-from .test_faults import resumed, started
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -61,16 +57,6 @@ def test_loss_of_a_worker(cluster, store, diary):
     assert sum(len(entry.rows) for entry in entries(store)) == 6
 
 
-@pytest.mark.timeout(120)
-def test_workers_that_dask_gives_up_are_called_back(store, diary):
-    # Dask takes a worker off a local cluster, for good, that has not restarted within 15 s, as on a busy machine
-    with dask.config.set({"distributed.deploy.lost-worker-timeout": "0.05s"}):
-        faulty = Faulty(trouble=KILLS_ONCE, since=1)
-        result = gs.sweep(faulty, store=store, engine="dask", workers=1, dim=10, trials=2)
-    assert Path(os.environ[DIARY] + ".once").exists()  # the worker was lost
-    xarray.testing.assert_identical(result, gs.simulate(faulty, dim=10, trials=2))
-
-
 def test_a_cluster_that_grows_by_need_sees_the_need(cluster, monkeypatch):
     seen = []
 
@@ -78,8 +64,8 @@ def test_a_cluster_that_grows_by_need_sees_the_need(cluster, monkeypatch):
         seen.append(len(self._waiting))
         return original(self, task)
 
-    original = OnExecutor._submit
-    monkeypatch.setattr(OnExecutor, "_submit", submit)
+    original = OnDask._submit
+    monkeypatch.setattr(OnDask, "_submit", submit)
     gs.sweep(Faulty(), engine=cluster, dim=10, trials=40)
     assert max(seen) >= 20  # not just what two workers can do
 
@@ -98,26 +84,10 @@ def test_workers_that_come_later_are_used():
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_task_that_costs_every_worker_fails_alone(store):
+def test_a_task_that_costs_every_worker_fails_alone(cluster, store):
     with pytest.warns(gs.GiantstepWarning, match="its worker died every time"):
-        result = gs.sweep(Faulty(since=1), store=store, engine="dask", workers=1, dim=10, trials=2, trouble=[0, KILLS])
+        result = gs.sweep(Faulty(since=1), store=store, engine=cluster, dim=10, trials=2, trouble=[0, KILLS])
     assert result["trials_done"].values.tolist() == [2, 1]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_a_worker_killed_while_the_cluster_starts_is_said_in_a_sentence(store, diary):
-    process = started(store, "dask")
-    while process.poll() is None:
-        for child in psutil.Process(process.pid).children(recursive=True):
-            with suppress(psutil.Error):
-                if "spawn_main" in " ".join(child.cmdline()):
-                    child.kill()
-        time.sleep(0.01)
-    _, errors = process.communicate(timeout=200)
-    assert "The workers are lost (RuntimeError: Nanny failed to start.)" in errors.splitlines()[-1]
-    assert "run the same sweep again" in errors.splitlines()[-1]
-    resumed(store, diary)
 
 
 def test_an_unreachable_scheduler_is_said_in_a_sentence(monkeypatch):

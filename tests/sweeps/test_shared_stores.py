@@ -78,7 +78,7 @@ c.execute("PRAGMA journal_mode = TRUNCATE")
 c.execute("PRAGMA cache_size = 1")
 c.execute("BEGIN IMMEDIATE")
 c.execute("DELETE FROM results")
-c.executemany("INSERT INTO facts (digest, coords, notes) VALUES (randomblob(16), zeroblob(5000), ?)", [("",)] * 200)
+c.executemany("INSERT INTO results VALUES (1, ?, 0, 0, zeroblob(5000))", [(n,) for n in range(200)])
 os._exit(1)"""
     subprocess.run([sys.executable, "-c", script, str(store)])
     assert store.with_name(store.name + "-journal").stat().st_size

@@ -91,7 +91,7 @@ def test_a_sweep_in_jobs_that_are_cancelled_by_a_program_that_is_killed(slurm, t
     done = results(store)
     assert done < 360
 
-    command = [*("-m", "giantstep.cli", "sweep"), study, "--store", store, "--engine", "slurm", *JOBS]
+    command = [*("-m", "giantstep", "sweep"), study, "--store", store, "--engine", "slurm", *JOBS]
     program = start(tmp_path, *command)
     wait_until(lambda: results(store) > done + 20, 120)
     program.send_signal(signal.SIGINT)

@@ -1,7 +1,5 @@
 """A sweep is `simulate` or `predict` with a memory: same tables, nothing computed twice."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import xarray
@@ -148,8 +146,7 @@ def test_names_of_points_come_from_what_their_scenario_would_say():
 def test_a_store_of_another_order_or_engine_is_the_same(tmp_path):
     stores = [tmp_path / "a.db", tmp_path / "b.db"]
     gs.sweep(Faulty(), store=stores[0], trials=2, **GRID)
-    with ThreadPoolExecutor(3) as pool:
-        gs.sweep(Faulty(), store=stores[1], trials=2, engine=pool, dim=[20, 10], offset=[1, 0], level=[5, 3, 1])
+    gs.sweep(Faulty(), store=stores[1], trials=2, workers=2, dim=[20, 10], offset=[1, 0], level=[5, 3, 1])
     first, second = ({e.point.digest: [r.values["mean"] for r in e.rows] for e in entries(s)} for s in stores)
     assert first == second and len(first) == 12
 
@@ -203,9 +200,8 @@ def test_threads_of_this_process_are_left_as_they_were():
     def threads():
         return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
-    with threadpool_limits(2, "blas"), ThreadPoolExecutor(2) as pool:
+    with threadpool_limits(2, "blas"):
         before = threads()
-        gs.sweep(network(), engine=pool, dim=20, trials=2)
         gs.sweep(network(), threads=1, dim=20, trials=2)
         assert threads() == before
 
@@ -213,7 +209,6 @@ def test_threads_of_this_process_are_left_as_they_were():
 def test_gpu_workers_take_a_device_each(monkeypatch):
     from types import SimpleNamespace
 
-    from giantstep.sweeps.options import gpu_workers
     from giantstep.sweeps.tasks import worker_device
 
     runtime = SimpleNamespace(getDeviceCount=lambda: 2)
@@ -222,9 +217,6 @@ def test_gpu_workers_take_a_device_each(monkeypatch):
     assert [worker_device("cuda", slot) for slot in (0, 1, 2)] == ["cuda:0", "cuda:1", "cuda:0"]
     assert worker_device("cuda:1", 0) == "cuda:1" and worker_device("cpu", 3) == "cpu"
     assert worker_device("cuda", None) == "cuda"
-    assert gpu_workers("cuda") == 2 and gpu_workers("cuda:1") is None and gpu_workers("cpu") is None
-    runtime.getDeviceCount = lambda: 1
-    assert gpu_workers("cuda") is None
 
 
 def test_workers_share_the_cores():
@@ -238,7 +230,7 @@ def test_workers_share_the_cores():
 
     with threadpool_limits(2, "blas"):
         assert threads(engine="processes", workers=1) == 2
-        assert threads(engine="processes", workers=2) == threads(engine="dask", workers=5) == 1
+        assert threads(engine="processes", workers=2) == threads(engine="processes", workers=5) == 1
         assert threads(engine="processes", workers=2, threads=3) == 3
         assert threads() is None  # this process keeps what it has
         assert threads(scheduler="tcp://127.0.0.1:1") == 1
@@ -259,7 +251,12 @@ def test_a_spectrum_comes_back_with_its_abscissae(store):
         settings |= {"trials": 2} if source == "experiment" else {}
         expected = verb(s, **settings)
         for _ in range(2):
-            xarray.testing.assert_identical(gs.sweep(s, source=source, store=store, **settings), expected)
+            swept = gs.sweep(s, source=source, store=store, **settings)
+            if source == "experiment":
+                xarray.testing.assert_identical(swept, expected)
+            else:  # its points are solved one by one: the last digit may differ from that of both together
+                xarray.testing.assert_allclose(swept, expected, rtol=1e-11, atol=1e-13)
+                assert swept.attrs == expected.attrs
     complex_points = {"what": "resolvent", "z": [1 + 1j, 2 + 0.5j], "dim": 40}
     for _ in range(2):
         found = gs.sweep(s, source="limit", store=store, **complex_points)

@@ -9,16 +9,16 @@ from giantstep.sweeps.runner import SweepProgress
 from .faulty import Faulty
 
 
-def test_a_callable_hears_points_rate_and_time_left(store, monkeypatch):
+def test_a_callable_hears_points_and_time_left(store, monkeypatch):
     monkeypatch.setattr("giantstep.sweeps.backends.TOGETHER", 0.0)
     said = []
     settings = {"store": store, "dim": 10, "level": [1, 2], "progress": lambda *words: said.append(words)}
     gs.sweep(Faulty(), trials=2, **settings)
     assert [words[:2] for words in said] == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
-    assert "per second" in said[-1][2] and "0 s left" in said[-1][2]
+    assert said[-1][2].endswith(", 0 s left")
     said.clear()
     gs.sweep(Faulty(), trials=3, **settings)
-    assert said[0] == (4, 6, "4 of 6 trials at 2 points done (stored)") and said[-1][:2] == (6, 6)
+    assert said[0] == (4, 6, "4 of 6 trials at 2 points done") and said[-1][:2] == (6, 6)
 
 
 def test_lines_where_nobody_watches(caplog, capsys):
@@ -36,15 +36,15 @@ def test_lines_come_now_and_then(caplog, monkeypatch):
     with caplog.at_level(logging.INFO, "giantstep"), SweepProgress(None, 100, 0) as bar:
         for _ in range(50):
             now[0] += 1.0
-            bar.advance(1, 0)
-    assert caplog.messages[1] == "11 of 100 points done, 1 per second, 89 s left"
+            bar.advance()
+    assert caplog.messages[1] == "11 of 100 points done, 89 s left"
     assert len(caplog.messages) == 1 + 4 + 1
 
 
 def test_a_bar_on_stderr(capsys):
     with SweepProgress(True, 10, 2) as bar:
-        bar.advance(3, 1)
-        assert bar.text.startswith("5 of 10 points done, ") and bar.text.endswith(", 1 failed")
+        bar.advance(3)
+        assert bar.text.startswith("5 of 10 points done, ")
     assert capsys.readouterr().out == ""
 
 

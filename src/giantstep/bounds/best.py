@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.bounds.counting import BoundedError, teacher_of
-from giantstep.bounds.curve import BRANCHES, BoundProblem, needed_samples
+from giantstep.bounds.counting import teacher_of
+from giantstep.bounds.curve import BRANCHES, BoundCurve, BoundProblem
 from giantstep.errors import InputError
 from giantstep.progress import A_FEW, Progress, ProgressOption, with_time
 from giantstep.scenario import Scenario
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from giantstep.families.bayes_limit.scenario import BayesLimit
 
 _SUFFIXES = dict(zip(BRANCHES, ("ratio", "amp_ratio")))
-_LOOKED_AT = 20
-"""About how many points of a slow curve are computed before errors are found on it."""
+_LOOKED_AT = 10
+"""About how many points of a slow curve are computed before an error is found on it."""
 
 
 def best_possible(scenario: Scenario) -> BayesLimit:
@@ -61,9 +61,8 @@ def efficiency(result: xarray.Dataset, *, progress: ProgressOption = None) -> xa
     What was measured has ``*_stderr``, that of the error carried over, and may be below 1 by chance; NaN where it is
     below the best possible error of 16 times as many samples.
 
-    Ratios are solved for to about 1e-5, relative; to 1% for noisy targets of two and more directions, of which the best
-    possible error takes seconds for every number of samples: about a minute for each distinct target and noise of the
-    grid. What the best one does not depend on (ridge, width, activation, ...) costs nothing more.
+    Ratios are solved for to 1% for targets of several directions, of which the best possible error takes seconds for
+    every number of samples: up to half a minute for each distinct target, noise and error of the grid.
 
     Parameters
     ----------
@@ -79,8 +78,6 @@ def efficiency(result: xarray.Dataset, *, progress: ProgressOption = None) -> xa
     >>> bool((e.test_error_ratio > 1).all())
     True
     """
-    import xarray
-
     from giantstep.bounds.points import Teachers, check_time
     from giantstep.listing import Result
 
@@ -92,40 +89,46 @@ def efficiency(result: xarray.Dataset, *, progress: ProgressOption = None) -> xa
     columns: dict[str, Any] = {}
     problems = {teacher.problem for teacher in teachers.each}
     with watched(dict.fromkeys(problems, _LOOKED_AT), progress) as bar:
+        curves = {problem: BoundCurve(problem, bar) for problem in problems}
         for name in names:
             check_time(result, name)
             errors, spread = result[name], result.get(f"{name}_stderr")
             seen = teachers.seen(name, errors)
             for branch, suffix in _SUFFIXES.items():
-                ratio, stretch = _ratios(errors.values.reshape(-1).astype(float), seen, branch, bar)
+                ratio = _ratios(errors, seen, curves, branch)
                 about = {"long_name": f"{name}: samples over those that {_WHO[branch]} needs", "symbol": "n/n_best"}
-                columns[f"{name}_{suffix}"] = xarray.DataArray(
-                    ratio.reshape(errors.shape), errors.coords, errors.dims, attrs=about
-                )
+                columns[f"{name}_{suffix}"] = errors.copy(data=ratio).assign_attrs(about)
                 if spread is not None and spread.dims == errors.dims:
-                    columns[f"{name}_{suffix}_stderr"] = spread.copy(data=spread.values * stretch.reshape(errors.shape))
-    accuracy = max(problem.accuracy for problem in problems)
-    return Result(columns, attrs={**result.attrs, "counted": teachers.counted, "accuracy": accuracy})
+                    stretch = _stretches(ratio, seen, curves, branch)
+                    columns[f"{name}_{suffix}_stderr"] = spread.copy(data=spread.values * stretch)
+    return Result(columns, attrs={**result.attrs, "counted": teachers.counted})
 
 
 _WHO = {"bayes": "the best possible method", "uninformed": "message passing"}
 
 
-def _ratios(errors: Floats, seen: list[Seen], branch: str, bar: Progress) -> tuple[Floats, Floats]:
-    """Return the ratios of a flattened variable, and their change for a change of the error."""
-    ratio, stretch = np.full(errors.shape, np.nan), np.full(errors.shape, np.nan)
-    groups: dict[tuple[BoundProblem, BoundedError], list[Seen]] = {}
+def _ratios(
+    errors: xarray.DataArray, seen: list[Seen], curves: Mapping[BoundProblem, BoundCurve], branch: str
+) -> Floats:
+    """Return the samples of the method over those that the best one needs, in the shape of the errors."""
+    values, ratio = errors.values.reshape(-1).astype(float), np.full(errors.size, np.nan)
     for one in seen:
-        groups.setdefault((one.problem, one.observable), []).append(one)
-    for (problem, observable), same in groups.items():
-        place, own = np.array([one.place for one in same]), np.array([one.samples for one in same])
-        wanted = np.asarray(observable.to_best(errors[place], problem.flip))
-        unit = observable.to_best(1.0, problem.flip) - observable.to_best(0.0, problem.flip)
-        needed = needed_samples(problem, observable.name, branch, wanted, own, bar)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio[place] = np.where(own > 0, own / needed.samples, np.nan)
-            stretch[place] = ratio[place] * needed.slope * unit
-    return ratio, stretch
+        wanted = one.observable.to_best(values[one.place], one.problem.flip)
+        needed = curves[one.problem].needed(one.observable.name, branch, wanted, one.samples)
+        if one.samples > 0:
+            ratio[one.place] = one.samples / needed if needed != 0 else np.inf
+    return ratio.reshape(errors.shape)
+
+
+def _stretches(ratio: Floats, seen: list[Seen], curves: Mapping[BoundProblem, BoundCurve], branch: str) -> Floats:
+    """Return how fast the ratios change with the error."""
+    stretch = np.full(ratio.size, np.nan)
+    for one in seen:
+        r, observable, flip = float(ratio.flat[one.place]), one.observable, one.problem.flip
+        unit = observable.to_best(1.0, flip) - observable.to_best(0.0, flip)
+        slope = curves[one.problem].steepness(observable.name, branch, one.samples / r)
+        stretch[one.place] = r * slope * unit
+    return stretch.reshape(ratio.shape)
 
 
 @contextmanager

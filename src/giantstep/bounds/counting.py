@@ -7,7 +7,7 @@ of the target, or whose gradients see the whole population, is refused: no numbe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from giantstep.bounds.curve import BoundProblem
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Target, as_target
 from giantstep.scenario import Scenario
+from giantstep.types import Floats
 
 
 @dataclass(frozen=True)
@@ -50,22 +51,18 @@ class Teacher:
     Attributes
     ----------
     fit : samples per dimension of the last fit (of the whole method where it has no steps of its own).
-    batch : fresh samples per dimension of every step before it, on average.
-    steps : number of those steps.
+    batches : fresh samples per dimension of every step before it.
     counted : how the samples were counted, in words.
     observables : the errors that can be compared.
-    batches : the batch of every step, where they may differ.
     """
 
     target: Target
     noise: float
     flip: float
     fit: float
-    batch: float
-    steps: int
+    batches: Sequence[float] | Floats
     counted: str
     observables: tuple[BoundedError, ...]
-    batches: tuple[float, ...] = ()
 
     @property
     def problem(self) -> BoundProblem:
@@ -74,10 +71,7 @@ class Teacher:
 
     def total(self, steps: int | None = None) -> float:
         """Return the samples per dimension seen after some steps (all of them if left out)."""
-        made = self.steps if steps is None else steps
-        if self.batches:
-            return self.fit + sum(self.batches[:made])
-        return self.fit + (made * self.batch if made else 0.0)
+        return float(self.fit + np.sum(self.batches[:steps]))
 
 
 def teacher_of(scenario: Scenario) -> Teacher:
@@ -100,7 +94,7 @@ def teacher_of(scenario: Scenario) -> Teacher:
 def _bayes(s: Any) -> Teacher:
     words = "the samples of the scenario itself"
     observables = (BoundedError("mse", "mse"), BoundedError("error", "error"))
-    return Teacher(s.target, s.noise, s.flip, s.samples_per_dim, 0.0, 0, words, observables)
+    return Teacher(s.target, s.noise, s.flip, s.samples_per_dim, (), words, observables)
 
 
 def _network(s: Any) -> Teacher:
@@ -121,22 +115,21 @@ def _network(s: Any) -> Teacher:
     if s.has_classes():
         target, noise, flip = as_target("sign(z)"), 0.0, s.flip
         observable = BoundedError("test_misclassified", "error", clean=True)
-    batch = sum(batches) / max(len(batches), 1)
-    return Teacher(target, noise, flip, s.samples_per_dim, batch, len(batches), words, (observable,), tuple(batches))
+    return Teacher(target, noise, flip, s.samples_per_dim, batches, words, (observable,))
 
 
 def _preset(s: Any) -> Teacher:
     """Count as the network does that a preset stands for."""
-    steps = int(s.step_counts(s.point())[0])
-    with s.in_own_words(steps):
-        return _network(s.network(steps))
+    with s.in_own_words():
+        return _network(s.network())
 
 
 def _giant_steps(s: Any) -> Teacher:
     if s.batch_exponent != 1:
         raise bad_field("batch_exponent", s.batch_exponent, "1: other batches are not of order d")
     words = "a fresh batch for every step; the best second layer is not counted"
-    return Teacher(s.target, s.noise, 0.0, 0.0, s.batch_per_dim, s.steps, words, (BoundedError("test_error", "mse"),))
+    batches = np.full(s.steps, s.batch_per_dim)
+    return Teacher(s.target, s.noise, 0.0, 0.0, batches, words, (BoundedError("test_error", "mse"),))
 
 
 def _online_sgd(s: Any) -> Teacher:
@@ -145,8 +138,8 @@ def _online_sgd(s: Any) -> Teacher:
     if s.target_gram != "identity":
         raise bad_field("target_gram", s.target_gram, '"identity"')
     words = "every sample of the single pass"
-    batch = s.batch_size / s.dim
-    return Teacher(s.target, s.noise, 0.0, 0.0, batch, s.steps, words, (BoundedError("mse", "mse", shift=s.noise),))
+    batches = np.full(s.steps, s.batch_size / s.dim)
+    return Teacher(s.target, s.noise, 0.0, 0.0, batches, words, (BoundedError("mse", "mse", shift=s.noise),))
 
 
 def _batch_reuse(s: Any) -> Teacher:
@@ -156,12 +149,9 @@ def _batch_reuse(s: Any) -> Teacher:
         raise bad_field("loss", s.loss, '"square", whose population loss is half a square error')
     fresh = s.data == "fresh"
     words = "fresh samples for every step" if fresh else "the same samples in every step, counted once"
-    fit, batch = (0.0, s.samples_per_dim) if fresh else (s.samples_per_dim, 0.0)
+    fit, batches = (0.0, np.full(s.steps, s.samples_per_dim)) if fresh else (s.samples_per_dim, ())
     observables = (BoundedError("population_loss", "mse", scale=2.0),)
-    return Teacher(s.target, s.noise, 0.0, fit, batch, s.steps, words, observables)
-
-
-_FIELDS = {"linear": "z", "phase": "abs(z)", "square": "z**2", "sign": "sign(z)"}
+    return Teacher(s.target, s.noise, 0.0, fit, batches, words, observables)
 
 
 def _mixture_glm(s: Any) -> Teacher:
@@ -169,15 +159,14 @@ def _mixture_glm(s: Any) -> Teacher:
     if not plain or s.data is not None:
         raise InputError("MixtureGLM has a best possible error here for one isotropic cluster without a mean only.")
     size = float(np.sqrt(s.teacher_norm * s.covariances.values[0]))
-    labels = s.labels if isinstance(s.labels, str) else s.labels.expression
-    if labels in ("logit", "cluster", "random") or labels is None or (labels == "sign" and s.noise > 0):
+    sign = s.labels == "sign" and s.noise == 0
+    text = "sign(z)" if sign else getattr(s.label_function, "expression", None)
+    if text is None:
         raise bad_field("labels", s.labels, "a function of the teacher field (sign without noise inside, linear, ...)")
-    text = _FIELDS.get(labels, labels)
-    sign = labels == "sign"
-    target = as_target("sign(z)") if sign else Target(re.sub(r"\bz\b", f"({size!r}*z)", text) if size != 1 else text)
+    target = as_target(text if sign or size == 1 else re.sub(r"\bz\b", f"({size!r}*z)", text))
     observables = (BoundedError("test_error", "error"),) if sign else (BoundedError("test_mse", "mse"),)
     flip = s.flip if sign else 0.0
-    return Teacher(target, s.noise, flip, s.samples_per_dim, 0.0, 0, "the samples of the fit", observables)
+    return Teacher(target, s.noise, flip, s.samples_per_dim, (), "the samples of the fit", observables)
 
 
 _READERS: Mapping[str, Callable[[Any], Teacher]] = {

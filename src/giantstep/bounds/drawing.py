@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
 from giantstep.bounds.best import watched
-from giantstep.bounds.counting import BoundedError
-from giantstep.bounds.curve import BoundProblem, best_errors, compute
-from giantstep.bounds.points import Teachers, check_time
+from giantstep.bounds.curve import BoundCurve, BoundProblem
+from giantstep.bounds.points import Seen, Teachers, check_time
 from giantstep.errors import InputError
 from giantstep.figures.style import DASHED, DOTTED, GREY, is_geometric
 from giantstep.grid import Grid
@@ -43,6 +44,7 @@ class BoundDrawer:
 
     def __init__(self, progress: ProgressOption) -> None:
         self.progress, self.known, self.drawn = progress, dict[str, None](), False
+        self._curves: dict[BoundProblem, BoundCurve] = {}
 
     def draw(self, axes: Axes, reading: Reading, view: View, colours: Mapping[int, Any]) -> list[Any]:
         """Draw the bounds under the curves of a view, each in the colour of its curve; return entries of the legend."""
@@ -53,13 +55,16 @@ class BoundDrawer:
         if not shown:
             return []
         wanted: dict[BoundProblem, set[float]] = {}
-        for path in shown.values():
-            for problem, samples in zip(path.problems, path.samples):
-                wanted.setdefault(problem, set()).add(samples)
+        for one in itertools.chain.from_iterable(path.seen for path in shown.values()):
+            wanted.setdefault(one.problem, set()).add(one.samples)
         with watched({problem: len(alpha) for problem, alpha in wanted.items()}, self.progress) as bar:
-            compute(wanted, bar)
+            for problem in wanted:
+                self._curves.setdefault(problem, BoundCurve(problem)).bar = bar
+            lines = {
+                branch: {place: path.values(self._curves, branch) for place, path in shown.items()}
+                for branch, *_ in LINES
+            }
         self.drawn = True
-        lines = {branch: {place: path.values(branch) for place, path in shown.items()} for branch, *_ in LINES}
         best, passed = (lines[branch] for branch, *_ in LINES)
         reached = all(np.allclose(best[place], passed[place], equal_nan=True) for place in shown)
         styles = [(LINES[0][0], DASHED, f"{LINES[0][2]}; message passing reaches it")] if reached else LINES
@@ -82,7 +87,7 @@ class BoundDrawer:
         slow = any(teacher.problem.seconds for teacher in teachers.each)
         finer = None if slow else _finer(part, str(view.x), view.x_dim)
         if finer is not None and len({teacher.problem for teacher in teachers.each}) == 1:
-            return _Path.of(Teachers.of_grid(finer[0]), finer[1], view)
+            return _Path.of(Teachers(finer[0]), finer[1], view)
         keep = np.unique(np.linspace(0, part.sizes[view.x_dim] - 1, _MOST_SLOW if slow else _MOST).astype(int))
         part = part.isel({view.x_dim: keep})
         return _Path.of(Teachers.of_result(part), part[view.name], view)
@@ -113,43 +118,30 @@ def _finer(part: xarray.Dataset, x: str, x_dim: str | None) -> tuple[Grid, xarra
     return Grid(scenario, {**fields, x: values}), xarray.DataArray(np.zeros(len(values)), coords, dims=[x])
 
 
+@dataclass(frozen=True)
 class _Path:
-    """The points of one bound.
+    """The points of one bound: where they stand, and what is learnt there; of a trajectory, few enough to mark each."""
 
-    Attributes
-    ----------
-    x : (N,) where they stand.
-    problems, samples, observables : (N,) what is learnt there, from how many samples, and how it is measured.
-    named : whether names stand there, which no line joins.
-    dotted : whether they are the steps of a trajectory, few enough to mark each.
-    """
-
-    def __init__(
-        self, x: Array, problems: Sequence[BoundProblem], samples: Floats, observables: Sequence[BoundedError]
-    ):
-        self.x, self.problems, self.samples, self.observables = x, problems, samples, observables
-        self.named, self.dotted = x.dtype.kind not in "fiu", False
+    x: Array
+    seen: Sequence[Seen]
+    dotted: bool
 
     @classmethod
     def of(cls, teachers: Teachers, curve: xarray.DataArray, view: View) -> _Path:
         """Return the points of a curve."""
         seen = teachers.seen(view.name, curve)
         x = curve[view.x].values if view.x in curve.coords else np.arange(curve.size)
-        places = [one.place for one in seen]
-        samples = np.array([one.samples for one in seen], dtype=np.float64)
-        path = cls(x[places], [one.problem for one in seen], samples, [one.observable for one in seen])
-        path.dotted = view.x == "time" and len(places) < _MOST_DOTS
-        return path
+        return cls(x[[one.place for one in seen]], seen, view.x == "time" and len(seen) < _MOST_DOTS)
 
-    def values(self, branch: str) -> Floats:
+    def values(self, curves: Mapping[BoundProblem, BoundCurve], branch: str) -> Floats:
         """Return the bound in the units of the variable."""
-        each = zip(self.problems, self.samples, self.observables)
-        return np.array(
-            [o.from_best(float(best_errors(p, np.array(a), o.name, branch)), p.flip) for p, a, o in each], np.float64
-        )
+        errors = [curves[one.problem].error(one.samples, one.observable.name, branch) for one in self.seen]
+        return np.array([one.observable.from_best(e, one.problem.flip) for one, e in zip(self.seen, errors)])
 
     def draw(self, axes: Axes, values: Floats, dashes: Any, **look: Any) -> None:
         """Draw the line; names on the axis are not joined."""
-        named = {"linestyle": "none", "marker": "_", "markersize": 12}
-        line = named if self.named else {"linestyle": dashes, "linewidth": 1.2, "marker": "." if self.dotted else ""}
-        axes.plot(np.arange(len(self.x)) if self.named else self.x, values, zorder=1.5, **line, **look)
+        if self.x.dtype.kind not in "fiu":
+            axes.plot(np.arange(len(self.x)), values, "_", markersize=12, zorder=1.5, **look)
+            return
+        marker = "." if self.dotted else ""
+        axes.plot(self.x, values, linestyle=dashes, linewidth=1.2, marker=marker, zorder=1.5, **look)

@@ -51,17 +51,14 @@ class Commands(TyperGroup):
             return INTERRUPTED
 
     def _instead(self, error: Any) -> str:
-        """Return where to look after a refusal of Typer's: commands that have an option, else the help."""
+        """Return where to look after a refusal of Typer's."""
         option, guessed = str(getattr(error, "option_name", "")), getattr(error, "possibilities", None)
-        is_question = error.format_message().endswith("?")  # Did you mean ...?
-        if guessed or is_question:
-            return "" if is_question else "."
-        having = [name for name, command in self.commands.items() if any(option in p.opts for p in command.params)]
-        path = "giantstep" if error.ctx is None else error.ctx.command_path
+        if guessed or error.format_message().endswith("?"):  # Did you mean ...?
+            return ""
         if option.lstrip("-") in self.commands:
             return f"; the command is `giantstep {option.lstrip('-')}`."
-        there = f"; {', '.join(having)} have it" if having else ""
-        return f"{there}; `{path} --help` says what there is."
+        path = "giantstep" if error.ctx is None else error.ctx.command_path
+        return f"; `{path} --help` says what there is."
 
 
 def _say(sentence: str, status: int) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from giantstep.cli.options import Changes, Experiment, Theory, given
@@ -12,7 +10,6 @@ from giantstep.cli.values import assignments, dimensions, many, single
 from giantstep.errors import InputError
 
 if TYPE_CHECKING:
-    from giantstep.scenario import Scenario
     from giantstep.study import Study
 
 
@@ -44,59 +41,20 @@ def edit_study(study: Study, verb: str, changes: Changes, *settings: Theory | Ex
         limit.pop("dim", None)
     grid = {name: value for name, value in study.grid.items() if name.replace("__", ".") not in fields}
     scenario = study.scenario
-    if any(name.endswith(".kind") and name not in lists for name in fields):
-        scenario = _with_kinds(scenario, {name: fields.pop(name) for name in list(fields) if name not in lists})
-    return dataclasses.replace(
-        study,
-        scenario=scenario,
-        grid={**grid, **fields},
-        settings={**study.settings, **own},
-        limit=limit,
-        experiment=experiment,
-    )
-
-
-def _with_kinds(scenario: Scenario, fields: dict[str, Any]) -> Scenario:
-    """Return the scenario with ``step.kind`` and other fields changed; what a new kind needs is filled in and said."""
-    from giantstep.cli.template import sample
-    from giantstep.describe import describe_fields
-    from giantstep.scenario import part_of_kind
-
-    for name in [name for name in fields if name.endswith(".kind")]:
-        field = name.removesuffix(".kind")
-        info = type(scenario).model_fields.get(field.partition(".")[0])
-        part = None if info is None else part_of_kind(info, fields[name])
-        for inner in () if part is None else describe_fields(part, f"{field}."):
-            kept = _has(scenario, field, inner["name"].rpartition(".")[2])
-            if inner["required"] and inner["name"] not in fields and not kept:
-                value = fields[inner["name"]] = sample(inner)
-                print(
-                    f"giantstep: {name}={fields[name]} needs {inner['name']} ({inner['meaning']}); {value} is taken, "
-                    f"--set {inner['name']}=VALUE changes it.",
-                    file=sys.stderr,
-                )
-    return scenario.replace(fields)
-
-
-def _has(scenario: Scenario, field: str, inner: str) -> bool:
-    """Tell whether the part of a field has a field of this name; of a whole list of parts, whether all entries have."""
-    from giantstep.partlists import value_at
-    from giantstep.scenario import check_field_name
-
-    check_field_name(scenario, field)
-    part = value_at(scenario, field)
-    return all(hasattr(entry, inner) for entry in (part if isinstance(part, tuple) else (part,)))
+    if any(name.endswith(".kind") for name in fields):  # a new part, and perhaps fields of it
+        scenario = scenario.replace({name: fields.pop(name) for name in list(fields) if name not in lists})
+    tables: dict[str, Any] = {"grid": {**grid, **fields}, "settings": {**study.settings, **own}}
+    return dataclasses.replace(study, scenario=scenario, limit=limit, experiment=experiment, **tables)
 
 
 def _ask(study: Study, what: str | None) -> Study:
     """Return the study with another question; the settings of the old one go."""
     if what is None or what == study.what:
         return study
-
-    def kept(table: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in table.items() if name not in study.question.settings}
-
-    tables: dict[str, Any] = {name: kept(getattr(study, name)) for name in ("settings", "limit", "experiment")}
+    tables: dict[str, Any] = {
+        table: {name: value for name, value in getattr(study, table).items() if name not in study.question.settings}
+        for table in ("settings", "limit", "experiment")
+    }
     return dataclasses.replace(study, what=what, **tables)
 
 

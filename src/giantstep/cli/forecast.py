@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_module
-import sys
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +11,9 @@ from typer import Option
 
 import giantstep as gs
 from giantstep.cli.options import Output
-from giantstep.cli.outputs import check_outputs, write_outputs
+from giantstep.cli.outputs import check_outputs
 from giantstep.cli.values import many
+from giantstep.cli.verbs import show_or_write
 from giantstep.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ class ForecastOptions:
     trials: Annotated[int, Option(help="Real fits at every size; 0: no experiment.")] = 8
     rows: Annotated[int, Option(help="Rows that leave-one-out looks at where there are more.")] = 4000
     seed: Annotated[int, Option(help="Any whole number from 0 on.")] = 0
-    device: Annotated[str, Option(help="cpu or cuda.")] = "cpu"
 
 
 def forecast(
@@ -65,7 +64,8 @@ def forecast(
     table, grouping = _read(data, label, groups, drop or [])
     settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
     result = gs.forecast(table.inputs, table.labels, groups=grouping, **settings)
-    _hand_over(result, output)
+    trust = json.loads(result.attrs["trust_numbers"])
+    show_or_write(result, output, result.attrs["trust"], _print_curve, trust=trust)
 
 
 def _read(data: Path, label: str, groups: str | None, drop: list[str]) -> tuple[LabelledTable, Any]:
@@ -92,47 +92,33 @@ def _sizes(name: str, text: str | None) -> Any:
     return np.unique(np.round(np.asarray(values)).astype(np.int64))
 
 
-def _hand_over(result: Forecast, output: Output) -> None:
-    """Write the files; print curve and statement, or everything as JSON."""
-    files = write_outputs(result, output)
-    if output.json:
-        from giantstep.files import to_json
-
-        print(to_json(result, trust=json_module.loads(result.attrs["trust_numbers"])))
-    else:
-        if not files:
-            _print_curve(result)
-        print(result.attrs["trust"])
-    for path in files:
-        print(f"wrote {path}", file=sys.stderr)
-
-
 def _print_curve(result: Forecast) -> None:
     """Print the forecast at the best ridge of each sample size, with the experiment and the verdicts."""
     import numpy as np
 
-    from giantstep.cli.tables import print_rows
     from giantstep.forecasts.table import known
+    from giantstep.listing import ListedTable, Listing, listing_text
 
     attrs = result.attrs
     names = [name for name in SHOWN if name in result]
-    about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
     rows = []
     for size in result["samples"].values:
         if not np.isfinite(result[names[0]].sel(source="limit", samples=size)).any():
             continue
         best = result.best_ridge(size)
         point = result.sel(samples=size, ridge=float(best))
-        row: list[tuple[str, Any]] = [("samples", float(size)), ("best ridge", float(best))]
-        row += [("not told from", ", ".join(f"{ridge:.4g}" for ridge in best.rivals) or "-")]
+        row: dict[str, Any] = {"samples": float(size), "best ridge": float(best)}
+        row["not told from"] = ", ".join(f"{ridge:.4g}" for ridge in best.rivals) or "-"
         for name in names:
             limit = point.sel(source="limit")
-            row += [(f"{name} ± se_total", known(limit[name].item(), limit[f"{name}_se_total"].item()))]
+            row[f"{name} ± se_total"] = known(limit[name].item(), limit[f"{name}_se_total"].item())
             if "experiment" in result["source"].values:
                 real = point.sel(source="experiment")
                 measured = known(real[name].item(), real[f"{name}_stderr"].item())
-                row += [("experiment", "-" if np.isnan(real[name]) else measured)]
-            row += [(f"verdict on {name}", str(point[f"{name}_verdict"].item()))]
+                row[f"{name} in the experiment"] = "-" if np.isnan(real[name]) else measured
+            row[f"verdict on {name}"] = str(point[f"{name}_verdict"].item())
         rows.append(row)
-    print_rows(f"{attrs['title']}: {about}; at the best ridge of each size", rows)
+    about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
+    table = ListedTable(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
+    print(listing_text(Listing(f"{attrs['title']}: {about}; at the best ridge of each size", [table], [])))
     print("For raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n")

@@ -50,9 +50,6 @@ def reproduce(
     ] = None,
 ) -> None:
     """Rebuild a figure, published or ours: PNG, PDF, data and agreement report."""
-    from giantstep.papers import check_figure
-
-    check_figure(name)
     from giantstep.checks import check_number
     from giantstep.cli.outputs import check_new_folder
     from giantstep.papers.runner import reproduce as rebuild
@@ -71,9 +68,6 @@ def reproduce(
 
 def new(family: Family) -> None:
     """Print a study of a family to start from, with every field explained."""
-    from giantstep.families import family_class
-
-    family_class(family)  # a misspelt name is refused before more is loaded
     from giantstep.cli.template import template
 
     sys.stdout.write(template(family))
@@ -81,9 +75,6 @@ def new(family: Family) -> None:
 
 def describe(family: Family, json: Json = False) -> None:
     """Describe a family: update rule, fields, symbols, bounds, questions, variables, theories, papers."""
-    from giantstep.families import family_class
-
-    family_class(family)
     from giantstep import describe as about
 
     if json:

@@ -11,8 +11,6 @@ from typing import Annotated, Any, get_type_hints
 
 from typer import Argument, Option
 
-from giantstep.errors import unreadable
-
 StudyFile = Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")
 StudyFiles = Argument(
     metavar="S.toml ...", help="The study; of several files, named by their names, each is a scenario of one table."
@@ -127,22 +125,8 @@ def given(*groups: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
-def check_readable(path: Path | None) -> None:
-    """Refuse a file that cannot be opened, before anything is loaded that would read it."""
-    if path is None:
-        return
-    try:
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
 def expand(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with an option for every field of the groups that it takes, as typer reads a function.
-
-    What is called ``study`` or ``data`` is a file that must be there.
-    """
+    """Return a command with an option for every field of the groups that it takes, as typer reads a function."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     options: list[inspect.Parameter] = []
@@ -154,13 +138,8 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
         inside = get_type_hints(group, include_extras=True)
         options += [parameter.replace(name=f.name, default=f.default, annotation=inside[f.name]) for f in fields(group)]
 
-    read = [option.name for option in options if option.name in ("study", "data")]
-
     @functools.wraps(command)
     def expanded(**values: Any) -> None:
-        for name in read:
-            for path in values[name] if isinstance(values[name], list) else [values[name]]:
-                check_readable(path)
         taken = {
             name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()

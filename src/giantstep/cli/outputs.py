@@ -38,8 +38,7 @@ def check_outputs(output: Output) -> None:
         raise InputError(f"--paper must be column or page, but is {output.paper!r}.")
     if output.paper is not None and not plot:
         raise InputError("--paper is for --plot, which is missing.")
-    absolute = [path.absolute() for path in [*out, *plot]]
-    if len(set(absolute)) < len(absolute):
+    if len({path.absolute() for path in [*out, *plot]}) < len(out) + len(plot):
         raise InputError("One file is named twice as an output.")
 
 

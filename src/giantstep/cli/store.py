@@ -18,25 +18,26 @@ app = typer.Typer(name="store", help="Look into a store that `giantstep sweep` w
 
 Database = Annotated[Path, typer.Argument(metavar="DB", help="The store.")]
 Json = Annotated[bool, typer.Option("--json", help="Print strict JSON.")]
-Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file.")]
+_OUT = typer.Option(metavar="FILE", help="Write to this file.")
 
 
 @app.command("ls")
-def ls(store: Database, json: Json = False, out: Out = None) -> None:
+def ls(store: Database, json: Json = False) -> None:
     """List what was asked, with the points, results and failures of each."""
     from giantstep.sweeps.inspect import overview
 
     asked = overview(store)
     if json:
-        _print(json_module.dumps(asked, allow_nan=False), out)
+        print(json_module.dumps(asked, allow_nan=False))
         return
-    lines = [
-        f"{line['family']}: {line['what']}, {line['source']}{_settings(line['settings'])}; "
-        f"{line['points']} points, {line['results']} results, {line['failed']} failed, {line['seconds']:.3g} s, "
-        f"{line['bytes'] / 2**20:.3g} MiB"
-        for line in asked
-    ]
-    _print("\n".join(lines) or "The store is empty.", out)
+    for line in asked:
+        print(
+            f"{line['family']}: {line['what']}, {line['source']}{_settings(line['settings'])}; "
+            f"{line['points']} points, {line['results']} results, {line['failed']} failed, {line['seconds']:.3g} s, "
+            f"{line['bytes'] / 2**20:.3g} MiB"
+        )
+    if not asked:
+        print("The store is empty.")
 
 
 @app.command("show")
@@ -45,7 +46,6 @@ def show(
     key: Annotated[str, typer.Argument(metavar="[KEY]", help="Points whose key begins so; all if left out.")] = "",
     failures: Annotated[bool, typer.Option("--failures", help="Failures only.")] = False,
     json: Json = False,
-    out: Out = None,
 ) -> None:
     """Show points with their scenario, their trials, and why some failed."""
     from giantstep.sweeps.inspect import entries
@@ -54,19 +54,16 @@ def show(
     if key and not shown:
         raise InputError(f"No point in {str(store)!r} has a key that begins with {key!r}.")
     if json:
-        _print(json_module.dumps([_plain(entry) for entry in shown], allow_nan=False), out)
-        return
-    _print("\n".join(_text(entry, bool(key)) for entry in shown) or "Nothing to show.", out)
+        print(json_module.dumps([_plain(entry) for entry in shown], allow_nan=False))
+    else:
+        print("\n".join(_text(entry, bool(key)) for entry in shown) or "Nothing to show.")
 
 
 @app.command("export")
-def export(store: Database, out: Out = None) -> None:
-    """Write a table with one row per point: .csv, .nc or .parquet."""
-    from giantstep.sweeps.export import FORMATS
+def export(store: Database, out: Annotated[Path, _OUT]) -> None:
+    """Write a table with one row per point: .csv or .parquet."""
     from giantstep.sweeps.export import export as write_table
 
-    if out is None:
-        raise InputError(f"Say where to with --out FILE ({', '.join(FORMATS)}).")
     rows = write_table(store, out)
     print(f"wrote {out} with {rows} rows", file=sys.stderr)
 
@@ -82,37 +79,23 @@ def gc(store: Database, json: Json = False) -> None:
 
 
 @app.command("verify")
-def verify(store: Database, json: Json = False, out: Out = None) -> None:
-    """Read everything and check it; with --out, save what can be read into a new store. Status 1: damaged."""
+def verify(store: Database, json: Json = False) -> None:
+    """Read everything and check it. Status 1: damaged."""
     from giantstep.sweeps.inspect import verify as check_store
 
-    health = check_store(store, out)
+    health = check_store(store)
     if json:
         print(json_module.dumps({**vars(health), "sound": health.sound}, allow_nan=False))
     else:
         print(f"{health.points} points, {health.results} results, {health.failures} of them failures")
-        if health.pages != "ok":
-            print(f"the file is damaged: {health.pages}")
+        if health.problem:
+            print(f"the file is damaged: {health.problem}")
         for key, trial in health.damaged:
             print(f"damaged: {key[:16]} trial {trial}")
-        if out is not None:
-            print(f"{health.saved} results saved into {out}")
         if health.sound:
             print("everything is sound")
-        if health.read_only:
-            print("the file system or the file is read-only: the store can be read, but no sweep can add to it")
     if not health.sound:
         raise typer.Exit(1)
-
-
-def _print(text: str, out: Path | None) -> None:
-    if out is None:
-        print(text)
-        return
-    from giantstep.files import write_text
-
-    write_text(out, text + "\n")
-    print(f"wrote {out}", file=sys.stderr)
 
 
 def _settings(settings: dict[str, Any]) -> str:

@@ -17,7 +17,6 @@ import giantstep as gs
 from giantstep.cli.edit import edit_study
 from giantstep.cli.options import Changes, Output, StudyFile, Theory, Trials
 from giantstep.cli.outputs import check_outputs
-from giantstep.cli.values import assignments, single
 from giantstep.cli.verbs import hand_over
 from giantstep.errors import bad_field
 
@@ -36,7 +35,7 @@ class Run:
     ] = None
     source: Annotated[str, typer.Option(help="experiment or limit.")] = "experiment"
     engine: Annotated[
-        str | None, typer.Option(help="local, processes, dask or slurm; chosen by the options below if left out.")
+        str | None, typer.Option(help="local, processes or slurm; chosen by the options below if left out.")
     ] = None
     workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None
     scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A running Dask scheduler.")] = None
@@ -52,15 +51,6 @@ class Run:
         typer.Option("--directive", metavar="OPTION", help='Option of sbatch, as "--gres=gpu:1"; may be repeated.'),
     ] = None
     retry: Annotated[bool, typer.Option("--retry", help="Compute failures of earlier runs again.")] = False
-    until: Annotated[
-        list[str] | None,
-        typer.Option(metavar="VARIABLE=ERROR", help="More trials where its standard error is above; may be repeated."),
-    ] = None
-    most_trials: Annotated[int | None, typer.Option(help="Trials of a point under --until, at most.")] = None
-    refine: Annotated[
-        str | None, typer.Option(metavar="FIELD=TOLERANCE", help="More points where the curve bends by more than that.")
-    ] = None
-    most_points: Annotated[int, typer.Option(help="Values of the field under --refine, at most.")] = 200
 
 
 def sweep(
@@ -72,14 +62,12 @@ def sweep(
     check_outputs(output)
     verb = "predict" if run.source == "limit" else "simulate"
     edited = edit_study(gs.Study.read(study), verb, changes, theory, experiment)
-    refine = None if run.refine is None else [run.refine]
-    wishes = {"until": _table("--until", run.until), "refine": _table("--refine", refine), "engine": _engine(run)}
     settings = {name: value for name, value in vars(run).items() if name not in _JOBS}
     if run.store is None:
         print("giantstep: without --store DB nothing is kept: an interrupted sweep starts again.", file=sys.stderr)
     try:
         with _telling():
-            result = edited.sweep(**{**settings, **wishes})
+            result = edited.sweep(**{**settings, "engine": _engine(run)})
     except Interrupted as stop:
         print(f"giantstep: {stop}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
@@ -94,10 +82,6 @@ def _engine(run: Run) -> Any:
     if run.engine not in (None, "slurm"):
         raise bad_field(next(iter(described)), next(iter(described.values())), "left out but for --engine slurm")
     return gs.Slurm(**described)
-
-
-def _table(option: str, texts: list[str] | None) -> dict[str, Any] | None:
-    return None if texts is None else assignments(option, texts, lambda name, text: single(text))
 
 
 @contextmanager

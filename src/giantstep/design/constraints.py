@@ -65,10 +65,9 @@ class Relation:
             return self.left.evaluate(values), self.right.evaluate(values)
 
 
-def read_constraints(texts: str | Sequence[str] | None, scenario: Scenario) -> list[Relation]:
+def read_constraints(texts: Sequence[str], scenario: Scenario) -> list[Relation]:
     """Return the relations of some texts; ``1 <= x <= 3`` is two of them."""
-    listed = [texts] if isinstance(texts, str) else list(texts or ())
-    return [relation for text in listed for relation in _read(text, scenario)]
+    return [relation for text in texts for relation in _read(text, scenario)]
 
 
 def _read(text: str, scenario: Scenario) -> list[Relation]:

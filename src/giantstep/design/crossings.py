@@ -11,21 +11,19 @@ from scipy.optimize import elementwise
 
 from giantstep.checks import check_flags, check_whole
 from giantstep.design.constraints import default_range, searches
-from giantstep.design.limits import HeldLimit, ObservedLimit, request_limit
+from giantstep.design.limits import HeldLimit, ObservedLimit, refuse_given, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import SearchProblem
 from giantstep.design.ranges import Over, Range, read_over, read_range
 from giantstep.design.tables import DesignResult, design_result
 from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
-from giantstep.partlists import given_as
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
-from giantstep.request import Request
 from giantstep.result import about_field
 from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names, numbers_meant
 from giantstep.solve.minimum import minimise_each
-from giantstep.types import Array, Floats, Indices, Strings
+from giantstep.types import Array, Floats, Indices
 
 _SCAN, _SCAN_OPTIMISED = 65, 33
 """Points of the scan for changes of sign, alone and where each of them is an optimum."""
@@ -90,7 +88,8 @@ def solve_for(
     wanted, fields = _take_wanted(scenario, fields, reach)
     request = request_limit(scenario, grid, fields, ("between", "reach", "over", "maximise", "points"))
     observable = read_observable("reach", wanted[0], request.question)
-    field = _free_field(field, request, {**(grid or {}), **fields})
+    (field,) = dotted_names({field: None})
+    refuse_given([field], "solved for", request, {**(grid or {}), **fields})
     span = _span(field, between, request.grid.scenario)
     inner = _inner(field, over, request.grid.scenario)
     default = _SCAN_OPTIMISED if inner.ranges else _SCAN
@@ -101,17 +100,9 @@ def solve_for(
     with profile.limits.watched("solve for", expected, progress):
         scan = scan_profile(profile, count)
         crossings = find_crossings(profile, scan, targets)
-    result = _CrossingReport(request, observable, profile, scan, crossings, is_list).dataset(targets)
+    result = _dataset(profile, scan, crossings, targets, is_list)
     warn(profile.limits.problems())
     return result
-
-
-def _free_field(field: str, request: Request, given: Mapping[str, Any]) -> str:
-    """Return the dotted name of the field that is solved for; it must not be given a value."""
-    field = next(iter(dotted_names({field: None})))
-    if given_as(request.grid.scenario, field, dotted_names(given), request.grid.coords):
-        raise InputError(f"Field `{field}` is solved for and given a value, too.")
-    return field
 
 
 def _inner(field: str, over: Mapping[str, Any] | None, scenario: Scenario) -> Over:
@@ -202,11 +193,15 @@ class Scan:
     coordinates: Floats
     values: Floats
 
-    def extreme(self, row: int, largest: bool) -> tuple[float, float]:
-        """Return the smallest or largest value of a row, and the coordinate where it is."""
-        values = self.values[row]
-        place = int(np.nanargmax(values) if largest else np.nanargmin(values))
-        return float(values[place]), float(self.coordinates[row, place])
+    def extremes(self, span: Range) -> dict[str, Floats]:
+        """Return the smallest and the largest value of every row, and the field there; NaN where nothing was solved."""
+        known, found = ~np.isnan(self.values), {}
+        for word, sign in (("smallest", 1.0), ("largest", -1.0)):
+            place = np.argmin(np.where(known, sign * self.values, np.inf), axis=1)
+            at = np.arange(len(place)), place
+            found[word] = self.values[at]
+            found[f"{word}_at"] = np.where(known[at], span.value(self.coordinates[at]), np.nan)
+        return found
 
 
 def scan_profile(profile: Profile, count: int) -> Scan:
@@ -216,51 +211,37 @@ def scan_profile(profile: Profile, count: int) -> Scan:
     line = np.linspace(low, high, count)
     rows = np.repeat(np.arange(size), count)
     values = profile(np.tile(line, size), rows).reshape(size, count)
-    owner, place, turn = _turning_points(values)
+    turns = _turning_points(values)
+    owner, place = np.nonzero(turns)
     coordinates = np.tile(line, (size, 1))
     if not len(owner):
         return Scan(coordinates, values)
+    turn = turns[owner, place]
     found = minimise_each(
         lambda x, index: turn[index] * profile(x[:, 0], owner[index]),
         line[place][:, None], np.array([line[1] - line[0]]), np.array([low]), np.array([high]),
     )  # fmt: skip
-    extra = np.full((2, size, int(np.bincount(owner).max())), np.nan)
-    extra[:, owner, _ranks(owner)] = found.x[:, 0], turn * found.value
+    extra = np.full((2, size, count), np.nan)
+    extra[:, owner, place] = found.x[:, 0], turn * found.value
     coordinates, values = np.concatenate([[coordinates, values], extra], axis=2)
     order = np.argsort(coordinates, axis=1)
     return Scan(np.take_along_axis(coordinates, order, axis=1), np.take_along_axis(values, order, axis=1))
 
 
-def _turning_points(values: Floats) -> tuple[Indices, Indices, Floats]:
-    """Return (row, position, 1 or -1) of the strict local minima and maxima inside rows of values."""
+def _turning_points(values: Floats) -> Floats:
+    """Return 1 at the strict local minima inside rows of values, -1 at their maxima, 0 elsewhere."""
     middle, left, right = values[:, 1:-1], values[:, :-2], values[:, 2:]
-    parts = []
-    for turn in (1.0, -1.0):
-        row, position = np.nonzero((turn * middle < turn * left) & (turn * middle < turn * right))
-        parts.append((row, position + 1, np.full(len(row), turn)))
-    rows, positions, turns = (np.concatenate(column) for column in zip(*parts))
-    return rows, positions, turns
+    lower, higher = (middle < left) & (middle < right), (middle > left) & (middle > right)
+    return np.pad(np.where(lower, 1.0, np.where(higher, -1.0, 0.0)), [(0, 0), (1, 1)])
 
 
-@dataclass
-class Crossings:
-    """Crossings of R rows and T targets, C of them at most.
+def find_crossings(profile: Profile, scan: Scan, targets: Floats) -> dict[str, Array]:
+    """Solve every change of sign of a scan minus a target, in lockstep.
 
-    Attributes
-    ----------
-    values : (R, T, C) the field; NaN beyond the last.
-    direction : (R, T, C) "falls", "rises", "jumps down", "jumps up", empty beyond the last.
-    fields : optimised field -> (R, T, C).
+    The field there, its ``direction`` ("falls", "rises", "jumps down", "jumps up") and the optimised fields are columns
+    (R, T, C) for R rows, T targets, and C crossings at most; NaN, or no direction, beyond the last.
     """
-
-    values: Floats
-    direction: Strings
-    fields: dict[str, Floats]
-
-
-def find_crossings(profile: Profile, scan: Scan, targets: Floats) -> Crossings:
-    """Solve every change of sign of a scan minus a target, in lockstep."""
-    row, target, low, high, at_low, at_high = _brackets(scan, targets)
+    row, target, rank, low, high, at_low, at_high = _brackets(scan, targets)
     roots, left = np.empty(0), np.empty(0)
     if len(row):
         solved = elementwise.find_root(
@@ -269,105 +250,75 @@ def find_crossings(profile: Profile, scan: Scan, targets: Floats) -> Crossings:
         )  # fmt: skip
         roots, left = np.where(solved.status == _NOT_FINITE, np.nan, solved.x), solved.f_x
     fields = profile.at(roots, row)[1] if len(roots) and profile.inner.ranges else {}
-    shape = (len(scan.values), len(targets))
-    rank = _ranks(row * len(targets) + target)
-    most = max(int(rank.max(initial=0)) + 1, 1)
-    values, direction = np.full((*shape, most), np.nan), np.full((*shape, most), "", dtype="<U10")
-    columns = {name: np.full((*shape, most), np.nan) for name in fields}
-    place = (row, target, rank)
-    values[place] = np.where(np.isnan(roots), np.nan, profile.span.value(roots))
+    failed = np.isnan(roots)
     jumps = np.abs(left) > _JUMP * np.abs(at_high - at_low)
     words = np.where(at_high < at_low, np.where(jumps, "jumps down", "falls"), np.where(jumps, "jumps up", "rises"))
-    direction[place] = np.where(np.isnan(roots), "", words)
-    for name, column in fields.items():
-        columns[name][place] = column
-    return Crossings(values, direction, columns)
+    shape = len(scan.values), len(targets), 1 + int(rank.max(initial=0))
+
+    def laid_out(column: Array, empty: float | str) -> Array:
+        laid = np.full(shape, empty, dtype=column.dtype)
+        laid[row, target, rank] = np.where(failed, empty, column)
+        return laid
+
+    field, direction = laid_out(profile.span.value(roots), np.nan), laid_out(words, "")
+    others = {name: laid_out(column, np.nan) for name, column in fields.items()}
+    return {profile.span.name: field, "direction": direction, **others}
 
 
 def _brackets(scan: Scan, targets: Floats) -> tuple[Array, ...]:
-    """Return (row, target, both coordinates, both values minus the target) of neighbours with different signs."""
-    rows: list[tuple[int, int, float, float, float, float]] = []
+    """Return (row, target, rank among theirs, coordinates, values minus target) of neighbours with different signs."""
+    rows: list[tuple[float, ...]] = []
     for row, (coordinates, values) in enumerate(zip(scan.coordinates, scan.values)):
         there = np.isfinite(values)
         x, y = coordinates[there], values[there]
         for number, target in enumerate(targets):
             gap = y - target
-            for i in np.flatnonzero((gap[1:] > 0) != (gap[:-1] > 0)):
-                rows.append((row, number, x[i], x[i + 1], gap[i], gap[i + 1]))
-    columns = np.array(rows).reshape(-1, 6).T
-    return columns[0].astype(np.intp), columns[1].astype(np.intp), *columns[2:]
+            for rank, i in enumerate(np.flatnonzero((gap[1:] > 0) != (gap[:-1] > 0))):
+                rows.append((row, number, rank, x[i], x[i + 1], gap[i], gap[i + 1]))
+    columns = np.array(rows).reshape(-1, 7).T
+    return *columns[:3].astype(np.intp), *columns[3:]
 
 
-def _ranks(keys: Indices) -> Indices:
-    """Return which of the entries with the same key each one is, counted from 0."""
-    return np.array([np.count_nonzero(keys[:place] == key) for place, key in enumerate(keys)], dtype=np.intp)
+def _dataset(
+    profile: Profile, scan: Scan, crossings: Mapping[str, Array], targets: Floats, is_list: bool
+) -> DesignResult:
+    """Return the result at R rows and T targets."""
+    limits, span, seen = profile.limits, profile.span, scan.extremes(profile.span)
+    request, observable = limits.request, limits.observable
+    scenario, observed = request.grid.scenario, observable.text
+    count = np.sum(np.isfinite(crossings[span.name]), axis=-1)
+    columns: dict[str, Any] = {
+        name: (("crossing",), values, about_field(scenario, name)) for name, values in crossings.items()
+    }
+    columns["direction"] = (("crossing",), crossings["direction"], "what the observable does there as the field grows")
+    columns["crossings"] = ((), count, "how often the value is reached")
+    for name, values in seen.items():
+        about = f"{span.name} there" if name.endswith("_at") else f"{name} {observed} seen"
+        columns[name] = ((), np.repeat(values[:, None], len(targets), axis=1), about)
+    columns["converged"] = ((), count > 0, "whether the value is reached")
+    status = np.array([[_status(limits, span, seen, row, target) for target in targets] for row in range(limits.size)])
+    columns["status"] = ((), np.where(count > 0, "", status), "how near one comes, where it is not")
+    coords: dict[str, Any] = {"crossing": 1 + np.arange(crossings[span.name].shape[-1])}
+    wanted = f" = {targets[0]:g}"
+    if is_list:
+        coords[observable.name], wanted = targets, ""
+        columns = {name: ((observable.name, *own), values, about) for name, (own, values, about) in columns.items()}
+    else:
+        columns = {name: (own, values[:, 0], about) for name, (own, values, about) in columns.items()}
+    inner = f", at the best {profile.inner}" if profile.inner.ranges else ""
+    settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}, **request.shown()}
+    extra = {
+        "headline": f"{span} at which {observed}{wanted} of {inside_sentence(scenario.title)}{inner}",
+        "shown": list(crossings),
+        "theory": limits.theory,
+        "observable": observed,
+    }
+    return design_result(request, "crossing", columns, coords, settings, extra)
 
 
-@dataclass
-class _CrossingReport:
-    """Makes the Dataset of crossings."""
-
-    request: Request
-    observable: Observable
-    profile: Profile
-    scan: Scan
-    crossings: Crossings
-    listed: bool
-
-    def dataset(self, targets: Floats) -> DesignResult:
-        """Return the result."""
-        crossings, span, observed = self.crossings, self.profile.span, self.observable.text
-        scenario = self.request.grid.scenario
-        count = np.sum(np.isfinite(crossings.values), axis=-1)
-        solved = count > 0
-        status = np.array([[self._status(row, target) for target in targets] for row in range(len(count))], dtype=str)
-        wide = {span.name: crossings.values, "direction": crossings.direction, **crossings.fields}
-        columns: dict[str, Any] = {
-            name: (("crossing",), values, about_field(scenario, name)) for name, values in wide.items()
-        }
-        columns["direction"] = (("crossing",), crossings.direction, "what the observable does there as the field grows")
-        columns["crossings"] = ((), count, "how often the value is reached")
-        columns.update(self._extremes())
-        columns["converged"] = ((), solved, "whether the value is reached")
-        columns["status"] = ((), np.where(solved, "", status), "how near one comes, where it is not")
-        coords: dict[str, Any] = {"crossing": 1 + np.arange(crossings.values.shape[-1])}
-        if self.listed:
-            coords[self.observable.name] = targets
-        own = (self.observable.name,) if self.listed else ()
-        columns = {
-            name: ((*own, *dims), values if self.listed else values[:, 0], about)
-            for name, (dims, values, about) in columns.items()
-        }
-        inner = f", at the best {self.profile.inner}" if self.profile.inner.ranges else ""
-        wanted = "" if self.listed else f" = {targets[0]:g}"
-        settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}, **self.request.shown()}
-        extra = {
-            "headline": f"{span} at which {observed}{wanted} of {inside_sentence(scenario.title)}{inner}",
-            "shown": [*wide],
-            "theory": self.profile.limits.theory,
-            "observable": observed,
-        }
-        return design_result(self.request, "crossing", columns, coords, settings, extra)
-
-    def _extremes(self) -> dict[str, Any]:
-        """Return the smallest and the largest value seen, at every row and target."""
-        found = np.full((4, *self.crossings.values.shape[:2]), np.nan)
-        for row, values in enumerate(self.scan.values):
-            if np.isfinite(values).any():
-                for start, largest in ((0, False), (2, True)):
-                    value, coordinate = self.scan.extreme(row, largest)
-                    found[start, row], found[start + 1, row] = value, self.profile.span.value(np.array(coordinate))
-        observed, there = self.observable.text, f"{self.profile.span.name} there"
-        texts = {"smallest": f"smallest {observed} seen", "smallest_at": there,
-                 "largest": f"largest {observed} seen", "largest_at": there}  # fmt: skip
-        return {name: ((), values, text) for (name, text), values in zip(texts.items(), found)}
-
-    def _status(self, row: int, target: float) -> str:
-        values = self.scan.values[row]
-        if not np.isfinite(values).any():
-            return self.profile.limits.failure(row)
-        largest = target > np.nanmax(values)
-        value, coordinate = self.scan.extreme(row, largest)
-        where = float(self.profile.span.value(np.array(coordinate)))
-        word = "largest" if largest else "smallest"
-        return f"not reached; {word} {value:.6g} at {self.profile.span.name} = {where:.6g}"
+def _status(limits: ObservedLimit, span: Range, seen: Mapping[str, Floats], row: int, target: float) -> str:
+    """Say how near a row comes to a value."""
+    if np.isnan(seen["largest"][row]):
+        return limits.failure(row)
+    word = "largest" if target > seen["largest"][row] else "smallest"
+    return f"not reached; {word} {seen[word][row]:.6g} at {span.name} = {seen[f'{word}_at'][row]:.6g}"

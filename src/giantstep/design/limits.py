@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from giantstep.design.observable import Observable
 from giantstep.errors import InputError
-from giantstep.partlists import declaration, names_meant
+from giantstep.partlists import declaration, given_as, names_meant
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of
-from giantstep.scenario import Scenario
+from giantstep.scenario import Scenario, dotted_names
 from giantstep.types import Booleans, Floats, Indices, Integers, Points
 
 _GENERAL = ("what", "theory", "dim", "tolerance", "seed")
@@ -35,6 +35,13 @@ def request_limit(
     rest = {name: value for name, value in keywords.items() if name not in general}
     what, dim = general.pop("what", None), general.pop("dim", None)
     return Request(scenario, grid, rest, what=what, dim=dim, also=own_keywords, **general)
+
+
+def refuse_given(names: Iterable[str], sought: str, request: Request, given: Mapping[str, Any]) -> None:
+    """Refuse values for fields that are to be found; `sought` says how."""
+    for name in names:
+        if given_as(request.grid.scenario, name, dotted_names(given), request.grid.coords):
+            raise InputError(f"Field `{name}` is {sought} and given a value, too.")
 
 
 class ObservedLimit:
@@ -138,12 +145,12 @@ class ObservedLimit:
 
     def _allowed(self, scenario: Scenario, points: Points, rows: Indices) -> Booleans:
         """Tell which points the scenario takes (a ridgeless fit at the interpolation threshold is none)."""
+        good = np.ones(len(rows), dtype=bool)
         try:
             scenario.check_points(points)
-            return np.ones(len(rows), dtype=bool)
+            return good
         except InputError:
             pass
-        good = np.ones(len(rows), dtype=bool)
         for index, row in enumerate(rows):
             try:
                 scenario.check_points({name: column[index : index + 1] for name, column in points.items()})

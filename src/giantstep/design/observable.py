@@ -12,6 +12,7 @@ import numpy as np
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.family import Answer, Engine, Question, Variable
+from giantstep.padding import last_known
 from giantstep.types import Array, Floats
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Observable:
         values = values.astype(np.float64)
         for axis, dim in reversed(list(enumerate(self.variable.dims, start=1))):
             if self.entry[dim] == LAST:
-                values = _last_known(values, axis)
+                values = last_known(values, axis)
                 continue
             index = self._position(dim, self._coordinates(answer, settings, dim, values.shape[axis]))
             values = np.take(values, index, axis=axis)
@@ -127,13 +128,6 @@ def _whole(variable: Variable) -> str:
     """Return a variable as it may be asked for: the last time of a trajectory, else the first entry."""
     entries = (f"{dim}={LAST if dimension_named(dim).role == 'trajectory' else 1}" for dim in variable.dims)
     return f"{variable.name}[{', '.join(entries)}]" if variable.dims else variable.name
-
-
-def _last_known(values: Floats, axis: int) -> Floats:
-    """Return the last number along an axis; beyond it a shorter trajectory is padded with NaN."""
-    known = np.isfinite(np.moveaxis(values, axis, -1))
-    last = known.shape[-1] - 1 - np.argmax(known[..., ::-1], axis=-1)
-    return np.take_along_axis(np.moveaxis(values, axis, -1), last[..., None], axis=-1)[..., 0]
 
 
 def _is_number(text: str, value: float) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from giantstep.checks import check_whole
 from giantstep.design.constraints import free_ranges, read_constraints, searches
-from giantstep.design.limits import ObservedLimit, request_limit
+from giantstep.design.limits import ObservedLimit, refuse_given, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Candidate, SearchProblem
 from giantstep.design.ranges import Over, label, read_over
@@ -18,12 +18,11 @@ from giantstep.design.tables import DesignResult, design_result
 from giantstep.display import inside_sentence
 from giantstep.errors import InputError
 from giantstep.grid import content_of
-from giantstep.partlists import given_as
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.result import about_field
-from giantstep.scenario import Scenario, bounds_of, dotted_names, numbers_meant
+from giantstep.scenario import Scenario, numbers_meant, within_bounds
 from giantstep.types import Array, Floats
 
 _CLOSE = 0.01
@@ -87,13 +86,14 @@ def optimize(
     request = request_limit(scenario, grid, fields, ("over", "minimise", "maximise", "budget", "starts"))
     observable = read_observable(argument, wanted, request.question)
     searched = read_over("over", over, request.grid.scenario)
-    _refuse_twice(searched, {**(grid or {}), **fields}, request)
+    refuse_given((*searched.ranges, *searched.choices), "searched over", request, {**(grid or {}), **fields})
     starts = None if starts is None else check_whole("starts", starts, "a whole number from 3 to 1000", 3, 1000)
     sign = 1.0 if argument == "minimise" else -1.0
+    constraints = [budget] if isinstance(budget, str) else list(budget or ())
     problems = []
     for number, choice in enumerate(searched.combinations()):
         own = request_limit(scenario.replace(choice), grid, fields) if choice else request
-        relations = read_constraints(budget, own.grid.scenario)
+        relations = read_constraints(constraints, own.grid.scenario)
         ranges = free_ranges(searched.ranges, relations, own.grid.scenario, list(own.grid.coords))
         tried = searches(ranges, relations)
         problems.append(SearchProblem(choice, ObservedLimit(own, observable), tried, sign, starts, number))
@@ -102,23 +102,12 @@ def optimize(
         for problem in problems:
             problem.limits.bar = bar
         best = _find_best(problems, everywhere.tolist())
-        _check_feasible(problems, budget, searched)
-        result = _OptimumReport(request, observable, searched, problems, best).dataset(argument, budget)
+        if not any(problem.feasible.any() for problem in problems):
+            texts = ", ".join(map(repr, constraints))
+            raise InputError(f"No point of the ranges fulfils the constraints {texts} ({searched}).")
+        result = _OptimumReport(request, observable, searched, problems, best).dataset(argument, constraints)
     warn(*(problem.limits.problems() for problem in problems))
     return result
-
-
-def _check_feasible(problems: Sequence[SearchProblem], budget: str | Sequence[str] | None, searched: Over) -> None:
-    """Refuse constraints that no point of the ranges fulfils."""
-    if not any(problem.feasible.any() for problem in problems):
-        texts = ", ".join(repr(text) for text in ([budget] if isinstance(budget, str) else budget or ()))
-        raise InputError(f"No point of the ranges fulfils the constraints {texts} ({searched}).")
-
-
-def _refuse_twice(over: Over, given: Mapping[str, Any], request: Request) -> None:
-    for name in (*over.ranges, *over.choices):
-        if given_as(request.grid.scenario, name, dotted_names(given), request.grid.coords):
-            raise InputError(f"Field `{name}` is searched over and given a value, too.")
 
 
 def _find_best(problems: Sequence[SearchProblem], rows: Sequence[int]) -> list[list[Candidate]]:
@@ -156,7 +145,7 @@ class _OptimumReport:
         """The numeric fields searched over."""
         return list(dict.fromkeys(name for p in self.problems for search in p.searches for name in search.ranges))
 
-    def dataset(self, argument: str, budget: str | Sequence[str] | None) -> DesignResult:
+    def dataset(self, argument: str, constraints: Sequence[str]) -> DesignResult:
         """Return the result."""
         grid, observed, names = self.request.grid, self.observable, self.names
         about = {"long_name": observed.variable.meaning, "symbol": observed.variable.symbol}
@@ -175,11 +164,10 @@ class _OptimumReport:
             values = 100 * np.stack([self._worse(name, factor) for name in names], axis=-1)
             part = word.removeprefix("worse_at_")
             columns[word] = (("field",), values, f"percent by which it is worse with {part} of the field")
-        texts = [budget] if isinstance(budget, str) else list(budget or ())
-        asked = {argument: observed.text, "over": str(self.over), "budget": "; ".join(texts)}
+        asked = {argument: observed.text, "over": str(self.over), "budget": "; ".join(constraints)}
         settings = {**self.request.shown(), **asked, "tolerance": self.request.tolerance}
         adjective = "Smallest" if argument == "minimise" else "Largest"
-        under = f", {' and '.join(texts)}" if texts else ""
+        under = f", {' and '.join(constraints)}" if constraints else ""
         extra = {
             "headline": f"{adjective} {observed.text} of {inside_sentence(grid.scenario.title)}: {self.over}{under}",
             "shown": shown,
@@ -224,7 +212,9 @@ class _OptimumReport:
             search = problem.searches[origin].moved(name)
             rows = np.array([row for row, c in first.items() if (c.problem, c.search) == (number, origin)])
             at = np.array([first[row].fields[name] for row in rows])
-            rows = rows[(at > 0) & _in_bounds(problem, name, factor * at)]
+            meant = numbers_meant(problem.limits.request.grid.scenario, name).values()
+            allowed = [within_bounds(info, factor * at) for _, info in meant]
+            rows = rows[(at > 0) & np.all(allowed, axis=0)]
             if search is None or not len(rows):
                 continue
             fields = {span.name: np.array([first[row].fields[span.name] for row in rows]) for span in search.free}
@@ -278,11 +268,3 @@ class _OptimumReport:
 
 def _are_numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float) for value in values)
-
-
-def _in_bounds(problem: SearchProblem, name: str, values: Floats) -> Array:
-    good = np.isfinite(values)
-    for _, info in numbers_meant(problem.limits.request.grid.scenario, name).values():
-        for bound, limit in bounds_of(info):
-            good &= bound.holds(values, limit)
-    return good

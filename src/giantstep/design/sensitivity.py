@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from pydantic.fields import FieldInfo
 
 from giantstep.design.limits import ObservedLimit, request_limit
-from giantstep.design.observable import Observable, read_observable
+from giantstep.design.observable import read_observable
 from giantstep.design.tables import DesignResult, design_result
 from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import declaration
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
-from giantstep.request import Request
-from giantstep.scenario import Scenario, bounds_of, check_field_name, dotted_names, numbers_meant
+from giantstep.scenario import Scenario, check_field_name, dotted_names, numbers_meant, within_bounds
 from giantstep.solve.derivatives import WIDTHS, extrapolate
 from giantstep.types import Booleans, Floats
 
@@ -79,7 +79,7 @@ def sensitivity(
     for stencil in stencils.values() if to is None else ():
         stencil.refused = stencil.refused and "fixed by the other fields"  # nobody asked for it
     slopes = {name: stencil.slope(value) for name, stencil in stencils.items()}
-    result = _dataset(request, observable, limits, value, slopes, list(stencils.values()))
+    result = _dataset(limits, value, slopes, list(stencils.values()))
     warn(limits.problems())
     return result
 
@@ -140,10 +140,7 @@ class Stencil:
 
 def _first_number(*columns: Floats) -> Floats:
     """Return the first of some columns that is a number, entry by entry: both sides before one."""
-    result = columns[-1]
-    for column in reversed(columns[:-1]):
-        result = np.where(np.isnan(column), result, column)
-    return result
+    return reduce(lambda first, other: np.where(np.isnan(first), other, first), columns)
 
 
 def _stencil(at: Floats, info: FieldInfo) -> Stencil:
@@ -155,16 +152,9 @@ def _stencil(at: Floats, info: FieldInfo) -> Stencil:
         scale = at[:, None]
         up = np.where(is_relative[:, None], scale * np.exp(steps), scale + steps)
         down = np.where(is_relative[:, None], scale * np.exp(-steps), scale - steps)
-    up, down = (np.where(_allowed(points, info), points, np.nan) for points in (up, down))
     points = np.concatenate([up, down], axis=1)
+    points = np.where(np.isfinite(points) & within_bounds(info, points), points, np.nan)
     return Stencil(at, points, is_whole, is_relative, np.full(points.shape, np.nan))
-
-
-def _allowed(values: Floats, info: FieldInfo) -> Booleans:
-    good = np.isfinite(values)
-    for bound, limit in bounds_of(info):
-        good &= bound.holds(values, limit)
-    return good
 
 
 def _evaluate(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
@@ -196,13 +186,12 @@ def _fill(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
 
 
 def _dataset(
-    request: Request,
-    observable: Observable,
     limits: ObservedLimit,
     value: Floats,
     slopes: Mapping[str, tuple[Floats, Floats]],
     stencils: Sequence[Stencil],
 ) -> DesignResult:
+    request, observable = limits.request, limits.observable
     derivative, error = (np.stack(column, axis=-1) for column in zip(*slopes.values()))
     at = np.stack([stencil.at for stencil in stencils], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import xarray
 
-from giantstep.batches import solve_limit
+from giantstep.batches import ask_again
 from giantstep.checks import check_number
+from giantstep.comparison import layers_of
 from giantstep.design.known_slopes import THEORY, known_exponent
 from giantstep.design.tables import DesignResult
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.partlists import names_meant, value_at
 from giantstep.progress import ProgressOption
-from giantstep.request import Request
 from giantstep.result import fields_of
 from giantstep.scenario import Scenario, check_field_name, dotted_names
 from giantstep.several import NAME, Scenarios, by_name
@@ -79,18 +79,18 @@ def slopes(
     scenarios, fields = fields_of(result)
     for name in powers:
         check_field_name(next(iter(by_name(scenarios).values())), name)
-    layers = [str(layer) for layer in np.atleast_1d(result["source"].values)] if "source" in result.coords else [""]
+    layers, several = layers_of(result) or [""], "source" in result.dims
     found = {}
     for layer in layers:
-        part = result.sel(source=layer) if layer else result
+        part = result.sel(source=layer) if several else result
         # numbers of samples and neurons are whole at a finite dimension: beside a point nothing changes, or all at once
         is_whole = layer in ("experiment", "theory") or (not layer and _has_dimension(result))
-        asker = SlopeAsker(part, scenarios, fields, layer)
-        found[layer] = _chords(part, powers, of, floor) if is_whole else asker.slopes(powers, of, floor, progress)
-        found[layer] = found[layer].assign(_fit(part, powers, of, floor))
-    if layers == [""]:
-        table = found[""]
-    else:
+        local = (
+            _chords(part, powers, of, floor) if is_whole else _limit_slopes(part, layer, powers, of, floor, progress)
+        )
+        found[layer] = local.assign(_fit(part, powers, of, floor))
+    table = found[layers[0]]
+    if several:
         table = xarray.concat(list(found.values()), xarray.IndexVariable("source", layers), coords="minimal")
     others = set(fields) - {"samples_per_dim", "width_per_dim", "dim"}
     known = None if others else _known(table["slope"], powers, of, scenarios)
@@ -155,12 +155,9 @@ def _known(slope: xarray.DataArray, powers: Mapping[str, float], of: str, scenar
 
 def _fit(result: xarray.Dataset, powers: Mapping[str, float], of: str, floor: Floor) -> dict[str, xarray.DataArray]:
     """Return the exponent of one power through all points of a curve, and its error; nothing without a curve."""
-    dims = {dim for name in powers if name in result.coords for dim in result[name].dims}
-    first, power = next(iter(powers.items()))
-    grows_along = len(dims) == 1 and all(name in result.coords for name in powers)  # or the points are of other curves
-    if not grows_along or result.sizes[next(iter(dims))] < 3:
+    dim, (first, power) = _dimension_of(result, powers), next(iter(powers.items()))
+    if dim is None or result.sizes[dim] < 3:
         return {}
-    dim = str(dims.pop())
     measured = result.mean("trial") if "trial" in result[of].dims else result
     log, place = _logarithm(measured, of, floor), _log(result[first]) / power
     place = place.where(log.notnull())
@@ -189,12 +186,7 @@ def _table(slope: xarray.DataArray, error: xarray.DataArray, of: str, names: Ite
     symbol = f"d log {of}/d log {' and '.join(names)}"
     about = {"long_name": f"local exponent of `{of}`", "symbol": symbol}
     columns = {"slope": slope.assign_attrs(about), "slope_error": error.assign_attrs(long_name="error of the exponent")}
-    return xarray.Dataset({**columns, "converged": slope.notnull().any(_own(slope))})
-
-
-def _own(slope: xarray.DataArray) -> list[str]:
-    """Return the dimensions along which a point has several slopes."""
-    return [str(dim) for dim in slope.dims if dim == "time"]
+    return xarray.Dataset({**columns, "converged": slope.notnull().any([dim for dim in slope.dims if dim == "time"])})
 
 
 def _log(values: xarray.DataArray) -> xarray.DataArray:
@@ -212,51 +204,39 @@ def _logarithm(values: xarray.Dataset, of: str, floor: Floor) -> xarray.DataArra
 # -- the limit ---------------------------------------------------------------------------------------------------------
 
 
-class SlopeAsker:
-    """Asks the limit of a result again, with some fields multiplied by a factor."""
+def _limit_slopes(
+    result: xarray.Dataset, layer: str, powers: Mapping[str, float], of: str, floor: Floor, progress: ProgressOption
+) -> xarray.Dataset:
+    """Return central differences over growing factors, extrapolated."""
+    quotients = []
+    for width in WIDTHS:
+        grown = (_grown(result, layer, powers, np.exp(side * width), progress) for side in (1, -1))
+        up, down = (_logarithm(answer, of, floor) for answer in grown)
+        quotients.append((up - down) / (2 * width))
+    stacked = xarray.concat(quotients, "width").transpose(..., "width")
+    slope, error = extrapolate(stacked.values.reshape(-1, len(WIDTHS)), order=2)
+    like = quotients[0]
+    return _table(like.copy(data=slope.reshape(like.shape)), like.copy(data=error.reshape(like.shape)), of, powers)
 
-    def __init__(
-        self,
-        result: xarray.Dataset,
-        scenarios: Scenario | Mapping[str, Scenario],
-        fields: Mapping[str, Any],
-        layer: str,
-    ) -> None:
-        self.result, self.scenarios, self.fields = result, scenarios, fields
-        self.first = next(iter(by_name(scenarios).values()))
-        self.given: dict[str, Any] = json.loads(str(result.attrs["settings"]))
-        self.what = str(result.attrs["what"])
-        self.is_bare = layer == "limit"
 
-    def __call__(self, powers: Mapping[str, float], factor: float, progress: ProgressOption) -> xarray.Dataset:
-        """Return the limit where every field has grown by its power of a factor."""
-        grown = {name: self._grown(name, factor**power) for name, power in powers.items()}
-        own = {name: self.given[name] for name in self.first.questions[self.what].settings if name in self.given}
-        how = {name: self.given[name] for name in ("theory", "tolerance", "seed") if name in self.given}
-        known = self.is_bare or "dim" in self.fields or "dim" in type(self.first).model_fields
-        dim = None if known else self.given.get("dim")
-        request = Request(self.scenarios, {**self.fields, **grown}, own, what=self.what, dim=dim, **how)
-        answer = solve_limit(request, request.prepare(), progress, bare=self.is_bare)[0]
-        return answer.assign_coords({name: self.result[name] for name in answer.coords if name in self.result.coords})
+def _grown(
+    result: xarray.Dataset, layer: str, powers: Mapping[str, float], factor: float, progress: ProgressOption
+) -> xarray.Dataset:
+    """Return the limit of a result where every field has grown by its power of a factor."""
+    scenarios, fields = fields_of(result)
+    first, changes = next(iter(by_name(scenarios).values())), {}
+    for name, power in powers.items():
+        held = fields[name] if name in fields else _one_value(first, name)
+        changes[name] = held * factor**power
+    answer = ask_again(result, changes, layer, progress=progress)
+    return answer.assign_coords({name: result[name] for name in answer.coords if name in result.coords})
 
-    def _grown(self, name: str, factor: float) -> Any:
-        if name in self.fields:
-            return self.fields[name] * factor
-        values = [value_at(self.first, leaf) for leaf in names_meant(self.first, name)]
-        if len(set(values)) != 1 or not isinstance(values[0], int | float) or not np.isfinite(values[0]):
-            raise bad_field("along", name, "a field that is one finite number")
-        return values[0] * factor
 
-    def slopes(self, names: Mapping[str, float], of: str, floor: Floor, progress: ProgressOption) -> xarray.Dataset:
-        """Return central differences over growing factors, extrapolated."""
-        quotients = []
-        for width in WIDTHS:
-            up, down = (_logarithm(self(names, np.exp(side * width), progress), of, floor) for side in (1, -1))
-            quotients.append((up - down) / (2 * width))
-        stacked = xarray.concat(quotients, "width").transpose(..., "width")
-        slope, error = extrapolate(stacked.values.reshape(-1, len(WIDTHS)), order=2)
-        like = quotients[0]
-        return _table(like.copy(data=slope.reshape(like.shape)), like.copy(data=error.reshape(like.shape)), of, names)
+def _one_value(scenario: Scenario, name: str) -> float:
+    values = [value_at(scenario, leaf) for leaf in names_meant(scenario, name)]
+    if len(set(values)) != 1 or not isinstance(values[0], int | float) or not np.isfinite(values[0]):
+        raise bad_field("along", name, "a field that is one finite number")
+    return values[0]
 
 
 # -- finite dimensions ---------------------------------------------------------------------------------------------
@@ -264,14 +244,12 @@ class SlopeAsker:
 
 def _chords(result: xarray.Dataset, powers: Mapping[str, float], of: str, floor: Floor) -> xarray.Dataset:
     """Return the slopes between neighbours; fields that grow together must share a dimension."""
-    names = list(powers)
-    dims = {dim for name in names if name in result.coords for dim in result[name].dims}
-    if len(dims) != 1 or any(name not in result.coords for name in names):
+    names, dim = list(powers), _dimension_of(result, powers)
+    if dim is None:
         raise InputError(
             f"Slopes at a finite dimension need a result along {' and '.join(names)}: "
             "give each a list, or several DataArrays along one dimension."
         )
-    (dim,) = dims
     if result.sizes[dim] < 2:
         raise InputError(f"Slopes at a finite dimension need two values of {names[0]} at least.")
     place = _log(result[names[0]]) / powers[names[0]]
@@ -288,6 +266,12 @@ def _chords(result: xarray.Dataset, powers: Mapping[str, float], of: str, floor:
     far, near = _neighbours(place, dim)
     error: xarray.DataArray = (above**2 + below**2) ** 0.5 / abs(far - near)
     return _table(_between(log, place, dim), error, of, names)
+
+
+def _dimension_of(result: xarray.Dataset, powers: Mapping[str, float]) -> str | None:
+    """Return the dimension along which all fields grow together; None where points are of different curves."""
+    dims = {str(dim) for name in powers if name in result.coords for dim in result[name].dims}
+    return dims.pop() if len(dims) == 1 and all(name in result.coords for name in powers) else None
 
 
 def _between(values: xarray.DataArray, place: xarray.DataArray, dim: Any) -> xarray.DataArray:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from html import escape
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray
 
-from giantstep.display import html_table
+from giantstep.display import MOST_ROWS, text_table
 from giantstep.listing import Result
 from giantstep.request import Request
 from giantstep.result import about_field, provenance
-from giantstep.texttable import MOST_ROWS, is_words, text_table, without_middle
 
 
 class DesignResult(Result):
@@ -26,26 +24,16 @@ class DesignResult(Result):
 
     __slots__ = ()
 
-    def __str__(self) -> str:
-        return repr(self)
-
     def __repr__(self) -> str:
         return result_text(self) if self._is_whole() else super().__repr__()
 
-    def _listing(self) -> str:
-        return result_html(self) if self._is_whole() else super()._listing()
+    def listed(self) -> str:
+        """Return the table as text."""
+        return repr(self) if self._is_whole() else super().listed()
 
     def _is_whole(self) -> bool:
         """Tell whether the columns of the table are still there."""
         return "shown" in self.attrs and "converged" in self and any(n in self for n in json.loads(self.attrs["shown"]))
-
-
-class ShownParts(NamedTuple):
-    """What is shown of a design question: a headline, lines and tables below it, and remarks."""
-
-    headline: str
-    body: list[str | list[dict[str, str]]]
-    remarks: list[str]
 
 
 def design_result(
@@ -79,47 +67,27 @@ def design_result(
 
 def result_text(result: xarray.Dataset) -> str:
     """Return a result of a design question as plain text."""
-    parts = _parts(result)
-    lines = [parts.headline]
-    for part in parts.body:
-        lines += [part] if isinstance(part, str) else ["", *text_table(*_cells_of(part), MOST_ROWS)]
-    return "\n".join([*lines, "", *_cut(parts.remarks)] if parts.remarks else lines)
-
-
-def result_html(result: xarray.Dataset) -> str:
-    """Return a result of a design question as HTML."""
-    parts = _parts(result)
-    said = [f"<div><b>{escape(parts.headline)}</b></div>"]
-    for part in parts.body:
-        if isinstance(part, str):
-            said.append(f"<div>{escape(part)}</div>")
-        else:
-            heads, cells = _cells_of(part)
-            right = [number for number, column in enumerate(zip(*cells)) if not is_words(column)]
-            said.append(html_table(heads, without_middle(cells, MOST_ROWS), right))
-    return "".join([*said, *(f"<div>{escape(remark)}</div>" for remark in _cut(parts.remarks))])
-
-
-def _parts(result: xarray.Dataset) -> ShownParts:
     shown = [name for name in json.loads(result.attrs["shown"]) if name in result]
     grid = [str(dim) for dim in result["converged"].dims]
-    body: list[str | list[dict[str, str]]] = [_rows(result, shown, grid)] if grid else _single(result, shown)
-    return ShownParts(str(result.attrs["headline"]), body, _remarks(result, grid))
+    indices = np.ndindex(*(result.sizes[dim] for dim in grid))
+    points = [result.isel(dict(zip(grid, index))) for index in indices]
+    lines = [str(result.attrs["headline"])]
+    if grid:
+        lines += _table([{**_place(point, grid), **_cells(point, shown)} for point in points])
+    else:
+        lines += _single(result, shown)
+    remarks = [remark for point in points for remark in _remarks(point, grid)]
+    more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
+    return "\n".join([*lines, "", *remarks[:MOST_ROWS], *more] if remarks else lines)
 
 
-def _rows(result: xarray.Dataset, shown: Sequence[str], grid: Sequence[str]) -> list[dict[str, str]]:
-    """Return a row for each point of a grid."""
-    points = [result.isel(index) for index in _places(result, grid)]
-    return [{**_place(point, grid), **_cells(point, shown)} for point in points]
-
-
-def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str | list[dict[str, str]]]:
+def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str]:
     """Return the numbers of one point, and a row for each entry of the variables that have some."""
     wide = [name for name in shown if result[name].dims]
     dims = list(dict.fromkeys(str(dim) for name in wide for dim in result[name].dims))
     labels = {str(label) for dim in dims for label in result[dim].values}
     said = [f"{name} = {_cell(name, result[name].values[()])}" for name in shown if name not in {*wide, *labels}]
-    tables = []
+    lines = ["", *said] if said else []
     for dim in dims:
         rows = []
         for index, label in enumerate(result[dim].values):
@@ -127,23 +95,14 @@ def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str | list[dic
             entries = {n.replace("_", " "): _cell(n, result[n].values[index]) for n in wide if dim in result[n].dims}
             if any(cell not in ("", "-") for cell in (*value.values(), *entries.values())):
                 rows.append({dim: str(label), **value, **entries})
-        tables += [rows] if rows else []
-    return [*([""] if said else []), *said, *tables]
+        lines += _table(rows) if rows else []
+    return lines
 
 
-def _remarks(result: xarray.Dataset, grid: Sequence[str]) -> list[str]:
-    remarks = []
-    for index in _places(result, grid):
-        point = result.isel(index)
-        where = ", ".join(f"{dim} = {value}" for dim, value in _place(point, grid).items())
-        said = [str(point[name].values) for name in ("status", "remark") if name in point]
-        remarks += [f"{where}: {text}" if where else text for text in said if text]
-    return remarks
-
-
-def _places(result: xarray.Dataset, grid: Sequence[str]) -> Iterator[dict[str, int]]:
-    for index in np.ndindex(*(result.sizes[dim] for dim in grid)):
-        yield dict(zip(grid, index))
+def _remarks(point: xarray.Dataset, grid: Sequence[str]) -> list[str]:
+    where = ", ".join(f"{dim} = {value}" for dim, value in _place(point, grid).items())
+    said = [str(point[name].values) for name in ("status", "remark") if name in point]
+    return [f"{where}: {text}" if where else text for text in said if text]
 
 
 def _place(point: xarray.Dataset, grid: Sequence[str]) -> dict[str, str]:
@@ -184,13 +143,8 @@ def _cell(name: str, value: Any) -> str:
     return format(number, ".2g" if name in _ERRORS else ".6g")
 
 
-def _cut(remarks: list[str]) -> list[str]:
-    more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
-    return [*remarks[:MOST_ROWS], *more]
-
-
-def _cells_of(rows: Sequence[dict[str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Return the heads and the cells of a table, without empty columns."""
-    heads = [head for head in dict.fromkeys(head for row in rows for head in row)]
+def _table(rows: Sequence[dict[str, str]]) -> list[str]:
+    """Return the lines of a table below an empty one, without its empty columns."""
+    heads = list(dict.fromkeys(head for row in rows for head in row))
     heads = [head for head in heads if any(row.get(head, "-") != "-" for row in rows)]
-    return heads, [[row.get(head, "-") for head in heads] for row in rows]
+    return ["", *text_table(heads, [[row.get(head, "-") for head in heads] for row in rows], MOST_ROWS)]

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.estimators.detection import FALSE_ALARM
-from giantstep.estimators.fitting import STARTS, Clusters, Options, fit_clusters, numbers_to_try
+from giantstep.estimators.fitting import Clusters, Options, fit_clusters, numbers_to_try
 from giantstep.estimators.matrices import check_finite
 from giantstep.types import Array, Floats, Integers
 
@@ -39,14 +39,10 @@ class AMPClustering(ClusterMixin, BaseEstimator):
     snr : float, default=None
         Signal-to-noise ratio lambda: the means of two clusters lie sqrt(2 lambda) noise levels apart, in all features
         together, so that lambda = 2 is a distance of 2; learnt if None.
-    start : {"auto", "spectral", "thresholding", "kmeans", "random"}, default="auto"
-        Where the iteration starts; ``"auto"`` tries those that could win and keeps the largest evidence.
     noise_level : {"auto", "common", "feature"}, float or array of shape (n_features,), default="auto"
         Standard deviation of the noise: one for all features, one for each, or known. ``"auto"`` takes a common one
         where the variances of the features scatter no more than those of one noise level would; only ``"common"`` and
         known levels let a feature's large variance alone count as evidence for clusters.
-    weights : {"learn", "equal"}, default="learn"
-        Whether clusters of unequal sizes are considered.
     max_clusters : int, default=8
         The most clusters that ``n_clusters="auto"`` tries.
     false_alarm : float in (0, 1], default=0.01
@@ -54,8 +50,6 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         noise where `noise_level` is said to be common or known).
     max_iter : int, default=2000
         The most sweeps of one run.
-    tol : float, default=1e-9
-        Relative squared change of the assignments at which a run has converged.
     random_state : int, RandomState instance or None, default=None
         Random starts; an int makes the fit repeatable.
 
@@ -109,25 +103,19 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         *,
         sparsity: float | None = None,
         snr: float | None = None,
-        start: str = "auto",
         noise_level: Any = "auto",
-        weights: str = "learn",
         max_clusters: int = 8,
         false_alarm: float = FALSE_ALARM,
         max_iter: int = 2000,
-        tol: float = 1e-9,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.sparsity = sparsity
         self.snr = snr
-        self.start = start
         self.noise_level = noise_level
-        self.weights = weights
         self.max_clusters = max_clusters
         self.false_alarm = false_alarm
         self.max_iter = max_iter
-        self.tol = tol
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -202,19 +190,12 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         return matrix
 
     def _options(self, features: int) -> Options:
-        if self.start not in STARTS:
-            raise bad_field("start", self.start, "one of " + ", ".join(STARTS))
-        if self.weights not in ("learn", "equal"):
-            raise bad_field("weights", self.weights, "learn or equal")
         check_number("false_alarm", self.false_alarm, "a number above 0 and at most 1", lambda chance: 0 < chance <= 1)
         return Options(
             self._number_or_none("sparsity", "a number above 0 and at most 1", lambda rho: 0 < rho <= 1),
             self._number_or_none("snr", "a finite number above 0", lambda snr: 0 < snr < math.inf),
-            self.start,
             self._noise_level(features),
-            self.weights == "learn",
             check_whole("max_iter", self.max_iter, "a whole number at least 1", 1),
-            check_number("tol", self.tol, "a number above 0 and below 1", lambda tol: 0 < tol < 1),
         )
 
     def _number_or_none(self, name: str, allowed: str, good: Callable[[float], bool]) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from giantstep.types import Booleans, Floats
 
 EVIDENCE = 5.0
 """Log-evidence over normal noise below which columns are also given noise levels of their own."""
-STARTS = ("auto", "spectral", "thresholding", "random", "kmeans")
 _SPECTRAL_SPARSITY, _THRESHOLDING_SPARSITIES = 0.2, (0.05, 0.02)
 """Fractions of active features from which they are learnt, by start: the columns of largest variance are few."""
 _STRONG = 0.1
@@ -35,6 +35,8 @@ _SKEWED = 2.5
 """Skewness of the scores, in its standard errors under equal clusters, from which on very unequal ones are tried."""
 _CLEAR = 1e-6
 """Chance below which no second look is taken."""
+_TOLERANCE = 1e-9
+"""Relative squared change of the assignments at which a run has converged."""
 _PATIENCE, _HOPELESS = 200, 1e-2
 """Sweeps after which a run that still changes by more than this (relative, squared) is given up."""
 
@@ -88,15 +90,12 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Options:
-    """How to look: what is known (None: learnt), where to start, when to stop."""
+    """How to look: what is known (None: learnt), when to stop."""
 
     sparsity: float | None = None
     snr: float | None = None
-    start: str = "auto"
     noise_level: Any = "auto"
-    learn_weights: bool = True
     max_iter: int = 2000
-    tol: float = 1e-9
 
     @property
     def learn(self) -> tuple[str, ...]:
@@ -128,7 +127,7 @@ def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: 
         fit = _Search(data, number, options, rng).best()
         if data.common and options.noise_level == "auto" and (fit.evidence <= EVIDENCE or _mostly_strong(fit)):
             own = standardise(matrix, "feature") if own is None else own
-            fit = max(fit, _Search(own, number, options, rng).best(), key=_evidence_of)
+            fit = max(fit, _Search(own, number, options, rng).best(), key=attrgetter("evidence"))
         tried[number] = fit.evidence
         if best is None or fit.evidence > best.evidence:
             best, worse = fit, 0
@@ -140,10 +139,6 @@ def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: 
     kept = replace(best.data, matrix=np.empty((0, best.data.matrix.shape[1])))  # a fit need not hold the data
     chance = min(1.0, len(tried) * _false_alarm(matrix, best, options, rng))
     return replace(best, data=kept, evidence_by_clusters=tried, p_value=chance)
-
-
-def _evidence_of(clusters: Clusters) -> float:
-    return clusters.evidence
 
 
 def _false_alarm(matrix: Floats, fit: Clusters, options: Options, rng: np.random.Generator) -> float:
@@ -203,24 +198,23 @@ class _Search:
         if self.data.matrix.shape[1] < self.number - 1:
             return nothing
         fits = [self.settle(stage) for stage in self.starts()]
-        best = max((fit for fit in fits if fit is not None), key=_evidence_of, default=nothing)
-        return self.learn_sizes(best) if self.options.learn_weights else best
+        best = max((fit for fit in fits if fit is not None), key=attrgetter("evidence"), default=nothing)
+        return self.learn_sizes(best)
 
     def starts(self) -> Iterator[_Stage]:
-        """Yield the starts that were asked for; ``"auto"`` is those which could win on these data."""
+        """Yield the starts that could win on these data."""
         options, data = self.options, self.data
         left, values = leading_vectors(data.matrix, self.number - 1, self.rng)
         snr = spectral_snr(values, self.number, *data.matrix.shape) if options.snr is None else options.snr
-        useful = ("spectral", "thresholding") if data.common else ("spectral", "kmeans")  # equal variances hold no news
-        for name in useful if options.start == "auto" else (options.start,):
-            if name == "kmeans":
-                stage = self.kmeans_start(left * values)
-                if stage is not None and (options.start != "auto" or stage.data is not data):
-                    yield stage
-                continue
-            guesses = _THRESHOLDING_SPARSITIES if name == "thresholding" else (_SPECTRAL_SPARSITY,)
-            for sparsity in guesses if options.sparsity is None else (options.sparsity,):
+        guesses: dict[str, tuple[float, ...]] = {"spectral": (_SPECTRAL_SPARSITY,)}
+        if data.common:  # else all variances are equal, and say nothing about which columns are active
+            guesses["thresholding"] = _THRESHOLDING_SPARSITIES
+        for name, sparsities in guesses.items():
+            for sparsity in sparsities if options.sparsity is None else (options.sparsity,):
                 yield _Stage(name, data, name, sparsity, snr)
+        stage = None if data.common else self.kmeans_start(left * values)
+        if stage is not None and stage.data is not data:
+            yield stage
 
     def kmeans_start(self, scores: Floats) -> _Stage | None:
         """Return a start from k-means on the leading components, with noise levels from what they leave over.
@@ -308,7 +302,7 @@ class _Search:
         try:
             with np.errstate(all="ignore"):
                 while sweeps < options.max_iter:
-                    settings = AMPSettings(min(_PATIENCE, options.max_iter - sweeps), options.tol, learn=options.learn)
+                    settings = AMPSettings(min(_PATIENCE, options.max_iter - sweeps), _TOLERANCE, learn=options.learn)
                     mixture = ClusterMixture(self.number, sparsity, snr, () if stage.weights is None else stage.weights)
                     run = amp(stage.data.matrix, mixture, start, settings, generator=self.rng)
                     sweeps += run.iterations

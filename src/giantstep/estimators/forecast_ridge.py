@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.linear_model import RidgeCV
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from giantstep.errors import GiantstepWarning, InputError
-from giantstep.forecasts.fitting import fit_ridges, leave_one_out
 from giantstep.forecasts.settings import RIDGES
 from giantstep.forecasts.table import Forecast, SamplesNeeded
 from giantstep.forecasts.verb import forecast
@@ -47,13 +47,11 @@ class _ForecastBase(BaseEstimator):
     def _fit_outputs(self, X: Floats, outputs: Floats, labels: Array, task: str) -> None:
         """Choose the ridge, fit it, and forecast; where rows are too few for a forecast, `trust_` says why."""
         ridges = np.unique(np.asarray(self.ridges, dtype=np.float64))
-        if not len(ridges) or not np.all(ridges >= 0) or not np.all(np.isfinite(ridges)):
-            raise InputError(f"Field `ridges` must be numbers at least 0, but is ridges={self.ridges!r}.")
-        self.loo_ = leave_one_out(X, outputs, ridges)
-        best = int(np.argmin(np.where(np.isfinite(self.loo_), self.loo_, np.inf)))
-        self.ridge_ = float(ridges[best])
-        coefficients, intercept = fit_ridges(X, outputs, ridges[best : best + 1])
-        self.coef_, self.intercept_ = coefficients[:, 0].T, intercept[0]
+        if not len(ridges) or not np.all(ridges > 0) or not np.all(np.isfinite(ridges)):
+            raise InputError(f"Field `ridges` must be numbers above 0, but is ridges={self.ridges!r}.")
+        fit = RidgeCV(ridges, store_cv_results=True).fit(X, outputs)
+        self.loo_ = fit.cv_results_.reshape(len(X), -1, len(ridges)).sum(axis=1).mean(axis=0)
+        self.ridge_, self.coef_, self.intercept_ = float(fit.alpha_), np.atleast_2d(fit.coef_), fit.intercept_
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", GiantstepWarning)
@@ -80,7 +78,7 @@ class ForecastRidge(MultiOutputMixin, RegressorMixin, _ForecastBase):
     Parameters
     ----------
     ridges : array-like, default nine values from 0.1 to 1000
-        Penalties to choose from, at least 0.
+        Penalties to choose from, above 0.
     samples : array-like, default=None
         Sample sizes of the forecast; twelve up to four times the rows if None.
     trials : int, default=8

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +17,8 @@ from giantstep.types import Booleans, Floats
 TABLES = (".csv", ".tsv", ".txt")
 ARRAYS = (".npy", ".npz")
 PARQUET = (".parquet",)
-_MISSING = ("", "na", "n/a", "nan", "null", "none")
-"""What stands in tables for a number that is missing."""
+MISSING = ("", "na", "n/a", "nan", "null", "none")
+"""What stands in tables of text for a number that is missing, in small letters."""
 SPREAD = 1.5
 """Columns whose variances scatter this many times more than those of a common noise level have levels of their own."""
 
@@ -121,7 +118,7 @@ def read_matrix(path: str | Path, transpose: bool = False) -> Floats:
     if not path.is_file():
         raise InputError(f"There is no file {str(path)!r}.")
     try:
-        matrix = (_table if suffix in TABLES else _parquet if suffix in PARQUET else _array)(path)
+        matrix = _array(path) if suffix in ARRAYS else _table(path)
     except InputError:
         raise
     except (OSError, ValueError, EOFError, KeyError) as error:
@@ -148,70 +145,56 @@ def _array(path: Path) -> Floats:
     return loaded.astype(np.float64)
 
 
-def _parquet(path: Path) -> Floats:
-    frame = read_parquet(path)
-    numbers = set(frame.select_dtypes("number").columns)
-
-    def column(name: Any) -> Floats | None:
-        if name in numbers:
-            values: Floats = frame[name].to_numpy(dtype=np.float64, na_value=math.nan)
-            return values
-        return _column(path.name, str(name), tuple(map(str, frame[name])))
-
-    return _stack_columns(path.name, map(column, frame.columns))
-
-
-def _stack_columns(file: str, columns: Iterable[Floats | None]) -> Floats:
-    kept = [column for column in columns if column is not None]
-    if not kept:
-        raise InputError(f"{file!r} holds no column of numbers.")
-    return np.column_stack(kept)
-
-
 def _table(path: Path) -> Floats:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    import pandas  # type: ignore[import-untyped]
+
+    if path.suffix.lower() in PARQUET:
+        return _numbers(path.name, read_parquet(path))
+    with path.open(encoding="utf-8-sig") as file:
         first = file.readline()
-        separator = max(",;\t", key=first.count)
-        file.seek(0)
-        if first.count(separator):
-            rows = [row for row in csv.reader(file, delimiter=separator) if any(map(str.strip, row))]
+    separator = max(",;\t", key=first.count)
+    kind = {"sep": separator, "engine": "python"} if separator in first else {"sep": r"\s+", "na_values": [""]}
+    cells = pandas.read_csv(path, header=None, dtype=str, encoding="utf-8-sig", keep_default_na=False, **kind)
+    head = cells.iloc[0]
+    values, texts = _split(head)
+    counted = [str(place) for place in range(len(head) - 1)]
+    numbered = values.isna()[0] and not texts[0] and head[1:].tolist() == counted
+    if texts.any() or numbered:
+        cells = cells.iloc[1:].set_axis(head, axis=1)
+    counts = cells.count(axis=1).tolist()  # so read, only cells that are not there are NaN
+    if counts and min(counts) < len(head):
+        row = counts.index(min(counts))
+        raise InputError(f"Row {row} of {path.name!r} has {counts[row]} cells, but there are {len(head)} columns.")
+    return _numbers(path.name, cells.iloc[:, 1:] if numbered else cells)  # pandas writes the numbers of rows first
+
+
+def _numbers(file: str, frame: Any) -> Floats:
+    """Return the columns of a table that hold numbers, NaN where one is missing; those that are all text are left out.
+
+    A column that holds both is refused.
+    """
+    columns = []
+    for place, name in enumerate(frame.columns):
+        cells = frame.iloc[:, place].reset_index(drop=True)
+        values, text = _split(cells)
+        if text.all():
+            about = f"Column {name!r} of {file!r} holds no numbers and is left out."
+            warnings.warn(about, GiantstepWarning, stacklevel=2)
+        elif text.any():
+            row = int(text.argmax())
+            raise InputError(f"Column {name!r} of {file!r} holds {cells[row]!r} in row {row}, not a number.")
         else:
-            rows = [line.split() for line in file if line.strip()]
-    if not rows:
-        raise InputError(f"{path.name!r} is empty.")
-    head = [cell.strip() for cell in rows[0]]
-    counts = [str(column) for column in range(len(head))]
-    numbered = len(head) > 1 and not head[0] and head[1:] == counts[:-1]  # rows and columns, as pandas writes them
-    has_names = numbered or not all(map(_is_number, head))
-    names, rows = (head, rows[1:]) if has_names else (counts, rows)
-    for number, row in enumerate(rows):
-        if len(row) != len(names):
-            raise InputError(f"Row {number} of {path.name!r} has {len(row)} cells, but there are {len(names)} columns.")
-    table = list(zip(names, zip(*rows)))[numbered:]
-    return _stack_columns(path.name, (_column(path.name, name, cells) for name, cells in table))
+            columns.append(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    if not columns:
+        raise InputError(f"{file!r} holds no column of numbers.")
+    return np.column_stack(columns)
 
 
-def _column(file: str, name: str, cells: tuple[str, ...]) -> Floats | None:
-    """Return a column of a table as numbers, NaN where a cell is missing; None where it is all text."""
-    try:
-        return np.array(cells, dtype=np.float64)
-    except ValueError:
-        pass
-    plain = [cell.strip() for cell in cells]
-    text = [row for row, cell in enumerate(plain) if not _is_number(cell)]
-    if len(text) == len(cells):
-        warnings.warn(f"Column {name!r} of {file!r} holds no numbers and is left out.", GiantstepWarning, stacklevel=2)
-        return None
-    if text:
-        raise InputError(f"Column {name!r} of {file!r} holds {plain[text[0]]!r} in row {text[0]}, not a number.")
-    return np.array([math.nan if cell.lower() in _MISSING else float(cell) for cell in plain])
+def _split(cells: Any) -> tuple[Any, Booleans]:
+    """Return the numbers in cells, NaN elsewhere, and which cells hold neither a number nor a sign of a missing one."""
+    import pandas
 
-
-def _is_number(cell: str) -> bool:
-    if cell.lower() in _MISSING:
-        return True
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    values = pandas.to_numeric(cells, errors="coerce")
+    text = np.array(cells.notna() & values.isna())
+    text[text] = [str(cell).strip().lower() not in MISSING for cell in cells[text]]
+    return values, text

@@ -3,13 +3,12 @@
 ===========================  =========================================================================================
 ``GET  /``                   the page; its scripts and styles, those of uPlot and KaTeX among them
 ``GET  /opened``             the page on the file that the server was started with
-``GET  /api/families``       what `giantstep.describe` says of every family, a line of JSON each
-``GET  /api/presets``        the studies behind every published figure, a line of JSON each
+``GET  /api/families``       what `giantstep.describe` says of every family
+``GET  /api/presets``        the studies behind every published figure
 ``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
 ``POST /api/export/KIND``    ``toml``, ``csv``, ``python`` of what is shown; ``script``, its experiment as a program
 ``POST /api/picture``        the figure as ``png``, ``svg``, ``pdf``, or as an ``html`` page of its own
 ``POST /api/controls``       the controls of a study as HTML, the stages of a network, the theory in words
-``POST /api/refusals``       which of some studies have no limit, and why
 ``POST /api/optimum``        the best point of the ranges that a study shows
 ``POST /api/sensitivities``  the derivatives of a variable at the scenario of a study
 ``POST /api/forecast``       the learning curve of a table, which is the body; its name and label are in the query
@@ -23,16 +22,18 @@ import asyncio
 import base64
 import contextlib
 import json
-import logging
+import mimetypes
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from giantstep.errors import InputError, bad_field
 from giantstep.explorer.bounds import (
@@ -44,14 +45,11 @@ from giantstep.explorer.bounds import (
     check_study,
     parse_body,
     whole_number,
-    with_arrays,
 )
-from giantstep.explorer.experiments import Experiments, Feed
+from giantstep.explorer.experiments import Experiments
 from giantstep.explorer.guard import Guard
 from giantstep.explorer.lanes import Lane
 from giantstep.explorer.limits import Limits
-from giantstep.explorer.packed import Packed
-from giantstep.explorer.pagefiles import MEDIA_TYPES, page_files, suffix
 from giantstep.explorer.picture import KINDS
 from giantstep.explorer.tasks import refusal
 from giantstep.workers import usable_cores
@@ -59,13 +57,13 @@ from giantstep.workers import usable_cores
 EXPORTS = ("toml", "csv", "python", "script")
 MOST_STUDIES = 8
 """Studies laid over each other."""
-MOST_OFFERS = 64
-"""Studies that are asked for refusals at once: every kind of every step, every question."""
-_log = logging.getLogger("giantstep")
+PAGE = Path(__file__).parent / "page"
+"""The files of the page; nothing else is ever read from disk."""
 _Result = TypeVar("_Result")
 _FORECAST, _PICTURE = "/api/forecast", "/api/picture"
 _STARTING = 120.0
 """Seconds to describe families and to find presets."""
+mimetypes.add_type("text/javascript", ".js")  # some systems call it plain text, which no browser runs
 
 
 class Explorer:
@@ -73,10 +71,7 @@ class Explorer:
 
     def __init__(self, port: int, bounds: Bounds | None = None, link: str = "") -> None:
         self.bounds, self.link = bounds or Bounds(), link
-        self.page = page_files()
-        self._lists: dict[str, Feed] = {}
-        self._filling: dict[str, asyncio.Task[None]] = {}
-        self._arrays: dict[str, Packed] = {}
+        self._lists: dict[str, asyncio.Task[str]] = {}
         cores, memory = usable_cores(), self.bounds.memory
         self.quick = Lane(max(2, min(cores, 4)), memory=memory, newest_first=True)
         self.slow = Lane(2, memory=memory, niceness=3)
@@ -84,8 +79,8 @@ class Explorer:
         self.limits = Limits(self.quick, self.slow, self.bounds)
         self.experiments = Experiments(self.lab)
         routes = [
-            Route("/", self.file),
-            Route("/page/{name:path}", self.file),
+            Route("/", self.front),
+            Mount("/page", StaticFiles(directory=PAGE)),
             Route("/opened", self.opened),
             Route("/api/families", self.entries),
             Route("/api/presets", self.entries),
@@ -93,7 +88,6 @@ class Explorer:
             Route("/api/export/{kind}", self.export, methods=["POST"]),
             Route(_PICTURE, self.picture, methods=["POST"]),
             Route("/api/controls", self.controls, methods=["POST"]),
-            Route("/api/refusals", self.refusals, methods=["POST"]),
             Route("/api/optimum", self.design, methods=["POST"]),
             Route("/api/sensitivities", self.design, methods=["POST"]),
             Route(_FORECAST, self.forecast, methods=["POST"]),
@@ -117,21 +111,17 @@ class Explorer:
         try:
             yield
         finally:
-            for task in self._filling.values():
+            for task in self._lists.values():
                 task.cancel()
-            await asyncio.gather(*self._filling.values(), *self.experiments.close(), return_exceptions=True)
+            await asyncio.gather(*self._lists.values(), *self.experiments.close(), return_exceptions=True)
             for lane in (self.quick, self.slow, self.lab):
                 await lane.close()
 
     # -- the page ------------------------------------------------------------------------------------------------
 
-    async def file(self, request: Request) -> Response:
-        """Return the page, a script or the style of it."""
-        name = request.path_params.get("name", "index.html")
-        if name not in self.page:
-            raise Refused(404, {"error": "There is no such page."})
-        kept = {"Cache-Control": "max-age=86400"} if name.endswith((".min.js", ".woff2")) else {}
-        return Response(self.page[name], media_type=MEDIA_TYPES[suffix(name)], headers=kept)
+    async def front(self, request: Request) -> Response:
+        """Return the page; its scripts and styles lie beside it."""
+        return FileResponse(PAGE / "index.html")
 
     async def opened(self, request: Request) -> Response:
         """Lead to the page as the file shows it that the server was started with."""
@@ -139,48 +129,23 @@ class Explorer:
 
     # -- what there is -------------------------------------------------------------------------------------------
 
-    def _list(self, what: str) -> Feed:
+    def _list(self, what: str) -> asyncio.Task[str]:
         """Return a list that a worker makes; it is made once, again only where that failed."""
         known = self._lists.get(what)
-        if known is None or "failed" in known.last:
-            self._lists[what] = known = Feed()
-            self._filling[what] = asyncio.ensure_future(self._fill(known, what))
+        if known is None or (known.done() and known.exception()):
+            self._lists[what] = known = asyncio.ensure_future(self.slow.answer(what, {}, _STARTING))
         return known
 
-    async def _fill(self, entries: Feed, what: str) -> None:
-        """Keep what a worker tells; arrays go aside, a failure is the last entry."""
-        try:
-            async with contextlib.aclosing(self.slow.events(what, {}, _STARTING)) as events:
-                async for kind, text in events:
-                    if kind == "arrays":
-                        self._arrays.update((name, Packed(**told)) for name, told in json.loads(text).items())
-                    else:
-                        entries.tell(kind, text, key=len(entries.last))
-        except Refused as problem:
-            entries.tell("failed", json.dumps({"stage": "failed", **problem.message}))
-        except Exception:
-            _log.exception("The list of %s could not be made.", what)
-            entries.tell("failed", json.dumps({"stage": "failed", "error": f"The list of {what} could not be made."}))
-        finally:
-            entries.end()
-
     async def entries(self, request: Request) -> Response:
-        """Return the families or the presets, as lines of JSON."""
-        entries = self._list(request.url.path.removeprefix("/api/"))
-        lines = ("".join(f"{text}\n" for _, text in news) async for news in entries.listen())
-        return StreamingResponse(lines, media_type="application/x-ndjson")
-
-    def _study(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the study of a request, within bounds; large arrays are those of presets, by name."""
-        study = check_study(data, self.bounds)
-        return {**study, "scenario": with_arrays(study.get("scenario", {}), self._arrays)}
+        """Return the families or the presets."""
+        return _json(await asyncio.shield(self._list(request.url.path.removeprefix("/api/"))))
 
     # -- answers -------------------------------------------------------------------------------------------------
 
     async def limit(self, request: Request) -> Response:
         """Answer a study with its limit, as lines of JSON."""
         data = parse_body(await request.body(), self.bounds)
-        study, variables = self._study(data), _variables(data)
+        study, variables = check_study(data, self.bounds), _variables(data)
         curve = f"{_client(request, data)} {whole_number(data, 'curve', 0, 0, MOST_STUDIES)}"
         wish = whole_number(data, "wish", 0, 0, 2**53) if "wish" in data else None
         answers = self.limits.answers(study, variables, curve, wish)
@@ -202,22 +167,9 @@ class Explorer:
         kind = request.path_params["kind"]
         if kind not in EXPORTS:
             raise Refused(404, {"error": f"There is no export {kind[:40]!r}; there are {', '.join(EXPORTS)}."})
-        data = parse_body(await request.body(), self.bounds)
-        studies, view = _studies(data, MOST_STUDIES), data.get("view", {})
-        if not isinstance(view, dict):
-            raise InputError("`view` must be a table.")
-        labels, dots = view.get("labels"), view.get("dots")
-        if not isinstance(labels, list) or len(set(map(str, labels))) != len(studies):
-            labels = [f"curve {number + 1}" for number in range(len(studies))]
-        arguments = {
-            "kind": kind,
-            "studies": {str(label): self._study({"study": study}) for label, study in zip(labels, studies)},
-            "variables": _variables(view) or [],
-            "log": _log_axes(view),
-            "dots": None if dots is None else self._study({"study": {**studies[0], "grid": dots}}),
-        }
-        answer = self.slow.answer("export", arguments, self.bounds.limit_seconds)
-        return Response(json.loads(await _unless_gone(request, answer))["text"], media_type="text/plain")
+        shown = self._shown(parse_body(await request.body(), self.bounds))
+        told = await self._asked(request, self.slow, "export", {"kind": kind, **shown})
+        return Response(json.loads(told)["text"], media_type="text/plain")
 
     async def picture(self, request: Request) -> Response:
         """Return the figure that the page sends, as a file."""
@@ -231,67 +183,71 @@ class Explorer:
         if (kind == "html") != isinstance(about, dict):
             raise InputError("`about` must be a table where a page is written, and is left out elsewhere.")
         if about is not None:
-            studies = _studies(about, MOST_STUDIES)
-            named = {f"curve {number + 1}": self._study({"study": study}) for number, study in enumerate(studies)}
-            state, dots = about.get("state"), about.get("dots")
-            about = {**about, "studies": named, "state": state if isinstance(state, dict) else {}}
-            about["dots"] = self._study({"study": {**studies[0], "grid": dots}}) if isinstance(dots, dict) else None
-            about |= {"variables": _variables(about) or [], "log": _log_axes(about)}
+            state = about.get("state")
+            about = {**about, **self._shown(about), "state": state if isinstance(state, dict) else {}}
         arguments = {"kind": kind, "panels": panels, "title": str(data.get("title", "")), "about": about}
-        answer = self.slow.answer("picture", arguments, self.bounds.limit_seconds)
-        content = base64.b64decode(json.loads(await _unless_gone(request, answer))["content"])
-        return Response(content, media_type=KINDS[kind])
+        told = await self._asked(request, self.slow, "picture", arguments)
+        return Response(base64.b64decode(json.loads(told)["content"]), media_type=KINDS[kind])
 
     async def controls(self, request: Request) -> Response:
         """Answer a study with its controls."""
-        data = parse_body(await request.body(), self.bounds)
-        study, bounds = check_study(data, self.bounds), self.bounds
+        data, bounds = parse_body(await request.body(), self.bounds), self.bounds
         most = {"dim": bounds.dim, "trials": bounds.trials, "dots": bounds.dots, "budget": int(bounds.budget_seconds)}
-        paper, log = data.get("paper", ""), data.get("log", "")
         view = {
             "variables": _variables(data) or [],
-            "log": log if isinstance(log, str) else "",
-            "paper": paper if isinstance(paper, str) else "",
+            "log": str(data.get("log", "")),
+            "paper": str(data.get("paper", "")),
             "dots": whole_number(data, "dots", DOTS, 1, bounds.dots),
             "budget": whole_number(data, "budget", BUDGET, 1, most["budget"]),
         }
-        scenario = with_arrays(study.get("scenario", {}), self._arrays)
-        arguments = {"tables": {"scenario": {}, **study}, "view": view, "most": most, "scenario": scenario}
-        answer = self.quick.answer("controls", arguments, bounds.limit_seconds)
-        return Response(await _unless_gone(request, answer), media_type="application/json")
-
-    async def refusals(self, request: Request) -> Response:
-        """Answer which studies have no limit, and why: what the page cannot offer."""
-        data = parse_body(await request.body(), self.bounds)
-        studies = [self._study({"study": study}) for study in _studies(data, MOST_OFFERS)]
-        answer = self.quick.answer("refusals", {"studies": studies}, self.bounds.limit_seconds)
-        return Response(await _unless_gone(request, answer), media_type="application/json")
+        arguments = {"tables": {"scenario": {}, **check_study(data, bounds)}, "view": view, "most": most}
+        return _json(await self._asked(request, self.quick, "controls", arguments))
 
     async def design(self, request: Request) -> Response:
         """Answer where a variable is best, or what it depends on."""
         task = request.url.path.removeprefix("/api/")
         data = parse_body(await request.body(), self.bounds)
-        arguments: dict[str, Any] = {"tables": self._study(data), "variable": data.get("variable")}
-        if not isinstance(arguments["variable"], str):
-            raise bad_field("variable", arguments["variable"], "the name of a variable")
+        variable = data.get("variable")
+        if not isinstance(variable, str):
+            raise bad_field("variable", variable, "the name of a variable")
+        arguments: dict[str, Any] = {"tables": check_study(data, self.bounds), "variable": variable}
         if task == "optimum":
             arguments["largest"] = data.get("largest") is True
-        answer = self.slow.answer(task, arguments, self.bounds.limit_seconds)
-        return Response(await _unless_gone(request, answer), media_type="application/json")
+        return _json(await self._asked(request, self.slow, task, arguments))
 
     async def forecast(self, request: Request) -> Response:
         """Answer a table of features and labels with its learning curve."""
         asked = {name: request.query_params.get(name, "")[: self.bounds.text] for name in ("file", "label", "task")}
         arguments = {"content": await request.body(), **asked}
-        answer = self.slow.answer("forecast", arguments, self.bounds.forecast_seconds)
-        return Response(await _unless_gone(request, answer), media_type="application/json")
+        return _json(await self._asked(request, self.slow, "forecast", arguments, self.bounds.forecast_seconds))
+
+    async def _asked(
+        self, request: Request, lane: Lane, task: str, arguments: dict[str, Any], seconds: float | None = None
+    ) -> str:
+        """Return what a worker answers, unless the client leaves before."""
+        return await _unless_gone(request, lane.answer(task, arguments, seconds or self.bounds.limit_seconds))
+
+    def _shown(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return what a figure shows: studies by their labels, variables, log axes, the study of its dots."""
+        given, labels, log, dots = (data.get(name) for name in ("studies", "labels", "log", "dots"))
+        if not isinstance(given, list) or not 0 < len(given) <= MOST_STUDIES:
+            raise InputError(f"`studies` must be a list of 1 to {MOST_STUDIES} studies.")
+        studies = [check_study({"study": study}, self.bounds) for study in given]
+        if not isinstance(labels, list) or len(set(map(str, labels))) != len(studies):
+            labels = [f"curve {number + 1}" for number in range(len(studies))]
+        if log not in (None, "", "x", "y", "xy"):
+            raise bad_field("log", log, '"", "x", "y" or "xy"')
+        if dots is not None:
+            dots = check_study({"study": {**studies[0], "grid": dots}}, self.bounds)
+        named = dict(zip(map(str, labels), studies))
+        return {"studies": named, "variables": _variables(data) or [], "log": log or "", "dots": dots}
 
     # -- experiments ---------------------------------------------------------------------------------------------
 
     async def start_experiment(self, request: Request) -> Response:
         """Start an experiment and return its name."""
         data = parse_body(await request.body(), self.bounds)
-        study = self._study(data)
+        study = check_study(data, self.bounds)
         dots = whole_number(data, "dots", DOTS, 1, self.bounds.dots)
         budget = whole_number(data, "budget", BUDGET, 1, int(self.bounds.budget_seconds))
         tables = check_experiment(study, dots, self.bounds)
@@ -320,6 +276,10 @@ class Explorer:
         return JSONResponse({})
 
 
+def _json(text: str) -> Response:
+    return Response(text, media_type="application/json")
+
+
 async def _gone(request: Request) -> None:
     """Wait until a client that has said everything is gone."""
     while (await request.receive())["type"] != "http.disconnect":
@@ -346,22 +306,6 @@ def _client(request: Request, data: dict[str, Any]) -> str:
     if not isinstance(client, str) or len(client) > 64:
         raise bad_field("client", client, "a text of at most 64 characters")
     return client or (request.client.host if request.client else "")
-
-
-def _studies(data: dict[str, Any], most: int) -> list[dict[str, Any]]:
-    studies = data.get("studies")
-    if not isinstance(studies, list) or not 0 < len(studies) <= most:
-        raise InputError(f"`studies` must be a list of 1 to {most} studies.")
-    if not all(isinstance(study, dict) for study in studies):
-        raise InputError("Every one of `studies` must be a table.")
-    return studies
-
-
-def _log_axes(view: dict[str, Any]) -> str:
-    log = view.get("log", "")
-    if log not in ("", "x", "y", "xy"):
-        raise bad_field("log", log, '"", "x", "y" or "xy"')
-    return str(log)
 
 
 def _variables(data: dict[str, Any]) -> list[str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,10 +106,12 @@ def check_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
     for name in TABLES:
         if not isinstance(study.get(name, {}), dict):
             raise InputError(f"`{name}` must be a table, but is {name}={str(study[name])[:60]}.")
+    study = {**study, "grid": flat_grid(study.get("grid", {}))}
+    for name, value in study["grid"].items():
+        if isinstance(value, dict) and "num" in value:
+            whole_number({f"{name}.num": value["num"]}, f"{name}.num", 1, 1, bounds.points)
     if grid_points(study) > bounds.points:
         raise InputError(f"The grid has {grid_points(study)} points and at most {bounds.points} are allowed here.")
-    for name, value in _ranges(study.get("grid", {})):
-        whole_number({f"{name}.num": value["num"]}, f"{name}.num", 1, 1, bounds.points)
     for table in ("settings", "limit"):
         for name, value in study.get(table, {}).items():
             free = table == "limit" and name == "dim"  # a number in formulas, which costs nothing
@@ -137,18 +139,6 @@ def check_experiment(study: Mapping[str, Any], dots: int, bounds: Bounds) -> dic
     return {**thin, "experiment": {**table}}
 
 
-def with_arrays(value: Any, known: Mapping[str, Any]) -> Any:
-    """Return tables with the names of large arrays replaced by those the server knows, packed; no file is read."""
-    if isinstance(value, dict):
-        name = value.get("npz")
-        if isinstance(name, str) and name in known:
-            return known[name]
-        return {key: with_arrays(inner, known) for key, inner in value.items()}
-    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):  # a list of parts
-        return [with_arrays(entry, known) for entry in value]
-    return value
-
-
 def whole_number(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
     """Return a whole number of a request within its bounds."""
     value = data.get(name, default)
@@ -157,31 +147,27 @@ def whole_number(data: Mapping[str, Any], name: str, default: int, least: int, m
     return value
 
 
-def _leaves(table: Mapping[str, Any]) -> list[Any]:
-    """Return the values of a grid, also those of fields inside a part, which TOML nests."""
-    values: list[Any] = []
-    for value in table.values():
-        nested = isinstance(value, dict) and not {"start", "stop", "num", "kind"} & set(value)
-        values += _leaves(value) if nested else [value]
-    return values
-
-
-def _ranges(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the ranges of a grid, those of fields inside a part under their dotted names."""
+def flat_grid(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a grid with dotted names, which TOML nests."""
+    made: dict[str, Any] = {}
     for name, value in table.items():
-        if isinstance(value, dict) and "num" in value:
-            yield prefix + name, value
-        elif isinstance(value, dict) and "kind" not in value:
-            yield from _ranges(value, f"{prefix}{name}.")
+        nested = isinstance(value, dict) and not {"start", "stop", "num", "kind"} & set(value)
+        made |= flat_grid(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return made
 
 
 def grid_points(study: Mapping[str, Any]) -> int:
     """Return the number of points of a study's grid, from its ranges and lists."""
-    points = 1
-    for value in [*_leaves(study.get("grid", {})), *(study.get(one, {}).get("dim") for one in ("limit", "experiment"))]:
-        length = len(value) if isinstance(value, list) else value.get("num", 1) if isinstance(value, dict) else 1
-        points *= length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else 1
-    return points
+    dims = [study.get(one, {}).get("dim") for one in ("limit", "experiment")]
+    return math.prod(length_of(value) for value in (*study.get("grid", {}).values(), *dims))
+
+
+def length_of(value: Any) -> int:
+    """Return how many values a field of a grid has; one where its number of values is no whole number."""
+    if isinstance(value, dict):
+        number = value.get("num")
+        return number if isinstance(number, int) and number > 0 else 1
+    return max(len(value), 1) if isinstance(value, list) else 1
 
 
 def thin_study(study: Mapping[str, Any], most: int) -> dict[str, Any]:
@@ -190,15 +176,17 @@ def thin_study(study: Mapping[str, Any], most: int) -> dict[str, Any]:
     >>> thin_study({"grid": {"ridge": {"start": 0, "stop": 1, "num": 90}, "noise": [0, 1, 2, 3]}}, 3)["grid"]
     {'ridge': {'start': 0, 'stop': 1, 'num': 3}, 'noise': [0, 2, 3]}
     """
-    return {**study, "grid": {name: _thin(value, most) for name, value in study.get("grid", {}).items()}}
+    return {**study, "grid": thin_grid(study.get("grid", {}), most)}
+
+
+def thin_grid(grid: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """Return a grid with at most so many values of each field, ends kept."""
+    return {name: _thin(value, most) for name, value in grid.items()}
 
 
 def _thin(value: Any, most: int) -> Any:
     if isinstance(value, dict) and "num" in value:
-        num = value["num"]
-        return {**value, "num": most} if isinstance(num, int) and num > most else value
-    if isinstance(value, dict) and "kind" not in value:
-        return {name: _thin(inner, most) for name, inner in value.items()}
+        return {**value, "num": min(value["num"], most)}
     if isinstance(value, list) and len(value) > most:
         places = [0] if most == 1 else [round(i * (len(value) - 1) / (most - 1)) for i in range(most)]
         return [value[place] for place in places]

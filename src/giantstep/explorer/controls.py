@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from giantstep.explorer.fields import (
@@ -25,6 +25,7 @@ from giantstep.explorer.fields import (
     start_of,
     value_at,
     with_axis,
+    within,
 )
 from giantstep.explorer.markup import Html, greek, joined, last_name, pretty, short, tag, words
 
@@ -34,9 +35,16 @@ _NAMES = ("relu", "erf", "tanh", "sin(z)", "z", "h2(z)", "z + h2(z)", "sign(z)",
 _SAFE = 2**53 - 1
 """Largest seed: whole numbers of JavaScript are exact up to here."""
 
+Forbidding = Callable[[str, Any], str | None]
+"""Says of a field and a value why the other fields do not allow it."""
+
 
 def controls_html(
-    about: Mapping[str, Any], study: Mapping[str, Any], view: Mapping[str, Any], most: Mapping[str, int]
+    about: Mapping[str, Any],
+    study: Mapping[str, Any],
+    view: Mapping[str, Any],
+    most: Mapping[str, int],
+    forbidding: Forbidding,
 ) -> Html:
     """Return all controls of a study.
 
@@ -46,13 +54,16 @@ def controls_html(
     study : the tables of a study file.
     view : ``variables``, ``log``, ``dots`` and ``budget`` of the page.
     most : the largest ``dim``, ``trials``, ``dots`` and ``budget``.
+    forbidding : what keeps sliders within what is allowed.
     """
     (_, main), *themes = groups(about)
     folds = [
-        _fold(f"theme-{re.sub(r'[^a-z0-9]+', '-', title.lower())}", title, *_fields(about, study, names))
+        _fold(f"theme-{re.sub(r'[^a-z0-9]+', '-', title.lower())}", title, *_fields(about, study, names, forbidding))
         for title, names in themes
     ]
-    scenario = tag("fieldset", tag("legend", "Scenario"), *_fields(about, study, main), class_="main-fields")
+    scenario = tag(
+        "fieldset", tag("legend", "Scenario"), *_fields(about, study, main, forbidding), class_="main-fields"
+    )
     names = tag("datalist", *(tag("option", value=name) for name in _NAMES), id="names")
     return joined(
         scenario,
@@ -65,17 +76,22 @@ def controls_html(
     )
 
 
-def _path(*parts: str) -> str:
-    return json.dumps(parts)
-
-
 def sets(*changes: tuple[Sequence[str], Any]) -> str:
-    """Return what a control sets: paths into the state of the page, with their values."""
+    """Return what a control sets: paths into the state of the page, with their values; None removes an entry."""
     return json.dumps(changes)
+
+
+def _entry(at: Sequence[str], value: Any, kind: str, **attributes: Any) -> Html:
+    """Return a line to type in: where its value goes, and how it is read (`take` of controls.js)."""
+    return tag("input", value=value, data_path=json.dumps(at), data_kind=kind, **attributes)
 
 
 def _fold(name: str, title: str, *inside: Html) -> Html:
     return tag("details", tag("summary", title), *inside, id=name)
+
+
+def _row(*inside: Html) -> Html:
+    return tag("div", *inside, class_="row")
 
 
 def _labelled(name: str, title: str, control: Html, help_: str = "") -> Html:
@@ -95,24 +111,28 @@ def _select(options: Sequence[tuple[str, Any, bool, str]], at: Sequence[str], **
 # -- fields of the scenario ----------------------------------------------------------------------------------------
 
 
-def _fields(about: Mapping[str, Any], study: Mapping[str, Any], names: Sequence[str]) -> list[Html]:
+def _fields(
+    about: Mapping[str, Any], study: Mapping[str, Any], names: Sequence[str], forbidding: Forbidding
+) -> list[Html]:
     fields = open_fields(about, study["scenario"])
     return [
-        _field(about, study, field, depth)
+        _field(about, study, field, depth, forbidding)
         for name in names
         for field, depth in fields
         if field["name"].split(".")[0] == name
     ]
 
 
-def _field(about: Mapping[str, Any], study: Mapping[str, Any], field: Field, depth: int) -> Html:
+def _field(
+    about: Mapping[str, Any], study: Mapping[str, Any], field: Field, depth: int, forbidding: Forbidding
+) -> Html:
     name = field["name"]
     head = tag("div", tag("label", _label(name), for_=f"f-{name}"), tag("i", pretty(field["symbol"])), class_="head")
     if {name, re.sub(r"\.\d+(?=\.)", "", name)} & set(study.get("grid", {})):
         inside = tag("p", "varies: see Axes below", class_="help", id=f"f-{name}")
     else:
         value = value_at(study["scenario"], name)
-        control = _control(about, field, field.get("default") if value is None else value)
+        control = _control(about, field, field.get("default") if value is None else value, forbidding)
         inside = joined(control, tag("p", greek(field["meaning"]), class_="help", id=f"f-{name}-help"))
     return tag("div", head, inside, class_="field inner" if depth else "field")
 
@@ -123,7 +143,7 @@ def _label(name: str) -> str:
     return f"{words(entries).removesuffix('s')} {int(place) + 1}" if entries else words(place)
 
 
-def _control(about: Mapping[str, Any], field: Field, value: Any) -> Html:
+def _control(about: Mapping[str, Any], field: Field, value: Any, forbidding: Forbidding) -> Html:
     name = field["name"]
     common = {"id": f"f-{name}", "data_field": name, "aria_describedby": f"f-{name}-help"}
     at = ("study", "scenario", *name.split("."))
@@ -136,7 +156,7 @@ def _control(about: Mapping[str, Any], field: Field, value: Any) -> Html:
     if "values" in field:
         return _select([(str(one), one, one == value, "") for one in field["values"]], at, **common)
     if is_numeric(field) and (is_number(value) or value == "inf"):
-        return _number(about, field, value, at, common)
+        return _number(about, field, value, at, common, forbidding)
     return _text(field, value, at, common)
 
 
@@ -147,43 +167,46 @@ def choice_name(choice: Mapping[str, Any]) -> str:
 
 def _list(field: Field, value: list[Any], at: Sequence[str], common: Mapping[str, Any]) -> Html:
     """Return how many entries a list of parts has; a new one is like the last."""
-    longer = [*value, value[-1] if value else start_of(field["choices"][0])]
-    more = tag("button", "add one", type="button", data_set=sets((at, longer)), **common)
-    fewer = tag("button", "remove the last", type="button", disabled=not value, data_set=sets((at, value[:-1])))
-    return tag("div", tag("output", len(value), for_=common["id"]), more, fewer, class_="row")
+    new = value[-1] if value else start_of(field["choices"][0])
+    longer, shorter = sets(((*at, str(len(value))), new)), sets(((*at, str(len(value) - 1)), None))
+    more = tag("button", "add one", type="button", data_set=longer, **common)
+    fewer = tag("button", "remove the last", type="button", disabled=not value, data_set=shorter)
+    return _row(tag("output", len(value), for_=common["id"]), more, fewer)
 
 
-def _number(about: Mapping[str, Any], field: Field, value: Any, at: Sequence[str], common: Mapping[str, Any]) -> Html:
+def _number(
+    about: Mapping[str, Any],
+    field: Field,
+    value: Any,
+    at: Sequence[str],
+    common: Mapping[str, Any],
+    forbidding: Forbidding,
+) -> Html:
     is_whole = field["type"] == "whole number" or field["name"] in about["page"].get("whole", ())
     known = value if is_number(value) else _FINITE
-    ends = slider_range({**field, "type": "whole number"} if is_whole else field, known)
+    ends, why = slider_range({**field, "type": "whole number"} if is_whole else field, known), ""
+    if is_number(value):
+        ends, why = within(ends, value, lambda other: forbidding(field["name"], other))
     slider = tag(
         "input",
         type="range",
         id=f"{common['id']}-slider",
-        data_path=_path(*at),
+        data_path=json.dumps(at),
         data_scale="log" if ends["log"] else "whole" if is_whole else "linear",
         **slider_places(ends, known),
         aria_valuetext=short(value),
         aria_label=f"{words(field['name'])}, slider",
-        disabled=value == "inf",
+        title=why or None,
+        disabled=value == "inf" or ends["min"] == ends["max"],
     )
-    number = tag(
-        "input",
-        class_="number",
-        type="text",
-        inputmode="decimal",
-        data_path=_path(*at),
-        data_kind="number or list" if "list" in field["type"] else "number",
-        data_allowed=field["allowed"],
-        value=short(value, 6),
-        **common,
-    )
+    kind = "number or list" if "list" in field["type"] else "number"
+    look = {"class_": "number", "type": "text", "inputmode": "decimal", "data_allowed": field["allowed"]}
+    number = _entry(at, short(value, 6), kind, **look, **common)
     if not field.get("infinite"):
-        return tag("div", slider, number, class_="row")
+        return _row(slider, number)
     other = known if value == "inf" else "inf"
     tick = tag("input", type="checkbox", id=f"{common['id']}-inf", checked=value == "inf", data_set=sets((at, other)))
-    return tag("div", slider, number, tag("label", tick, "∞", class_="tick"), class_="row")
+    return _row(slider, number, tag("label", tick, "∞", class_="tick"))
 
 
 def slider_places(ends: Mapping[str, Any], value: float) -> dict[str, str]:
@@ -196,15 +219,11 @@ def slider_places(ends: Mapping[str, Any], value: float) -> dict[str, str]:
 
 
 def _text(field: Field, value: Any, at: Sequence[str], common: Mapping[str, Any]) -> Html:
-    if isinstance(value, dict) and "npz" in value:
-        shape = value.get("shape")
-        size = " × ".join(map(str, shape if isinstance(shape, list) else ()))
-        return tag("input", type="text", class_="wide", disabled=True, value=f"array of the preset, {size}", **common)
-    is_text = field["type"] in ("function", "text", "name")
+    kind = "text" if field["type"] in ("function", "text", "name") else "value"
     listed = "names" if field["type"] == "function" else None
-    kind = "text" if is_text else "value"
-    given = {**common, "class_": "wide", "type": "text", "spellcheck": "false", "list": listed, "data_kind": kind}
-    return tag("div", tag("input", data_path=_path(*at), value=_written(value), **given), class_="row")
+    return _row(
+        _entry(at, _written(value), kind, class_="wide", type="text", spellcheck="false", list=listed, **common)
+    )
 
 
 def _written(value: Any) -> str:
@@ -222,84 +241,48 @@ def _written(value: Any) -> str:
 def _axes(about: Mapping[str, Any], study: Mapping[str, Any], view: Mapping[str, Any]) -> Html:
     names = list(study.get("grid", {}))
     titles = ["Field that varies", "Second field that varies", *("Another field" for _ in names[2:])]
-    axes = [_axis(about, study, view, number, title) for number, title in enumerate(titles)]
-    ticks = [
-        tag(
-            "label",
-            tag("input", type="checkbox", id=f"log-{side}", data_log=side, checked=side in view["log"]),
-            said,
-            class_="tick",
-        )
-        for side, said in (("x", "log horizontal axis"), ("y", "log vertical axis"))
-    ]
-    return tag("fieldset", tag("legend", "Axes"), *axes, tag("div", *ticks, class_="row"))
+    offered = [field for field in grid_fields(about, study["scenario"]) if field["name"] not in names]
+    axes = [_axis(offered, study, view, number, title) for number, title in enumerate(titles)]
+    ticks = []
+    for side, said in (("x", "log horizontal axis"), ("y", "log vertical axis")):
+        box = tag("input", type="checkbox", id=f"log-{side}", data_log=side, checked=side in view["log"])
+        ticks.append(tag("label", box, said, class_="tick"))
+    return tag("fieldset", tag("legend", "Axes"), *axes, _row(*ticks))
 
 
-def _axis(about: Mapping[str, Any], study: Mapping[str, Any], view: Mapping[str, Any], number: int, title: str) -> Html:
+def _axis(offered: Sequence[Field], study: Mapping[str, Any], view: Mapping[str, Any], number: int, title: str) -> Html:
     grid = study.get("grid", {})
     name = next(iter(list(grid)[number:]), "")
-    offered = [
-        field["name"]
-        for field in grid_fields(about, study["scenario"])
-        if field["name"] == name or field["name"] not in grid
-    ]
-    listed = [*([name] if name and name not in offered else []), *offered]
-    options = [tag("option", "none", value="", data_set=sets((("study", "grid"), with_axis(about, study, number, ""))))]
-    for one in listed:
-        after = grid if one == name else with_axis(about, study, number, one)
-        options.append(
-            tag("option", words(one), value=one, selected=one == name, data_set=sets((("study", "grid"), after)))
-        )
-    control = tag("select", *options, id=f"axis-{number}")
+    options = [("none", with_axis(study, number, None), not name, "")]
+    options += [(words(name), grid, True, "")] if name else []
+    options += [(words(field["name"]), with_axis(study, number, field), False, "") for field in offered]
+    control = _select(options, ("study", "grid"), id=f"axis-{number}")
     return _labelled(f"axis-{number}", title, joined(control, _range(study, view, number, name) if name else ""))
 
 
 def _range(study: Mapping[str, Any], view: Mapping[str, Any], number: int, name: str) -> Html:
-    value, at = study["grid"][name], ("study", "grid", name)
+    """Return the values of a field that varies: a list, or a range with its ends, its points and their spacing."""
+    value, at, said = study["grid"][name], ("study", "grid", name), words(name)
     if not isinstance(value, dict):
-        given = {
-            "id": f"axis-{number}-list",
-            "data_field": name,
-            "aria_label": f"values of {words(name)}",
-            "data_kind": "values",
-        }
-        row = [tag("input", class_="wide", data_path=_path(*at), value=_written(value), **given)]
-        if isinstance(value, list) and len(value) > 1 and all(map(is_number, value)):
-            ends = {"start": min(value), "stop": max(value), "num": 60}
-            row.append(tag("button", "range", type="button", data_set=sets((at, ends))))
-        return tag("div", *row, class_="row")
+        given = {"id": f"axis-{number}-list", "data_field": name, "aria_label": f"values of {said}"}
+        return _row(_entry(at, _written(value), "values", class_="wide", **given))
     row = []
     for key, title in (("start", "from"), ("stop", "to"), ("num", "points")):
-        given = {"id": f"axis-{number}-{key}", "data_field": f"{name}.{key}", "title": title, "data_kind": "value"}
-        said = f"{words(name)}: {title}"
-        row.append(
-            tag(
-                "input",
-                class_="short",
-                inputmode="decimal",
-                data_path=_path(*at, key),
-                value=short(value.get(key), 6),
-                aria_label=said,
-                **given,
-            )
-        )
+        given = {"id": f"axis-{number}-{key}", "data_field": f"{name}.{key}", "aria_label": f"{said}: {title}"}
+        look = {"class_": "short", "inputmode": "decimal", "title": title}
+        row.append(_entry((*at, key), short(value.get(key), 6), "value", **given, **look))
     options = []
+    start, stop = value.get("start", 0), value.get("stop", 0)
     for spacing in ("linear", "log"):
-        after = {key: inner for key, inner in value.items() if key != "scale"}
-        if spacing == "log":
-            after["scale"] = "log"
-            start, stop = after.get("start", 0), after.get("stop", 0)
-            if is_number(start) and is_number(stop) and start <= 0 < stop:
-                after["start"] = float(f"{stop / 1000:.1g}")
-        log = view["log"].replace("x", "")
-        changes = sets((at, after), *([(("log",), "x" * (spacing == "log") + log)] if number == 0 else []))
-        options.append(
-            tag("option", spacing, value=spacing, selected=value.get("scale", "linear") == spacing, data_set=changes)
-        )
-    row.append(
-        tag("select", *options, class_="short", id=f"axis-{number}-scale", aria_label=f"spacing of {words(name)}")
-    )
-    return tag("div", *row, class_="row")
+        after = {**value, "scale": spacing}
+        if spacing == "log" and is_number(start) and is_number(stop) and start <= 0 < stop:
+            after["start"] = float(f"{stop / 1000:.1g}")
+        log = "x" * (spacing == "log") + view["log"].replace("x", "")
+        changes = [(at, after), *([(("log",), log)] if number == 0 else [])]
+        is_now = value.get("scale", "linear") == spacing
+        options.append(tag("option", spacing, value=spacing, selected=is_now, data_set=sets(*changes)))
+    row.append(tag("select", *options, class_="short", id=f"axis-{number}-scale", aria_label=f"spacing of {said}"))
+    return _row(*row)
 
 
 def _shown(about: Mapping[str, Any], study: Mapping[str, Any], view: Mapping[str, Any]) -> Html:
@@ -328,81 +311,47 @@ def _experiment(
 ) -> Html:
     table = study.get("experiment", {})
     at = ("study", "experiment")
-    rows = [
-        (
-            "dim",
-            "dimension d",
-            "of the data; larger is slower and nearer the limit",
-            table.get("dim"),
-            at,
-            2,
-            most["dim"],
-        ),
-        ("trials", "trials", "independent repetitions", table.get("trials"), at, 1, most["trials"]),
-        ("seed", "seed", "any whole number from 0 on", table.get("seed"), at, 0, _SAFE),
-        ("dots", "dots", "points of the experiment along each field that varies", view["dots"], (), 1, most["dots"]),
-        (
-            "budget",
-            "budget in seconds",
-            "after it the experiment is stopped, its dots stay",
-            view["budget"],
-            (),
-            1,
-            most["budget"],
-        ),
+    rows = [] if _has_dimension(about) else [_whole((*at, "dim"), table.get("dim"), 2, most["dim"], "dimension d")]
+    rows += [
+        _whole((*at, "trials"), table.get("trials"), 1, most["trials"], "trials"),
+        _whole((*at, "seed"), table.get("seed"), 0, _SAFE, "seed"),
+        _whole(("dots",), view["dots"], 1, most["dots"], "dots along each field that varies"),
+        _whole(("budget",), view["budget"], 1, most["budget"], "seconds until it is stopped"),
     ]
-    has_dim = any(field["name"] == "dim" for field in about["fields"])
-    return _fold("theme-experiment", "Experiment", *(_whole(*row) for row in rows if not (has_dim and row[0] == "dim")))
+    return _fold("theme-experiment", "Experiment", *rows)
 
 
-def _whole(name: str, title: str, help_: str, value: Any, at: Sequence[str], least: int, most: int) -> Html:
-    given = {
-        "id": f"e-{name}",
-        "data_field": name,
-        "data_own": True,
-        "data_kind": "whole",
-        "data_least": least,
-        "data_most": most,
-    }
-    number = tag(
-        "input",
-        class_="number",
-        inputmode="numeric",
-        value=_written(value),
-        data_path=_path(*at, name),
-        aria_errormessage=f"e-{name}-wrong",
-        **given,
+def _has_dimension(about: Mapping[str, Any]) -> bool:
+    """Return whether the scenario says the dimension itself."""
+    return any(field["name"] == "dim" for field in about["fields"])
+
+
+def _whole(at: Sequence[str], value: Any, least: int, most: int, title: str) -> Html:
+    """Return a line for a whole number within bounds, and a place to say what is wrong with it."""
+    name = f"e-{at[-1]}"
+    bounds = {"data_own": True, "data_least": least, "data_most": most, "aria_errormessage": f"{name}-wrong"}
+    look = {"class_": "number", "inputmode": "numeric", "id": name, "data_field": at[-1]}
+    row = tag(
+        "div",
+        tag("label", title, for_=name),
+        _entry(at, _written(value), "whole", **look, **bounds),
+        class_="row whole",
     )
-    row = tag("div", tag("label", title, for_=f"e-{name}"), number, class_="row whole")
-    wrong = tag("p", class_="wrong own", id=f"e-{name}-wrong", hidden=True)
-    return tag("div", row, tag("p", help_, class_="help"), wrong, class_="field")
+    return tag("div", row, tag("p", class_="wrong own", id=f"{name}-wrong", hidden=True), class_="field")
 
 
 def _more(about: Mapping[str, Any], study: Mapping[str, Any]) -> Html:
     fields = []
-    limit = study.get("limit", {})
-    if len(about["theories"]) > 1:
+    limit, theories = study.get("limit", {}), about["theories"]
+    if len(theories) > 1:
         options = [("chosen by the family", None, "theory" not in limit, "")]
-        options += [(name, name, limit.get("theory") == name, meaning) for name, meaning in about["theories"].items()]
+        options += [(name, name, limit.get("theory") == name, meaning) for name, meaning in theories.items()]
         control = _select(options, ("study", "limit", "theory"), id="s-theory")
-        fields.append(
-            _labelled(
-                "s-theory",
-                "theory",
-                control,
-                "; ".join(f"{name}: {meaning}" for name, meaning in about["theories"].items()),
-            )
-        )
-    if not any(field["name"] == "dim" for field in about["fields"]):
-        control = tag(
-            "input",
-            id="s-dim",
-            class_="number",
-            value=_written(limit.get("dim")),
-            placeholder="∞",
-            data_path=_path("study", "limit", "dim"),
-            data_kind="value",
-        )
+        said = "; ".join(f"{name}: {meaning}" for name, meaning in theories.items())
+        fields.append(_labelled("s-theory", "theory", control, said))
+    if not _has_dimension(about):
+        at = ("study", "limit", "dim")
+        control = _entry(at, _written(limit.get("dim")), "value", id="s-dim", class_="number", placeholder="∞")
         said = "adds the leading correction to the curve, where it is known; empty: the limit"
         fields.append(_labelled("s-dim", "finite-size correction at d", control, said))
     settings = study.get("settings", {})
@@ -417,13 +366,4 @@ def _setting_control(name: str, setting: Mapping[str, Any], value: Any) -> Html:
     choices = setting.get("choices") or ([True, False] if isinstance(setting["default"], bool) else None)
     if choices:
         return _select([(short(one), one, one == value, "") for one in choices], at, **given)
-    control = tag(
-        "input",
-        class_="wide",
-        value=_written(value),
-        placeholder="chosen",
-        data_path=_path(*at),
-        data_kind="value",
-        **given,
-    )
-    return tag("div", control, class_="row")
+    return _row(_entry(at, _written(value), "value", class_="wide", placeholder="chosen", **given))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncGenerator, Hashable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from giantstep.explorer.bounds import Refused
@@ -20,33 +20,28 @@ _WAIT = 300.0
 """Seconds that an experiment waits for a worker: the longest budget of another one."""
 
 
-class Feed:
-    """What a worker tells while it works, for all who listen: those who come late hear it from the beginning.
+class Experiment:
+    """One experiment: who asked for it, and what its worker tells; who listens late hears it from the beginning.
 
-    Events have a kind and a text. Of several events under one key only the last is kept.
+    Events have a kind and a text. Of several events of one kind only the last is kept.
     """
 
-    def __init__(self) -> None:
-        self.last: dict[Hashable, tuple[int, str, str]] = {}
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.name = secrets.token_urlsafe(12)
+        self.reason = "stopped"
+        self.task: asyncio.Task[None] | None = None
+        self.last: dict[str, tuple[int, str]] = {}
         self.over = False
         self.listeners = 0
         self._count = 0
         self._bell = asyncio.Event()
 
-    def tell(self, kind: str, text: str, *, key: Hashable = None, over: bool = False) -> None:
-        """Keep an event (under its kind where it has no key) and wake the listeners."""
+    def tell(self, kind: str, text: str, *, over: bool = False) -> None:
+        """Keep an event and wake the listeners; they stop where it is the last."""
         self._count += 1
-        self.last[kind if key is None else key] = (self._count, kind, text)
-        if over:
-            self.end()
-        self._ring()
-
-    def end(self) -> None:
-        """Close the feed: listeners stop."""
-        self.over = True
-        self._ring()
-
-    def _ring(self) -> None:
+        self.last[kind] = (self._count, text)
+        self.over = over
         self._bell.set()
         self._bell = asyncio.Event()
 
@@ -58,7 +53,7 @@ class Feed:
             while True:
                 if self._count == heard and not self.over:
                     await self._bell.wait()
-                news = sorted(event for event in self.last.values() if event[0] > heard)
+                news = sorted((number, kind, text) for kind, (number, text) in self.last.items() if number > heard)
                 heard, over = self._count, self.over
                 if news:
                     yield [(kind, text) for _, kind, text in news]
@@ -67,22 +62,11 @@ class Feed:
         finally:
             self.listeners -= 1
 
-
-class Experiment(Feed):
-    """One experiment: who asked for it, and the last event of each kind."""
-
-    def __init__(self, client: str) -> None:
-        super().__init__()
-        self.client = client
-        self.name = secrets.token_urlsafe(12)
-        self.reason = "stopped"
-        self.task: asyncio.Task[None] | None = None
-
     def file(self) -> str:
         """Return the comparison as CSV, once it is finished."""
         if "file" not in self.last:
             raise Refused(404, {"error": "The experiment has not finished; there is no file yet."})
-        text: str = json.loads(self.last["file"][2])["text"]
+        text: str = json.loads(self.last["file"][1])["text"]
         return text
 
     def stop(self, reason: str) -> None:

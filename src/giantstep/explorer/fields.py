@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from giantstep.describe import describe
-from giantstep.explorer.bounds import DOTS
+from giantstep.explorer.bounds import DOTS, flat_grid, length_of, thin_grid
 from giantstep.explorer.declared import page_of
 from giantstep.explorer.markup import Html, escaped, greek, joined, pretty, tag, words
 from giantstep.families import family_class
@@ -24,6 +24,8 @@ _MOST_SHOWN = 2
 """Variables that a question shows first."""
 _CURVE, _MAP = 100, 40
 """Points along a field that varies alone, and along each of two."""
+_HALVINGS = 10
+"""Halvings of a slider to where it stops being allowed: finer than one sees."""
 _DIM, _TRIALS = 400, 20
 """Largest experiment that a preset starts with: seconds, not minutes."""
 
@@ -248,20 +250,11 @@ def slider_range(field: Field, value: float) -> dict[str, Any]:
     the sign of the value; the text beside it takes any.
     """
     low, high = _ends(field)
-    bounds = field.get("bounds", {})
-    above, below = (
-        "ge" not in bounds and low is not None,
-        "le" not in bounds and high is not None,
-    )  # an end that is not allowed
+    above, below = ("gt" in field.get("bounds", {}), "lt" in field.get("bounds", {}))  # an end that is not allowed
     if field["type"] == "whole number":
         least = (value - 10 if low is None else low) + above
         most = max(least + 9, 4 * abs(value)) if high is None else high - below
-        return {
-            "log": False,
-            "min": least,
-            "max": most,
-            "step": round((most - least) / 500) if most - least > 2000 else 1,
-        }
+        return {"log": False, "min": least, "max": most, "step": max(1, round((most - least) / 1000))}
     if low is not None and high is not None:
         step = (high - low) / 400
         return {"log": False, "min": low + above * step, "max": high - below * step, "step": step}
@@ -272,6 +265,27 @@ def slider_range(field: Field, value: float) -> dict[str, Any]:
     if high is not None:
         return _spread(high - 4 * max(abs(high - value), 0.25), high - 0.01 * below)
     return _spread(-3.0, 3.0) if value == 0 else _spread(*sorted((_rounded(value / 30), _rounded(value * 3))))
+
+
+def within(
+    ends: Mapping[str, Any], value: float, refusing: Callable[[float], str | None]
+) -> tuple[dict[str, Any], str]:
+    """Return a slider drawn in to what other fields allow, and why; as it is where its value is wrong already."""
+    whys = {side: refusing(ends[side]) for side in ("min", "max")}
+    if not any(whys.values()) or refusing(value):
+        return dict(ends), ""
+    drawn = {side: _farthest(ends, value, ends[side], refusing) if why else ends[side] for side, why in whys.items()}
+    return {**ends, **drawn}, whys["max"] or whys["min"] or ""
+
+
+def _farthest(ends: Mapping[str, Any], inside: float, outside: float, refusing: Callable[[float], str | None]) -> float:
+    """Return the last place of a slider, from one that is allowed to one that is not, by bisection."""
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(inside * outside) if ends["log"] else (inside + outside) / 2
+        if isinstance(ends["step"], int):
+            middle = round(middle)
+        inside, outside = (inside, middle) if refusing(middle) else (middle, outside)
+    return inside
 
 
 def _spread(low: float, high: float) -> dict[str, Any]:
@@ -297,7 +311,7 @@ def grid_fields(about: Mapping[str, Any], scenario: Any) -> list[Field]:
     return [field for field, _ in open_fields(about, scenario) if is_numeric(field) and holds_number(field)]
 
 
-def grid_range(field: Field, value: Any, num: int = _CURVE) -> Any:
+def grid_range(field: Field, value: Any) -> Any:
     """Return a range of a field to draw a curve over."""
     low, high = _ends(field)
     if field["type"] == "whole number":
@@ -307,35 +321,25 @@ def grid_range(field: Field, value: Any, num: int = _CURVE) -> Any:
     if low is not None and high is not None:
         margin = (high - low) / 100
         bounds = field["bounds"]
-        return {"start": low + margin * ("gt" in bounds), "stop": high - margin * ("lt" in bounds), "num": num}
+        return {"start": low + margin * ("gt" in bounds), "stop": high - margin * ("lt" in bounds), "num": _CURVE}
     size = value if is_number(value) and value else 1.0
     if low == 0 and size > 0:
-        return {"start": _rounded(size / 8), "stop": float(f"{2.5 * size:.2g}"), "num": num}
+        return {"start": _rounded(size / 8), "stop": float(f"{2.5 * size:.2g}"), "num": _CURVE}
     if low is not None:
-        return {"start": low, "stop": low + 2 * max(abs(size - low), 1), "num": num}
-    return {"start": -2 * abs(size), "stop": 2 * abs(size), "num": num}
+        return {"start": low, "stop": low + 2 * max(abs(size - low), 1), "num": _CURVE}
+    return {"start": -2 * abs(size), "stop": 2 * abs(size), "num": _CURVE}
 
 
-def with_axis(about: Mapping[str, Any], study: Mapping[str, Any], number: int, name: str) -> dict[str, Any]:
-    """Return the grid of a study with another field along one of its axes; none where the name is empty."""
+def with_axis(study: Mapping[str, Any], number: int, field: Field | None) -> dict[str, Any]:
+    """Return the grid of a study with another field along one of its axes, or none."""
     entries = list(study.get("grid", {}).items())
-    field = next((one for one in grid_fields(about, study["scenario"]) if one["name"] == name), None)
     if field is None:
         return dict(entries[:number] + entries[number + 1 :])
-    entries[number : number + 1] = [
-        (name, grid_range(field, value_at(study["scenario"], name), _MAP if number else _CURVE))
-    ]
-    if sum(_length(value) > 8 for _, value in entries) > 1:  # a map: fewer points along each side
-        entries = [
-            (key, {**value, "num": _MAP} if _length(value) > _MAP and isinstance(value, dict) else value)
-            for key, value in entries
-        ]
-    return dict(entries)
-
-
-def _length(value: Any) -> int:
-    length = value.get("num", 1) if isinstance(value, dict) else len(value) if isinstance(value, list) else 1
-    return length if isinstance(length, int) else 1
+    name = field["name"]
+    entries[number : number + 1] = [(name, grid_range(field, value_at(study["scenario"], name)))]
+    grid = dict(entries)
+    is_map = sum(length_of(value) > 8 for value in grid.values()) > 1  # fewer points along each side
+    return thin_grid(grid, _MAP) if is_map else grid
 
 
 # -- what a page opens on ------------------------------------------------------------------------------------------
@@ -367,7 +371,7 @@ def complete(about: Mapping[str, Any], study: Mapping[str, Any]) -> dict[str, An
     made = {
         **study,
         "what": what,
-        "grid": _flat(study.get("grid", {})),
+        "grid": flat_grid(study.get("grid", {})),
         "settings": {**needed, **study.get("settings", {})},
         "limit": study.get("limit", {}),
         "experiment": {name: value for name, value in experiment.items() if name not in own and name != "device"},
@@ -387,15 +391,6 @@ def own_axis(question: Mapping[str, Any], dims: list[str]) -> bool:
     return any(roles.get(dim) in ("spectrum", "trajectory") or dim in question["settings"] for dim in dims)
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a grid with dotted names, which TOML nests."""
-    made: dict[str, Any] = {}
-    for name, value in table.items():
-        nested = isinstance(value, dict) and not {"start", "kind"} & set(value)
-        made |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
-    return made
-
-
 def first_state(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state that the page of a family opens on, as it declares."""
     first = about["page"].get("first", {})
@@ -407,9 +402,5 @@ def first_state(about: Mapping[str, Any]) -> dict[str, Any]:
         name: value for name, value in first.get("experiment", {}).items() if name in study["experiment"]
     }
     variables = first.get("variables") or first_variables(about["questions"][what])
-    return {
-        "preset": f"example:{about['family']}",
-        "study": study,
-        "variables": variables,
-        "dots": first.get("dots", DOTS),
-    }
+    shown = {"study": study, "variables": variables, "dots": first.get("dots", DOTS)}
+    return {"preset": f"example:{about['family']}", **shown}

@@ -58,14 +58,14 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
-                headers.setdefault("Cache-Control", "no-store")
+                headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 
         most = self.uploads.get(scope["path"], self.body)
         kind = "application/octet-stream" if scope["path"] in self.uploads else "application/json"
         refusal = self._refusal(scope["method"], Headers(scope=scope), kind, most)
         if refusal is None:
-            await self.app(scope, _counted(receive, most), guarded)
+            await self.app(scope, receive, guarded)
             return
         await _drop(receive)
         response = JSONResponse(refusal.message, status_code=refusal.status, headers={"Connection": "close"})
@@ -80,18 +80,14 @@ class Guard:
             return _refused(403, "This server answers only its own page.")
         if method == "POST" and headers.get("content-type", "").partition(";")[0].strip() != kind:
             return _refused(415, f"A request must be {kind}.")
-        length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > most:
-            return _too_long(most)
+        length = headers.get("content-length", "" if "transfer-encoding" in headers else "0")
+        if not length.isdigit() or int(length) > most:  # a body in chunks does not say how long it is
+            return _refused(413, f"A request may have at most {most} bytes, and says how many it has.")
         return None
 
 
 def _refused(status: int, sentence: str) -> Refused:
     return Refused(status, {"error": sentence})
-
-
-def _too_long(most: int) -> Refused:
-    return _refused(413, f"A request may have at most {most} bytes.")
 
 
 async def _drop(receive: Receive) -> None:
@@ -100,20 +96,3 @@ async def _drop(receive: Receive) -> None:
     while more and seen <= DROPPED:
         message = await receive()
         seen, more = seen + len(message.get("body", b"")), message.get("more_body", False)
-
-
-def _counted(receive: Receive, most: int) -> Receive:
-    """Return a receive that refuses a body which is longer than it said."""
-    seen = 0
-
-    async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > most:
-            if message.get("more_body", False):
-                await _drop(receive)
-            raise _too_long(most)
-        return message
-
-    return counted

@@ -52,12 +52,13 @@ def joined(*parts: str) -> Html:
 
 
 def greek(text: Any) -> str:
-    """Write Greek letters for their names.
+    """Write Greek letters for their names, and powers of e in one line.
 
-    >>> greek("alpha0 = n0/d, lambda")
-    'α0 = n0/d, λ'
+    >>> greek("alpha0 = n0/d, lambda"), greek("log(1 + e^-yf/T)")
+    ('α0 = n0/d, λ', 'log(1 + exp(-yf/T))')
     """
-    return _LETTERS.sub(lambda match: _GREEK[match[1]], str(text))
+    plain = re.sub(r"\be\^(-\w+(?:/\w+)?)", r"exp(\1)", str(text))
+    return _LETTERS.sub(lambda match: _GREEK[match[1]], plain)
 
 
 def pretty(symbol: str) -> Html:

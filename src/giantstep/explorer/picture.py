@@ -42,7 +42,7 @@ def figure_file(panels: Sequence[Mapping[str, Any]], kind: str, title: str = "")
     rows = -(-len(panels) // columns)
     file = BytesIO()
     try:
-        with rc_context({"svg.hashsalt": "giantstep", "font.size": 9.5}):
+        with rc_context({"svg.hashsalt": "giantstep", "font.size": 9.5, "lines.scale_dashes": False}):
             size = ((_WIDE if columns > 1 else _ALONE) * columns, _TALL * rows)
             figure = Figure(figsize=size, layout="constrained")
             figure.suptitle(_text(title), fontsize="large", fontweight="bold")
@@ -54,9 +54,8 @@ def figure_file(panels: Sequence[Mapping[str, Any]], kind: str, title: str = "")
             drawn = [series for panel in panels for series in panel["series"] if series.get("label")]
             named = {_text(series["label"]): _sample(series) for series in drawn}
             if len(named) > 1:
-                figure.legend(
-                    named.values(), named, loc="outside lower center", ncols=min(3, len(named)), frameon=False
-                )
+                look: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 3}
+                figure.legend(named.values(), named, ncols=min(3, len(named)), **look)
             figure.savefig(file, format=kind, dpi=200)
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InputError(f"The figure cannot be drawn: {type(error).__name__}.") from None
@@ -83,15 +82,12 @@ def _draw(panel: Mapping[str, Any], axes: Axes) -> None:
             axes.fill_between(area["x"], area["low"], area["high"], color=_colour(area["colour"]), alpha=0.15, lw=0)
         for band in panel["bands"]:
             axes.axvspan(band["from"], band["to"], color=_SHADE, label="_")
-            axes.annotate(
-                _text(band["label"]),
-                ((band["from"] + band["to"]) / 2, 0.96),
-                xycoords=("data", "axes fraction"),
-                ha="center",
-                va="top",
-            )
+            middle, above = (band["from"] + band["to"]) / 2, axes.get_xaxis_transform()
+            axes.text(middle, 0.96, _text(band["label"]), transform=above, ha="center", va="top")
         for series in panel["series"]:
             _draw_series(series, axes)
+        if x.get("whole") and not x.get("log"):
+            axes.locator_params(axis="x", integer=True)
         if x.get("names"):
             axes.set_xticks(range(len(x["names"])), [_text(str(name)) for name in x["names"]])
     for mark in panel["marks"]:
@@ -102,6 +98,9 @@ def _draw_series(series: Mapping[str, Any], axes: Axes) -> None:
     import numpy as np
 
     xs, ys = (np.array(series[side], dtype=float) for side in ("x", "y"))
+    for place in reversed(series.get("jumps", ())):  # a jump is drawn upright
+        ys = np.insert(ys, place + 1, ys[place : place + 2])
+        xs = np.insert(xs, place + 1, [xs[place : place + 2].mean()] * 2)
     style = _style(series)
     if series["kind"] == "dots":
         errors = np.array(series["errors"], dtype=float) if series.get("errors") else None
@@ -118,13 +117,8 @@ def _style(series: Mapping[str, Any]) -> dict[str, Any]:
     dash = [float(length) for length in series.get("dash", ())][:4]
     line = (0, tuple(dash)) if len(dash) in (2, 4) and min(dash) > 0 else "-"
     width = min(max(float(series["width"]), 0.5), 4.0)
-    return {
-        "color": colour,
-        "linestyle": line,
-        "linewidth": width,
-        "marker": "o" if series.get("points") else "",
-        "ms": 4,
-    }
+    marker = "o" if series.get("points") else ""
+    return {"color": colour, "linestyle": line, "linewidth": width, "marker": marker, "ms": 4}
 
 
 def _sample(series: Mapping[str, Any]) -> Any:
@@ -170,7 +164,7 @@ body{margin:0 auto;max-width:1160px;padding:28px 20px 60px;color:#1b1f23;backgro
  font:16px/1.55 system-ui,-apple-system,"Segoe UI","Noto Sans",sans-serif}
 h1{font-size:30px;line-height:1.2;letter-spacing:-.02em;margin:0 0 6px}
 .lead{font-size:19px;color:#3a424b;margin:0 0 18px;max-width:70ch}
-figure{margin:0;overflow-x:auto}svg{max-width:100%;height:auto}figcaption,footer{color:#57606a;font-size:14px}
+figure{margin:0;overflow-x:auto}svg{width:100%;min-width:560px;height:auto}figcaption,footer{color:#57606a;font-size:14px}
 .verdict{border-left:4px solid #d5d9de;padding-left:10px;margin:6px 0}
 .agrees{border-color:#009e73}.disagrees{border-color:#d55e00}
 pre{background:#f6f7f8;border:1px solid #d5d9de;border-radius:8px;padding:12px 14px;overflow-x:auto;font-size:13px}

@@ -7,23 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import xarray
 
 from giantstep.arrays import large_arrays
-from giantstep.errors import InputError
 from giantstep.explorer.fields import complete, described
-from giantstep.explorer.packed import pack
 from giantstep.families import family_class, family_names
 from giantstep.jsondata import json_data
 from giantstep.papers import list_figures
 from giantstep.papers.recipe import FigureStudy, Recipe, Size
-from giantstep.partlists import declaration
 from giantstep.request import question_name
 from giantstep.study import Study
 
 MOST_STUDIES = 6
 """Studies of one figure that the page lays over each other."""
-MOST_NUMBERS = 1_000_000
-"""Numbers of a data set that the page is sent with a preset."""
 TERMINAL = frozenset(
     (
         "amp-staircase",
@@ -38,10 +34,7 @@ TERMINAL = frozenset(
 
 
 def presets() -> Iterator[dict[str, Any]]:
-    """Yield every preset: each family's example, then the published figures, with their studies as TOML tables.
-
-    Arrays too large for a file are named in the tables, and are packed in ``arrays`` by that name.
-    """
+    """Yield every preset: each family's example, then the published figures, with their studies as TOML tables."""
     yield from map(example_preset, family_names())
     yield from map(figure_preset, list_figures())
 
@@ -57,36 +50,32 @@ def example_preset(family: str) -> dict[str, Any]:
 
 
 def figure_preset(recipe: Recipe) -> dict[str, Any]:
-    """Return the preset of one recipe; where it has no study that fits the page, ``error`` says why."""
+    """Return the preset of one recipe; where it has no study that a page can show, ``error`` says why.
+
+    ``terminal`` says that it runs there only: it takes long, or no request can hold it.
+    """
     texts = {name: getattr(recipe, name) for name in ("name", "title", "paper", "description")}
     about = {**texts, "parameters": "", "family": "", "studies": [], "command": f"giantstep reproduce {recipe.name}"}
     about["terminal"] = recipe.name in TERMINAL
     try:
         about["parameters"] = recipe.parameters
-        declared = recipe.studies(Size(quick=True))
-        found = distinct([plain for asked in declared.values() for plain in unpaired(_live(asked))])
+        found = [_live(asked) for asked in recipe.studies(Size(quick=True)).values()]
         if not found:
-            return {**about, "error": "The recipe asks for no study."}
+            return {**about, "error": "it declares no study"}
+        small = distinct([study for study in found if _fits(study)])
+        if not small:
+            return {**about, "terminal": True}
+        shown = _main_panel(small)[:MOST_STUDIES]
+        about["family"] = family = shown[0].scenario.family
+        return {**about, "studies": [complete(described(family), study_tables(study)) for study in shown]}
     except Exception as error:  # a recipe is anybody's code; the page says what is wrong with it and lives on
         return {**about, "error": _why(error)}
-    why = ""
-    tables: list[dict[str, Any]] = []
-    arrays: dict[str, Any] = {}
-    for study in _main_panel(found):
-        large = list(large_arrays(study.scenario))
-        if sum(array.values.size for array in large) > MOST_NUMBERS:
-            why = f"Its data have more than {MOST_NUMBERS:.0e} numbers."
-            continue
-        try:
-            tables.append(study_tables(study))
-            arrays.update((array.file, pack(array.values)) for array in large)
-        except InputError as problem:
-            why = str(problem)
-    if not tables:
-        return {**about, "error": why}
-    family = tables[0]["scenario"]["family"]
-    studies = [complete(described(family), study) for study in tables[:MOST_STUDIES]]
-    return {**about, "family": family, "studies": studies, "arrays": arrays}
+
+
+def _fits(study: Study) -> bool:
+    """Return whether a request can hold a study: it has no large array, and no fields that vary together."""
+    paired = any(isinstance(values, xarray.DataArray) for values in study.grid.values())
+    return not paired and not any(large_arrays(study.scenario))
 
 
 def _main_panel(studies: Sequence[Study]) -> list[Study]:
@@ -107,23 +96,6 @@ def _live(asked: FigureStudy) -> Study:
     if asked.stored is None:
         return study
     return replace(study, limit={**study.limit, "dim": study.experiment["dim"]}, experiment={})
-
-
-def unpaired(study: Study) -> list[Study]:
-    """Return a study whose fields vary together (DataArrays) as a few studies of one point, which files can hold."""
-    import xarray
-
-    together = {name: value for name, value in study.grid.items() if isinstance(value, xarray.DataArray)}
-    if not together or "dim" in together and "dim" not in type(study.scenario).model_fields:
-        return [study]
-    rest = {name: value for name, value in study.grid.items() if name not in together}
-    points = xarray.Dataset({f"{column}": value for column, value in enumerate(together.values())})
-    flat = points.stack(point=list(points.dims))
-    chosen = np.unique(np.linspace(0, flat.sizes["point"] - 1, MOST_STUDIES).astype(int))
-    rows = [[flat[f"{column}"].values[index].item() for column in range(len(together))] for index in chosen]
-    whole = {name for name in together if declaration(study.scenario, name).annotation is int}
-    changes = [{n: int(v) if n in whole else v for n, v in zip(together, row)} for row in rows]
-    return [replace(study, scenario=study.scenario.replace(change), grid=rest) for change in changes]
 
 
 def distinct(studies: Sequence[Study]) -> list[Study]:

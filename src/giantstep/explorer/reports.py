@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ def agreement_html(report: Mapping[str, Any], shown: Sequence[str], remarks: Seq
     """Return the verdicts on the variables shown, and the report: verdicts in words, then the numbers."""
     judged = [row for row in report["variables"] if row["variable"] in shown]
     rows = judged or [row for row in report["variables"] if row["own"]]
-    verdicts = [{"verdict": row["verdict"], "sentence": row["sentence"]} for row in rows]
+    verdicts = [{"verdict": row["verdict"], "sentence": _plain(row["sentence"])} for row in rows]
     heads = ("variable", "points", "largest |z|", "by chance", "gap", "visible gap", "verdict")
     numbers = [
         (
@@ -31,11 +32,20 @@ def agreement_html(report: Mapping[str, Any], shown: Sequence[str], remarks: Seq
     ]
     html = joined(
         *(tag("p", row["sentence"], class_=f"verdict {row['verdict']}") for row in verdicts),
-        *(tag("p", text) for text in report["notes"]),
+        *(tag("p", _plain(text)) for text in report["notes"]),
         _table(heads, numbers),
         *(tag("p", text, class_="help") for text in (_NOTE.format(report["compared_with"]), *remarks)),
     )
     return {"verdicts": verdicts, "html": html}
+
+
+def _plain(text: str) -> str:
+    """Return a sentence with names as the page writes them.
+
+    >>> _plain("test_error agrees at samples_per_dim = 2")
+    'test error agrees at samples per dim = 2'
+    """
+    return re.sub(r"\b[a-z]+(?:_[a-z0-9]+)+\b", lambda found: words(found[0]), text)
 
 
 def optimum_text(variable: str, fields: Mapping[str, Sequence[Any]], values: Sequence[Any], *, largest: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from giantstep.explorer.controls import choice_name, sets
@@ -11,9 +11,11 @@ from giantstep.explorer.markup import Html, greek, joined, last_name, short, tag
 
 _BATCH = 2
 """Samples per dimension of a batch that was infinite."""
+_CHECKED = 6
+"""Steps up to which every kind of each is asked for its theory: of more, that takes longer than a hand waits."""
 
-Refusing = Callable[[Mapping[str, Any]], str | None]
-"""Says of a scenario why no theory answers it."""
+Refusing = Callable[[Mapping[str, Any]], tuple[bool, str]]
+"""Says of a scenario whether it is wrong in itself, and why no theory answers it; an empty text where one does."""
 
 
 def pipeline_html(about: Mapping[str, Any], scenario: Mapping[str, Any], refusing: Refusing) -> Html:
@@ -28,14 +30,8 @@ def pipeline_html(about: Mapping[str, Any], scenario: Mapping[str, Any], refusin
 
 def _stage_card(about: Mapping[str, Any], scenario: Mapping[str, Any], stage: Mapping[str, Any]) -> Html:
     title, fields = stage["title"], stage["fields"]
-    head = tag(
-        "button",
-        title,
-        type="button",
-        class_="stage-name",
-        title=f"Go to the controls of the {title}",
-        data_go=fields[0],
-    )
+    look = {"aria_label": None, "class_": "stage-name", "data_go": fields[0]}
+    head = _button(title, f"Go to the controls of the {title}", **look)
     said = " · ".join(text for text in (_said(about, scenario, name) for name in fields) if text)
     return tag("li", head, tag("div", said, class_="stage-text"), data_holds=" ".join(fields))
 
@@ -53,13 +49,10 @@ def _said(about: Mapping[str, Any], scenario: Mapping[str, Any], name: str) -> s
     if field["type"] == "function":
         return greek(value)
     if isinstance(value, dict):
-        kind = value.get("kind", "")
-        plain = {
-            key: short(inner, 3) for key, inner in value.items() if key != "kind" and not isinstance(inner, dict | list)
-        }
-        return " ".join(
-            [str(kind), *(text if key == kind else f"{words(key)} {text}" for key, text in plain.items())]
-        ).strip()
+        kind = str(value.get("kind", ""))
+        plain = {key: inner for key, inner in value.items() if key != "kind" and not isinstance(inner, dict | list)}
+        said = [short(inner, 3) if key == kind else f"{words(key)} {short(inner, 3)}" for key, inner in plain.items()]
+        return " ".join([kind, *said]).strip()
     return f"{words(name)} {short(value, 3)}"
 
 
@@ -71,89 +64,74 @@ def _step_cards(
     entries = value_at(scenario, name)
     if field is None or not isinstance(entries, list):
         return []
-    at = ("study", "scenario", *name.split("."))
-    longer = [*entries, entries[-1] if entries else start_of(field["choices"][0])]
-    said = f"Add a {title}"
-    more = tag(
-        "button",
-        f"+ {title}",
-        type="button",
-        class_="add",
-        id="add-step",
-        title=said,
-        aria_label=said,
-        data_set=sets((at, longer)),
-    )
+    at = ("study", "scenario", *name.split("."), str(len(entries)))
+    new = entries[-1] if entries else start_of(field["choices"][0])
+    more = _button(f"+ {title}", f"Add a {title}", class_="add", id="add-step", data_set=sets((at, new)))
     cards = [_step_card(field, scenario, entries, place, title, refusing) for place in range(len(entries))]
     return [*cards, tag("li", more, class_="adder", data_holds=name)]
+
+
+def _button(text: str, said: str, **attributes: Any) -> Html:
+    return tag("button", text, type="button", title=said, **{"aria_label": said, **attributes})
 
 
 def _step_card(
     field: Field, scenario: Mapping[str, Any], entries: list[Any], place: int, title: str, refusing: Refusing
 ) -> Html:
-    name, entry = f"{field['name']}.{place}", entries[place]
-    at = ("study", "scenario", *name.split("."))
+    name, entry, called = f"{field['name']}.{place}", entries[place], f"{title} {place + 1}"
     here = entry_of(field, place)
     now = chosen(here, entry)
+    head = tag(
+        "div",
+        _button(called, "Go to its controls", aria_label=None, class_="stage-name", data_go=name),
+        tag("span", *_tools(field["name"], entries, place, called), class_="tools"),
+        class_="stage-head",
+    )
     options = []
     for choice in here["choices"]:
         start = entry if choice is now else start_of(choice)
-        why = refusing(with_value(scenario, name, start))
+        wrong, why = refusing(with_value(scenario, name, start)) if len(entries) <= _CHECKED else (False, "")
         said = choice_name(choice)
-        options.append(
-            tag(
-                "option",
-                f"{said} (no theory yet)" if why else said,
-                value=said,
-                selected=choice is now,
-                class_="refused" if why else None,
-                title=why or choice.get("meaning"),
-                data_set=sets((at, start)),
-            )
-        )
-    kinds = tag("select", *options, id=f"stage-{name}", aria_label=f"kind of {title} {place + 1}")
-    rest = [*entries[:place], *entries[place + 1 :]]
-    moves = [
-        ("‹", "Move to the left", [*rest[: place - 1], entry, *rest[place - 1 :]], place == 0),
-        ("›", "Move to the right", [*rest[: place + 1], entry, *rest[place + 1 :]], place == len(rest)),
-        ("×", "Remove", rest, False),
-    ]
-    tools = [
-        tag(
-            "button",
-            sign,
-            type="button",
-            title=label,
-            aria_label=f"{label}: {title} {place + 1}",
-            disabled=idle,
-            data_set=sets((at[:-1], after)),
-        )
-        for sign, label, after, idle in moves
-    ]
-    go = tag(
-        "button", f"{title} {place + 1}", type="button", class_="stage-name", title="Go to its controls", data_go=name
-    )
+        look = {"class_": "refused" if why else None, "title": why or choice.get("meaning")}
+        change = sets((_at(name), start))
+        text = said if not why or choice is now else f"{said} ({'needs values' if wrong else 'no theory yet'})"
+        options.append(tag("option", text, value=said, selected=choice is now, data_set=change, **look))
+    kinds = tag("select", *options, id=f"stage-{name}", aria_label=f"kind of {called}")
     values, batches = [], []
     for inner in (now or {}).get("fields", []):
         key = last_name(inner["name"])
         value = entry.get(key, inner.get("default")) if isinstance(entry, dict) else None
         if inner.get("infinite"):
-            batches.append(_batch(inner, (*at, key), f"{name}.{key}", value))
+            batches.append(_batch(inner, f"{name}.{key}", value))
         elif is_number(value) and (inner["required"] or value != inner.get("default")):
             values.append(f"{words(key)} {short(value, 3)}")
-    head = tag("div", go, tag("span", *tools, class_="tools"), class_="stage-head")
     return tag("li", head, kinds, tag("div", " · ".join(values), class_="stage-text"), *batches, data_holds=name)
 
 
-def _batch(inner: Field, at: Sequence[str], name: str, value: Any) -> Html:
+def _at(name: str) -> tuple[str, ...]:
+    """Return the path of a field in the state of the page."""
+    return ("study", "scenario", *name.split("."))
+
+
+def _tools(name: str, entries: list[Any], place: int, called: str) -> list[Html]:
+    """Return the buttons that move a step past its neighbours, or remove it."""
+
+    def swapped(other: int) -> str:
+        there = entries[other] if 0 <= other < len(entries) else None
+        return sets((_at(f"{name}.{other}"), entries[place]), (_at(f"{name}.{place}"), there))
+
+    last = len(entries) - 1
+    return [
+        _button("‹", f"Move to the left: {called}", disabled=place == 0, data_set=swapped(place - 1)),
+        _button("›", f"Move to the right: {called}", disabled=place == last, data_set=swapped(place + 1)),
+        _button("×", f"Remove: {called}", data_set=sets((_at(f"{name}.{place}"), None))),
+    ]
+
+
+def _batch(inner: Field, name: str, value: Any) -> Html:
     """Return a switch between an infinite batch and a finite one."""
     is_finite = value != "inf"
-    tick = tag(
-        "input",
-        type="checkbox",
-        checked=is_finite,
-        data_batch=name,
-        data_set=sets((at, "inf" if is_finite else _BATCH)),
-    )
+    change = sets((_at(name), "inf" if is_finite else _BATCH))
+    tick = tag("input", type="checkbox", checked=is_finite, data_batch=name, data_set=change)
     said = f"{words(last_name(inner['name']))} {short(value, 3)}" if is_finite else "finite batch"
     return tag("label", tick, said, class_="tick", title=inner["meaning"])

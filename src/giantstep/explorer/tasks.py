@@ -6,8 +6,10 @@ Everything comes in as the tables of a study file and goes out as JSON text, so 
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import logging
+import re
 import sys
 import time
 import traceback
@@ -18,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giantstep.errors import Code, GiantstepError, GiantstepWarning, InputError, bad_field
-from giantstep.explorer.packed import unpacked
 
 if TYPE_CHECKING:
     import xarray
 
     from giantstep.study import Study
+    from giantstep.types import Points
 
 _log = logging.getLogger("giantstep")
 
@@ -34,6 +36,8 @@ _UNSENT = ("fields", "papers", "notation", "composition", "page", "update_rule",
 """What a page is not told of a family: it is in the controls and the texts that are written for it."""
 _BETWEEN_DOTS = 0.2
 """Seconds between two pictures of a running experiment, at least."""
+_TRIED = 40
+"""Values of sliders that are tried, a millisecond each: the scenarios that pages open on have up to 30."""
 
 
 def read_study(tables: Mapping[str, Any]) -> Study:
@@ -41,7 +45,7 @@ def read_study(tables: Mapping[str, Any]) -> Study:
     from giantstep.study import Study
     from giantstep.studyfile import study_fields
 
-    return Study(**study_fields(unpacked(tables), "The request"))
+    return Study(**study_fields(tables, "The request"))
 
 
 @contextmanager
@@ -210,8 +214,8 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
         table = read_labelled(path, label)
     with remarks_of() as remarks:
         result = ask(table.inputs, table.labels, task=task or "auto")
-    about = {"warnings": remarks, "trust": result.attrs["trust"], "csv": combined_csv({"": result})}
-    about["panels"] = learning_curves(result)
+    trust = result.attrs["trust"].replace(" (se_total)", "").replace(": `groups` says which", "")  # names of Python
+    about = {"warnings": remarks, "trust": trust, "csv": combined_csv({"": result}), "panels": learning_curves(result)}
     emit("forecast", f'{json.dumps(about)[:-1]}, "result": {to_json(result)}}}')
 
 
@@ -258,53 +262,62 @@ def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
     emit("sensitivities", json.dumps({**told, "html": sensitivities_html(told)}, allow_nan=False))
 
 
-def refusals(emit: Emit, studies: Sequence[Mapping[str, Any]]) -> None:
-    """Say of every study whether it has a limit: one event with None, or the sentence that refuses it, for each.
-
-    ``experiment`` tells whether the scenario is right and only a theory is missing: then the experiment answers.
-    """
-    emit("refusals", json.dumps({"refusals": [_refused(tables) for tables in studies]}))
-
-
-def _refused(tables: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return why a study has no limit."""
-    import numpy as np
-
-    is_right = False
+def why_no_limit(tables: Mapping[str, Any]) -> str | None:
+    """Return why a study has no limit; None where it has one."""
     try:
-        study = read_study(tables)
-        points = {**study.scenario.point(), "dim": np.array([np.inf])}
-        study.scenario.check_points(points)
-        is_right = True
+        study, points = _checked(tables)
         study.scenario.refuse_missing(points, _what(study), study.limit.get("theory"))
     except InputError as error:
-        return {**refusal(error), "experiment": is_right}
+        return _said(error)
     return None
 
 
-def controls(
-    emit: Emit, tables: Mapping[str, Any], view: Mapping[str, Any], most: Mapping[str, int], scenario: Mapping[str, Any]
-) -> None:
-    """Write the controls of a study, the stages of a network and what is shown in words: one event.
+def why_refused(tables: Mapping[str, Any]) -> str | None:
+    """Return why there is no such study; None where there is one."""
+    try:
+        _checked(tables)
+    except InputError as error:
+        return _said(error)
+    return None
 
-    `scenario` is that of `tables` with large arrays in place of their names.
-    """
+
+def _checked(tables: Mapping[str, Any]) -> tuple[Study, Points]:
+    """Return a study with its scenario as a point, both checked."""
+    import numpy as np
+
+    study = read_study(tables)
+    points = {**study.scenario.point(), "dim": np.array([np.inf])}
+    study.scenario.check_points(points)
+    return study, points
+
+
+def controls(emit: Emit, tables: Mapping[str, Any], view: Mapping[str, Any], most: Mapping[str, int]) -> None:
+    """Write the controls of a study, the stages of a network and what is shown in words: one event."""
     from giantstep.explorer.controls import controls_html
-    from giantstep.explorer.fields import described
+    from giantstep.explorer.fields import described, with_value
     from giantstep.explorer.stages import pipeline_html
     from giantstep.explorer.theory import theory_html
 
-    def refusing(changed: Mapping[str, Any]) -> str | None:
-        refused = _refused({"scenario": {**changed, **arrays}, "what": tables["what"]})
-        return refused["error"] if refused else None
+    scenario, what, tries = tables["scenario"], tables.get("what"), itertools.count()
+    begun: set[str] = set()
 
-    arrays = {name: value for name, value in scenario.items() if value != tables["scenario"].get(name)}
-    about = described(str(tables["scenario"].get("family")))
-    if tables.get("what") not in list(about["questions"]):  # it may be no text at all
-        raise bad_field("what", tables.get("what"), f"one of {', '.join(about['questions'])}")
+    def refusing(changed: Mapping[str, Any]) -> tuple[bool, str]:
+        asked = {"scenario": changed, "what": what}
+        why = why_no_limit(asked)
+        return bool(why and why_refused(asked)), why or ""
+
+    def forbidding(name: str, value: Any) -> str | None:
+        if next(tries) >= _TRIED and name not in begun:
+            return None
+        begun.add(name)  # a slider whose ends are being looked for is done to its end
+        return why_refused({"scenario": with_value(scenario, name, value), "what": what})
+
+    about = described(str(scenario.get("family")))
+    if what not in list(about["questions"]):  # it may be no text at all
+        raise bad_field("what", what, f"one of {', '.join(about['questions'])}")
     made = {
-        "controls": controls_html(about, tables, view, most),
-        "pipeline": pipeline_html(about, tables["scenario"], refusing),
+        "controls": controls_html(about, tables, view, most, forbidding),
+        "pipeline": pipeline_html(about, scenario, refusing),
         "theory": theory_html(about, tables, view["variables"], view["paper"]),
     }
     emit("controls", json.dumps(made))
@@ -342,28 +355,25 @@ def combined_csv(results: Mapping[str, xarray.Dataset]) -> str:
 
 
 def families(emit: Emit) -> None:
-    """Describe every family: one event ``family`` each; a broken one says why."""
+    """Describe every family: one event; a broken one says why."""
     from giantstep import scenario
     from giantstep.explorer.fields import described
 
+    told = []
     for name in scenario.family_names():
         try:
-            about = described(name)
-            text = json.dumps({key: value for key, value in about.items() if key not in _UNSENT}, allow_nan=False)
+            about = {key: value for key, value in described(name).items() if key not in _UNSENT}
+            told.append(json.dumps(about, allow_nan=False))
         except Exception as error:  # the page shows the others
-            text = json.dumps({"family": name, "error": f"The family {name} cannot be loaded: {error}"})
-        emit("family", text)
+            told.append(json.dumps({"family": name, "error": f"The family {name} cannot be loaded: {error}"}))
+    emit("families", f"[{', '.join(told)}]")
 
 
 def presets(emit: Emit) -> None:
-    """Find every preset: one event ``preset`` each, after one ``arrays`` where it has large ones."""
+    """Find every preset: one event."""
     from giantstep.explorer.presets import presets as all_presets
 
-    for preset in all_presets():
-        arrays = preset.pop("arrays", {})
-        if arrays:
-            emit("arrays", json.dumps(arrays, allow_nan=False))
-        emit("preset", json.dumps(preset, allow_nan=False))
+    emit("presets", json.dumps(list(all_presets()), allow_nan=False))
 
 
 TASKS: dict[str, Callable[..., None]] = {
@@ -374,7 +384,6 @@ TASKS: dict[str, Callable[..., None]] = {
     "forecast": forecast,
     "optimum": optimum,
     "sensitivities": sensitivities,
-    "refusals": refusals,
     "controls": controls,
     "families": families,
     "presets": presets,
@@ -408,4 +417,14 @@ def do_task(task: tuple[str, Mapping[str, Any]], tell: Callable[[tuple[str, str]
 
 def refusal(error: Exception) -> dict[str, Any]:
     """Return an error as the page is told of it."""
-    return {"error": str(error), "field": error.field if isinstance(error, InputError) else None}
+    return {"error": _said(error), "field": error.field if isinstance(error, InputError) else None}
+
+
+def _said(error: Exception) -> str:
+    """Return an error in the words of the page, where a missing theory leaves the experiment.
+
+    >>> _said(InputError("Field `steps` has no limit here: what is missing is luck. `gs.simulate` trains the network."))
+    'No theory here: what is missing is luck. The experiment can still be run.'
+    """
+    said, cut = re.subn(r" `gs\.simulate` [^.]*\.$", " The experiment can still be run.", str(error))
+    return re.sub(r"^Field `[\w.]+` has no limit here", "No theory here", said) if cut else said

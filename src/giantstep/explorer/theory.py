@@ -39,17 +39,8 @@ def _equation(equation: Mapping[str, str]) -> Html:
 def _paper(paper: Mapping[str, str], is_shown: bool) -> Html:
     bibtex = paper["bibtex"]
     eprint = re.search(r"eprint\s*=\s*\{([^}]+)\}", bibtex)
-    source = (
-        tag(
-            "a",
-            f"arXiv {eprint[1]}",
-            href=f"https://arxiv.org/abs/{eprint[1]}",
-            rel="noopener noreferrer",
-            target="_blank",
-        )
-        if eprint
-        else ""
-    )
+    away = {"rel": "noopener noreferrer", "target": "_blank"}
+    source = tag("a", f"arXiv {eprint[1]}", href=f"https://arxiv.org/abs/{eprint[1]}", **away) if eprint else ""
     title = re.sub(r"[{}\\]", "", paper["title"] or paper["key"])
     head = tag("div", f"{_authors(bibtex)}: {title} ", source, " (this figure)" if is_shown else "")
     return tag("div", head, tag("details", tag("summary", "BibTeX"), tag("pre", bibtex)), class_="paper")

@@ -12,6 +12,7 @@ import numpy as np
 from giantstep.explorer.fields import axis_of, described
 from giantstep.explorer.markup import short
 from giantstep.family import DIAGNOSTICS
+from giantstep.figures.learning_curve import drawn_ridges
 from giantstep.files import to_json
 
 if TYPE_CHECKING:
@@ -131,8 +132,6 @@ def _time_of(result: xarray.Dataset, views: Mapping[str, Any], question: Mapping
 # -- learning curves of a table --------------------------------------------------------------------------------------
 
 _FORECAST = {"error": "misclassified share", "mse": "mean squared test error", "train_mse": "training error"}
-_MOST_RIDGES = 5
-"""Curves of a forecast: more cannot be told apart."""
 
 
 def learning_curves(result: xarray.Dataset) -> list[dict[str, Any]]:
@@ -155,7 +154,7 @@ def learning_curves(result: xarray.Dataset) -> list[dict[str, Any]]:
             "scores": [],
             "marks": [],
         }
-        for slot, place in enumerate(_drawn_ridges(result, name)):
+        for slot, place in enumerate(drawn_ridges(result, name)):
             _add_ridge(panel, result.isel(ridge=place), name, slot)
         made.append(panel)
     return made
@@ -165,7 +164,7 @@ def _add_ridge(panel: dict[str, Any], result: xarray.Dataset, name: str, slot: i
     """Add the curve of one ridge, its standard errors as an area, and its fits as dots."""
     x = [int(n) for n in result["samples"].values]
     y = result[name].isel(source=0).values
-    line = {"kind": "line", "key": str(slot), "slot": slot, "label": f"ridge {short(float(result['ridge']), 3)}"}
+    line = {"kind": "line", "key": str(slot), "slot": slot, "label": f"ridge {short(float(result['ridge']))}"}
     panel["series"].append({**line, "x": x, "y": _finite(y), "width": 2, "dash": []})
     if f"{name}_se_total" in result:
         error = result[f"{name}_se_total"].isel(source=0).values
@@ -181,16 +180,3 @@ def _add_ridge(panel: dict[str, Any], result: xarray.Dataset, name: str, slot: i
 
 def _finite(values: Any) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
-
-
-def _drawn_ridges(result: xarray.Dataset, name: str) -> list[int]:
-    """Return up to five ridges, evenly; among them the best one with all rows, of which the statement speaks."""
-    count = result.sizes["ridge"]
-    if count <= _MOST_RIDGES:
-        return list(range(count))
-    known = int(np.argmin(np.abs(result["samples"].values - result.attrs["N"])))
-    errors = result[name].isel(source=0, samples=known).values
-    best = int(np.argmin(np.where(np.isfinite(errors), errors, np.inf)))
-    even = [round(place) for place in np.linspace(0, count - 1, _MOST_RIDGES)]
-    nearest = min(even, key=lambda place: abs(place - best))
-    return [best if place == nearest else place for place in even]

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +40,6 @@ def family_names() -> list[str]:
     return sorted({*SHIPPED, *_installed(), *folder_families(), *_LOADED})
 
 
-@functools.cache
 def _installed() -> dict[str, str]:
     """Return the families of other packages, name -> module: their entry points ``giantstep.families``."""
     from importlib.metadata import entry_points

@@ -9,24 +9,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit
 
 from giantstep.figures.labels import x_label
 from giantstep.figures.layout import PANELS, Reading
+from giantstep.figures.legends import place_legend
 from giantstep.figures.panels import engines, error_points, experiment_points, key, limit_line
 from giantstep.figures.smooth import fine_limit
 from giantstep.figures.style import (
     DASHED,
     GREY,
     MARKERS,
-    NARROWEST,
     PALETTE,
     colours,
     is_geometric,
+    log_axes,
     panels_in_rows,
-    paper_width,
-    plain_log_ticks,
 )
-from giantstep.types import Floats
 
 if TYPE_CHECKING:
     import xarray
@@ -47,8 +46,6 @@ MOST_AVERAGES = 3
 """Averages that are drawn: those of the most members."""
 _SHADE = 0.55
 """Opacity of areas, so that lines over them are seen."""
-_HEADROOM, _PAPER_HEADROOM = 1.5, 1.05
-"""Height of a panel over the largest error, so that the legend has a place; in a paper it stands above the panels."""
 
 
 def stack_parts(axes: Axes, x: Any, at: xarray.Dataset, members: Sequence[float]) -> None:
@@ -83,7 +80,7 @@ def _dashes(members: Sequence[float]) -> list[Any]:
     return [":" if np.isinf(number) else (DASHED, "-.", "--")[place] for place, number in enumerate(members)]
 
 
-def draw_variance(result: xarray.Dataset, smooth: bool) -> Figure | None:
+def draw_variance(result: xarray.Dataset, smooth: bool = True) -> Figure | None:
     """Draw the parts of the error against the field that varies, a panel for each number of steps."""
     reading, drawn = Reading(result), [*PARTS, "test_error", "ensemble_error"]
     if not {*drawn, "members"} <= set(reading.data.variables) or "shared" not in reading.data.dims:
@@ -99,31 +96,24 @@ def draw_variance(result: xarray.Dataset, smooth: bool) -> Figure | None:
         line = line if fine is None else fine
     times = _times(result)
     members = [number for number in np.atleast_1d(line["members"].values) if number > 1][-MOST_AVERAGES:]
-    figure, axes = _row_of_panels(len(times))
-    room = _HEADROOM if paper_width() is None else _PAPER_HEADROOM
+    figure, axes = panels_in_rows(len(times), 3.9)
     for place, panel in enumerate(axes):
         at = line.isel(time=place) if "time" in line.dims else line
         stack_parts(panel, at[across], at, members)
         if "experiment" in reading.sources and reading.main != "experiment":
             both = reading.data.isel(time=place) if "time" in reading.data.dims else reading.data
             experiment_points(panel, both[across], both, "test_error", "black", MARKERS[0])
-        panel.set(ylim=(0, room * float(np.nanmax(at["test_error"].values))))
+        panel.set(ylim=(0, 1.05 * float(np.nanmax(at["test_error"].values))))
         _finish(panel, reading, across, times, place)
     axes[0].set_ylabel("test error and its parts")
     lines = [key("black", "", reading.called(reading.main)), *average_keys(members)]
     if "experiment" in reading.sources and reading.main != "experiment":
         lines.append(key("black", MARKERS[0], reading.called("experiment"), "none"))
-    if paper_width() is not None:
-        _legend_above(figure, [*part_keys(), *lines])
-    elif len(axes) > 1:
-        axes[0].legend(handles=part_keys(), loc="upper right", fontsize=7, ncol=2)
-        axes[1].legend(handles=lines, loc="upper right", fontsize=7, handlelength=3)
-    else:
-        axes[0].legend(handles=[*part_keys(), *lines], loc="upper right", fontsize=6.5, ncol=2, handlelength=3)
+    place_legend(axes, [*part_keys(), *lines])
     return figure
 
 
-def draw_reliability(result: xarray.Dataset, smooth: bool) -> Figure | None:
+def draw_reliability(result: xarray.Dataset) -> Figure | None:
     """Draw the share of the label 1 against the probability that is said, as it is and at the best temperature."""
     reading = Reading(result)
     if not {"reliability", "temperature", "log_loss"} <= set(reading.data) or "logit" not in reading.data.dims:
@@ -134,13 +124,13 @@ def draw_reliability(result: xarray.Dataset, smooth: bool) -> Figure | None:
     if len(fields) > 1 or reading.data.sizes.get("time", 1) > PANELS:
         return None
     times = _times(result)
-    figure, axes = _row_of_panels(len(times))
+    figure, axes = panels_in_rows(len(times), 3.9)
     for place, panel in enumerate(axes):
         at = reading.data.isel(time=place) if "time" in reading.data.dims else reading.data
         points = _chosen(at, fields)
         palette = colours(len(points), ordered=len(points) > 2)
         for number, point in enumerate(points):
-            _draw_curve(panel, reading, at.isel(point), palette[number], MARKERS[number], _named(reading, point))
+            _draw_curve(panel, reading, at.isel(point), palette[number], MARKERS[number], reading.label(point))
         panel.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":", zorder=1)
         panel.set(xlabel="probability that is said", xlim=(0, 1), ylim=(0, 1), aspect="equal")
         if len(times) > 1:
@@ -150,31 +140,22 @@ def draw_reliability(result: xarray.Dataset, smooth: bool) -> Figure | None:
     ends = [key(GREY, "", "as it is"), key(GREY, "", "at the best temperature", DASHED)]
     compared = "experiment" in reading.sources and reading.main != "experiment"
     marks = engines(axes[-1], reading.called("experiment"), line=reading.called(reading.main)) if compared else []
-    if paper_width() is not None:
-        _legend_above(figure, [*own, *ends, *marks])
-        return figure
-    axes[0].legend(handles=[*own, *ends], loc="upper left", fontsize=7, handlelength=3)
-    if compared:
-        axes[-1].legend(handles=marks, loc="lower right", fontsize=7)
+    place_legend(axes, [*own, *ends, *marks])
     return figure
 
 
 def _draw_curve(axes: Axes, reading: Reading, at: xarray.Dataset, colour: str, marker: str, label: str) -> None:
     line = at.sel(source=reading.main)
     logit, share = line["logit"].values, line["reliability"].values
-    limit_line(axes, _probability(logit), share, colour, label or None)
+    limit_line(axes, expit(logit), share, colour, label or None)
     temperature = float(line["temperature"])
     if temperature > 0:
-        limit_line(axes, _probability(logit / temperature), share, colour, linestyle=DASHED, linewidth=1.0)
+        limit_line(axes, expit(logit / temperature), share, colour, linestyle=DASHED, linewidth=1.0)
     if "experiment" in reading.sources and reading.main != "experiment":
         real = at.sel(source="experiment")
         error_points(
-            axes, _probability(logit), real["reliability"], real["reliability_stderr"], colour, marker, markersize=3.5
+            axes, expit(logit), real["reliability"], real["reliability_stderr"], colour, marker, markersize=3.5
         )
-
-
-def _probability(logit: Floats) -> Floats:
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * logit)))
 
 
 def _chosen(at: xarray.Dataset, fields: Sequence[str]) -> list[dict[str, int]]:
@@ -184,10 +165,6 @@ def _chosen(at: xarray.Dataset, fields: Sequence[str]) -> list[dict[str, int]]:
     count = at.sizes[fields[0]]
     places = np.unique(np.round(np.linspace(0, count - 1, min(count, MOST_CURVES))).astype(int))
     return [{fields[0]: int(place)} for place in places]
-
-
-def _named(reading: Reading, point: dict[str, int]) -> str:
-    return reading.label(point) if point else ""
 
 
 def _times(result: xarray.Dataset) -> Any:
@@ -201,25 +178,10 @@ def _field(reading: Reading, name: str, own: Sequence[str]) -> str | None:
     return reading.coordinate(fields[0]) if len(fields) == 1 else None
 
 
-def _legend_above(figure: Figure, handles: list[Any]) -> None:
-    """Put one legend above all panels of a figure in a paper, as wide as they are."""
-    columns = 4 if figure.get_figwidth() > 2 * NARROWEST else 2
-    figure.legend(handles=handles, loc="outside upper center", ncols=columns, handlelength=2.4, columnspacing=1.2)
-
-
-def _row_of_panels(count: int) -> tuple[Figure, Sequence[Axes]]:
-    figure, axes = panels_in_rows(count, 3.9)
-    for unused in axes[count:]:
-        unused.remove()
-    return figure, axes[:count]
-
-
 def _finish(axes: Axes, reading: Reading, across: str, times: Any, place: int) -> None:
     values = reading.data[across]
     axes.set_xlabel(x_label(values, across, reading.dimension(str(values.dims[0]))))
-    if is_geometric(values.values):
-        axes.set_xscale("log")
-        plain_log_ticks(axes.xaxis)
+    log_axes(axes, "x" * is_geometric(values.values))
     axes.set_xlim(float(values.min()), float(values.max()))
     if len(times) > 1:
         axes.set_title(_after(times[place]))

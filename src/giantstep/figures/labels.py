@@ -17,18 +17,12 @@ _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega "
     "Gamma Delta Theta Lambda Sigma Phi Psi Omega"
 ).split()
-_OPERATORS = {"sum": r"\Sigma\,", "int": r"\int ", "sign": r"\mathrm{sign}\,"}
-_OPERATORS |= {"Re": r"\mathrm{Re}\,", "Im": r"\mathrm{Im}\,"}
-_OPERATORS |= {"cos": r"\cos ", "max": r"\max ", "min": r"\min ", "log": r"\log "}
-_OPERATORS |= {
-    "E": r"\mathrm{E}",
-    "P": r"\mathrm{P}",
-    "tr": r"\mathrm{tr}\,",
-    "dx": r"\,dx",
-    "inf": r"\infty",
-    "ell": r"\ell ",
+_OPERATORS = {
+    **{name: rf"\mathrm{{{name}}}\," for name in ("sign", "Re", "Im", "tr")},
+    **{name: rf"\{name} " for name in ("cos", "max", "min", "log", "ell", "int")},
+    **{name: rf"\mathrm{{{name}}}" for name in ("E", "P")},
+    **{"sum": r"\Sigma\,", "dx": r"\,dx", "inf": r"\infty", "eps": r"\epsilon "},
 }
-_OPERATORS |= {"eps": r"\epsilon "}
 WITH_CLASSES, OR = "; with classes ", " or "
 """Where the meaning of a variable, and its symbol, go on with what they are for labels that are classes."""
 _WORD = re.compile(r"[A-Za-z]+")
@@ -51,7 +45,8 @@ def mathtext(symbol: str) -> str:
     words = _WORD.findall(re.sub(r"_[A-Za-z0-9]+|sqrt\(|\b[a-z]hat\b", "", symbol))
     if not _ALLOWED.fullmatch(symbol) or any(len(w) > 2 and w not in _GREEK and w not in _OPERATORS for w in words):
         return symbol
-    text = re.sub(r"\bw\*_(\w+)", r"w_{\\ast \1}", symbol.replace("!=", r"\neq "))
+    text = re.sub(r"\^(-\w+(?:/\w+)?)", r"^{\1}", symbol.replace("!=", r"\neq "))
+    text = re.sub(r"\bw\*_(\w+)", r"w_{\\ast \1}", text)
     text = re.sub(r"\b([EP]) (?=[A-Za-z])", r"\1\\,", text.replace("w*", r"w_\ast ").replace("*", r"\,"))
     text = re.sub(r"<([^<>=]+,[^<>=]+)>", r"\\langle \1\\rangle ", text)
     text = re.sub(r"\b([A-Za-z])_?hat\b", r"\\hat \1 ", text)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,7 +16,7 @@ from giantstep.dimensions import Dimension, dimension_named, long_dimensions
 from giantstep.errors import InputError, nearest
 from giantstep.family import DIAGNOSTICS, Question
 from giantstep.figures.labels import name_of, short_symbol, value_label
-from giantstep.result import has_classes, question_of
+from giantstep.result import has_classes, main_variables, question_of
 from giantstep.types import Array, Booleans, Floats
 
 FEW = 8
@@ -62,9 +62,9 @@ class View:
     kind: Kind
     name: str
     array: xarray.DataArray
-    x: str | None = None
-    """The coordinate along the horizontal axis."""
-    x_dim: str | None = None
+    x: str = ""
+    """The coordinate along the horizontal axis; a table has none."""
+    x_dim: str = ""
     others: tuple[str, ...] = ()
     """Dimensions that tell the curves apart; of a map, the vertical one, then those with a panel for each entry."""
     apart: str | None = None
@@ -76,7 +76,8 @@ class Reading:
 
     def __init__(self, result: xarray.Dataset) -> None:
         if not isinstance(result, xarray.Dataset):
-            raise InputError(f"plot takes a result (an xarray.Dataset), not a {type(result).__name__}.")
+            what = f"plot takes a result of a verb (an xarray.Dataset), not {type(result).__name__}"
+            raise InputError(f"{what}; of a report plot the comparison.")
         self.attrs = result.attrs
         if "trial" in result.dims:
             result = _over_trials(result)
@@ -104,7 +105,7 @@ class Reading:
 
         if "experiment" not in self.sources:
             return
-        across = {view.x for view in views if view.kind == "curves" and view.x is not None}
+        across = {view.x for view in views if view.kind == "curves"}
         for source, x in itertools.product((s for s in self.sources if s != "experiment"), across):
             names = [view.name for view in views if view.x == x and view.kind == "curves"]
             solved = [name for name in names if not self._is_absent(name, source)]
@@ -127,7 +128,7 @@ class Reading:
         if not known and variables is None:
             raise InputError("The result has no variable that can be drawn.")
         if variables is None:
-            shown = [name for name in self._by_default() if name in known]
+            shown = [name for name in main_variables(self.attrs) if name in known]
             return [name for name in shown if self._is_known(name)] or shown[:1] or known[:1]
         wanted = [variables] if isinstance(variables, str) else list(variables)
         drawable = [str(n) for n in self.data.data_vars if self.data[n].dtype.kind in "fiubUO"]
@@ -142,12 +143,6 @@ class Reading:
     def _is_known(self, name: str) -> bool:
         """Tell whether some number of a variable was computed (no fraction of wrong labels without labels)."""
         return bool(np.any(np.isfinite(self.data[name].values.astype(float))))
-
-    def _by_default(self) -> tuple[str, ...]:
-        if "plot" in self.attrs:
-            return tuple(json.loads(str(self.attrs["plot"])))
-        question = self.question()
-        return () if question is None else question.plot
 
     def question(self) -> Question | None:
         """Return the question the result answers, where the result knows it."""
@@ -185,7 +180,7 @@ class Reading:
             kind = "curves"
         apart = self._apart(others) if kind == "curves" else None
         others = tuple(dim for dim in others if dim != apart)
-        count = int(np.prod([self.data.sizes[dim] for dim in others[kind in ("map", "names") :]], dtype=int))
+        count = self.count(others[kind in ("map", "names") :])
         if count > (PANELS if kind in ("map", "names") else MOST):
             raise InputError(
                 f"`{name}` has {count} curves over `{coordinate}`, too many for one figure; choose some "
@@ -195,9 +190,8 @@ class Reading:
 
     def _apart(self, others: Sequence[str]) -> str | None:
         """Return the dimension of the grid whose entries have panels of their own, where curves are too many."""
-        count = int(np.prod([self.data.sizes[dim] for dim in others], dtype=int))
         grid = [dim for dim in others if self._is_field(dim) and 1 < self.data.sizes[dim] <= PANELS]
-        return grid[0] if count > TOGETHER and grid and len(others) > 1 else None
+        return grid[0] if self.count(others) > TOGETHER and grid and len(others) > 1 else None
 
     def _asked(self, name: str, dims: Sequence[str], x: str) -> str:
         lines = [str(n) for n, c in self.data.coords.items() if c.ndim == 1 and c.dims[0] in dims and n != "source"]
@@ -232,8 +226,7 @@ class Reading:
         rows = self._rows_of_map(field, others)
         if rows and sizes[rows] > FEW:  # a map for each of the times
             others.remove(rows)
-        curves = int(np.prod([sizes[dim] for dim in others], dtype=int))
-        return sizes[times] <= min(FEW, sizes[field]) and curves <= CROWD
+        return sizes[times] <= min(FEW, sizes[field]) and self.count(others) <= CROWD
 
     def coordinate(self, dim: str) -> str | None:
         """Return the coordinate with the numbers along a dimension, or None where there are only names."""
@@ -256,8 +249,7 @@ class Reading:
 
     def _is_long(self, rows: str, others: Sequence[str]) -> bool:
         """Tell whether curves would be too many, so that a map shows more."""
-        count = int(np.prod([self.data.sizes[dim] for dim in others], dtype=int))
-        return self.data.sizes[rows] > FEW or (count > CROWD and len(others) > 1)
+        return self.data.sizes[rows] > FEW or (self.count(others) > CROWD and len(others) > 1)
 
     # -- numbers ---------------------------------------------------------------------------------------------
 
@@ -269,64 +261,41 @@ class Reading:
 
     def curves(self, view: View) -> Iterator[DrawnCurve]:
         """Yield the curves of a view, engine by engine."""
-        assert view.x is not None and view.x_dim is not None
         sizes = [range(self.data.sizes[dim]) for dim in view.others]
-        x = self.along(view.x).values
-        named = x.dtype.kind not in "fiu" or dimension_named(view.x_dim).role == "entries"
+        alone = "experiment" not in self.sources
         for place, index in enumerate(itertools.product(*sizes)):
             point = dict(zip(view.others, index))
             for source in self.sources:
                 if self._is_absent(view.name, source):
                     continue
-                thin = source == "limit" != self.judged
                 fine = self.fine.get((source, view.x))
-                if fine is not None and view.name in fine:
-                    curve = self._fine_curve(fine, view, source, point, place)
-                    if np.isfinite(curve.y).any() or curve.failed.any():
-                        yield curve
-                    continue
-                y = self._numbers(view.array, source, point)
-                failed = self._failed(source, point, view, len(y))
+                is_fine = fine is not None and view.name in fine
+                data = fine if fine is not None and is_fine else self.data.sel(source=source)
+                at = data.isel(point, missing_dims="ignore")
+                x = at[view.x].values if is_fine else self.along(view.x).values
+                y = np.asarray(at[view.name].values, dtype=float)
+                failed = ~np.broadcast_to(np.asarray(at.get("converged", True), dtype=bool), y.shape)
                 if not np.isfinite(y).any() and not failed.any():  # beyond the last step of a shorter network
                     continue
-                error = self.data.get(view.name + "_stderr", self.data.get(view.name + "_error"))
-                bars = None if error is None else self._numbers(error, source, point)
-                bars = None if bars is None or not np.any(np.nan_to_num(bars) > 0) else bars
-                label = self.label(point)
-                alone = source == "experiment" or "experiment" not in self.sources
-                joined = not alone and not named and self._is_field(view.x_dim)
-                yield DrawnCurve(source, label, place, x, y, bars, failed, point, named, joined, thin)
+                error = None if is_fine else at.get(f"{view.name}_stderr", at.get(f"{view.name}_error"))
+                bars = None if error is None or not np.any(error.fillna(0.0) > 0) else np.asarray(error, dtype=float)
+                named = x.dtype.kind not in "fiu" or dimension_named(view.x_dim).role == "entries"
+                joined = source != "experiment" and not (alone or is_fine or named) and self._is_field(view.x_dim)
+                thin = source == "limit" != self.judged
+                yield DrawnCurve(source, self.label(point), place, x, y, bars, failed, point, named, joined, thin)
+
+    def count(self, dims: Iterable[str]) -> int:
+        """Return how many entries dimensions have together."""
+        return math.prod(self.data.sizes[dim] for dim in dims)
 
     def _is_field(self, dim: str) -> bool:
         return "converged" in self.data and dim in self.data["converged"].dims
-
-    def _fine_curve(
-        self, fine: xarray.Dataset, view: View, source: str, point: dict[str, int], place: int
-    ) -> DrawnCurve:
-        assert view.x is not None
-        chosen = fine.isel({dim: index for dim, index in point.items() if dim in fine.dims})
-        y = np.asarray(chosen[view.name].values, dtype=float)
-        failed = np.broadcast_to(~np.asarray(chosen["converged"].values, dtype=bool), y.shape)
-        thin = source != self.judged
-        return DrawnCurve(source, self.label(point), place, fine[view.x].values, y, None, failed, point, thin=thin)
 
     def _is_absent(self, name: str, source: str) -> bool:
         """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""
         whole = self.data[name]
         whole = whole.sel(source=source) if "source" in whole.dims else whole
         return bool(np.all(np.isnan(whole.values.astype(float)))) and len(self.sources) > 1
-
-    def _numbers(self, array: xarray.DataArray, source: str, point: dict[str, int]) -> Floats:
-        chosen = array.sel(source=source) if "source" in array.dims else array
-        return np.asarray(chosen.isel({k: v for k, v in point.items() if k in chosen.dims}).values, dtype=float)
-
-    def _failed(self, source: str, point: dict[str, int], view: View, length: int) -> Booleans:
-        converged = self.data.get("converged")
-        if converged is None:
-            return np.zeros(length, dtype=bool)
-        good = converged.sel(source=source) if "source" in converged.dims else converged
-        good = good.isel({dim: place for dim, place in point.items() if dim in good.dims})
-        return np.broadcast_to(~np.asarray(good.values, dtype=bool), (length,))
 
     def label(self, point: dict[str, int]) -> str:
         """Return the legend entry of a point: ``lambda = 0.1, relu``."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep.figures.labels import value_label
-from giantstep.figures.style import DASHED, GREY, MARKERS, colours, new_figure, plain_log_ticks
-from giantstep.types import Integers
+from giantstep.figures.panels import experiment_points, limit_line
+from giantstep.figures.style import DASHED, GREY, MARKERS, colours, log_axes, new_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -24,54 +24,49 @@ def draw_learning_curve(result: xarray.Dataset) -> Figure:
     """Draw mse (and the misclassified share, for classes) over samples, a curve for each of up to five ridges."""
     names = ["mse"] if result.attrs["task"] == "regression" else ["error", "mse"]
     figure, panels = new_figure(1, len(names), width=5.6 if len(names) == 1 else 9.2, height=3.8)
-    chosen = _ridges(result, names[0])
+    chosen = drawn_ridges(result, names[0])
     palette = colours(len(chosen), ordered=True)
     for axes, name in zip(panels, names):
         for place, ridge in enumerate(chosen):
-            _draw_ridge(axes, result, name, int(ridge), palette[place], MARKERS[place % len(MARKERS)])
+            _draw_ridge(axes, result, name, ridge, palette[place], MARKERS[place % len(MARKERS)])
         _finish(axes, result, name)
     panels[0].legend(title="ridge (line: forecast, dots: experiment)", title_fontsize=8, ncols=2)
     return figure
 
 
-def _ridges(result: xarray.Dataset, name: str) -> Integers:
-    """Return which ridges to show: the best one at the most samples, and others spread evenly."""
+def drawn_ridges(result: xarray.Dataset, name: str) -> list[int]:
+    """Return which ridges to show: the best one with all rows, of which the statement speaks, and others evenly."""
     count = result.sizes["ridge"]
     if count <= MOST_CURVES:
-        return np.arange(count)
-    last = result[name].sel(source="limit").transpose("samples", "ridge").values[-1]
-    best = int(np.nanargmin(last)) if np.isfinite(last).any() else 0
-    spread = np.round(np.linspace(0, count - 1, MOST_CURVES)).astype(np.int64)
-    spread[np.argmin(np.abs(spread - best))] = best
-    return np.unique(spread)
+        return list(range(count))
+    known = np.abs(result["samples"].values - result.attrs["N"]).argmin()
+    errors = result[name].sel(source="limit").isel(samples=known).values
+    best = int(np.argmin(np.where(np.isfinite(errors), errors, np.inf)))
+    even = np.round(np.linspace(0, count - 1, MOST_CURVES)).astype(int)
+    even[np.abs(even - best).argmin()] = best
+    return [int(place) for place in even]
 
 
 def _draw_ridge(axes: Axes, result: xarray.Dataset, name: str, ridge: int, colour: str, marker: str) -> None:
     point = result.isel(ridge=ridge)
     limit = point.sel(source="limit")
     n = result["samples"].values
-    label = value_label(float(point["ridge"]))
-    axes.plot(n, limit[name].values, color=colour, label=label, zorder=2)
+    limit_line(axes, n, limit[name], colour, value_label(float(point["ridge"])))
     low, high = (limit[name].values + side * limit[f"{name}_se_total"].values for side in (-1, 1))
     axes.fill_between(n, low, high, color=colour, alpha=0.15, linewidth=0)
     if "experiment" in result["source"].values:
-        real = point.sel(source="experiment")
-        axes.errorbar(
-            n, real[name].values, real[f"{name}_stderr"].values, linestyle="none", marker=marker, color=colour,
-            markerfacecolor="white", markeredgewidth=1.2, elinewidth=1.2, zorder=3,
-        )  # fmt: skip
+        experiment_points(axes, n, point, name, colour, marker)
 
 
 def _finish(axes: Axes, result: xarray.Dataset, name: str) -> None:
     limit = result[name].sel(source="limit").values
     count = int(result.attrs["N"])
-    axes.set(xscale="log", xlabel="training samples $n$", ylabel=WORDS[name])
+    log_axes(axes, "x")
+    axes.set(xlabel="training samples $n$", ylabel=WORDS[name])
     positive = limit[np.isfinite(limit) & (limit > 0)]
     if positive.size and positive.max() > 4 * positive.min():
-        axes.set_yscale("log")
         axes.set_ylim(0.8 * positive.min(), 1.25 * positive.max())
-        plain_log_ticks(axes.yaxis)
-    plain_log_ticks(axes.xaxis)
+        log_axes(axes, "y")
     axes.axvline(count, color=GREY, linestyle=DASHED, linewidth=0.9, zorder=1)
     axes.annotate(
         f" N = {count}", (count, 0.02), xycoords=("data", "axes fraction"), color=GREY, fontsize=8, va="bottom"

@@ -1,9 +1,9 @@
-"""Legends that hide nothing: inside the axes where there is room, beside them where there is none; titles that fit."""
+"""Where legends stand: inside the axes where they are short, beside them else; one for several panels."""
 
 from __future__ import annotations
 
+import math
 import re
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,80 +13,56 @@ from giantstep.figures.style import paper_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.transforms import Bbox
 
 _BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False}
 """Where a legend stands that would cover data."""
 _ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.02), "frameon": False}
 """Where legends of a paper stand: a column has no room beside the axes."""
+ROOM = 4
+"""Entries beyond which a legend stands beside the axes."""
 _LETTERS_PER_INCH = 20
 """Letters of 8 points that an inch holds, for the columns of a legend of a paper."""
 _HANDLE = 0.5
 """Inches of a legend's column that its sample of a line takes."""
-MARGIN = 8.0
-"""Dots between a title and what stands right of it."""
+_TICKS = 0.5
+"""Inches beside the axes of a paper, for ticks and their label."""
+_ROWS, _ROW = 3, 0.16
+"""Rows of a legend for which a figure of a paper has room above its axes, and inches of each further one."""
 
 
 def outside(labels: Sequence[str]) -> dict[str, Any]:
     """Return where a legend stands that must not cover data: beside the axes, in a paper above them."""
     paper = paper_width()
-    if paper is None:
-        return _BESIDE
+    return _BESIDE if paper is None else {**_ABOVE, "ncols": _columns(labels, paper - _TICKS)}
+
+
+def _columns(labels: Sequence[str], width: float) -> int:
+    """Return how many entries of a legend of a paper stand beside each other in so many inches."""
     letters = [len(re.sub(r"\\[A-Za-z]+|[${}_^]", "", label)) for label in labels]
     column = _HANDLE + max(letters, default=1) / _LETTERS_PER_INCH
-    return {**_ABOVE, "ncols": int(np.clip((paper - 0.5) / column, 1, 3))}
+    return int(np.clip(width / column, 1, 4))
 
 
-def clear_of_data(figure: Figure, panels: Sequence[Axes]) -> None:
-    """Move legends that cover a line, a marker, an error bar or a histogram out of their axes."""
-    inside = [axes for axes in panels if (legend := axes.get_legend()) is not None and legend.get_frame_on()]
-    if inside:
-        figure.draw_without_rendering()
-    for axes in inside:
-        legend = axes.get_legend()
-        if legend is not None and covers_data(axes, legend.get_window_extent()):
-            legend.set_loc(_BESIDE["loc"])
-            legend.set_bbox_to_anchor(_BESIDE["bbox_to_anchor"], transform=axes.transAxes)
-            legend.set_frame_on(_BESIDE["frameon"])
-
-
-def covers_data(axes: Axes, box: Bbox) -> bool:
-    """Tell whether a box on paper lies over anything that was drawn from numbers."""
-    for line in axes.lines:
-        path = line.get_transform().transform_path(line.get_path())
-        vertices = np.asarray(path.vertices, dtype=float)
-        if not np.isfinite(vertices).any():
-            continue
-        joined = line.get_linestyle() not in ("None", "none", "", " ")
-        points = vertices[np.isfinite(vertices).all(axis=1)]
-        if box.count_contains(points) or (joined and path.intersects_bbox(box, filled=False)):
-            return True
-    for patch in axes.patches:
-        path = patch.get_transform().transform_path(patch.get_path())
-        if path.intersects_bbox(box, filled=True):
-            return True
-    for collection in axes.collections:
-        transform = collection.get_transform()
-        if any(transform.transform_path(path).intersects_bbox(box, filled=True) for path in collection.get_paths()):
-            return True
-    return False
-
-
-def fit_titles(figure: Figure, panels: Sequence[Axes]) -> None:
-    """Break titles that would run into the next panel or out of the figure."""
-    from matplotlib.text import Text
-
-    titled = [axes for axes in panels if axes.get_title(loc="left")]
-    if not titled:
+def place_legend(panels: Sequence[Axes], handles: Sequence[Any]) -> None:
+    """Put a legend where it covers little: into a single panel if it is short, else beside all, in a paper above."""
+    named = {str(handle.get_label()): handle for handle in handles}
+    if not named:
         return
-    figure.draw_without_rendering()
-    edges = [box.x0 for axes in panels if (box := axes.get_tightbbox()) is not None]
-    for axes in titled:
-        text, left = axes.get_title(loc="left"), axes.get_window_extent().x0
-        artist = next(c for c in axes.get_children() if isinstance(c, Text) and c.get_text() == text)
-        room = min([figure.bbox.x1, *(edge for edge in edges if edge > left)]) - left - MARGIN
-        width = artist.get_window_extent().width
-        if width > room:
-            letters = int(max(map(len, text.split("\n"))) * room / width)
-            artist.set_text(textwrap.fill(text.replace("\n", " "), max(letters, 12)))
+    entries, paper = list(named.values()), paper_width()
+    if paper is not None:
+        _make_room(panels[0], math.ceil(len(named) / _columns(list(named), paper - _TICKS * (len(panels) == 1))))
+    if len(panels) == 1 and paper is None and len(named) <= ROOM:
+        panels[0].legend(handles=entries, loc="best")
+    elif len(panels) == 1:
+        panels[0].legend(handles=entries, **outside(list(named)))
+    elif paper is None:
+        panels[0].figure.legend(handles=entries, loc="outside right upper", frameon=False)
+    else:
+        panels[0].figure.legend(handles=entries, loc="outside upper center", ncols=_columns(list(named), paper))
+
+
+def _make_room(panel: Axes, rows: int) -> None:
+    """Make a figure of a paper higher where a legend of many rows above it would leave its axes a strip."""
+    figure = panel.get_figure(root=True)
+    if figure is not None and rows > _ROWS:
+        figure.set_figheight(figure.get_figheight() + (rows - _ROWS) * _ROW)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from giantstep.figures.labels import x_label, y_label
 from giantstep.figures.layout import Reading, View
 from giantstep.figures.legends import outside
-from giantstep.figures.style import VERMILION, is_geometric, plain_log_ticks, spans_decades
+from giantstep.figures.style import VERMILION, is_geometric, log_axes, spans_decades
+from giantstep.files import flattened
 from giantstep.types import Array, Booleans, Floats, Integers
 
 if TYPE_CHECKING:
@@ -47,16 +48,12 @@ def draw_map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
 
 def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
     """Draw a variable of names: a map of coloured regions over two fields, or a strip for each curve over one."""
-    from matplotlib.colors import BoundaryNorm, ListedColormap
-    from matplotlib.patches import Patch
-
     if reading.coordinate(view.others[0]) if view.others else None:
         values, x, y = _table(reading, view)
         edges = cell_edges(y.values)
         _finish(axes, reading, x, y, log)
     else:
-        assert view.x is not None and view.x_dim is not None
-        array = view.array.sel(source=reading.main) if "source" in view.array.dims else view.array
+        array = _layer(reading, view.array)
         x = reading.along(view.x)
         values = array.transpose(..., view.x_dim).values.reshape(-1, len(x))
         edges = np.arange(len(values) + 1, dtype=np.float64) - 0.5
@@ -64,16 +61,25 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
         axes.set_yticks(range(len(values)), labels)
         if "x" in (log if log is not None else "x" * is_geometric(x.values)):
             axes.set_xscale("log")
-    names = _in_order(values, str(view.array.attrs.get("long_name", "")))
-    codes: Integers = np.array([[names.index(str(value)) if str(value) else -1 for value in row] for row in values])
-    fills = [REGIONS[place % len(REGIONS)] for place in range(len(names))]
+    codes, handles, look = coded(values, _in_order(values, str(view.array.attrs.get("long_name", ""))))
+    axes.pcolormesh(cell_edges(x.values), edges, codes, rasterized=True, **look)
+    axes.legend(handles=handles, **outside([str(handle.get_label()) for handle in handles]))
+
+
+def coded(
+    values: Array, names: Sequence[str], fills: Mapping[str, str] | None = None
+) -> tuple[Any, list[Any], dict[str, Any]]:
+    """Return names as places in a list, masked where there is none, their legend, and how they are painted."""
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+    from matplotlib.patches import Patch
+
+    codes: Integers = np.select([values == name for name in names], range(len(names)), -1)
+    colours = [(fills or {}).get(name, REGIONS[place % len(REGIONS)]) for place, name in enumerate(names)]
     norm = BoundaryNorm(np.arange(len(names) + 1) - 0.5, max(len(names), 1))
-    shown = np.ma.masked_less(codes, 0)
-    axes.pcolormesh(cell_edges(x.values), edges, shown, cmap=ListedColormap(fills), norm=norm, rasterized=True)
-    handles = [Patch(facecolor=fill, label=name) for fill, name in zip(fills, names)]
+    handles = [Patch(facecolor=fill, label=name.replace("\n", " ")) for fill, name in zip(colours, names)]
     if np.any(codes < 0):
         handles.append(Patch(facecolor="white", edgecolor="0.6", label="not computed"))
-    axes.legend(handles=handles, **outside([str(handle.get_label()) for handle in handles]))
+    return np.ma.masked_less(codes, 0), handles, {"cmap": ListedColormap(colours), "norm": norm}
 
 
 def _in_order(values: Array, meaning: str) -> list[str]:
@@ -84,21 +90,22 @@ def _in_order(values: Array, meaning: str) -> list[str]:
 
 def _table(reading: Reading, view: View) -> tuple[Array, Any, Any]:
     """Return the values as rows and columns, and the coordinates along the columns and the rows."""
-    assert view.x is not None and view.x_dim is not None
-    array = view.array.sel(source=reading.main) if "source" in view.array.dims else view.array
-    values = array.transpose(view.others[0], view.x_dim).values
+    values = _layer(reading, view.array).transpose(view.others[0], view.x_dim).values
     rows = reading.coordinate(view.others[0]) or view.others[0]
     numbers = values if values.dtype.kind in "UO" else values.astype(float)
     return numbers, reading.along(view.x), reading.along(rows).rename(rows)
+
+
+def _layer(reading: Reading, array: Any) -> Any:
+    return array.sel(source=reading.main) if "source" in array.dims else array
 
 
 def _failed(reading: Reading, view: View, shape: tuple[int, ...]) -> Booleans:
     converged = reading.data.get("converged")
     if converged is None:
         return np.zeros(shape, dtype=bool)
-    bad = ~(converged.sel(source=reading.main) if "source" in converged.dims else converged)
-    wide = bad.broadcast_like(reading.along(view.others[0])).broadcast_like(reading.along(str(view.x_dim)))
-    return np.asarray(wide.transpose(view.others[0], view.x_dim).values, dtype=bool)
+    failed = flattened(reading.data, (view.others[0], view.x_dim), ~_layer(reading, converged))
+    return np.asarray(failed.reshape(shape), dtype=bool)
 
 
 def _contours(axes: Axes, x: Floats, y: Floats, values: Any, logarithmic: bool) -> None:
@@ -133,10 +140,7 @@ def _mark_best(axes: Axes, x: Floats, y: Floats, values: Floats, name: str) -> s
 def _finish(axes: Axes, reading: Reading, x: Any, y: Any, log: str | None) -> None:
     """Set scales, the label of the vertical axis, and a closed frame."""
     wanted = log if log is not None else "".join(a for a, c in (("x", x), ("y", y)) if is_geometric(c.values))
-    for axis, set_scale, ticks in (("x", axes.set_xscale, axes.xaxis), ("y", axes.set_yscale, axes.yaxis)):
-        if axis in wanted:
-            set_scale("log")
-            plain_log_ticks(ticks)
+    log_axes(axes, wanted)
     axes.set_ylabel(x_label(y, str(y.name), reading.dimension(str(y.name)), 40))
     for side in ("top", "right"):
         axes.spines[side].set_visible(True)

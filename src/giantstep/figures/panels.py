@@ -75,9 +75,9 @@ def compared(
     experiment_points(axes, x, data, name, colour, marker)
 
 
-def level(axes: Axes, value: float, text: str, *, at: float = 1.0, above: bool = True, dashes: Any = DOTTED) -> None:
+def level(axes: Axes, value: float, text: str, *, at: float = 1.0, above: bool = True) -> None:
     """Draw a baseline across the axes and say on it what it is."""
-    axes.axhline(value, color=GREY, linewidth=1.0, linestyle=dashes, zorder=1)
+    axes.axhline(value, color=GREY, linewidth=1.0, linestyle=DOTTED, zorder=1)
     axes.annotate(
         text,
         (at, value),
@@ -91,15 +91,15 @@ def level(axes: Axes, value: float, text: str, *, at: float = 1.0, above: bool =
     )
 
 
+def measured(axes: Axes, label: str) -> Any:
+    """Return the legend entry of an experiment: an open marker with its error bar."""
+    look: dict[str, Any] = {"linestyle": "none", "marker": "o", "markerfacecolor": "white", "markeredgewidth": 1.2}
+    return axes.errorbar([], [], [], color=GREY, label=label, **look)
+
+
 def engines(axes: Axes, experiment: str, *, line: str = "limit") -> list[Any]:
     """Return the two legend entries that say which marks are the limit and which the experiment."""
-    from matplotlib.lines import Line2D
-
-    bars = axes.errorbar(
-        [], [], [], linestyle="none", marker="o", color=GREY, markerfacecolor="white", markeredgewidth=1.2
-    )
-    bars.set_label(experiment)
-    return [Line2D([], [], color=GREY, label=line), bars]
+    return [key(GREY, "", line), measured(axes, experiment)]
 
 
 def key(colour: Any, marker: str, label: str, linestyle: Any = "-") -> Any:

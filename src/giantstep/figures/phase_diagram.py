@@ -58,9 +58,10 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
         corner = best_batch(order, correlation)
         axes[0].plot(corner, shortest_time(order, np.array(corner), correlation), "o", color=COLOURS[name], zorder=4)
     own = content["algorithm"] == "correlation"
-    _times(axes[0], order, own, runs)
-    _rates(axes[1], order, own, runs)
-    _regimes(axes[2], runs)
+    left_over = _times(axes[0], order, own, runs), _rates(axes[1], order, own, runs), _regimes(axes[2], runs)
+    for panel, regions in zip(axes, left_over):
+        lines = [line for line in panel.lines if not str(line.get_label()).startswith("_")]
+        panel.legend(handles=[*lines, *regions], loc="upper right")
     for panel, name in zip(axes, ("theta_run", "delta", "delta")):
         panel.plot(runs["mu"], runs[name], "*", color=VERMILION, markersize=12, zorder=6, clip_on=False)
     axes[0].annotate(
@@ -73,38 +74,33 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
     for panel, mark, title in zip(axes, "abc", titles):
         panel.set_xlabel(r"batch size,  $\mu = \log_d n_b$")
         letter(panel, mark, title)
-    axes[0].legend(loc="upper right")
     return figure
 
 
-def _times(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> None:
-    """Fill where the target is recovered in time, and where it is not."""
+def _times(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> list[Any]:
+    """Fill where the target is recovered in time, and where it is not; return names that have no room there."""
     top = 1.25 * max(1.0, order - 1, float(runs["theta_run"].max()))
     mu, theta = np.linspace(0.0, order + 1, 241), np.linspace(0.0, top, 201)
     enough = theta[:, None] >= shortest_time(order, mu, correlation)
-    label = [(runs["mu"][0] + part * mu[-1], runs["theta_run"][0] + 0.09 * top) for part in np.linspace(0, 0.5, 6)]
-    legend = [(part * mu[-1], 0.9 * top) for part in np.linspace(0.65, 1, 6)]
-    names = np.where(enough, "recovered", "too few steps")
-    fill_regions(axes, mu, theta, names, clear=[*label, *legend, *zip(runs["mu"], runs["theta_run"])], fills=FILLS)
+    left_over = fill_regions(axes, mu, theta, np.where(enough, "recovered", "too few steps"), FILLS)
     if order >= 2:
         axes.text(order - 0.5, 0.06, "polylog $d$", fontsize=8, ha="center")
         axes.text(order + 0.5, 0.06, "one giant step", fontsize=8, ha="center")
     axes.set(xlim=(0, order + 1), ylim=(0, top), ylabel=r"time,  $\theta = \log_d T$")
+    return left_over
 
 
-def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> None:
+def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> list[Any]:
     """Fill where a rate is too large, and how long a smaller one takes."""
     top = max(1.0, order / 2, float(runs["delta"].max())) + 0.5
     mu = np.linspace(0.0, order + 1, 241)
     delta = np.linspace(float(largest_rate(order, mu, True).min()) - 0.6, top, 201)
     names = phase_names(order, mu, delta[:, None], correlation)
     words = np.select([names == long for long in SHORT], list(SHORT.values()), names)
-    clear = [*zip(runs["mu"], runs["delta"]), *((place, 0.0) for place in mu[::12])]
-    left_over = fill_regions(axes, mu, delta, words, clear=clear, fills=FILLS)
+    left_over = fill_regions(axes, mu, delta, words, FILLS)
     axes.axhline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.3)))
     axes.set(xlim=(0, order + 1), ylim=(delta[0], top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
-    if left_over:
-        axes.legend(handles=left_over, loc="upper right")
+    return left_over
 
 
 def _run_label(points: Sequence[Mapping[str, Any]]) -> str:
@@ -116,7 +112,7 @@ def _run_label(points: Sequence[Mapping[str, Any]]) -> str:
     return f"{head}:\n" + ", ".join(shared) if shared else head
 
 
-def _regimes(axes: Axes, runs: Mapping[str, Floats]) -> None:
+def _regimes(axes: Axes, runs: Mapping[str, Floats]) -> list[Any]:
     """Draw where drift, noise or both move overlaps of order one."""
     right, top = max(1.2, float(runs["mu"].max()) + 0.1), max(1.6, float(runs["delta"].max()) + 0.2)
     mu, delta = np.linspace(0.0, right, 201), np.linspace(0.0, top, 201)
@@ -124,7 +120,7 @@ def _regimes(axes: Axes, runs: Mapping[str, Floats]) -> None:
     names = np.select(
         [height > 1 - mu, height > (1 - mu) / 2], ["population flow,\n$T = 1/\\gamma$", "noise"], "undefined"
     )
-    fill_regions(axes, mu, delta, names, clear=list(zip(runs["mu"], runs["delta"])), fills=FILLS)
+    left_over = fill_regions(axes, mu, delta, names, FILLS)
     axes.plot([0, 1, right], [1, 0, 0], color=BLACK, linewidth=1.5, label="drift and noise (Saad and Solla)")
     axes.set(xlim=(0, right), ylim=(0, top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
-    axes.legend(loc="upper right")
+    return left_over

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from giantstep.checks import check_number
 from giantstep.errors import InputError, bad_field
-from giantstep.figures.style import WIDTHS, panels_in_rows, paper_width
+from giantstep.figures.style import WIDTHS, panels_in_rows
 from giantstep.figures.style import style as look
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def plot(
     own = str(result.attrs.get("figure", "" if question is None else question.figure))
     with look(paper):
         alone = variables is None and x is None and axes is None and not bound
-        whole = _own_figure(own)(result, smooth) if own and alone else None
+        whole = _own_figure(own, result, smooth) if own and alone else None
         if whole is not None:
             figure = whole
         else:
@@ -137,28 +138,25 @@ def _bounds(progress: ProgressOption) -> BoundDrawer:
     return BoundDrawer(progress)
 
 
-def _own_figure(name: str) -> Callable[[xarray.Dataset, bool], Figure | None]:
-    """Return the function of a result and `smooth` that draws a figure which questions ask for by name.
-
-    It returns None for a result of another shape, which is drawn by its variables.
-    """
+def _own_figure(name: str, result: xarray.Dataset, smooth: bool) -> Figure | None:
+    """Draw the figure that a question asks for by name; None for a result of another shape."""
     from giantstep.figures.beyond import draw_reliability, draw_variance
     from giantstep.figures.learning_curve import draw_learning_curve
     from giantstep.figures.phase_diagram import draw_phase_diagram
     from giantstep.figures.tornado import draw_tornado
 
-    drawings: dict[str, Callable[[xarray.Dataset, bool], Figure | None]] = {
-        "phase-diagram": lambda result, smooth: draw_phase_diagram(result),
-        "forecast": lambda result, smooth: draw_learning_curve(result),
-        "tornado": lambda result, smooth: draw_tornado(result),
-        "variance": draw_variance,
+    drawings: dict[str, Callable[[xarray.Dataset], Figure | None]] = {
+        "phase-diagram": draw_phase_diagram,
+        "forecast": draw_learning_curve,
+        "tornado": draw_tornado,
+        "variance": partial(draw_variance, smooth=smooth),
         "reliability": draw_reliability,
     }
-    return drawings[name]
+    return drawings[name](result)
 
 
 def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> Figure:
-    from giantstep.figures.legends import clear_of_data, fit_titles
+    from giantstep.figures.legends import place_legend
     from giantstep.figures.views import draw
 
     groups: list[list[View]] = [[view] for view in views if view.kind != "table"]
@@ -167,80 +165,46 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: Bo
         groups.append(numbers)
     panels: list[tuple[Reading, list[View], str]] = []
     for group in groups:
-        maps = group[0].kind in ("map", "names")
-        if group[0].apart is not None:
-            panels += _panels_apart(reading, group[0])
-        else:
-            panels += _panels_of_map(reading, group[0]) if maps else [(reading, group, "")]
+        several = group[0].apart is not None or group[0].kind in ("map", "names")
+        panels += _panels_of(reading, group[0]) if several else [(reading, group, "")]
     figure, axes = panels_in_rows(len(panels), 3.7)
+    handles: list[Any] = []
     for panel, (shown, group, name) in zip(axes, panels):
-        draw(panel, shown, group, log, bounds=bounds)
+        handles += draw(panel, shown, group, log, bounds=bounds)
         if name:
             panel.set_title(name)
-    for unused in axes[len(panels) :]:
-        unused.remove()
-    _say_once(figure, axes[: len(panels)])
-    clear_of_data(figure, axes[: len(panels)])
-    fit_titles(figure, axes[: len(panels)])
+    place_legend(axes, handles)
     return figure
 
 
-def _panels_apart(reading: Reading, view: View) -> list[tuple[Reading, list[View], str]]:
-    """Return a panel for each value of the field by which the curves of a view are parted."""
+def _panels_of(reading: Reading, view: View) -> list[tuple[Reading, list[View], str]]:
+    """Return a panel for each entry of dimensions that one panel cannot show, and of a map for each engine."""
     from giantstep.figures.layout import Reading
 
+    maps = view.kind in ("map", "names")
+    apart = view.others[1:] if view.kind == "map" else () if view.apart is None else (view.apart,)
+    judged = [source for source in reading.sources if source in (reading.judged, "experiment")]
     panels = []
-    for place in range(reading.data.sizes[str(view.apart)]):
-        point = {str(view.apart): place}
-        part = Reading(reading.data.isel(point))
-        part.fine = {layer: fine.isel(point) for layer, fine in reading.fine.items()}
-        panels.append((part, [part.view(view.name, view.x)], reading.label(point)))
-    return panels
-
-
-def _say_once(figure: Figure, axes: Sequence[Axes]) -> None:
-    """Keep one of several equal legends: the first that hides no data, or the last, which can stand beside the axes."""
-    from giantstep.figures.legends import covers_data
-
-    legends = [(panel, legend) for panel in axes if (legend := panel.get_legend()) is not None]
-    said = [[text.get_text() for text in legend.get_texts()] for _, legend in legends]
-    if len(said) < max(len(axes), 2) or any(entries != said[0] for entries in said):
-        return
-    figure.draw_without_rendering()
-    inside = [legend for _, legend in legends if legend.get_frame_on()]
-    free = [
-        legend for panel, legend in legends if legend in inside and not covers_data(panel, legend.get_window_extent())
-    ]
-    kept = free[0] if free else legends[-1 if paper_width() is None else 0][1]
-    for _, legend in legends:
-        if legend is not kept:
-            legend.remove()
-
-
-def _panels_of_map(reading: Reading, view: View) -> list[tuple[Reading, list[View], str]]:
-    """Return a panel for each engine and each entry of own dimensions, which a map cannot show together."""
-    from giantstep.figures.layout import Reading
-
-    apart = view.others[1:] if view.kind == "map" else ()
-    panels = []
-    sources = [source for source in reading.sources if source in (reading.judged, "experiment")]
-    for source in sources or reading.sources:
+    for sources in [[source] for source in judged or reading.sources] if maps else [reading.sources]:
         for index in np.ndindex(*(reading.data.sizes[dim] for dim in apart)):
             point = dict(zip(apart, index))
-            part = Reading(reading.data.sel(source=[source]).isel(point))
-            names = part.data[view.name].values
-            if (names == "").all() if names.dtype.kind in "UO" else np.isnan(names.astype(float)).all():
+            part = Reading(reading.data.sel(source=sources).isel(point))
+            values = part.data[view.name].values
+            if (values == "").all() if values.dtype.kind in "UO" else np.isnan(values.astype(float)).all():
                 continue
-            name = [reading.label(point), reading.called(source) if len(reading.sources) > 1 else ""]
-            panels.append((part, [part.view(view.name, view.x)], ", ".join(filter(None, name))))
+            part.fine = {layer: fine.isel(point) for layer, fine in reading.fine.items()} if not maps else {}
+            engine = reading.called(sources[0]) if maps and len(reading.sources) > 1 else ""
+            name = ", ".join(filter(None, [reading.label(point), engine]))
+            panels.append((part, [part.view(view.name, view.x)], name))
     if len(panels) == 1 and len(reading.sources) > 1:
-        panels = [(panels[0][0], panels[0][1], "")]
+        return [(*panels[0][:2], "")]
     return panels or [(reading, [view], "")]
 
 
 def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> Figure:
     from matplotlib.axes import Axes as MatplotlibAxes
 
+    from giantstep.figures.legends import place_legend
     from giantstep.figures.views import draw
 
     for view in views:
@@ -251,18 +215,15 @@ def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, b
     if isinstance(axes, MatplotlibAxes):
         if len({(view.kind, view.x) for view in views}) > 1 or (len(views) > 1 and views[0].kind == "map"):
             raise InputError("These variables have no common horizontal axis; give one axes for each.")
-        draw(axes, reading, views, log, titled=False, bounds=bounds)
-        return _figure_of(axes)
-    many = list(np.ravel(axes))
-    if len(many) != len(views) or not all(isinstance(one, MatplotlibAxes) for one in many):
-        raise InputError(f"`axes` must be one matplotlib axes, or {len(views)}, one for each variable.")
-    for one, view in zip(many, views):
-        draw(one, reading, [view], log, titled=False, bounds=bounds)
-    return _figure_of(many[0])
-
-
-def _figure_of(axes: Axes) -> Figure:
-    figure = axes.get_figure(root=True)
+        panels = [(axes, list(views))]
+    else:
+        many = list(np.ravel(axes))
+        if len(many) != len(views) or not all(isinstance(one, MatplotlibAxes) for one in many):
+            raise InputError(f"`axes` must be one matplotlib axes, or {len(views)}, one for each variable.")
+        panels = [(one, [view]) for one, view in zip(many, views)]
+    for panel, group in panels:
+        place_legend([panel], draw(panel, reading, group, log, titled=False, bounds=bounds))
+    figure = panels[0][0].get_figure(root=True)
     assert figure is not None
     return figure
 

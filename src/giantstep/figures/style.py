@@ -156,11 +156,14 @@ NARROWEST = 2.2
 
 
 def panels_in_rows(count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure with at least so many axes, up to three beside each other, of this height in inches."""
+    """Return a figure with so many axes, up to three beside each other, of this height in inches."""
     paper = paper_width()
     columns = min(count, 3 if paper is None else min(max(int(paper / NARROWEST), 1), 3))
     rows = -(-count // columns)
-    return new_figure(rows, columns, width={1: 5.6, 2: 9.2, 3: 12.6}[columns], height=height * rows)
+    figure, axes = new_figure(rows, columns, width={1: 5.6, 2: 9.2, 3: 12.6}[columns], height=height * rows)
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
 
 
 def colours(count: int, *, ordered: bool = False) -> list[str]:
@@ -174,9 +177,12 @@ def colours(count: int, *, ordered: bool = False) -> list[str]:
     return [to_hex(colour) for colour in matplotlib.colormaps[COLORMAP](np.linspace(0.0, 0.88, count))]
 
 
-def dashes(place: int) -> Any:
-    """Return the kind of line of a curve: in a paper they differ, so that a figure also reads in grey."""
-    return "-" if paper_width() is None else DASHES[place % len(DASHES)]
+def dashes(place: int, is_solid: bool = False) -> Any:
+    """Return the kind of line of a curve: lines that lie on each other show, and a figure also reads in grey.
+
+    On a screen lines may all be solid, where they are told apart otherwise.
+    """
+    return "-" if is_solid and paper_width() is None else DASHES[place % len(DASHES)]
 
 
 def is_geometric(values: Sequence[float] | np.ndarray) -> bool:
@@ -192,7 +198,7 @@ def is_geometric(values: Sequence[float] | np.ndarray) -> bool:
     spread = np.ptp(np.log(x))
     even = bool(np.all(np.abs(steps - steps.mean()) <= 0.02 * abs(steps.mean())))
     # rounded decades (0.01, 0.03, 0.1, 0.3, ...) count too
-    rough = bool(np.all(np.abs(steps - steps.mean()) <= 0.35 * abs(steps.mean()))) and spread > np.log(50)
+    rough = bool(np.all(np.abs(steps - steps.mean()) <= 0.35 * abs(steps.mean())) and spread > np.log(50))
     return bool(spread > np.log(4)) and (even or rough) and bool(np.all(steps > 0) or np.all(steps < 0))
 
 
@@ -224,6 +230,13 @@ def plain_log_ticks(axis: Axis) -> None:
     )
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def log_axes(axes: Axes, sides: str) -> None:
+    """Make axes logarithmic, ``"x"``, ``"y"`` or both, with plain numbers where they span few decades."""
+    for side in sides:
+        getattr(axes, f"set_{side}scale")("log")
+        plain_log_ticks(getattr(axes, f"{side}axis"))
 
 
 def plain_log_axes(figure: Figure) -> None:

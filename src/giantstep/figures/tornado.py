@@ -54,13 +54,12 @@ def draw_tornado(result: xarray.Dataset) -> Figure:
 
 def _labels(names: list[str], attrs: Mapping[str, Any]) -> list[str]:
     """Return fields as words, with their symbols where the result knows the scenario."""
-    from giantstep.partlists import declaration
+    from giantstep.partlists import declaration, symbol_of
     from giantstep.scenario import from_content
 
     symbols: dict[str, str] = {}
     with suppress(GiantstepError, ValueError, KeyError, TypeError):  # functions that live in Python only
         scenario = from_content(json.loads(str(attrs["scenario"])))
         for name in names:
-            extra = declaration(scenario, name).json_schema_extra
-            symbols[name] = mathtext(str(extra["symbol"]).split(" = ")[0]) if isinstance(extra, dict) else ""
+            symbols[name] = mathtext(symbol_of(declaration(scenario, name)).split(" = ")[0])
     return [", ".join(filter(None, [name_of(name), symbols.get(name, "")])) for name in names]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from giantstep.figures.labels import name_of, title, value_label, x_label, y_label
 from giantstep.figures.layout import DrawnCurve, Reading, View
-from giantstep.figures.legends import outside
 from giantstep.figures.maps import draw_map, draw_names
+from giantstep.figures.panels import bars, bars_key, error_points, limit_line, measured
+from giantstep.figures.panels import key as legend_key
 from giantstep.figures.style import (
     DOTTED,
     GREY,
@@ -19,12 +21,12 @@ from giantstep.figures.style import (
     colours,
     dashes,
     is_geometric,
+    log_axes,
     paper_width,
-    plain_log_ticks,
     spans_decades,
     whole_ticks,
 )
-from giantstep.types import Booleans, Floats
+from giantstep.types import Array, Booleans, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,16 +36,15 @@ if TYPE_CHECKING:
 
 MANY = 60
 """Points of an experiment beyond which a band says more than markers."""
-LINE, STEP, THIN = 1.5, 2.0, 0.6
-"""Width of a line, how much wider it is for each line that hides it, and the width of a bare limit beside a theory."""
-_THINNER = 0.75
-"""Width of a line of a paper over that on a screen."""
+THIN = 0.6
+"""Width of a bare limit beside a theory."""
 MOST_ENTRIES = 16
 """Curves that a legend names; of more it says how many there are."""
 BINS = 48
-ROOM = 6
-"""Legend entries beyond which the legend stands beside the axes, where it covers nothing."""
+"""Bars of a histogram: of a few hundred eigenvalues each has some."""
 
+FAILED: dict[str, Any] = {"linestyle": "none", "marker": "x", "markersize": 5, "color": VERMILION}
+"""How points look that were not computed."""
 EXPERIMENT = r"experiment, mean $\pm$ 1 s.e."
 
 
@@ -55,63 +56,70 @@ def draw(
     *,
     titled: bool = True,
     bounds: BoundDrawer | None = None,
-) -> None:
-    """Draw variables into one axes: one, or several that share their horizontal axis; `bounds` under their curves."""
+) -> list[Any]:
+    """Draw variables into one axes: one, or several that share their horizontal axis; `bounds` under their curves.
+
+    Return the entries of a legend.
+    """
     first = views[0]
+    handles: list[Any] = []
     if first.kind == "map":
         draw_map(axes, reading, first, log)
     elif first.kind == "names":
         draw_names(axes, reading, first, log)
     elif first.kind == "spectrum":
-        _spectrum(axes, reading, views, log)
+        handles = _spectrum(axes, reading, views, log)
     elif first.kind == "table":
         table(axes, reading, [view.name for view in views])
-        return
+        return []
     else:
-        _curves(axes, reading, views, log, bounds)
-    assert first.x is not None
+        handles = _curves(axes, reading, views, log, bounds)
     axes.set_xlabel(x_label(reading.along(first.x), first.x, reading.dimension(first.x), _letters_along(axes)))
     whole_ticks(axes, reading.along(first.x).values, is_time=reading.dimension(first.x).role == "trajectory")
     if len(views) == 1:
         if first.kind not in ("map", "names"):
             axes.set_ylabel(y_label(first.array, first.name, classes=reading.classes()))
         if titled and paper_width() is None:  # the caption of a paper says it
-            axes.set_title(title(first.array, classes=reading.classes()), color=GREY)
+            said = title(first.array, int(1.5 * _letters_along(axes)), reading.classes())
+            axes.set_title(said, color=GREY)
+    return handles
 
 
 def _letters_along(axes: Axes) -> int:
     """Return how many letters a line of a label holds."""
     inches = axes.get_window_extent().width / axes.figure.dpi
-    return 46 if paper_width() is None else max(int(15 * inches), 16)
+    return max(int((11 if paper_width() is None else 15) * inches), 16)
 
 
 # -- curves --------------------------------------------------------------------------------------------------
 
 
-def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> None:
+def _curves(
+    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None
+) -> list[Any]:
     drawn: list[DrawnCurve] = []
-    key = _Key(axes, reading)
-    for view, palette, offset in _palettes(reading, views):
+    key, ordered = _Key(axes, reading), len(views) == 1 and reading.is_ordered(views[0])
+    for view, palette, offset in _palettes(reading, views, ordered):
         curves = list(reading.curves(view))
-        for curve, width in zip(curves, _widths(curves)):
+        for curve in curves:
             place = offset + curve.place
             label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-            alone = len(reading.sources) == 1
-            marker = MARKERS[place % len(MARKERS)]
-            line = dashes(place) if bounds is None else "-"  # bounds have dashes of their own
-            width *= 1.0 if paper_width() is None else _THINNER
-            draw_curve(axes, curve, palette[place], marker, alone=alone, width=width, line=line)
-            key.add(curve.source, label, palette[place], marker, line, measured=bool(np.isfinite(curve.y).any()))
+            alone, colour, marker = len(reading.sources) == 1, palette[place], MARKERS[place % len(MARKERS)]
+            line = dashes(place, ordered or bounds is not None)  # bounds have dashes of their own
+            if curve.source == "experiment":
+                _draw_experiment(axes, curve, colour, marker, alone)
+            else:
+                _draw_limit(axes, curve, colour, marker, line, alone)
+            key.add(curve.source, label, colour, marker, line, measured=bool(np.isfinite(curve.y).any()))
             key.joined |= curve.joined
             drawn.append(curve)
         if bounds is not None:
             places = {curve.place: palette[offset + curve.place] for curve in curves}
             key.extra = bounds.draw(axes, reading, view, places) or key.extra
         key.extra = [*key.extra, *_known_levels(axes, reading, view.name)]
-    assert views[0].x is not None
     _scales(axes, drawn, log, reading.along(views[0].x).values)
     _mark_failed(axes, drawn, key)
-    key.show()
+    return key.handles()
 
 
 def _known_levels(axes: Axes, reading: Reading, name: str) -> list[Any]:
@@ -122,87 +130,58 @@ def _known_levels(axes: Axes, reading: Reading, name: str) -> list[Any]:
     return [axes.axhline(value, label=f"theory: {value:.3g}", zorder=1, **look) for value in values]
 
 
-def _widths(curves: Sequence[DrawnCurve]) -> list[float]:
-    """Return widths of lines such that each of several limits that coincide shows beside the thinner ones over it."""
-    finite = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.zeros(0)])
-    near = 0.003 * np.ptp(finite) if finite.size else 0.0
-    lines = [curve for curve in curves if curve.source != "experiment" and not curve.thin]
-    limits = [curve for curve in lines if np.isfinite(curve.y).any()]
-    if len(limits) > ROOM:
-        return [THIN if curve.thin else LINE for curve in curves]
-
-    def coincide(first: DrawnCurve, second: DrawnCurve) -> bool:
-        return len(first.y) == len(second.y) and bool(np.mean(np.abs(first.y - second.y) <= near) > 0.4)
-
-    over = {id(c): sum(coincide(c, other) for other in limits[place + 1 :]) for place, c in enumerate(limits)}
-    return [THIN if curve.thin else LINE + STEP * min(over.get(id(curve), 0), 3) for curve in curves]
-
-
-def _palettes(reading: Reading, views: Sequence[View]) -> list[tuple[View, list[Any], int]]:
+def _palettes(reading: Reading, views: Sequence[View], ordered: bool) -> list[tuple[View, list[Any], int]]:
     """Return each view with the colours of the whole axes and its first place among them."""
-    counts = [int(np.prod([reading.data.sizes[dim] for dim in view.others], dtype=int)) for view in views]
-    palette = colours(sum(counts), ordered=len(views) == 1 and reading.is_ordered(views[0]))
+    counts = [reading.count(view.others) for view in views]
+    palette = colours(sum(counts), ordered=ordered)
     return [(view, palette, sum(counts[:place])) for place, view in enumerate(views)]
 
 
-def draw_curve(
-    axes: Axes,
-    curve: DrawnCurve,
-    colour: Any,
-    marker: str,
-    *,
-    alone: bool = False,
-    width: float = LINE,
-    line: Any = "-",
-) -> None:
-    """Draw one curve: a line for the limit, markers with error bars for the experiment; NaN leaves gaps."""
-    named = curve.named
-    x = np.arange(len(curve.x)) if named else curve.x
-    if named:
-        crowded = sum(len(str(value)) for value in curve.x) > 40
-        axes.set_xticks(
-            x, [str(value) for value in curve.x], rotation=30 if crowded else 0, ha="right" if crowded else "center"
-        )
-        axes.set_xlim(-0.5, len(x) - 0.5)
-    if curve.source != "experiment":
-        few = curve.joined or (len(x) < 12 and alone)
-        lines: dict[str, Any] = {
-            "linewidth": max(width - 0.7, 0.53 * width) if curve.joined and not curve.thin else width
-        }
-        lines["linestyle"] = line
-        if named:
-            edge = THIN if curve.thin else 1.8
-            lines = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": edge}
-        axes.plot(x, curve.y, color=colour, zorder=2, **lines)
-        lonely = isolated(curve.y) if not named and not few else np.isfinite(curve.y) & few & (not named)
-        look: dict[str, Any] = {
-            "marker": "." if curve.joined else marker,
-            "markersize": 3,
-            "zorder": 4 if curve.joined else 2,
-        }
-        axes.plot(x[lonely], curve.y[lonely], linestyle="none", color=colour, **look)
-        if curve.error is not None:
-            axes.fill_between(x, curve.y - curve.error, curve.y + curve.error, color=colour, alpha=0.2, linewidth=0)
+def _draw_limit(axes: Axes, curve: DrawnCurve, colour: Any, marker: str, line: Any, alone: bool) -> None:
+    """Draw a limit: a line, with dots where they are few or have no neighbour; dashes at names. NaN leaves gaps."""
+    if curve.named:
+        edge = THIN if curve.thin else 1.8
+        look: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": edge}
+        axes.plot(_places(axes, curve), curve.y, color=colour, zorder=2, **look)
         return
-    if len(x) > MANY:
-        axes.plot(x, curve.y, color=colour, linestyle=(0, (1, 1)), linewidth=1.8, zorder=3)
-        if curve.error is not None:
-            axes.fill_between(x, curve.y - curve.error, curve.y + curve.error, color=colour, alpha=0.25, linewidth=0)
+    limit_line(axes, curve.x, curve.y, colour, **_look(curve, line))
+    few = curve.joined or (len(curve.x) < 12 and alone)
+    dots = np.isfinite(curve.y) if few else isolated(curve.y)
+    marker = "." if curve.joined else marker
+    axes.plot(curve.x[dots], curve.y[dots], linestyle="none", color=colour, marker=marker, markersize=3)
+    _band(axes, curve, colour)
+
+
+def _look(curve: DrawnCurve, line: Any) -> dict[str, Any]:
+    """Return the kind of line of a limit, and its width where it is thin."""
+    return {"linestyle": line, **({"linewidth": THIN} if curve.thin else {})}
+
+
+def _draw_experiment(axes: Axes, curve: DrawnCurve, colour: Any, marker: str, alone: bool) -> None:
+    """Draw measured points with error bars; many of them are a dotted line with a band."""
+    if len(curve.x) > MANY:
+        limit_line(axes, curve.x, curve.y, colour, linestyle=DOTTED, linewidth=1.8)
+        _band(axes, curve, colour)
         return
-    if alone and not named:
-        axes.plot(x, curve.y, color=colour, linewidth=0.8, alpha=0.5, zorder=2)
-    axes.errorbar(
-        x,
-        curve.y,
-        curve.error,
-        linestyle="none",
-        marker=marker,
-        color=colour,
-        markerfacecolor="white",
-        markeredgewidth=1.2,
-        elinewidth=1.2,
-        zorder=3,
-    )
+    if alone and not curve.named:
+        limit_line(axes, curve.x, curve.y, colour, linewidth=0.8, alpha=0.5)
+    error_points(axes, _places(axes, curve), curve.y, curve.error, colour, marker)
+
+
+def _band(axes: Axes, curve: DrawnCurve, colour: Any) -> None:
+    if curve.error is not None:
+        axes.fill_between(curve.x, curve.y - curve.error, curve.y + curve.error, color=colour, alpha=0.2, linewidth=0)
+
+
+def _places(axes: Axes, curve: DrawnCurve) -> Array:
+    """Return where points stand: names at 0, 1, 2 ..., with ticks that say them."""
+    if not curve.named:
+        return curve.x
+    names, places = [str(value) for value in curve.x], np.arange(len(curve.x))
+    crowded = sum(map(len, names)) > 40
+    axes.set_xticks(places, names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    return places
 
 
 def isolated(y: Floats) -> Booleans:
@@ -220,27 +199,19 @@ def _scales(axes: Axes, drawn: Sequence[DrawnCurve], log: str | None, x: Floats)
         return
     if log is None:
         along = not drawn[0].named and is_geometric(x)
-        log = ("x" if along else "") + ("y" if spans_decades(np.concatenate([c.y for c in drawn])) else "")
-    if "x" in log:
-        axes.set_xscale("log")
-        plain_log_ticks(axes.xaxis)
-    if "y" in log:
-        axes.set_yscale("log")
-        plain_log_ticks(axes.yaxis)
+        log = "x" * along + "y" * spans_decades(np.concatenate([c.y for c in drawn]))
+    log_axes(axes, log)
 
 
 def _mark_failed(axes: Axes, drawn: Sequence[DrawnCurve], key: _Key) -> None:
     """Mark points that were not computed: a cross on the point, or on the axis where there is no number."""
-    style: dict[str, Any] = {"linestyle": "none", "marker": "x", "markersize": 5, "color": VERMILION, "zorder": 5}
     for curve in drawn:
-        if not curve.failed.any() or curve.named:
+        if not curve.failed.any() or curve.named or (curve.failed.all() and len(curve.x) > MANY):
             continue
-        if curve.failed.all() and len(curve.x) > MANY:
-            continue
-        known = curve.failed & np.isfinite(curve.y)
-        missing = curve.failed & ~np.isfinite(curve.y)
-        axes.plot(curve.x[known], curve.y[known], **style)
-        axes.plot(curve.x[missing], np.full(missing.sum(), 0.02), transform=axes.get_xaxis_transform(), **style)
+        known = np.isfinite(curve.y)
+        axes.plot(curve.x[curve.failed & known], curve.y[curve.failed & known], zorder=5, **FAILED)
+        missing = curve.x[curve.failed & ~known]
+        axes.plot(missing, 0.02 + 0 * missing, transform=axes.get_xaxis_transform(), zorder=5, **FAILED)
         key.failed = True
 
 
@@ -267,7 +238,7 @@ class _Key:
         if source not in self.sources:
             self.sources.append(source)
 
-    def show(self) -> None:
+    def handles(self) -> list[Any]:
         from matplotlib.lines import Line2D
 
         handles: list[Any] = []
@@ -277,77 +248,54 @@ class _Key:
             first, *_, last = self.entries
             handles.append(Line2D([], [], linestyle="none", label=f"{len(self.entries)} curves:\n{first}\nto {last}"))
         for label, (colour, marker, line) in () if crowd else self.entries.items():
-            style: dict[str, Any] = {"linestyle": line}
-            if not self.steps and label in self.measured:
-                style = {"marker": marker, "markerfacecolor": "white"}
-                style["linestyle"] = "none" if only_points else line
-            handles.append(Line2D([], [], color=colour, label=label, **style))
+            marked = label in self.measured and not self.steps
+            handles.append(
+                legend_key(colour, marker if marked else "", label, "none" if marked and only_points else line)
+            )
         if len(self.sources) > 1 or self.extra:
             handles += [self._source(source) for source in self.sources]
         if self.failed:
-            handles.append(
-                Line2D([], [], linestyle="none", marker="x", color=VERMILION, markersize=5, label="not computed")
-            )
-        handles += self.extra
-        if not handles:
-            return
-        if len(handles) > ROOM or paper_width() is not None:
-            self.axes.legend(handles=handles, **outside([str(handle.get_label()) for handle in handles]))
-        else:
-            self.axes.legend(handles=handles, loc="best")
+            handles.append(Line2D([], [], label="not computed", **FAILED))
+        return [*handles, *self.extra]
 
     def _source(self, source: str) -> Any:
         from matplotlib.lines import Line2D
-        from matplotlib.patches import Patch
 
-        said = EXPERIMENT if paper_width() is None else "experiment"
-        label = said if source == "experiment" else self.reading.called(source)
+        if source == "experiment":
+            return bars_key(source) if self.steps else measured(self.axes, source if paper_width() else EXPERIMENT)
+        label = self.reading.called(source)
         if source == "limit" != self.reading.judged:
             return Line2D([], [], color=GREY, linewidth=THIN, label=f"{label}, $d \\to \\infty$")
-        if source != "experiment" and self.joined:
-            return Line2D(
-                [], [], color=GREY, linewidth=0.8, marker=".", markersize=4, label=f"{label}, at the dots only"
-            )
-        if source != "experiment":
-            return Line2D([], [], color=GREY, label=label)
-        if self.steps:
-            return Patch(facecolor="0.85", edgecolor=GREY, linewidth=0.8, label="experiment")
-        bars = self.axes.errorbar(
-            [], [], [], linestyle="none", marker="o", color=GREY, markerfacecolor="white", markeredgewidth=1.2
-        )
-        bars.set_label(label)
-        return bars
+        if self.joined:
+            return Line2D([], [], color=GREY, marker=".", markersize=4, label=f"{label}, at the dots only")
+        return Line2D([], [], color=GREY, label=label)
 
 
 # -- spectra -------------------------------------------------------------------------------------------------
 
 
-def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | None) -> None:
-    key = _Key(axes, reading)
+def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | None) -> list[Any]:
+    key, ordered = _Key(axes, reading), len(views) == 1 and reading.is_ordered(views[0])
     key.steps = True
     drawn: list[DrawnCurve] = []
-    for view, palette, offset in _palettes(reading, views):
+    for view, palette, offset in _palettes(reading, views, ordered):
         is_density = view.name == "density"
         for curve in reading.curves(view):
-            colour = palette[offset + curve.place]
+            colour, line = palette[offset + curve.place], dashes(offset + curve.place, ordered)
             if curve.source != "experiment":
-                width = THIN if curve.thin else LINE
                 y = _without_zeros(curve.y) if is_density else curve.y
-                line = dashes(offset + curve.place)
-                axes.plot(curve.x, y, color=colour, zorder=3, linewidth=width, linestyle=line)
+                limit_line(axes, curve.x, y, colour, **_look(curve, line))
             elif is_density:
-                edges, heights = histogram(curve.x, curve.y)
-                axes.stairs(heights, edges, fill=True, color=colour, alpha=0.22, linewidth=0, zorder=1)
-                axes.stairs(heights, edges, color=colour, alpha=0.7, linewidth=0.7, zorder=2)
+                bars(axes, *histogram(curve.x, curve.y), colour)
             else:
                 axes.step(curve.x, curve.y, where="mid", color=colour, linewidth=0.9, alpha=0.8, zorder=2)
             label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-            key.add(curve.source, label + _atom(reading, curve), colour, line=dashes(offset + curve.place))
+            key.add(curve.source, label + _atom(reading, curve), colour, line=line)
             drawn.append(curve)
             if is_density and not curve.thin:
                 _outliers(axes, reading, curve, colour)
     _spectrum_limits(axes, drawn, log, any(view.name == "density" for view in views))
-    key.show()
+    return key.handles()
 
 
 def _without_zeros(y: Floats) -> Floats:
@@ -367,17 +315,10 @@ def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Flo
     cells = np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])
     cells[0] = max(cells[0], 0.0) if x[0] > 0 else cells[0]
     mass = np.nan_to_num(density) * np.diff(cells)
-    width = (cells[-1] - cells[0]) / bins * (1 - 1e-9)
-    edges, last = [cells[0]], cells[0]
-    for cell in cells[1:]:
-        if cell - last >= width:
-            edges.append(cell)
-            last = cell
-    if edges[-1] < cells[-1]:
-        edges.append(cells[-1])
     cumulated = np.concatenate([[0.0], np.cumsum(mass)])
-    joined = np.interp(edges, cells, cumulated)
-    return np.array(edges), np.diff(joined) / np.diff(edges)
+    even = np.linspace(cells[0], cells[-1], bins + 1) - 1e-9 * (cells[-1] - cells[0])
+    kept = np.unique(np.searchsorted(cells, even))
+    return cells[kept], np.diff(cumulated[kept]) / np.diff(cells[kept])
 
 
 def _at(reading: Reading, name: str, curve: DrawnCurve) -> Floats | None:
@@ -385,15 +326,12 @@ def _at(reading: Reading, name: str, curve: DrawnCurve) -> Floats | None:
         return None
     array = reading.data[name]
     array = array.sel(source=curve.source) if "source" in array.dims else array
-    return np.atleast_1d(
-        np.asarray(array.isel({k: v for k, v in curve.point.items() if k in array.dims}).values, float)
-    )
+    return np.atleast_1d(array.isel(curve.point, missing_dims="ignore").values.astype(float))
 
 
 def _atom(reading: Reading, curve: DrawnCurve) -> str:
-    source = reading.main
-    mass = _at(reading, "atom", DrawnCurve(**{**curve.__dict__, "source": source}))
-    if mass is None or mass.ndim != 1 or mass.size != 1 or not mass[0] > 1e-9:
+    mass = _at(reading, "atom", replace(curve, source=reading.main))
+    if mass is None or mass.size != 1 or not mass[0] > 1e-9:
         return ""
     return f"{', ' if curve.label else ''}mass {mass[0]:.3g} at $x = 0$"
 
@@ -407,49 +345,28 @@ def _outliers(axes: Axes, reading: Reading, curve: DrawnCurve, colour: Any) -> N
     near = values[np.isfinite(values) & (values < reach)]
     far = int(np.sum(values >= reach))
     face = "white" if curve.source == "experiment" else colour
-    for value in near:
-        axes.plot(
-            value,
-            0.03,
-            marker="v",
-            markersize=6,
-            color=colour,
-            markerfacecolor=face,
-            linestyle="none",
-            transform=axes.get_xaxis_transform(),
-            zorder=4,
-            clip_on=False,
-        )
+    look = {"marker": "v", "markersize": 6, "color": colour, "markerfacecolor": face, "linestyle": "none"}
+    if near.size:
+        axes.plot(near, 0.03 + 0 * near, transform=axes.get_xaxis_transform(), zorder=4, clip_on=False, **look)
     if far and curve.source == reading.main:
         shown = [value_label(float(f"{v:.3g}")) for v in values[values >= reach][:3] if np.isfinite(v)]
         text = f"{far} outlier{'s' if far > 1 else ''} far to the right" + (f" ({', '.join(shown)})" if shown else "")
-        axes.annotate(
-            text,
-            (1.0, 0.03 + 0.06 * curve.place),
-            xycoords="axes fraction",
-            ha="right",
-            color=colour,
-            fontsize=7,
-            xytext=(-2, 6),
-            textcoords="offset points",
-        )
+        height = 0.06 * (curve.place + 1)
+        axes.text(0.99, height, text, transform=axes.transAxes, ha="right", color=colour, fontsize=7)
 
 
 def _spectrum_limits(axes: Axes, drawn: Sequence[DrawnCurve], log: str | None, is_density: bool) -> None:
-    log = ("x" if is_geometric(drawn[0].x) else "") if log is None and drawn else (log or "")
-    if "x" in log:
-        axes.set_xscale("log")
-    if "y" in log:
-        axes.set_yscale("log")
-    if not drawn or not is_density:
+    if not drawn:
         return
-    if "y" in log:  # a density that is nearly nothing at an edge must not decide the frame
+    log = "x" * is_geometric(drawn[0].x) if log is None else log
+    for side in log:
+        getattr(axes, f"set_{side}scale")("log")
+    if is_density and "y" in log:  # a density that is nearly nothing at an edge must not decide the frame
         axes.set_ylim(bottom=1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn))
-        return
-    axes.set_ylim(bottom=0)
-    if "x" in log:
-        return
-    axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
+    elif is_density:
+        axes.set_ylim(bottom=0)
+    if is_density and not log:
+        axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
 
 
 # -- tables --------------------------------------------------------------------------------------------------

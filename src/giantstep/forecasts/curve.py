@@ -24,14 +24,13 @@ class Resolvent:
 
     Attributes
     ----------
-    weights : (B, r) eigenvalues along the features; `free` (B,) on the other dimensions.
+    weights : (B, r) eigenvalues along the features; those of the dimensions that are free are 1.
     t1, t2, t3 : (B,) traces of M, M^2, M^3; q2, q3 : traces of Y^T M^2 Y and Y^T M^3 Y.
     """
 
     ridge: Floats
     unit: Floats
     weights: Floats
-    free: Floats
     t1: Floats
     t2: Floats
     t3: Floats
@@ -54,10 +53,9 @@ def resolvent(decomposition: Decomposition, ridge: Floats) -> Resolvent:
     squares, null = decomposition.squares, decomposition.null
     unit = ridge if null else np.ones_like(ridge)
     weights = unit[:, None] / (squares + ridge[:, None])
-    free = np.ones_like(ridge)
-    traces = [np.sum(weights**k, axis=1) + null * free for k in (1, 2, 3)]
-    forms = [weights**k @ decomposition.strengths + decomposition.rest * free for k in (2, 3)]
-    return Resolvent(ridge, unit, weights, free, *traces, *forms)
+    traces = [np.sum(weights**k, axis=1) + null for k in (1, 2, 3)]
+    forms = [weights**k @ decomposition.strengths + decomposition.rest for k in (2, 3)]
+    return Resolvent(ridge, unit, weights, *traces, *forms)
 
 
 def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) -> tuple[Floats, Booleans]:
@@ -136,12 +134,12 @@ def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats)
         noise = at.q2 / at.t2
         gcv = (1 + 1 / n) * (n - 1) * noise / spare
         train = (n - 1) ** 2 * noise / (n * spare) * (1 - df1 / (n - 1)) ** 2
+        columns = np.stack([matched, at.kappa, df1, df2, gcv, noise, gcv - noise, train])
     status = np.full(len(n), "", object)
     for b in np.flatnonzero(~determined):
         least = (n[b] - count) * decomposition.kappa_min
         status[b] = f"{count} rows do not determine this; use a ridge of at least {least:.3g}"
     status[determined & ~finite] = "the error is infinite where ridge 0 just interpolates; use a ridge above 0"
-    columns = (np.where(good, column, np.nan) for column in (matched, at.kappa, df1, df2, gcv, noise))
-    matched, kappa, df1, df2, gcv, noise = columns
-    train = np.where(good, train, np.nan)
-    return ForecastCurve(n, ridge, matched, kappa, df1, df2, gcv, noise, gcv - noise, train, status.astype(str), at)
+    columns[:, ~good] = np.nan
+    matched, kappa, df1, df2, gcv, noise, variance, train = columns
+    return ForecastCurve(n, ridge, matched, kappa, df1, df2, gcv, noise, variance, train, status.astype(str), at)

@@ -6,14 +6,11 @@ X and Y are features and labels with the means over the N rows taken off; foreca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 
-from giantstep.errors import InputError
-from giantstep.lab.algebra import eigenvectors, outer_gram
-from giantstep.lab.devices import to_numpy
-from giantstep.types import Booleans, DeviceArray, Floats, Integers
+from giantstep.lab.algebra import add_gram, eigenvectors, outer_gram
+from giantstep.types import Floats, Integers
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -28,7 +25,6 @@ class Decomposition:
     squares : (r,) non-zero eigenvalues s_j^2 of X^T X, increasing.
     coefficients : (r, R) labels along the left singular vectors, c = U^T Y.
     rest : |Y - U c|^2, summed over rows and outputs.
-    total : |Y|^2.
     copies : rows that repeat others; they leave dimensions free that no new row would.
     """
 
@@ -37,7 +33,6 @@ class Decomposition:
     squares: Floats
     coefficients: Floats
     rest: float
-    total: float
     copies: int = 0
 
     @property
@@ -69,7 +64,7 @@ class Decomposition:
 
 @dataclass(frozen=True)
 class RowSample:
-    """The m rows that leave-one-out needs, on the device; all N where they are few.
+    """The m rows that leave-one-out needs; all N where they are few.
 
     Attributes
     ----------
@@ -81,9 +76,9 @@ class RowSample:
     """
 
     index: Integers
-    vectors: DeviceArray
-    outside: DeviceArray
-    residual: DeviceArray
+    vectors: Floats
+    outside: Floats
+    residual: Floats
     labels: Floats
 
     @property
@@ -92,57 +87,44 @@ class RowSample:
         return len(self.labels)
 
 
-def decompose_gram(
-    gram: DeviceArray, moment: DeviceArray, total: float, rows: int, xp: ModuleType
-) -> tuple[Decomposition, DeviceArray]:
-    """Return the decomposition of a centred Gram matrix X^T X (p, p) with X^T Y (p, R), and V/s (p, r)."""
-    columns = len(gram)
-    values, vectors = eigenvectors(gram, xp)
-    kept = _kept(to_numpy(values), rows, columns)
-    squares = to_numpy(values)[kept]
-    loadings = vectors[:, xp.asarray(np.flatnonzero(kept))] / xp.sqrt(xp.asarray(squares))
-    coefficients = to_numpy(loadings.T @ moment)
-    rest = max(total - float(np.sum(coefficients**2)), 0.0)
-    return Decomposition(rows, columns, squares, coefficients, rest, total), loadings
+def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0) -> tuple[Decomposition, RowSample]:
+    """Return the decomposition of N rows, and those of them that leave-one-out looks at.
 
+    The smaller of X^T X and X X^T has all of it: with few columns U = X V/s, with few rows U are its eigenvectors.
 
-def decompose_kernel(
-    kernel: DeviceArray, labels: DeviceArray, columns: int, xp: ModuleType
-) -> tuple[Decomposition, DeviceArray]:
-    """Return the decomposition of a kernel X X^T (N, N) of centred features with Y (N, R), and U (N, r)."""
-    rows = len(kernel)
-    values, vectors = eigenvectors(kernel, xp)
-    kept = _kept(to_numpy(values), rows, columns)
-    vectors = vectors[:, xp.asarray(np.flatnonzero(kept))]
-    coefficients = vectors.T @ labels
-    residual = labels - vectors @ coefficients
-    rest = float(xp.sum(residual**2)) if rows - 1 > int(kept.sum()) else 0.0
-    total = float(xp.sum(labels**2))
-    return Decomposition(rows, columns, to_numpy(values)[kept], to_numpy(coefficients), rest, total), vectors
-
-
-def centred_kernel(features: DeviceArray, xp: ModuleType) -> DeviceArray:
-    """Return X X^T of features (N, p) that are centred already."""
-    kernel = outer_gram(features, xp)  # only the lower triangle is filled
-    return xp.tril(kernel) + xp.tril(kernel, -1).T
-
-
-def sample_rows(
-    decomposition: Decomposition, index: Integers, vectors: DeviceArray, labels: Floats, centred: Floats, xp: ModuleType
-) -> RowSample:
-    """Return the rows of leave-one-out from their U (m, r), labels as given and labels centred over all rows."""
-    outside = 1 - 1 / decomposition.rows - xp.sum(vectors**2, axis=1)
-    residual = xp.asarray(centred) - vectors @ xp.asarray(decomposition.coefficients)
-    if not decomposition.null:
-        outside, residual = xp.zeros_like(outside), xp.zeros_like(residual)
-    return RowSample(index, vectors, xp.maximum(outside, 0.0), residual, labels)
-
-
-def _kept(values: Floats, rows: int, columns: int) -> Booleans:
-    """Tell which eigenvalues are not zero to rounding; more than N - 1 there cannot be."""
-    largest = float(values[-1])
-    if not largest > 0:
-        raise InputError("All columns of the features are constant, so that there is nothing to learn from.")
-    kept = values > 4 * max(rows, columns) * _EPS * largest
+    Parameters
+    ----------
+    features : (N, p), centred.
+    labels : (N, R), as given.
+    keep : numbers of the rows of the sample.
+    copies : rows that repeat others.
+    """
+    (rows, columns), tall = features.shape, len(features) > features.shape[1]
+    centred = labels - labels.mean(axis=0)
+    values, vectors = eigenvectors(smaller_gram(features), np)
+    # more than N - 1 eigenvalues cannot differ from zero by more than rounding
+    kept = values > 4 * max(rows, columns) * _EPS * values[-1]
     kept[: max(len(values) - (rows - 1), 0)] = False
-    return kept
+    squares, vectors = values[kept], vectors[:, kept]
+    if tall:
+        loadings = vectors / np.sqrt(squares)
+        coefficients = loadings.T @ (features.T @ centred)
+        fitted, own = features @ (loadings @ coefficients), features[keep] @ loadings
+    else:
+        coefficients = vectors.T @ centred
+        fitted, own = vectors @ coefficients, vectors[keep]
+    null = rows - 1 > len(squares)
+    residual = centred - fitted if null else np.zeros_like(centred)
+    outside = 1 - 1 / rows - np.sum(own**2, axis=1) if null else np.zeros(len(keep))
+    decomposition = Decomposition(rows, columns, squares, coefficients, float(np.sum(residual**2)), copies)
+    return decomposition, RowSample(keep, own, np.maximum(outside, 0.0), residual[keep], labels[keep])
+
+
+def smaller_gram(features: Floats) -> Floats:
+    """Return X^T X or X X^T, whichever is smaller; only its lower triangle is filled."""
+    rows, columns = features.shape
+    if columns >= rows:
+        return np.asarray(outer_gram(features, np))
+    gram = np.zeros((columns, columns), order="F")
+    add_gram(gram, features, np)
+    return gram

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from giantstep.forecasts.fitting import solve_gram, solve_rows
-from giantstep.forecasts.preparation import PARTS, PreparedRows
-from giantstep.forecasts.rows import RowMoments, Sums
+from giantstep.forecasts.decomposition import smaller_gram
+from giantstep.forecasts.preparation import PreparedRows
 from giantstep.forecasts.settings import Settings
-from giantstep.lab.devices import to_numpy
+from giantstep.lab.algebra import cholesky, eigenvectors, solve_triangular
 from giantstep.lab.seeds import Draws
-from giantstep.types import DeviceArray, Floats, Integers
+from giantstep.types import Floats, Integers
 
 MOST_TRAINED = 0.75
 """Share of the rows up to which the experiment trains; the others test."""
@@ -22,7 +20,10 @@ MORE_TRIALS = 4
 """How many times the trials asked for are made where the probes are not precise."""
 PRECISE = 0.02
 """Standard error of a probe, relative to its mean, above which more trials are made."""
+MOST_WORK, FEW_TRIALS = 2e10, 3
+"""N p min(N, p) above which a fit takes seconds: then there are so many, at N/4 and N/2 rows only."""
 COLUMNS = ("mse", "error", "train_mse")
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass
@@ -37,10 +38,10 @@ class FitTrials:
         """Number of trials done."""
         return len(self.values["mse"])
 
-    def add(self, **numbers: Floats) -> None:
-        """Add a trial."""
-        for name, value in numbers.items():
-            self.values[name].append(value)
+    @property
+    def precise(self) -> bool:
+        """Whether the standard errors of all ridges are at most 2 % of the means."""
+        return bool(np.all(self.stderr("mse") <= PRECISE * self.mean("mse")))
 
     def mean(self, name: str) -> Floats:
         """Return the mean over trials, for each ridge."""
@@ -54,131 +55,6 @@ class FitTrials:
 
 
 @dataclass(frozen=True)
-class SubsetFits:
-    """Fits on random rows of a data set in memory."""
-
-    prepared: PreparedRows
-    ridges: Floats
-    seed: int
-    groups: Integers | None = None
-
-    def run(self, trials: FitTrials, count: int) -> None:
-        """Go on until `count` trials are done."""
-        for trial in range(trials.count, count):
-            train, test = self._split(trials.samples, trial)
-            trials.add(**self._fit(train, test))
-
-    def _split(self, samples: int, trial: int) -> tuple[Integers, Integers]:
-        """Return the rows to train on and those to test on; the rows of a group are never in both."""
-        generator: Any = Draws(self.seed, "forecast", trial).generator(f"subset {samples}")
-        if self.groups is None:
-            order = generator.permutation(len(self.prepared.labels.values))
-            return order[:samples], order[samples:]
-        while True:  # without the smallest of four groups or more, three quarters of the rows are left to train on
-            place = generator.permutation(int(self.groups.max()) + 1)[self.groups]
-            order = np.argsort(place, kind="stable")
-            test = np.flatnonzero(place > place[order[samples - 1]])
-            if len(test):
-                return order[:samples], test
-
-    def _fit(self, train: Integers, test: Integers) -> dict[str, Floats]:
-        xp, take, labels = self.prepared.xp, self.prepared.take, self.prepared.labels
-        assert take is not None
-        features, outputs = take(train), xp.asarray(labels.values[train])
-        mean, intercept = xp.mean(features, axis=0), xp.mean(outputs, axis=0)
-        features, outputs = features - mean, outputs - intercept
-        solutions, train_square = solve_rows(features, outputs, self.ridges, xp)
-        fitted = (take(test) - mean) @ solutions.reshape(len(solutions), -1)
-        fitted = fitted.reshape(len(test), len(self.ridges), -1) + intercept
-        square = xp.sum((fitted - xp.asarray(labels.values[test])[:, None]) ** 2, axis=2)
-        return {
-            "mse": to_numpy(xp.mean(square, axis=0)),
-            "error": misclassified(to_numpy(fitted), labels.classes, test),
-            "train_mse": train_square / len(train),
-        }
-
-
-def misclassified(fitted: Floats, classes: Integers | None, rows: Integers) -> Floats:
-    """Return the share of misclassified rows for decision values (rows, ridges, R); NaN for regression."""
-    if classes is None or not len(rows):
-        return np.full(fitted.shape[1], np.nan)
-    guessed = (fitted[:, :, 0] > 0).astype(np.int64) if fitted.shape[2] == 1 else np.argmax(fitted, axis=2)
-    return np.mean(guessed != classes[rows][:, None], axis=0)
-
-
-@dataclass(frozen=True)
-class PartFits:
-    """Fits on quarters and halves of the rows, from the sums of four parts: no row is read again.
-
-    Squared errors on the other rows follow from their sums; the misclassified are counted among the rows kept.
-    """
-
-    prepared: PreparedRows
-    ridges: Floats
-
-    def run(self, trials: FitTrials) -> None:
-        """Do all trials at a quarter (4) or a half (6) of the rows."""
-        size = 1 if trials.samples == self.sizes()[0] else 2
-        for inside in combinations(range(PARTS), size):
-            trials.add(**self._fit(inside))
-
-    def sizes(self) -> tuple[int, int]:
-        """Return the mean numbers of rows of a part and of two."""
-        each = sum(part.count for part in self.prepared.parts) / PARTS
-        return int(each), int(2 * each)
-
-    def _fit(self, inside: tuple[int, ...]) -> dict[str, Floats]:
-        prepared, xp = self.prepared, self.prepared.xp
-        train = self._sum([part for number, part in enumerate(prepared.parts) if number in inside]).moments(xp)
-        rest = self._sum([part for number, part in enumerate(prepared.parts) if number not in inside])
-        solutions, train_square = solve_gram(
-            train.gram, train.cross, float(np.trace(train.label_square)), self.ridges, xp
-        )
-        return {
-            "mse": _test_error(solutions, train, rest, xp),
-            "error": self._misclassified(solutions, train, inside),
-            "train_mse": train_square / train.rows,
-        }
-
-    @staticmethod
-    def _sum(parts: list[Sums]) -> Sums:
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return total
-
-    def _misclassified(self, solutions: DeviceArray, train: RowMoments, inside: tuple[int, ...]) -> Floats:
-        prepared = self.prepared
-        own = prepared.part[prepared.sample.index]
-        test = np.flatnonzero(~np.isin(own, inside))
-        fitted = (prepared.kept[prepared.xp.asarray(test)] - train.feature_mean) @ solutions.reshape(len(solutions), -1)
-        fitted = to_numpy(fitted).reshape(len(test), len(self.ridges), -1)
-        fitted = fitted + train.label_mean + prepared.label_shift
-        return misclassified(fitted, prepared.labels.classes, prepared.sample.index[test])
-
-
-def _test_error(solutions: DeviceArray, train: RowMoments, rest: Sums, xp: Any) -> Floats:
-    """Return mean |y - b - W phi|^2 over rows of which only the sums are known, for each ridge."""
-    test = rest.moments(xp)
-    gram = _whole(test.gram, xp)
-    errors = []
-    for number in range(solutions.shape[1]):
-        solution = solutions[:, number]
-        offset = to_numpy(test.label_mean - train.label_mean) - to_numpy(
-            (test.feature_mean - train.feature_mean) @ solution
-        )
-        square = float(np.trace(test.label_square)) - 2 * float(xp.sum(solution * test.cross))
-        square += float(xp.sum(solution * (gram @ solution)))
-        errors.append(square / test.rows + float(np.sum(offset**2)))
-    return np.array(errors)
-
-
-def _whole(lower: DeviceArray, xp: Any) -> DeviceArray:
-    """Return a symmetric matrix of which the lower triangle is filled."""
-    return xp.tril(lower) + xp.tril(lower, -1).T
-
-
-@dataclass(frozen=True)
 class RealFits:
     """Trials by sample size, and those at N/2 and N/4, which judge the forecast."""
 
@@ -187,27 +63,73 @@ class RealFits:
 
 
 def run_experiment(prepared: PreparedRows, settings: Settings) -> RealFits:
-    """Fit real rows: at the sizes asked for and at N/4 and N/2, or at those two only where rows are many."""
+    """Fit real rows: at the sizes asked for and at N/4 and N/2, or at those two only where fits are dear."""
     if not settings.trials:
         return RealFits({}, [])
-    if prepared.take is None:
-        parts = PartFits(prepared, settings.ridges)
-        probes = [FitTrials(size) for size in parts.sizes()]
-        for trials in probes:
-            parts.run(trials)
-        return RealFits({trials.samples: trials for trials in probes}, probes)
-    count = prepared.decomposition.rows
-    subsets = SubsetFits(prepared, settings.ridges, settings.seed, settings.groups)
+    count, columns = prepared.features.shape
+    dear = float(count) * columns * min(count, columns) > MOST_WORK
     probe_sizes = [max(count // 4, 3), count // 2]
-    sizes = [int(size) for size in settings.samples if size <= MOST_TRAINED * count]
+    sizes = [] if dear else [int(size) for size in settings.samples if size <= MOST_TRAINED * count]
+    wanted = min(settings.trials, FEW_TRIALS) if dear else settings.trials
     by_size = {size: FitTrials(size) for size in sorted({*sizes, *probe_sizes})}
     for size, trials in by_size.items():
-        subsets.run(trials, settings.trials)
-        while size in probe_sizes and trials.count < MORE_TRIALS * settings.trials and not is_precise(trials):
-            subsets.run(trials, trials.count + settings.trials)
+        more = MORE_TRIALS if size in probe_sizes and not dear else 1
+        while trials.count < more * wanted and not (trials.count >= wanted and trials.precise):
+            for _ in range(wanted):
+                train, test = _split(count, size, trials.count, settings)
+                for name, values in _fit(prepared, settings.ridges, train, test).items():
+                    trials.values[name].append(values)
     return RealFits(by_size, [by_size[size] for size in probe_sizes])
 
 
-def is_precise(trials: FitTrials) -> bool:
-    """Tell whether the standard errors of all ridges are at most 2 % of the means."""
-    return bool(np.all(trials.stderr("mse") <= PRECISE * trials.mean("mse")))
+def _split(count: int, samples: int, trial: int, settings: Settings) -> tuple[Integers, Integers]:
+    """Return random rows to train on and those to test on; the rows of a group are never in both."""
+    generator: Any = Draws(settings.seed, "forecast", trial).generator(f"subset {samples}")
+    if settings.groups is None:
+        order = generator.permutation(count)
+        return order[:samples], order[samples:]
+    while True:  # without the smallest of four groups or more, three quarters of the rows are left to train on
+        place = generator.permutation(int(settings.groups.max()) + 1)[settings.groups]
+        order = np.argsort(place, kind="stable")
+        test = np.flatnonzero(place > place[order[samples - 1]])
+        if len(test):
+            return order[:samples], test
+
+
+def _fit(prepared: PreparedRows, ridges: Floats, train: Integers, test: Integers) -> dict[str, Floats]:
+    """Return test error, misclassified share and training error (ridges,) of fits to some rows."""
+    features, outputs = prepared.features[train], prepared.labels.values[train]
+    mean, intercept = features.mean(axis=0), outputs.mean(axis=0)
+    features -= mean
+    outputs = outputs - intercept
+    solutions = solve_ridges(features, outputs, ridges)
+    left = np.tensordot(features, solutions, axes=1) - outputs[:, None]
+    fitted = np.tensordot(prepared.features[test] - mean, solutions, axes=1) + intercept  # (rows, ridges, R)
+    wrong, classes = np.full(len(ridges), np.nan), prepared.labels.classes
+    if classes is not None:
+        guessed = (fitted[..., 0] > 0).astype(np.int64) if outputs.shape[1] == 1 else np.argmax(fitted, axis=2)
+        wrong = np.mean(guessed != classes[test][:, None], axis=0)
+    return {
+        "mse": np.mean(np.sum((fitted - prepared.labels.values[test][:, None]) ** 2, axis=2), axis=0),
+        "error": wrong,
+        "train_mse": np.mean(np.sum(left**2, axis=2), axis=0),
+    }
+
+
+def solve_ridges(features: Floats, outputs: Floats, ridges: Floats) -> Floats:
+    """Return the coefficients (p, ridges, R) of ridge fits to centred rows: the shortest where there are several."""
+    gram, tall = smaller_gram(features), len(features) > features.shape[1]
+    right = features.T @ outputs if tall else outputs
+    solutions = np.stack([_solve(gram, float(ridge), right) for ridge in ridges], axis=1)
+    return solutions if tall else np.tensordot(features.T, solutions, axes=1)
+
+
+def _solve(gram: Floats, ridge: float, right: Floats) -> Floats:
+    """Solve (gram + ridge) x = right; directions in which the matrix vanishes are left out."""
+    factor = cholesky(gram, ridge, np)
+    if factor is not None:
+        return np.asarray(solve_triangular(factor, solve_triangular(factor, right, False, np), True, np))
+    values, vectors = eigenvectors(gram, np)
+    kept = values > 4 * len(values) * _EPS * values[-1]
+    vectors = vectors[:, kept]
+    return np.asarray(vectors @ ((vectors.T @ right) / (values[kept] + ridge)[:, None]))

@@ -21,7 +21,7 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def features(model: Any, X: Any, layer: str | int | None = None, batch: int = 1024) -> Array:
+def features(model: Any, X: Any, layer: str | None = None, batch: int = 1024) -> Array:
     """Return the features (N, p) that a trained model makes of inputs, for `giantstep.forecast`.
 
     Give rows that did not train the model: on its own training rows every forecast is too good.
@@ -31,9 +31,8 @@ def features(model: Any, X: Any, layer: str | int | None = None, batch: int = 10
     model : a PyTorch module; a scikit-learn pipeline, transformer, MLPClassifier or MLPRegressor; or any callable.
     X : inputs, rows = samples.
     layer : PyTorch: the name of a module, whose output is taken (the input of the last ``Linear`` if left out); the
-        network is put into evaluation mode for it and back again. Pipeline: the name of the last step to apply (all
-        but the final predictor if left out; of a final MLP its last hidden layer). MLP: the number of the hidden
-        layer, from 1.
+        network is put into evaluation mode for it and back again. Of a pipeline all steps but the final predictor are
+        applied, of an MLP, or a final one, all layers up to the last hidden one.
     batch : rows that go through the model at a time.
 
     Returns
@@ -51,8 +50,9 @@ def features(model: Any, X: Any, layer: str | int | None = None, batch: int = 10
     rows = check_whole("batch", batch, "a whole number at least 1", 1)
     if _is_torch(model):
         return _torch_features(model, X, layer, rows)
-    apply = _reader(model, layer)
-    return _in_batches(apply, X, rows)
+    if layer is not None:
+        raise InputError(f"Field `layer` is for PyTorch networks, but the model is a {type(model).__name__}.")
+    return _in_batches(_reader(model), X, rows)
 
 
 def _in_batches(apply: Callable[[Any], Any], X: Any, rows: int) -> Array:
@@ -79,17 +79,19 @@ def _dense(values: Any) -> Any:
 # -- scikit-learn and callables ------------------------------------------------------------------------------------
 
 
-def _reader(model: Any, layer: str | int | None) -> Callable[[Any], Any]:
+def _reader(model: Any) -> Callable[[Any], Any]:
     """Return the function from inputs to features."""
     if hasattr(model, "steps") and hasattr(model, "named_steps"):
-        return _pipeline_reader(model, layer)
+        last, before = model.steps[-1][1], model[:-1]
+        if len(model.steps) == 1:
+            return _reader(last)
+        if not hasattr(last, "coefs_"):
+            return lambda X: before.transform(X)
+        return lambda X: _last_hidden(last, before.transform(X))
     if hasattr(model, "coefs_") and hasattr(model, "intercepts_"):
-        return _mlp_reader(model, layer)
-    if layer is not None:
-        raise InputError(f"Field `layer` is for networks and pipelines, but the model is a {type(model).__name__}.")
+        return lambda X: _last_hidden(model, X)
     if hasattr(model, "transform"):
-        reader: Callable[[Any], Any] = model.transform
-        return reader
+        return lambda X: model.transform(X)
     if callable(model):
         return lambda X: model(X)
     raise InputError(
@@ -98,39 +100,12 @@ def _reader(model: Any, layer: str | int | None) -> Callable[[Any], Any]:
     )
 
 
-def _pipeline_reader(model: Any, layer: str | int | None) -> Callable[[Any], Any]:
-    names = [name for name, _ in model.steps]
-    if layer is not None:
-        if layer not in names:
-            raise InputError(
-                f"Field `layer` must be a step of the pipeline ({', '.join(names)}), but is {layer!r}"
-                f"{nearest(layer, names)}."
-            )
-        reader: Callable[[Any], Any] = model[: names.index(str(layer)) + 1].transform
-        return reader
-    last = model.steps[-1][1]
-    before: Callable[[Any], Any] = model[:-1].transform if len(names) > 1 else lambda X: X
-    if hasattr(last, "coefs_"):
-        hidden = _mlp_reader(last, None)
-        return lambda X: hidden(before(X))
-    if len(names) == 1:
-        return _reader(last, None)
-    return before
-
-
-def _mlp_reader(model: Any, layer: str | int | None) -> Callable[[Any], Array]:
-    """Return the function from inputs to a hidden layer of a scikit-learn perceptron."""
-    hidden = len(model.coefs_) - 1
-    number = hidden if layer is None else check_whole("layer", layer, f"a whole number from 1 to {hidden}", 1, hidden)
-    activation = _ACTIVATIONS[model.activation]
-
-    def read(X: Any) -> Array:
-        values = np.asarray(X, dtype=np.float64)
-        for weights, offset in zip(model.coefs_[:number], model.intercepts_[:number]):
-            values = activation(values @ weights + offset)
-        return values
-
-    return read
+def _last_hidden(model: Any, X: Any) -> Array:
+    """Return the last hidden layer of a scikit-learn perceptron."""
+    values = np.asarray(X, dtype=np.float64)
+    for weights, offset in zip(model.coefs_[:-1], model.intercepts_[:-1]):
+        values = _ACTIVATIONS[model.activation](values @ weights + offset)
+    return values
 
 
 # -- PyTorch, which is imported by whoever has such a model --------------------------------------------------------
@@ -140,7 +115,7 @@ def _is_torch(model: Any) -> bool:
     return any(kind.__module__.split(".")[0] == "torch" for kind in type(model).__mro__) and hasattr(model, "modules")
 
 
-def _torch_features(model: Any, X: Any, layer: str | int | None, rows: int) -> Array:
+def _torch_features(model: Any, X: Any, layer: str | None, rows: int) -> Array:
     torch = sys.modules["torch"]
     parameter = next(iter(model.parameters()), None)
     taken: list[Any] = []
@@ -163,7 +138,7 @@ def _torch_features(model: Any, X: Any, layer: str | int | None, rows: int) -> A
 
 
 @contextlib.contextmanager
-def _hook(model: Any, layer: str | int | None, taken: list[Any]) -> Iterator[None]:
+def _hook(model: Any, layer: str | None, taken: list[Any]) -> Iterator[None]:
     """Take down what the layer puts out, or what the last linear layer sees."""
     modules = dict(model.named_modules())
     if layer is None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,20 +11,15 @@ from scipy.special import ndtr
 from giantstep.forecasts.curve import ForecastCurve
 from giantstep.forecasts.decomposition import Decomposition, RowSample
 from giantstep.forecasts.rowwise import RowPoint
-from giantstep.lab.devices import to_numpy
 from giantstep.lab.seeds import Draws
-from giantstep.types import DeviceArray, Floats, Integers
+from giantstep.types import Floats, Integers
 
 SMALLEST_SHARE = 0.05
 """Least share of the variance of decision values that is left where noise is removed, forecast (13)."""
 FLAT = 1e-10
 """Eigenvalues of a covariance, relative to the largest, below which a direction does not exist."""
-DRAWS = 32
-"""Wild draws: they leave a Monte-Carlo error of 1 to 2%."""
-MOST_WORK = 2e10
-"""Products above which fewer rows and draws stand for the noise: some ten seconds."""
-FEWEST_DRAWS, FEW_ROWS = 4, 1000
-"""What is left of them then, at least."""
+WILD = 10_000
+"""Rows times wild draws behind a share: they leave a Monte-Carlo error of some 3 %."""
 WIDEN = 1.3
 """Factor of the standard error over rows that makes |z| < 2 as frequent as it should be, forecast section 5."""
 FAR, FAR_WIDE = 0.1, 0.2
@@ -40,35 +33,28 @@ class Decisions:
     Attributes
     ----------
     classes : (m,) numbers of the classes from 0; two classes have one output, +1 for class 1.
-    draws : number of wild draws.
-    wild : which of the m rows take part in them; the others enter through leave-one-out alone.
+    seed : of the wild draws.
     """
 
     decomposition: Decomposition
     sample: RowSample
     classes: Integers
-    draws: int
-    wild: Integers
     seed: int
-    xp: ModuleType
 
     def error(self, curve: ForecastCurve, point: int, rows: RowPoint) -> tuple[float, float]:
         """Return the misclassified share at a point and its standard error."""
         n, count = float(curve.samples[point]), self.decomposition.rows
-        decisions = self.sample.labels - to_numpy(rows.left_out)
-        if n == count:
+        decisions = self.sample.labels - rows.left_out
+        if n > count:
+            decisions = self._without_noise(decisions, curve, point, rows)
+        if n >= count:
             wrong = self._wrong(decisions).astype(float)
-        elif n > count:
-            wrong = self._wrong(self._without_noise(decisions, curve, point, rows)).astype(float)
         elif decisions.shape[1] == 1:
-            width = np.sqrt(np.maximum(to_numpy(rows.spread), 0.0) * rows.noise)
+            width = np.sqrt(np.maximum(rows.spread, 0.0) * rows.noise)
             margin = self.sample.labels[:, 0] * decisions[:, 0]
             wrong = ndtr(-margin / np.maximum(width, 1e-300))  # forecast (11)
         else:
             wrong = self._wild_shares(decisions, curve, point, rows)
-            plain = self._wrong(decisions)
-            share = float(np.mean(plain) + np.mean(wrong - plain[self.wild]))
-            return share, self._standard_error(wrong, share, curve, point)
         share = float(np.mean(wrong))
         return share, self._standard_error(wrong, share, curve, point)
 
@@ -90,76 +76,57 @@ class Decisions:
     # -- wild draws ------------------------------------------------------------------------------------------------
 
     def _wild_shares(self, decisions: Floats, curve: ForecastCurve, point: int, rows: RowPoint) -> Floats:
-        """Return the share of draws in which each wild row is misclassified, forecast (12)."""
-        xp, n = self.xp, float(curve.samples[point])
-        again = (float(curve.df2[point]) + 1) / n
-        signs, rows = self._signs(curve, point), rows.take(xp.asarray(self.wild))
+        """Return the share of draws in which each row is misclassified, forecast (12)."""
+        again = (float(curve.df2[point]) + 1) / float(curve.samples[point])
+        signs = self._signs(curve, point)
         first = self._bounce(rows, rows.left_out[:, None, :], curve, point, signs)
         second = self._bounce(rows, first, curve, point, signs)
         noise = np.sqrt(1 - again) * first + np.sqrt(again) * second
-        spread = xp.maximum(rows.spread, 0.0)
-        size = xp.mean(spread[:, None] * xp.sum(noise**2, axis=2))
-        factor = xp.sqrt(xp.mean(spread) * rows.noise / xp.maximum(size, 1e-300))
-        noise = noise * (xp.sqrt(spread) * factor)[:, None, None]
-        centre, classes = xp.asarray(decisions[self.wild])[:, None, :], xp.asarray(self.classes[self.wild])[:, None]
-        wrong = [xp.argmax(centre + side * noise, axis=2) != classes for side in (1, -1)]
-        return np.asarray(to_numpy(xp.mean(xp.stack(wrong, axis=2), axis=(1, 2))))
+        noise = _scaled(noise, np.maximum(rows.spread, 0.0), rows.noise)
+        wrong = [np.argmax(decisions[:, None, :] + side * noise, axis=2) != self.classes[:, None] for side in (1, -1)]
+        return np.mean(wrong, axis=(0, 2))
 
     def _signs(self, curve: ForecastCurve, point: int) -> Draws:
         """Return the random signs of a point, the same in every grid."""
         return Draws(self.seed, f"forecast n={curve.samples[point]:g} ridge={curve.ridge[point]:.17g}", 0)
 
-    @functools.cached_property
-    def _wild_vectors(self) -> DeviceArray:
-        vectors = self.sample.vectors
-        return vectors if len(self.wild) == len(vectors) else vectors[self.xp.asarray(self.wild)]
-
-    def _bounce(
-        self, rows: RowPoint, values: DeviceArray, curve: ForecastCurve, point: int, signs: Draws
-    ) -> DeviceArray:
+    def _bounce(self, rows: RowPoint, values: Floats, curve: ForecastCurve, point: int, signs: Draws) -> Floats:
         """Return B(a): rows a_j (m, draws or 1, R) with random signs through M without its diagonal, (m, draws, R)."""
-        xp, at = self.xp, curve.resolvent
-        signed = values * xp.asarray(signs.signs("wild", (len(values), self.draws)))[:, :, None]
+        signed = values * signs.signs("wild", (len(values), -(-WILD // len(values))))[:, :, None]
         flat = signed.reshape(len(values), -1)
-        weights, free = xp.asarray(at.weights[point]), float(at.free[point]) if self.decomposition.null else 0.0
-        vectors = self._wild_vectors
+        weights, free = curve.resolvent.weights[point], float(self.decomposition.null > 0)
+        vectors = self.sample.vectors
         image = vectors @ ((weights - free)[:, None] * (vectors.T @ flat))
-        image = image + (free - rows.diagonal)[:, None] * flat - free / self.decomposition.rows * xp.sum(flat, axis=0)
-        norm = xp.sqrt(xp.maximum(rows.square - rows.diagonal**2, 1e-300))
+        image = image + (free - rows.diagonal)[:, None] * flat - free / self.decomposition.rows * flat.sum(axis=0)
+        norm = np.sqrt(np.maximum(rows.square - rows.diagonal**2, 1e-300))
         return (image / norm[:, None]).reshape(signed.shape)
 
     # -- more samples than rows ------------------------------------------------------------------------------------
 
     def _without_noise(self, decisions: Floats, curve: ForecastCurve, point: int, rows: RowPoint) -> Floats:
         """Return decision values of n > N samples: inside each class they lose the noise of N rows, (13)."""
-        removed = -to_numpy(rows.spread)
-        cleaned = decisions.copy()
-        if decisions.shape[1] > 1:
-            noise = self._removed_noise(curve, point, rows)
+        cleaned, outputs = decisions.copy(), decisions.shape[1]
+        if outputs > 1:
+            noise = self._bounce(rows, rows.left_out[:, None, :], curve, point, self._signs(curve, point))
+            noise = _scaled(noise, np.maximum(-rows.spread, 0.0), rows.noise * rows.scale)
         for number in np.unique(self.classes):
             inside = self.classes == number
-            values = decisions[inside]
-            centre = values.mean(axis=0)
-            around = values - centre
-            if decisions.shape[1] == 1:
-                left = 1 - np.mean(removed) * rows.noise * rows.scale / max(float(np.mean(around**2)), 1e-300)
+            centre = decisions[inside].mean(axis=0)
+            around = decisions[inside] - centre
+            if outputs == 1:
+                left = 1 + rows.spread.mean() * rows.noise * rows.scale / max(float(np.mean(around**2)), 1e-300)
                 cleaned[inside] = centre + np.sqrt(np.clip(left, SMALLEST_SHARE, 1.0)) * around
-                continue
-            drawn = noise[inside[self.wild]] if inside[self.wild].any() else noise
-            lost = drawn.reshape(-1, decisions.shape[1])
-            cleaned[inside] = centre + around @ _shrinking(around, lost.T @ lost / len(lost))
+            else:
+                lost = noise[inside].reshape(-1, outputs)
+                cleaned[inside] = centre + around @ _shrinking(around, lost.T @ lost / len(lost))
         return cleaned
 
-    def _removed_noise(self, curve: ForecastCurve, point: int, rows: RowPoint) -> Floats:
-        """Return wild draws (wild rows, draws, R) of the noise that more samples remove."""
-        xp = self.xp
-        mean = xp.mean(xp.maximum(-rows.spread, 0.0))
-        rows = rows.take(xp.asarray(self.wild))
-        noise = self._bounce(rows, rows.left_out[:, None, :], curve, point, self._signs(curve, point))
-        spread = xp.maximum(-rows.spread, 0.0)
-        size = xp.mean(spread[:, None] * xp.sum(noise**2, axis=2))
-        factor = xp.sqrt(mean * rows.noise * rows.scale / xp.maximum(size, 1e-300))
-        return np.asarray(to_numpy(noise * (xp.sqrt(spread) * factor)[:, None, None]))
+
+def _scaled(noise: Floats, spread: Floats, power: float) -> Floats:
+    """Return draws (rows, draws, R) with the spread of each row (rows,); their mean square is that of `power`."""
+    noise = noise * np.sqrt(spread)[:, None, None]
+    size = max(float(np.mean(np.sum(noise**2, axis=2))), 1e-300)
+    return np.asarray(noise * np.sqrt(spread.mean() * power / size))
 
 
 def _shrinking(around: Floats, noise: Floats) -> Floats:
@@ -173,17 +140,3 @@ def _shrinking(around: Floats, noise: Floats) -> Floats:
     shares, turn = np.linalg.eigh(whitened)
     half = (turn * np.sqrt(np.clip(shares, SMALLEST_SHARE, 1.0))) @ turn.T
     return (basis / root) @ half @ (basis * root).T
-
-
-def choose_wild(count: int, work: float, draws: int | None) -> tuple[int, int]:
-    """Return how many rows and draws to take: all of `count` rows and 32 draws unless that is too much work.
-
-    Parameters
-    ----------
-    work : products of one row in one draw, over all points.
-    draws : what the user asks for, with all rows.
-    """
-    if draws is not None or count * work * DRAWS <= MOST_WORK:
-        return count, DRAWS if draws is None else draws
-    rows = min(count, FEW_ROWS)
-    return rows, int(np.clip(MOST_WORK / (rows * work), FEWEST_DRAWS, DRAWS))

@@ -154,28 +154,21 @@ class Settings:
     trials: int
     rows: int
     seed: int
-    device: str
     groups: Integers | None
-    draws: int | None
 
 
-def read_settings(labels: LabelNumbers, ridge: Any, samples: Any, groups: Any, draws: Any, **counts: Any) -> Settings:
-    """Check what is asked and fill in what was left open.
-
-    Parameters
-    ----------
-    **counts : trials, rows, seed, device.
-    """
+def read_settings(
+    labels: LabelNumbers, ridge: Any, samples: Any, groups: Any, trials: Any, rows: Any, seed: Any
+) -> Settings:
+    """Check what is asked and fill in what was left open."""
     count = len(labels.values)
     return Settings(
         _numbers("ridge", RIDGES if ridge is None else ridge, "at least 0", lambda value: 0 <= value < math.inf),
         _sizes(samples, count, len(labels.names)),
-        check_whole("trials", counts["trials"], "a whole number, 0 for no experiment or at least 2", 0),
-        check_whole("rows", counts["rows"], "a whole number at least 10", 10),
-        check_whole("seed", counts["seed"], "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1),
-        counts["device"],
+        check_whole("trials", trials, "a whole number, 0 for no experiment or at least 2", 0),
+        check_whole("rows", rows, "a whole number at least 10", 10),
+        check_whole("seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1),
         None if groups is None else _groups(groups, count),
-        None if draws is None else check_whole("draws", draws, "a whole number at least 1", 1),
     )
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import xarray
 
 from giantstep.checks import check_number
-from giantstep.display import paragraphs
+from giantstep.display import preformatted
 from giantstep.errors import InputError, bad_field
-from giantstep.listing import Result, listing, listing_html
+from giantstep.listing import Result, listing, listing_text
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class SamplesNeeded(NamedTuple):
         return self.statement
 
     def _repr_html_(self) -> str:
-        return paragraphs([self.statement])
+        return preformatted(self.statement)
 
 
 class Forecast(Result):
@@ -163,7 +163,7 @@ class Forecast(Result):
         wanted = check_number(variable, mse if error is None else error, "a number above 0", lambda v: 0 < v < math.inf)
         values, spread = self._curves(variable), self._curves(variable + "_se_total")
         sizes = self.samples.values.astype(float)
-        reached = [_crossing(sizes, _lowest(values + side * spread), wanted) for side in (0, -1, 1)]
+        reached = [_crossing(sizes, np.fmin.reduce(values + side * spread, axis=1), wanted) for side in (0, -1, 1)]
         samples, low, high = reached
         ridge = self.best_ridge(samples, variable) if math.isfinite(samples) else ForecastRidge(math.nan)
         return SamplesNeeded(samples, low, high, ridge, self._say_needed(variable, wanted, reached, ridge))
@@ -174,10 +174,11 @@ class Forecast(Result):
 
         return plot(self, path=path, **options)
 
-    def _listing(self) -> str:
+    def listed(self) -> str:
+        """Return the errors as text."""
         names = ["error", "mse"] if self.attrs["task"] == "classes" else ["mse"]
         sides = [f"{name}{side}" for name in names for side in ("", "_stderr") if f"{name}{side}" in self]
-        return listing_html(listing(self[sides]))
+        return listing_text(listing(self[sides]))
 
     def _chosen(self, variable: str | None) -> str:
         if variable is None:
@@ -191,15 +192,12 @@ class Forecast(Result):
         values: Floats = self[variable].sel(source="limit").transpose("samples", "ridge").values
         return values
 
-    def _sizes_known(self, variable: str) -> Floats:
-        """Return the sample sizes at which some ridge has a forecast."""
-        return np.asarray(self.samples.values[np.isfinite(self._curves(variable)).any(axis=1)], dtype=np.float64)
-
     def _say_needed(self, variable: str, wanted: float, reached: list[float], ridge: ForecastRidge) -> str:
         samples, low, high = reached
         most = float(self.samples.values[-1])
         floor = float(self.attrs["noise_floor"])
-        if samples == self._sizes_known(variable)[0]:
+        computed = np.isfinite(self._curves(variable)).any(axis=1)
+        if samples == self.samples.values[computed][0]:
             few = f"{variable} {wanted:.4g} needs at most {_whole(samples, 4)} samples, the fewest that were asked for"
             return f"{few}, at ridge {ridge:.4g}{ridge.doubt}. {self._say_verdict(variable, samples, ridge)}"
         if math.isfinite(samples):
@@ -245,11 +243,6 @@ def _whole(value: float, digits: int) -> str:
 
 def _listed(ridges: tuple[float, ...]) -> str:
     return ", ".join(f"{ridge:.4g}" for ridge in ridges)
-
-
-def _lowest(curves: Floats) -> Floats:
-    """Return the smallest error over the ridges at each sample size."""
-    return np.where(np.isnan(curves).all(axis=1), np.nan, np.nanmin(np.where(np.isnan(curves), np.inf, curves), axis=1))
 
 
 def _crossing(sizes: Floats, curve: Floats, wanted: float) -> float:

@@ -104,7 +104,7 @@ def probe_of(trials: FitTrials, name: str, forecast: Floats) -> Probe:
     mean, error = trials.mean(name), trials.stderr(name)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = forecast / mean
-        return Probe(trials.samples, trials.count, _tuple(ratio - 1), _tuple(ratio * error / mean))
+        return Probe(trials.samples, trials.count, tuple((ratio - 1).tolist()), tuple((ratio * error / mean).tolist()))
 
 
 def say(evidence: Evidence, ridges: Floats, best: int, choice: str, numbers: Mapping[str, str]) -> str:
@@ -167,7 +167,3 @@ def _gaps(evidence: Evidence, variable: str, best: int) -> str:
     probes = evidence.probes_of(variable)
     gaps = ", ".join(f"{100 * p.gap[best]:+.1f} ± {100 * p.se[best]:.1f} % at n = {p.samples}" for p in probes)
     return f"; forecast over experiment {gaps}" if gaps else ""
-
-
-def _tuple(values: Floats) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)

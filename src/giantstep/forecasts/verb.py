@@ -10,10 +10,8 @@ from giantstep.errors import GiantstepWarning
 from giantstep.forecasts.experiment import run_experiment
 from giantstep.forecasts.layout import compute_surface, lay_out
 from giantstep.forecasts.preparation import prepare
-from giantstep.forecasts.rows import open_features
-from giantstep.forecasts.settings import LabelNumbers, Settings, read_labels, read_settings
+from giantstep.forecasts.settings import read_labels, read_settings
 from giantstep.forecasts.table import Forecast
-from giantstep.lab.seeds import Draws
 
 
 def forecast(
@@ -25,9 +23,7 @@ def forecast(
     trials: int = 8,
     rows: int = 4000,
     seed: int = 0,
-    device: str = "cpu",
     groups: Any = None,
-    draws: int | None = None,
 ) -> Forecast:
     """Forecast the learning curve of a linear read-out of given features, from one data set and one decomposition.
 
@@ -37,8 +33,7 @@ def forecast(
 
     Parameters
     ----------
-    features : (N, p) array, frame or memory map, or anything that yields blocks of rows in order. Features of a
-        network must come from rows that did not train it.
+    features : (N, p) array or frame. Features of a network must come from rows that did not train it.
     y : (N,) numbers (regression) or classes, or (N, R) outputs. Two classes are fitted as -1 and 1, more as one-hot.
     ridge : one or several penalties at least 0; nine from 0.1 to 1000 if left out.
     samples : one or several n; twelve from 20 to 4 N if left out.
@@ -48,9 +43,7 @@ def forecast(
         and judge the forecast (up to four times as many there until the mean is known to 2 %). 0: no experiment.
     rows : random rows that leave-one-out looks at where there are more.
     seed : of the random rows.
-    device : ``"cpu"`` or ``"cuda"``.
     groups : one label for each row (a patient); rows of a group are never on both sides of the experiment.
-    draws : random draws behind the misclassified share of three classes and more; chosen by the work if left out.
 
     Returns
     -------
@@ -72,40 +65,29 @@ def forecast(
     Mean squared error: good
     """
     labels = read_labels(y, task)
-    counts = {"trials": trials, "rows": rows, "seed": seed, "device": device}
-    settings = read_settings(labels, ridge, samples, groups, draws, **counts)
-    return _warned(_compute(features, labels, settings))
-
-
-def _compute(features: Any, labels: LabelNumbers, settings: Settings) -> Forecast:
-    """Return the table: the limit at every n and ridge, and the experiment beside it."""
-    stream = Draws(settings.seed, "forecast", 0, settings.device)
-    prepared = prepare(
-        open_features(features), labels, rows=settings.rows, draws=stream, trials=settings.trials,
-        groups=settings.groups,
-    )  # fmt: skip
+    settings = read_settings(labels, ridge, samples, groups, trials, rows, seed)
+    prepared = prepare(features, labels, settings)
     experiment = run_experiment(prepared, settings)
     sizes = [*settings.samples, *(trials.samples for trials in experiment.probes), prepared.decomposition.rows]
-    return lay_out(prepared, settings, compute_surface(prepared, settings, sizes), experiment)
+    table = lay_out(prepared, settings, compute_surface(prepared, settings, sizes), experiment)
+    _warn(table)
+    return table
 
 
-def _warned(table: Forecast) -> Forecast:
-    """Return the table, with warnings where points are missing or the forecast is not to be trusted."""
+def _warn(table: Forecast) -> None:
+    """Warn where points are missing or the forecast is not to be trusted."""
+    said = []
     missing = int((~table["converged"]).sum())
     if missing:
         reasons = dict.fromkeys(str(text) for text in table["status"].values.ravel() if str(text))
-        warnings.warn(
-            f"{missing} of {table['converged'].size} points were not computed: {'; '.join(list(reasons)[:3])}.",
-            GiantstepWarning,
-            stacklevel=3,
-        )
+        why = "; ".join(list(reasons)[:3])
+        said.append(f"{missing} of {table['converged'].size} points were not computed: {why}.")
     numbers = json.loads(table.attrs["trust_numbers"])
     for variable, verdicts in (("mse", numbers["verdicts"]), ("error", numbers.get("error_verdicts"))):
         if verdicts and all(text == "do not trust" for text in verdicts):
-            warnings.warn(
+            said.append(
                 f"Do not trust this forecast of {variable}: it missed real fits on half or a quarter of the rows by "
-                "more than 8 % at every ridge (see attrs['trust']).",
-                GiantstepWarning,
-                stacklevel=3,
+                "more than 8 % at every ridge (see attrs['trust'])."
             )
-    return table
+    for text in said:
+        warnings.warn(text, GiantstepWarning, stacklevel=3)

@@ -1,9 +1,8 @@
 """Calculus under the standard Gaussian measure: functions, expressions, quadrature, Hermite polynomials."""
 
-from giantstep.gaussian.deferred import defer
 from giantstep.gaussian.expression import parse_expression
 from giantstep.gaussian.functions import Function, as_function
-from giantstep.gaussian.hermite import convert_hermite, hermite_functions, hermite_values
+from giantstep.gaussian.hermite import hermite_functions, hermite_values
 from giantstep.gaussian.joint import JointRule, gram_factor, joint_rule, semidefinite_factor
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.quadrature import (
@@ -23,7 +22,6 @@ __all__ = [
     "Target",
     "as_function",
     "as_target",
-    "convert_hermite",
     "expectation",
     "gauss_legendre_panels",
     "gram_factor",
@@ -36,5 +34,3 @@ __all__ = [
     "semidefinite_factor",
     "trapezoid_rule",
 ]
-
-defer("numpy.f2py")

@@ -7,12 +7,6 @@ import numpy as np
 from giantstep.types import Floats
 
 
-def erf_i2(C: Floats, a: int, b: int) -> Floats:
-    """Return it for s(x) = erf(x/sqrt 2); for erf(scale x) multiply rows and columns of C by scale sqrt(2)."""
-    ratio = C[..., a, b] / np.sqrt((1 + C[..., a, a]) * (1 + C[..., b, b]))
-    return np.asarray(2 / np.pi * np.arcsin(ratio))
-
-
 def relu_i2(C: Floats, a: int, b: int) -> Floats:
     """Return it for s = relu."""
     size = np.sqrt(C[..., a, a] * C[..., b, b])

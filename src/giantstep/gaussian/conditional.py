@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.errors import Code, InputError
-from giantstep.gaussian.grids import BOUND, NEGLIGIBLE, even_rule, hermite_rule, with_crossings
+from giantstep.gaussian.grids import BOUND, even_rule, hermite_rule, too_many, with_axis, with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target, turned_planes
 from giantstep.types import Floats, Integers
@@ -35,6 +34,8 @@ _CHUNK = 1 << 20
 """Values of the target held at a time (8 MB)."""
 _STEPS = {1: (0.1, 0.45), 2: (0.2, 0.45), 3: (0.3, 0.75)}
 """Largest step in each direction, and its multiple of the scale, by the number of directions: 1e-12, 1e-12 and 1e-8."""
+WIDEST_SCALE = 0.45
+"""Scale above which the rules do not change."""
 SMEARED = 0.5
 """Width on an axis of kappa below which a plane that turns into other axes needs breaks of its own there."""
 _INNER_STEPS = {1: 0.08, 2: 0.15}
@@ -87,6 +88,13 @@ def condition(
     return ConditionalTarget(nodes, weights, h, h1, h2, square)
 
 
+def coarsened(scale: float) -> float:
+    """Return the next smaller of few scales on which functions may vary; one for all that are wide."""
+    # steep features have fine structure in every panel, not in one of many: 0.8 leaves 1e-9 of them
+    octaves = np.floor(2 * np.log2(scale / WIDEST_SCALE)) / 2
+    return WIDEST_SCALE if scale >= WIDEST_SCALE else 0.8 * WIDEST_SCALE * 2.0**octaves
+
+
 @dataclass(frozen=True)
 class Rules:
     """A target in the coordinates (kappa, xi): how many are learnt, and the planes on which rules break."""
@@ -129,8 +137,7 @@ def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) 
         soft = [plane for plane in planes if _width(plane, axis) < SMEARED]
         row, last, mass = _axis_rule(nodes, weights, planes, axis, even_rule(step, reach), panel, MOST_JOINT, soft)
         if len(row) > MOST_NODES:
-            sentence = f"The rule in {m} directions would need {len(row):.2g} nodes, more than {MOST_NODES:.0e}."
-            raise InputError(sentence, Code.TOO_MANY_NODES)
+            raise too_many(len(row))
         nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
     return nodes, weights / weights.sum()
 
@@ -152,10 +159,7 @@ def _sampled(m: int, fineness: float) -> tuple[Floats, Floats]:
 
 def _chunks(nodes: int, inner: int) -> Iterator[slice]:
     if nodes * inner > MOST_VALUES:
-        raise InputError(
-            f"The averages over the unlearnt directions would need {nodes * inner:.2g} values of the target.",
-            Code.TOO_MANY_NODES,
-        )
+        raise too_many(nodes * inner)
     size = max(1, _CHUNK // inner)
     for start in range(0, nodes, size):
         check_time()
@@ -214,23 +218,15 @@ def _axis_rule(
             columns += [at[:, None] + offset for offset in _grading(plane, planes, axis)]
             if plane in soft:
                 columns.append(at[:, None] + _around(_width(plane, axis)))
-        _check_joint(len(points), PANEL_NODES * sum(column.shape[1] for column in columns), axis, most)
+        count = len(points) * PANEL_NODES * sum(column.shape[1] for column in columns)
+        if count > most:
+            raise too_many(count)
         edges = np.sort(np.clip(np.concatenate(columns, axis=1), -BOUND, BOUND), axis=1)
         nodes, mass = gauss_legendre_panels(edges, PANEL_NODES)
         mass = mass * normal_density(nodes)
     else:
         nodes, mass = smooth[0][None, :], smooth[1][None, :]
-    _check_joint(len(weights), mass.shape[1], axis, most)
-    joint = weights[:, None] * mass
-    row, column = np.nonzero(joint > NEGLIGIBLE)
-    return row, np.broadcast_to(nodes, joint.shape)[row, column], joint[row, column]
-
-
-def _check_joint(points: int, nodes: int, axis: int, most: int) -> None:
-    """Refuse a rule on one more axis that would not fit into memory."""
-    if points * nodes > most:
-        sentence = f"The rule in {axis + 1} directions would need {points * nodes:.2g} nodes."
-        raise InputError(sentence, Code.TOO_MANY_NODES)
+    return with_axis(weights, nodes, mass, most)
 
 
 def _grading(plane: Plane, planes: Sequence[Plane], axis: int) -> Iterator[Floats]:

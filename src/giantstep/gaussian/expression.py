@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -12,8 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.polynomial import hermite_e
-from numpy.polynomial import polynomial as power_basis
+from numpy.polynomial import Polynomial, hermite_e
 
 from giantstep.deadline import check_time
 from giantstep.errors import InputError, nearest
@@ -37,6 +37,7 @@ ALLOWED = (
 
 _OTHER_VARIABLES = ("x", "y", "t", "u", "X", "Z")
 """What other programs call the variable."""
+_ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 
 
@@ -216,83 +217,82 @@ def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> A
     return PRIMITIVES[node.name].value(xp, *arguments, out=out)
 
 
-def _polynomial(node: Node) -> np.ndarray | None:
-    """Power-basis coefficients of the sub-tree in its one variable, or None."""
+def degree(node: Node, only: str | None = None) -> int | None:
+    """Degree of a polynomial sub-tree (in one variable only), a bound where terms cancel; None if it is none."""
     if isinstance(node, Number):
-        return np.array([node.value])
+        return 0
     if isinstance(node, VariableNode):
-        return np.array([0.0, 1.0])
-    first = _polynomial(node.arguments[0])
-    if first is None:
+        return int(only is None or node.name == only)
+    known = [order for argument in node.arguments if (order := degree(argument, only)) is not None]
+    if len(known) < len(node.arguments):
         return None
+    if node.name in ("+", "-"):
+        return max(known)
     if node.name == "neg":
-        return -first
-    if node.name in ("+", "-", "*", "/"):
-        second = _polynomial(node.arguments[1])
-        if second is None or (node.name == "/" and (len(second) > 1 or second[0] == 0)):
-            return None
-        if node.name == "+":
-            return _limit(power_basis.polyadd(first, second))
-        if node.name == "-":
-            return _limit(power_basis.polysub(first, second))
-        return _limit(power_basis.polymul(first, second) if node.name == "*" else first / second[0])
+        return known[0]
+    if node.name == "*":
+        return known[0] + known[1]
+    if node.name == "/":
+        return known[0] if known[1] == 0 else None
     if node.name == "**" and isinstance(node.arguments[1], Number):
         exponent = node.arguments[1].value
-        return _compose([0.0] * int(exponent) + [1.0], first) if exponent in range(65) else None
-    if re.fullmatch(r"h\d+", node.name):
-        return _compose(hermite_e.herme2poly([0.0] * int(node.name[1:]) + [1.0]), first)
-    return None
+        return known[0] * int(exponent) if exponent >= 0 and exponent == int(exponent) else None
+    return known[0] * int(node.name[1:]) if re.fullmatch(r"h\d+", node.name) else None
 
 
-def _limit(coefficients: np.ndarray) -> np.ndarray | None:
-    coefficients = power_basis.polytrim(coefficients)
-    return coefficients if len(coefficients) <= DEGREE_LIMIT + 1 else None
-
-
-def _compose(outer: Any, inner: np.ndarray) -> np.ndarray | None:
-    """Coefficients of outer(inner(z)) by Horner's rule."""
-    if (len(outer) - 1) * (len(inner) - 1) > DEGREE_LIMIT:
+def affine(node: Node, names: tuple[str, ...]) -> tuple[np.ndarray, float] | None:
+    """Return (v, c) where the sub-tree is <v, z> + c in the named variables, else None."""
+    order = degree(node)
+    if order is None or order > 1:
         return None
-    total = np.array([outer[-1]])
-    for coefficient in outer[-2::-1]:
-        total = power_basis.polyadd(power_basis.polymul(total, inner), [coefficient])
-    return power_basis.polytrim(total)
+    origin = dict.fromkeys(names, 0.0)
+    slopes = np.array([_value(slope(node, name), origin, np) for name in names], dtype=float)
+    return slopes, float(_value(node, origin, np))
 
 
-_Wrapped = tuple[float, float, float, Call | None]
+def _polynomial(node: Node) -> np.ndarray | None:
+    """Power-basis coefficients of the sub-tree in its one variable, or None."""
+    order = degree(node)
+    return None if order is None or order > DEGREE_LIMIT else _expanded(node).trim().coef
 
 
-def _read_wrapped(node: Node) -> _Wrapped | None:
-    """Read the sub-tree as constant + linear*z + factor*call with at most one call; None if it is more."""
+def _expanded(node: Node) -> Polynomial:
+    """Return a sub-tree that has a degree as a polynomial."""
     if isinstance(node, Number):
-        return node.value, 0.0, 0.0, None
+        return Polynomial([node.value])
     if isinstance(node, VariableNode):
-        return 0.0, 1.0, 0.0, None
-    if node.name not in OPERATORS:
-        return 0.0, 0.0, 1.0, node
-    parts = [_read_wrapped(a) for a in node.arguments]
-    if node.name == "neg" and parts[0] is not None:
-        return _combine(parts[0], None, -1.0, 0.0)
-    if len(parts) < 2 or parts[0] is None or parts[1] is None:
-        return None
-    first, second = parts[0], parts[1]
-    if node.name in "+-":
-        return _combine(first, second, 1.0, 1.0 if node.name == "+" else -1.0)
-    if node.name == "*" and isinstance(node.arguments[0], Number):
-        return _combine(second, None, node.arguments[0].value, 0.0)
-    if node.name in "*/" and isinstance(node.arguments[1], Number):
-        value = node.arguments[1].value
-        return _combine(first, None, value if node.name == "*" else 1 / value, 0.0)
-    return None
+        return Polynomial([0.0, 1.0])
+    first, *rest = (_expanded(argument) for argument in node.arguments)
+    if node.name == "neg":
+        return -first
+    if node.name == "/":
+        return first / rest[0].coef[0]
+    if node.name == "**":
+        return first ** int(rest[0].coef[0])
+    if node.name in _ARITHMETIC:
+        return _ARITHMETIC[node.name](first, rest[0])
+    total = Polynomial([0.0])
+    for coefficient in hermite_e.herme2poly([0.0] * int(node.name[1:]) + [1.0])[::-1]:
+        total = total * first + coefficient
+    return total
 
 
-def _combine(first: _Wrapped, second: _Wrapped | None, a: float, b: float) -> _Wrapped | None:
-    """a*first + b*second, or None when both hold a call."""
-    second = second or (0.0, 0.0, 0.0, None)
-    if first[3] is not None and second[3] is not None:
-        return None
-    factor, call = (a * first[2], first[3]) if first[3] is not None else (b * second[2], second[3])
-    return a * first[0] + b * second[0], a * first[1] + b * second[1], factor, call
+def _outer_calls(node: Node) -> Iterator[Call]:
+    """Yield the functions of a tree that only operators stand around."""
+    if isinstance(node, Call) and node.name not in OPERATORS:
+        yield node
+    elif isinstance(node, Call):
+        for argument in node.arguments:
+            yield from _outer_calls(argument)
+
+
+def _with_variable(node: Node, call: Call) -> Node:
+    """Return a tree with the variable `f` in the place of one of its functions."""
+    if node is call:
+        return VariableNode("f")
+    if not isinstance(node, Call):
+        return node
+    return Call(node.name, tuple(_with_variable(argument, call) for argument in node.arguments))
 
 
 # --- the public object ----------------------------------------------------------------------------
@@ -350,19 +350,6 @@ class Expression:
     def _slopes(self) -> dict[str, Node]:
         return {name: slope(self.tree, name) for name in self.variables}
 
-    def _require_univariate(self, what: str) -> None:
-        if len(self.variables) > 1:
-            raise _refuse(self.text, f"{what} needs an expression in one variable, not {len(self.variables)}")
-
-    @cached_property
-    def _kinks(self) -> tuple[Kink, ...]:
-        name = self.variables[0] if self.variables else "z"
-        positions = sorted(root for node in rough_arguments(self.tree) for root in roots(node, name))
-        distinct = [p for i, p in enumerate(positions) if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))]
-        if len(distinct) > KINK_LIMIT:
-            raise _refuse(self.text, f"it is not smooth at more than {KINK_LIMIT} points")
-        return tuple(Kink(p, is_jump(lambda x: self.evaluate({name: x}), p)) for p in distinct)
-
     def kinks(self) -> tuple[Kink, ...]:
         """Return the points where an expression in one variable need not be smooth, in increasing order.
 
@@ -373,16 +360,19 @@ class Expression:
         >>> [kink.position for kink in parse_expression("relu(2*z - 1) + sign(z)").kinks()]
         [0.0, 0.5]
         """
-        self._require_univariate("`kinks`")
-        return self._kinks
+        name = self.variables[0] if self.variables else "z"
+        positions = sorted(root for node in rough_arguments(self.tree) for root in roots(node, name))
+        distinct = [p for i, p in enumerate(positions) if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))]
+        if len(distinct) > KINK_LIMIT:
+            raise _refuse(self.text, f"it is not smooth at more than {KINK_LIMIT} points")
+        return tuple(Kink(p, is_jump(lambda x: self.evaluate({name: x}), p)) for p in distinct)
 
     def as_polynomial(self) -> np.ndarray | None:
-        """Return the power-basis coefficients, constant first, or None if it is no polynomial (degree <= 64).
+        """Return the coefficients in one variable, constant first, or None if it is no polynomial (degree <= 64).
 
         >>> parse_expression("h2(z)/2 + h1(z)").as_polynomial()
         array([-0.5,  1. ,  0.5])
         """
-        self._require_univariate("`as_polynomial`")
         return _polynomial(self.tree)
 
     def as_affine_of_known(self) -> AffineForm | None:
@@ -392,19 +382,16 @@ class Expression:
         >>> form.function, form.factor, form.scale, form.shift, form.constant
         ('tanh', -1.0, 2.0, -6.0, 1.0)
         """
-        self._require_univariate("`as_affine_of_known`")
-        wrapped = _read_wrapped(self.tree)
-        if wrapped is None:
+        calls = list(_outer_calls(self.tree))
+        if len(calls) != 1 or calls[0].name in ("maximum", "minimum") or re.fullmatch(r"h\d+", calls[0].name):
             return None
-        constant, linear, factor, call = wrapped
-        if call is None:
+        call, name = calls[0], self.variables[0] if self.variables else "z"
+        outer, inner = affine(_with_variable(self.tree, call), (name, "f")), affine(call.arguments[0], (name,))
+        if outer is None or inner is None or inner[0][0] == 0:
             return None
-        inner = _polynomial(call.arguments[0])
+        (linear, factor), constant = outer
         parameters = tuple(a.value for a in call.arguments[1:] if isinstance(a, Number))
-        known = call.name not in ("maximum", "minimum") and not re.fullmatch(r"h\d+", call.name)
-        if inner is None or len(inner) != 2 or not known:
-            return None
-        return AffineForm(call.name, parameters, factor, float(inner[1]), float(inner[0]), constant, linear)
+        return AffineForm(call.name, parameters, float(factor), float(inner[0][0]), inner[1], constant, float(linear))
 
 
 @lru_cache(maxsize=512)  # a few kB each; every function and target of a grid is read anew

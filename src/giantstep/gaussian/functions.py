@@ -11,12 +11,13 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
+from numpy.polynomial import hermite_e
 from numpy.typing import ArrayLike
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.gaussian.edges import find_edges
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
-from giantstep.gaussian.hermite import convert_hermite
+from giantstep.gaussian.hermite import root_factorials
 from giantstep.gaussian.identity import Immutable
 from giantstep.gaussian.moments import CLOSED_FORMS, CLOSED_TAILS, Moments, Tail, polynomial, polynomial_tail
 from giantstep.gaussian.numerical import MomentRule, choose_rule
@@ -34,9 +35,16 @@ _SYMMETRY_NODES = 8.0 * (np.arange(200) + 0.37) / 200
 _FINGERPRINT_NODES = np.linspace(-8.0, 8.0, 401)[:-1] + 0.0171
 
 
+_PLAIN = AffineForm("", (), 1.0, 1.0, 0.0, 0.0, 0.0)
+"""The form of a function that is not affine in a named one."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Facts:
-    """What construction finds out about a function: it is a polynomial, affine in a named function, or neither."""
+    """What construction finds out about a function: a polynomial, or `form` of a `core`, its named function or itself.
+
+    The core has a closed form, or is integrated by a rule.
+    """
 
     values: Callable[[Any], Any]
     name: str
@@ -44,23 +52,53 @@ class _Facts:
     jumps: tuple[float, ...]
     parity: Parity | None
     polynomial: tuple[float, ...] | None = None
-    affine: AffineForm | None = None
+    form: AffineForm = _PLAIN
 
     @cached_property
     def rule(self) -> MomentRule:
         """The quadrature of the function itself."""
         return choose_rule(self.values, self.kinks, self.name)
 
-    @cached_property
-    def base(self) -> _NamedFunction:
-        """The named function it is affine in."""
-        assert self.affine is not None
-        return _NamedFunction(self.affine)
-
     @property
     def error(self) -> float:
         """Measured error of the moments; 0 where they do not come from `rule`."""
-        return self.rule.error if self.polynomial is None and self.affine is None else 0.0
+        return self.rule.error if self.polynomial is None and self.form is _PLAIN else 0.0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the moments have a closed form."""
+        return self.polynomial is not None or self.form.function in CLOSED_FORMS
+
+    @cached_property
+    def core(self) -> Callable[[Any], Any]:
+        """The named function that it is affine in, or itself."""
+        if self.form is _PLAIN:
+            return self.values
+        named = parse_expression(f"{self.form.function}({', '.join(['z', *map(repr, self.form.parameters)])})")
+        return lambda x: named.evaluate({"z": x})
+
+    @cached_property
+    def core_rule(self) -> MomentRule:
+        """The quadrature of the core."""
+        return self.rule if self.form is _PLAIN else choose_rule(self.core, (), self.form.function)
+
+    def core_moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
+        """Return the moments of the core for s > 0."""
+        if self.form.function not in CLOSED_FORMS:
+            return self.core_rule.moments(self.core, A, s)
+        moments = CLOSED_FORMS[self.form.function](A, s, *self.form.parameters)
+        small = s < ERF_SCALE
+        if self.form.function == "erf" and small.any():
+            moments.noise[small] = self.core_rule.moments(self.core, A[small], s[small]).noise
+        return moments
+
+    def core_smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Return D_0..D_4 of the core."""
+        if self.form.function in CLOSED_FORMS:
+            tail = CLOSED_TAILS[self.form.function](A, s, *self.form.parameters)
+            return _derivatives(self.core_moments(A, s), tail, s)
+        *moments, third, fourth = self.core_rule.integrate(self.core, A, s)
+        return _derivatives(Moments(*moments), (third, fourth), s)
 
 
 class Function(Immutable):
@@ -193,8 +231,7 @@ class Function(Immutable):
     @property
     def closed(self) -> bool:
         """Whether the moments have a closed form, so that they are cheap at any number of points."""
-        form = self._facts.affine
-        return self._facts.polynomial is not None or (form is not None and form.function in CLOSED_FORMS)
+        return self._facts.closed
 
     # --- values ---
 
@@ -274,8 +311,8 @@ class Function(Immutable):
         """
         if self._facts.polynomial is not None:
             coefficients = np.zeros(max(order + 1, len(self._facts.polynomial)))
-            known = convert_hermite(self._facts.polynomial, "power", "normalised")
-            coefficients[: len(known)] = known
+            known = hermite_e.poly2herme(self._facts.polynomial)
+            coefficients[: len(known)] = known * root_factorials(len(known) - 1)
             return coefficients[: order + 1]
         with np.errstate(all="ignore"):
             return self._facts.rule.hermite(self, order)
@@ -283,29 +320,25 @@ class Function(Immutable):
     def _flat_moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
         if self._facts.polynomial is not None:
             return polynomial(A, s, np.array(self._facts.polynomial))
-        form = self._facts.affine
-        if form is not None:
-            base = self._facts.base.moments(form.scale * A + form.shift, form.scale * s)
-            return Moments(
-                form.constant + form.linear * A + form.factor * base.mean,
-                form.linear * s + form.factor * base.slope,
-                form.factor**2 * base.noise,
-                form.factor * form.scale * base.curvature,
-            )
-        return _with_any_sign(lambda a, scale: self._facts.rule.moments(self, a, scale), self, A, s)
+        form = self._facts.form
+        core = _with_any_sign(self._facts, form.scale * A + form.shift, form.scale * s)
+        return Moments(
+            form.constant + form.linear * A + form.factor * core.mean,
+            form.linear * s + form.factor * core.slope,
+            form.factor**2 * core.noise,
+            form.factor * form.scale * core.curvature,
+        )
 
     def _flat_smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
         if self._facts.polynomial is not None:
             coefficients = np.array(self._facts.polynomial)
             return _derivatives(polynomial(A, s, coefficients), polynomial_tail(A, s, coefficients), s)
-        form = self._facts.affine
-        if form is not None:
-            base = self._facts.base.smoothed(form.scale * A + form.shift, abs(form.scale) * s)
-            whole = form.factor * form.scale ** np.arange(5)[:, None] * base
-            whole[0] += form.constant + form.linear * A
-            whole[1] += form.linear
-            return whole
-        return _derivatives(*self._facts.rule.smoothed(self, A, s), s)
+        form = self._facts.form
+        core = self._facts.core_smoothed(form.scale * A + form.shift, abs(form.scale) * s)
+        whole = form.factor * form.scale ** np.arange(5)[:, None] * core
+        whole[0] += form.constant + form.linear * A
+        whole[1] += form.linear
+        return whole
 
 
 def as_function(source: str | Callable[[Any], Any] | Function) -> Function:
@@ -354,7 +387,7 @@ def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
 
     kinks = expression.kinks()
     coefficients = expression.as_polynomial()
-    affine = None if coefficients is not None else expression.as_affine_of_known()
+    form = None if coefficients is not None else expression.as_affine_of_known()
     return _Facts(
         values,
         text,
@@ -362,7 +395,7 @@ def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
         jumps=tuple(kink.position for kink in kinks if kink.jump),
         parity=_parity(values),
         polynomial=None if coefficients is None else tuple(coefficients.tolist()),
-        affine=None if affine is not None and affine.function in ("sqrt", "log") else affine,
+        form=_PLAIN if form is None or form.function in ("sqrt", "log") else form,
     )
 
 
@@ -460,18 +493,13 @@ def _into(out: Any, values: Any) -> Any:
     return out
 
 
-def _with_any_sign(
-    positive: Callable[[np.ndarray, np.ndarray], Moments],
-    f: Callable[[np.ndarray], np.ndarray],
-    A: np.ndarray,
-    s: np.ndarray,
-) -> Moments:
-    """Extend moments known for s > 0 to negative s and to s = 0."""
+def _with_any_sign(facts: _Facts, A: np.ndarray, s: np.ndarray) -> Moments:
+    """Extend the moments of the core, known for s > 0, to negative s and to s = 0."""
     if np.all(s > 0):
-        return positive(A, s)
+        return facts.core_moments(A, s)
     some = s != 0
-    result = Moments(f(A) * np.ones_like(A), *np.zeros((3, len(A))))
-    inner = positive(A[some], np.abs(s[some]))
+    result = Moments(facts.core(A) * np.ones_like(A), *np.zeros((3, len(A))))
+    inner = facts.core_moments(A[some], np.abs(s[some]))
     sign = np.sign(s[some])
     for target, values in zip(result, (inner.mean, sign * inner.slope, inner.noise, sign * inner.curvature)):
         target[some] = values
@@ -480,39 +508,3 @@ def _with_any_sign(
 
 def _derivatives(moments: Moments, tail: Tail, s: np.ndarray) -> np.ndarray:
     return np.stack([moments.mean, moments.slope / s, moments.curvature / s, *tail])
-
-
-class _NamedFunction:
-    """The named function of an affine form itself, with its parameters."""
-
-    def __init__(self, form: AffineForm) -> None:
-        self.name, self.parameters = form.function, form.parameters
-        self.text = f"{form.function}({', '.join(['z', *map(repr, form.parameters)])})"
-        self.expression = parse_expression(self.text)
-
-    def values(self, x: np.ndarray) -> np.ndarray:
-        return self.expression.evaluate({"z": x})
-
-    @cached_property
-    def rule(self) -> MomentRule:
-        return choose_rule(self.values, (), self.text)
-
-    def moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
-        return _with_any_sign(self._positive_moments, self.values, A, s)
-
-    def _positive_moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
-        closed = CLOSED_FORMS.get(self.name)
-        if closed is None:
-            return self.rule.moments(self.values, A, s)
-        result = closed(A, s, *self.parameters)
-        small = s < ERF_SCALE
-        if self.name == "erf" and np.any(small):
-            result.noise[small] = self.rule.moments(self.values, A[small], s[small]).noise
-        return result
-
-    def smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """Return D_0..D_4."""
-        closed = CLOSED_TAILS.get(self.name)
-        if closed is not None:
-            return _derivatives(self.moments(A, s), closed(A, s, *self.parameters), s)
-        return _derivatives(*self.rule.smoothed(self.values, A, s), s)

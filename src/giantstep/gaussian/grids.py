@@ -17,7 +17,7 @@ import numpy as np
 from giantstep.errors import Code, InputError, NotFiniteError
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.target import Plane
-from giantstep.types import Floats
+from giantstep.types import Floats, Integers
 
 MOST_POINTS = 5_000_000
 """Product rules with more points than this are refused."""
@@ -50,7 +50,7 @@ def even_rule(step: float, bound: float = BOUND) -> tuple[Floats, Floats]:
 def interval_rule(low: float, high: float, count: int) -> tuple[Floats, Floats]:
     """Return the Gauss rule of the N(0, 1) density on [low, high]: exact for polynomials of degree 2 count - 1.
 
-    By Lanczos' recurrence on a fine Legendre discretisation, orthogonalised twice.
+    That of a fine Legendre discretisation.
 
     >>> nodes, weights = interval_rule(0.0, np.inf, 6)
     >>> round(float(weights @ nodes**2), 12), round(float(weights @ nodes), 12)
@@ -58,13 +58,22 @@ def interval_rule(low: float, high: float, count: int) -> tuple[Floats, Floats]:
     """
     low, high = max(low, -BOUND - 3), min(high, BOUND + 3)
     fine, measure = gauss_legendre_panels(np.linspace(low, high, 33), 24)
-    measure = measure * normal_density(fine)
-    mass = measure.sum()
-    basis = np.empty((count, len(fine)))
-    basis[0] = np.sqrt(measure / mass)
+    return gauss_rule(fine, measure * normal_density(fine), count)
+
+
+def gauss_rule(points: Floats, masses: Floats, count: int) -> tuple[Floats, Floats]:
+    """Return the Gauss rule of a discrete measure: by Lanczos' recurrence on its points, orthogonalised twice.
+
+    >>> nodes, weights = gauss_rule(np.linspace(0.0, 1.0, 50), np.full(50, 0.02), 6)
+    >>> round(float(weights @ nodes**11), 12) == round(float(np.mean(np.linspace(0.0, 1.0, 50) ** 11)), 12)
+    True
+    """
+    mass = masses.sum()
+    basis = np.empty((count, len(points)))
+    basis[0] = np.sqrt(masses / mass)
     diagonal, side = np.empty(count), np.empty(max(count - 1, 0))
     for j in range(count):
-        moved = fine * basis[j]
+        moved = points * basis[j]
         diagonal[j] = basis[j] @ moved
         if j + 1 < count:
             for _ in range(2):
@@ -107,14 +116,10 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
             breaks = [-plane.offset / plane.normal[axis] for plane in ending]
             nodes, weights = broken_rule(breaks, piece) if breaks else smooth
             nodes, weights = nodes[None, :], weights[None, :]
-        if len(grid.weights) * nodes.shape[1] > 8 * MOST_POINTS:
-            raise _too_many(len(grid.weights) * nodes.shape[1])
-        joint = grid.weights[:, None] * weights
-        row, column = np.nonzero(joint > NEGLIGIBLE)
+        row, last, mass = with_axis(grid.weights, nodes, weights, 8 * MOST_POINTS)
         if len(row) > MOST_POINTS:
-            raise _too_many(len(row))
-        last = np.broadcast_to(nodes, joint.shape)[row, column]
-        grid = NodeGrid(np.concatenate([grid.points[row], last[:, None]], axis=1), joint[row, column])
+            raise too_many(len(row))
+        grid = NodeGrid(np.concatenate([grid.points[row], last[:, None]], axis=1), mass)
     return NodeGrid(grid.points, grid.weights / grid.weights.sum())
 
 
@@ -136,9 +141,25 @@ def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
     return list(together)
 
 
-def _too_many(count: int) -> InputError:
-    sentence = f"The product rule would need {count:.2g} points; at most {MOST_POINTS:.0e} are allowed."
-    return InputError(sentence, Code.TOO_MANY_NODES)
+def with_axis(weights: Floats, nodes: Floats, mass: Floats, most: int) -> tuple[Integers, Floats, Floats]:
+    """Return, for one more axis, which point each node extends, its coordinate and its weight.
+
+    Parameters
+    ----------
+    weights : (N,), of the points so far.
+    nodes, mass : (N, m), the rule of the axis at every point, or (1, m).
+    most : nodes, those of negligible weight included, beyond which the rule is refused.
+    """
+    if len(weights) * mass.shape[1] > most:
+        raise too_many(len(weights) * mass.shape[1])
+    joint = weights[:, None] * mass
+    row, column = np.nonzero(joint > NEGLIGIBLE)
+    return row, np.broadcast_to(nodes, joint.shape)[row, column], joint[row, column]
+
+
+def too_many(count: float) -> InputError:
+    """Return the refusal of a product rule with so many nodes."""
+    return InputError(f"The product rule would need {count:.2g} nodes, more than can be held.", Code.TOO_MANY_NODES)
 
 
 def _moving_rule(points: Floats, planes: Sequence[Plane], axis: int, piece: int) -> tuple[Floats, Floats]:

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
-from numpy.polynomial import hermite_e
 from numpy.typing import ArrayLike
 
 from giantstep.errors import bad_field
 from giantstep.types import Floats
-
-Basis = Literal["normalised", "he", "power"]
 
 
 def hermite_values(z: ArrayLike, order: int) -> np.ndarray:
@@ -54,28 +50,6 @@ def _recurrence(z: np.ndarray, order: int, start: np.ndarray | float) -> np.ndar
 def root_factorials(order: int) -> np.ndarray:
     """Return sqrt(j!) for j = 0..order."""
     return np.concatenate([[1.0], np.cumprod(np.sqrt(np.arange(1.0, order + 1)))])
-
-
-def convert_hermite(coefficients: ArrayLike, source: Basis, target: Basis) -> np.ndarray:
-    """Rewrite the coefficients of one polynomial, lowest order first, in another basis.
-
-    ``"normalised"``: sum a_j h_j; ``"he"``: sum b_j He_j with b_j = a_j/sqrt(j!); ``"power"``: sum p_j z^j.
-    (The projections E[f He_j] are sqrt(j!) a_j = j! b_j.)
-
-    >>> convert_hermite([0.0, 0.0, 1.0], "power", "he")
-    array([1., 0., 1.])
-    """
-    values = np.array(coefficients, dtype=float)
-    scale = root_factorials(len(values) - 1)
-    if source == target:
-        return values
-    if source == "power":
-        he = hermite_e.poly2herme(values)
-    else:
-        he = values / scale if source == "normalised" else values
-    if target == "power":
-        return hermite_e.herme2poly(he)
-    return he * scale[: len(he)] if target == "normalised" else he
 
 
 def multi_indices(dims: int, order: int) -> tuple[tuple[int, ...], ...]:

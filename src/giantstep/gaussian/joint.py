@@ -40,11 +40,6 @@ def semidefinite_factor(C: Any) -> Any:
     xp = namespace_of(C)
     C = xp.asarray(C, dtype=float)
     n = C.shape[-1]
-    if n == 1:
-        return xp.sqrt(xp.maximum(C, 0.0))
-    full = _definite_factor(C) if xp is np else None
-    if full is not None:
-        return full
     L = xp.zeros_like(C)
     for j in range(n):
         row = L[..., j, :j]
@@ -55,16 +50,6 @@ def semidefinite_factor(C: Any) -> Any:
         L[..., j, j] = xp.where(present, root, 0.0)
         L[..., j + 1 :, j] = xp.where(present[..., None], below / root[..., None], 0.0)
     return L
-
-
-def _definite_factor(C: Any) -> Any:
-    """Return Cholesky factors, or None where a matrix has an absent direction."""
-    try:
-        L = np.linalg.cholesky(C)
-    except np.linalg.LinAlgError:
-        return None
-    present = np.einsum("...jj->...j", L) ** 2 > NULL * np.einsum("...jj->...j", C)
-    return L if present.all() else None
 
 
 def gram_factor(F: Any) -> Any:

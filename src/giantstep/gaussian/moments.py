@@ -106,27 +106,25 @@ def _trigonometric(s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """exp(-s^2/2), exp(-s^2) (cosh s^2 - 1) and exp(-s^2) (sinh s^2 - s^2)."""
     x = s * s
     direct = -0.5 * np.expm1(-2 * x) - x * np.exp(-x)
-    return np.exp(-0.5 * x), 0.5 * np.expm1(-x) ** 2, np.where(x < 0.5, np.exp(-x) * _series(x, 3, 2), direct)
+    return np.exp(-0.5 * x), 0.5 * np.expm1(-x) ** 2, np.where(x < 0.5, np.exp(-x) * _sinh_rest(x), direct)
+
+
+def _sinh_rest(x: np.ndarray) -> np.ndarray:
+    """Return sinh x - x for x < 0.5, where the difference would lose digits."""
+    x = np.minimum(x, 0.5)
+    term = total = x**3 / 6
+    for n in range(5, 17, 2):
+        term = term * x * x / (n * (n - 1))
+        total = total + term
+    return total
 
 
 def exp(A: np.ndarray, s: np.ndarray) -> Moments:
-    """Moments of exp(x)."""
+    """Moments of exp(x); e^x - 1 - x would lose digits, sinh x - x + 2 sinh(x/2)^2 loses none."""
     x = s * s
     mean = np.exp(A + 0.5 * x)
-    rest = np.where(x < 0.5, _series(x, 2, 1), np.expm1(x) - x)
+    rest = np.where(x < 0.5, _sinh_rest(x) + 2 * np.sinh(0.5 * x) ** 2, np.expm1(x) - x)
     return Moments(mean, s * mean, mean**2 * rest, s * mean)
-
-
-def _series(x: np.ndarray, start: int, stride: int) -> np.ndarray:
-    """Return x^start/start! + x^(start+stride)/(start+stride)! + ... for small x."""
-    x = np.minimum(x, 0.5)
-    total = np.zeros_like(x)
-    term = np.ones_like(x)
-    for n in range(1, 20):
-        term = term * x / n
-        if n >= start and (n - start) % stride == 0:
-            total = total + term
-    return total
 
 
 def polynomial(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Moments:
@@ -179,11 +177,6 @@ def _erf_tail(A: np.ndarray, s: np.ndarray) -> Tail:
     return (2 * A * A / q - 1) * bell, (6 - 4 * A * A / q) * A / q * bell
 
 
-def _exp_tail(A: np.ndarray, s: np.ndarray) -> Tail:
-    mean = np.exp(A + 0.5 * s * s)
-    return mean, mean
-
-
 CLOSED_FORMS: dict[str, ClosedForm] = {
     "relu": hinge,
     "leaky_relu": lambda A, s, slope=0.01: hinge(A, s, slope, 1 - slope),
@@ -203,6 +196,6 @@ CLOSED_TAILS: dict[str, Callable[..., Tail]] = {
     "erf": _erf_tail,
     "sin": lambda A, s: (-np.exp(-0.5 * s * s) * np.cos(A), np.exp(-0.5 * s * s) * np.sin(A)),
     "cos": lambda A, s: (np.exp(-0.5 * s * s) * np.sin(A), np.exp(-0.5 * s * s) * np.cos(A)),
-    "exp": _exp_tail,
+    "exp": lambda A, s: (np.exp(A + 0.5 * s * s),) * 2,
 }
 """D_3 and D_4 of the functions with closed moments: d/dA and d^2/dA^2 of curvature/s."""

@@ -10,12 +10,10 @@ import numpy as np
 from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.gaussian.hermite import hermite_functions
-from giantstep.gaussian.moments import Moments, Tail
+from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.quadrature import BOUNDS, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
 
 Values = Callable[[np.ndarray], np.ndarray]
-Projection = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
-"""Values of f at the nodes (rows, nodes), nodes, weights and s: mean, slope, noise, and what else is wanted."""
 
 CHUNK = 1 << 17
 """Values of a function held at a time (1 MB)."""
@@ -59,16 +57,11 @@ class MomentRule:
 
     def moments(self, f: Values, A: np.ndarray, s: np.ndarray) -> Moments:
         """Return the moments for one-dimensional ``A`` and ``s > 0``; entries share only rounding."""
-        return Moments(*self._integrate(f, A, s, _project, 4))
+        return Moments(*self.integrate(f, A, s)[:4])
 
-    def smoothed(self, f: Values, A: np.ndarray, s: np.ndarray) -> tuple[Moments, Tail]:
-        """Return the moments, and D_3 and D_4 = E[He_j(z) f(A + s z)]/s^j."""
-        *moments, third, fourth = self._integrate(f, A, s, _project_further, 6)
-        return Moments(*moments), (third, fourth)
-
-    def _integrate(self, f: Values, A: np.ndarray, s: np.ndarray, project: Projection, count: int) -> np.ndarray:
-        """Return what `project` makes of the values (count, len(A)); mean, slope and noise come first."""
-        result = np.empty((count, len(A)))
+    def integrate(self, f: Values, A: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Return the moments, and D_3 and D_4 = E[He_j(z) f(A + s z)]/s^j: (6, len(A))."""
+        result = np.empty((6, len(A)))
         levels = np.ceil(np.log2(np.clip(s, 2.0**LOWEST_LEVEL, None)) - 1e-9).astype(int)
         if len(A) and levels.max() > HIGHEST_LEVEL:
             raise InputError(f"The scale s must be at most {2**HIGHEST_LEVEL} for quadrature, but is {s.max():g}.")
@@ -76,7 +69,7 @@ class MomentRule:
             for level in np.unique(levels):
                 pending = np.flatnonzero(levels == level)
                 for bound in BOUNDS:
-                    pending = self._fill(result, f, A, s, pending, int(level), bound, project)
+                    pending = self._fill(result, f, A, s, pending, int(level), bound)
         return result
 
     def _fill(
@@ -88,7 +81,6 @@ class MomentRule:
         entries: np.ndarray,
         level: int,
         bound: float,
-        project: Projection,
     ) -> np.ndarray:
         """Compute the entries chunk by chunk; return those for which ``bound`` was too small."""
         if not len(entries):
@@ -102,10 +94,8 @@ class MomentRule:
             z, weights = self._nodes(a, scale, level, bound)
             values = f(a + scale * z)
             rim = np.square(values[:, [0, -1]]).max(axis=1) * float(normal_density(bound)) * bound
-            moments = project(values, z, weights, scale[:, 0])
-            for target, computed in zip(result, moments):
-                target[chunk] = computed
-            mean, slope, noise = moments[:3]
+            result[:, chunk] = _project(values, z, weights, scale[:, 0])
+            mean, slope, noise = result[:3, chunk]
             second = noise + mean**2 + slope**2
             short.append(chunk[~(np.isfinite(second) & (rim <= enough * second))])
         missed = np.concatenate(short)
@@ -174,33 +164,21 @@ def _tame(values: np.ndarray, root: np.ndarray) -> np.ndarray:
     return np.where((root < 1e-20) & ~np.isfinite(values), 0.0, values) * root
 
 
-def _project(values: np.ndarray, z: np.ndarray, weights: np.ndarray, s: np.ndarray) -> Moments:
+def _project(values: np.ndarray, z: np.ndarray, weights: np.ndarray, s: np.ndarray) -> list[np.ndarray]:
     """Mean and slope first, the rest from the residual of the affine fit, so that nothing large cancels."""
-    if weights.ndim == 1:
-        mean, slope = np.ascontiguousarray((values @ np.stack([weights, weights * z], axis=1)).T)
-    else:
-        weighted = weights * z
-        mean, slope = np.einsum("ij,ij->i", values, weights), np.einsum("ij,ij->i", values, weighted)
+    mean, slope = _averages(values, weights, 1, z)
     residual = values - mean[:, None] - slope[:, None] * z
-    if weights.ndim == 1:
-        curvature = residual @ (weights * (z * z - 1)) / s
-        noise = np.square(residual, out=residual) @ weights
-    else:
-        curvature = np.einsum("ij,ij->i", residual, weighted * z - weights) / s
-        noise = np.einsum("ij,ij->i", np.square(residual, out=residual), weights)
-    return Moments(mean, slope, noise, curvature)
+    second, third, fourth = _averages(residual, weights, z * z - 1, (z * z - 3) * z, (z * z - 6) * z * z + 3)
+    (noise,) = _averages(np.square(residual, out=residual), weights, 1)
+    return [mean, slope, noise, second / s, third / s**3, fourth / s**4]
 
 
-def _project_further(values: np.ndarray, z: np.ndarray, weights: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return what `_project` does, D_3 and D_4; their polynomials do not see the affine fit."""
-    moments = _project(values, z, weights, s)
-    residual = values - moments.mean[:, None] - moments.slope[:, None] * z
-    polynomials = ((z * z - 3) * z * weights, ((z * z - 6) * z * z + 3) * weights)
+def _averages(values: np.ndarray, weights: np.ndarray, *functions: np.ndarray | int) -> np.ndarray:
+    """Return the averages of values (rows, nodes) times functions of z: (functions, rows)."""
+    weighted = [weights * function for function in functions]
     if weights.ndim == 1:
-        tail = [residual @ row for row in polynomials]
-    else:
-        tail = [np.einsum("ij,ij->i", residual, rows) for rows in polynomials]
-    return *moments, tail[0] / s**3, tail[1] / s**4
+        return (values @ np.stack(weighted, axis=1)).T
+    return np.stack([np.einsum("ij,ij->i", values, each) for each in weighted])
 
 
 def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> MomentRule:
@@ -218,22 +196,17 @@ def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> MomentRule:
                 f"The function {name} must be finite and square integrable under the Gaussian measure, "
                 "but E f(z)^2 with z ~ N(0,1) does not converge."
             )
-        coarse = [MomentRule(kinks, m, False) for m in (1, 2, 4, 8)]
-        finer = (
-            [MomentRule(kinks, m, True) for m in (1, 2, 4)]
-            if kinks
-            else [MomentRule(kinks, m) for m in (16, 32, 64, 128)]
-        )
+        finer = [(m, True) for m in (1, 2, 4)] if kinks else [(m, False) for m in (16, 32, 64, 128)]
+        rules = [MomentRule(kinks, *choice) for choice in [*((m, False) for m in (1, 2, 4, 8)), *finer]]
         tried: list[MomentRule] = []
-        for family in (coarse, finer) if kinks else (coarse + finer,):
-            previous = _probe(family[0], f)
-            for rule, next_rule in zip(family, family[1:]):
-                current = _probe(next_rule, f)
-                change = _difference(previous, current)
-                if change <= 1e-13:
-                    return replace(rule, error=change)
-                tried.append(replace(next_rule, error=change))
-                previous = current
+        previous = rules[0].moments(f, *PROBES)
+        for rule, next_rule in zip(rules, rules[1:]):
+            current = next_rule.moments(f, *PROBES)
+            change = _difference(previous, current)
+            if change <= 1e-13:
+                return replace(rule, error=change)
+            tried.append(replace(next_rule, error=change))
+            previous = current
     best = min(rule.error for rule in tried)
     chosen = next(rule for rule in tried if rule.error <= 10 * best)
     return replace(chosen, error=max(chosen.error, _measured_error(chosen, f)))
@@ -247,10 +220,6 @@ def _measured_error(rule: MomentRule, f: Values) -> float:
     with np.errstate(all="ignore"):
         finer = replace(rule, resolution=3 * rule.resolution)
         return 2 * _difference(rule.moments(f, *MANY_PROBES), finer.moments(f, *MANY_PROBES))
-
-
-def _probe(rule: MomentRule, f: Values) -> Moments:
-    return rule.moments(f, *PROBES)
 
 
 def _difference(a: Moments, b: Moments) -> float:

@@ -18,6 +18,8 @@ from giantstep.gaussian.expression import (
     Node,
     Number,
     VariableNode,
+    affine,
+    degree,
     parse_expression,
     rough_arguments,
     walk,
@@ -57,7 +59,7 @@ def turned_planes(planes: Iterable[Plane], basis: Floats) -> list[Plane]:
     for plane in planes:
         normal = np.array(plane.normal) @ basis
         length = float(np.linalg.norm(normal))
-        if length > 1e-9:
+        if not length <= 1e-9:  # what is not finite is refused by who reads it
             clean = np.where(np.abs(normal) < 1e-12 * length, 0.0, normal) / length
             turned.append(Plane(tuple(clean.tolist()), plane.offset / length))
     return turned
@@ -179,14 +181,14 @@ class Target(Immutable):
     @cached_property
     def degree(self) -> int | None:
         """Total degree of a polynomial, or None."""
-        return None if self._expression is None else _degree(self._expression.tree)
+        return None if self._expression is None else degree(self._expression.tree)
 
     @cached_property
     def axis_degree(self) -> int | None:
         """Largest degree of a polynomial in any one of its variables, or None."""
         if self._expression is None or self.degree is None:
             return None
-        return max((_degree(self._expression.tree, name) or 0 for name in self._expression.variables), default=0)
+        return max((degree(self._expression.tree, name) or 0 for name in self._expression.variables), default=0)
 
     @cached_property
     def _rough(self) -> tuple[Plane | None, ...]:
@@ -338,44 +340,17 @@ def _factors(node: Node) -> Iterator[Node]:
 
 def _planes_of(node: Node, k: int) -> Iterator[Plane | None]:
     """Yield the planes on which a factor vanishes; None where its zeros are no planes."""
-    names = {inner.name for inner in walk(node) if isinstance(inner, VariableNode)}
-    affine = _affine(node, k)
-    if affine is not None:
-        plane = _normalise(*affine)
+    names = tuple({inner.name for inner in walk(node) if isinstance(inner, VariableNode)})
+    axes, form = [_axis(name) for name in names], affine(node, names)
+    if form is not None:
+        plane = _normalise(form[0] @ np.eye(k)[axes], form[1])
         if plane is not None:
             yield plane
     elif len(names) == 1:
-        (name,) = names
-        normal = tuple(np.eye(k)[_axis(name)].tolist())
-        yield from (Plane(normal, -root + 0.0) for root in roots_of(node, name) if abs(root) < 12)
+        normal = tuple(np.eye(k)[axes[0]].tolist())
+        yield from (Plane(normal, -root + 0.0) for root in roots_of(node, names[0]) if abs(root) < 12)
     else:
         yield None
-
-
-def _affine(node: Node, k: int) -> tuple[Floats, float] | None:
-    """Return (v, c) where the node is <v, z> + c, else None."""
-    if isinstance(node, Number):
-        return np.zeros(k), node.value
-    if isinstance(node, VariableNode):
-        return np.eye(k)[_axis(node.name)], 0.0
-    if node.name not in ("+", "-", "neg", "*", "/"):
-        return None
-    inner = [form for argument in node.arguments if (form := _affine(argument, k)) is not None]
-    if len(inner) < len(node.arguments):
-        return None
-    (first, *rest) = inner
-    if node.name == "neg":
-        return -first[0], -first[1]
-    (second,) = rest
-    if node.name in "+-":
-        sign = 1.0 if node.name == "+" else -1.0
-        return first[0] + sign * second[0], first[1] + sign * second[1]
-    constant = not np.any(second[0])
-    if node.name == "/":
-        return (first[0] / second[1], first[1] / second[1]) if constant else None
-    if constant:
-        return first[0] * second[1], first[1] * second[1]
-    return (second[0] * first[1], second[1] * first[1]) if not np.any(first[0]) else None
 
 
 def _normalise(normal: Floats, offset: float) -> Plane | None:
@@ -386,26 +361,3 @@ def _normalise(normal: Floats, offset: float) -> Plane | None:
     sign = 1.0 if normal[np.argmax(np.abs(normal) > 1e-9 * length)] > 0 else -1.0
     scaled = np.where(np.abs(normal) < 1e-12 * length, 0.0, sign * normal / length)
     return Plane(tuple(np.round(scaled, 14).tolist()), round(sign * offset / length, 14) + 0.0)
-
-
-def _degree(node: Node, only: str | None = None) -> int | None:
-    """Degree of a polynomial sub-tree (in one variable only), a bound where terms cancel; None if it is none."""
-    if isinstance(node, Number):
-        return 0
-    if isinstance(node, VariableNode):
-        return int(only is None or node.name == only)
-    known = [degree for argument in node.arguments if (degree := _degree(argument, only)) is not None]
-    if len(known) < len(node.arguments):
-        return None
-    if node.name in ("+", "-"):
-        return max(known)
-    if node.name == "neg":
-        return known[0]
-    if node.name == "*":
-        return known[0] + known[1]
-    if node.name == "/":
-        return known[0] if known[1] == 0 else None
-    if node.name == "**" and isinstance(node.arguments[1], Number):
-        exponent = node.arguments[1].value
-        return known[0] * int(exponent) if exponent >= 0 and exponent == int(exponent) else None
-    return known[0] * int(node.name[1:]) if re.fullmatch(r"h\d+", node.name) else None

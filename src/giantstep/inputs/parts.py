@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Discriminator
 
 from giantstep.arrays import ArrayField, FrozenArray
-from giantstep.display import model_html, model_text
 from giantstep.errors import bad_field
 from giantstep.inputs.law import InputLaw
 from giantstep.inputs.report import RowTests, describe_inputs
@@ -42,8 +40,8 @@ class InputForm(Part):
         return None
 
     def rank_dim(self, dim: float) -> float:
-        """Return the dimension that effective ranks are counted in."""
-        return dim
+        """Return the dimension that effective ranks are counted in: its own, where the form has one."""
+        return self.own_dim or dim
 
 
 class InputBlocks(InputForm):
@@ -148,7 +146,7 @@ class InputCovariance(InputForm):
 
     target[a, j] = sqrt(lambda_j) <w*_a, e_j>, rows that are orthonormal: z_a has variance 1. `from_data` takes both
     from a table: the Gaussian twin of its rows. Eigenvalues are divided by their mean. `report` says what the limit
-    makes of it, and is shown with it.
+    makes of it.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).standard_normal((500, 20)) * np.linspace(2, 0.5, 20)
@@ -189,7 +187,7 @@ class InputCovariance(InputForm):
     def from_data(cls, X: ArrayLike, target_direction: ArrayLike | None = None, *, show: bool = True) -> Self:
         """Return the Gaussian twin of the rows of a table (N, d), and print how near the rows are to it.
 
-        What is printed is `report`: effective ranks, and the tests of structured_inputs, section 13.
+        What is printed is `InputRows.report`: effective ranks, and the tests of structured_inputs, section 13.
 
         Parameters
         ----------
@@ -200,32 +198,15 @@ class InputCovariance(InputForm):
         show : print the report.
         """
         table = diagonalise(X)
-        twin = cls.of_table(table, whitened_target(table, target_direction))
-        if show:
-            print(twin.report())
-        return twin
-
-    @classmethod
-    def of_table(cls, table: InputTable, target: Floats) -> Self:
-        """Return the covariance of a table in its eigenbasis, which remembers the tests of the rows."""
+        target = whitened_target(table, target_direction)
         twin = cls(table.eigenvalues, target)
-        vars(twin)["row_tests"] = RowTests.of_table(table, target)
+        if show:
+            print(twin.report(RowTests.of_table(table, target)))
         return twin
 
-    @functools.cached_property
-    def row_tests(self) -> RowTests | None:
-        """The tests of the rows it was taken from; None where it was given by numbers. No part of what it is."""
-        return None
-
-    def report(self) -> str:
-        """Return a table of effective ranks and of the tests of the rows: structured_inputs, sections 8 and 13."""
-        return describe_inputs(self.law(math.inf, len(self._rows())), self.row_tests)
-
-    def __str__(self) -> str:
-        return f"{model_text(self)}\n{self.report()}"
-
-    def _repr_html_(self) -> str:
-        return f"{model_html(self)}<pre>{escape(self.report())}</pre>"
+    def report(self, tests: RowTests | None = None) -> str:
+        """Return a table of effective ranks, and of the tests of rows where some are given."""
+        return describe_inputs(self.law(math.inf, len(self._rows())), tests)
 
     @property
     def effective_ranks(self) -> tuple[float, float]:
@@ -250,10 +231,6 @@ class InputCovariance(InputForm):
     def own_dim(self) -> int:
         """Number of eigenvalues."""
         return len(self.eigenvalues)
-
-    def rank_dim(self, dim: float) -> float:
-        """Return the number of eigenvalues."""
-        return self.own_dim
 
 
 class InputRows(InputForm):
@@ -315,7 +292,7 @@ class InputRows(InputForm):
 
     def report(self) -> str:
         """Return how far the rows are from what the limit assumes, structured_inputs sections 8 and 13."""
-        return InputCovariance.of_table(self.table(), self.whitened_target()).report()
+        return self.covariance().report(self.row_tests())
 
     def check_directions(self, directions: int) -> None:
         """Refuse another number of directions."""
@@ -329,10 +306,6 @@ class InputRows(InputForm):
     def own_dim(self) -> int:
         """Number of directions in which the rows vary."""
         return len(self.table().eigenvalues)
-
-    def rank_dim(self, dim: float) -> float:
-        """Return the number of eigenvalues."""
-        return self.own_dim
 
 
 def _as_inputs(value: Any) -> Any:

@@ -41,16 +41,11 @@ def _system_memory() -> int:
 
 
 def _cgroup_memory() -> list[int]:
-    files = (
-        ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat", "total_inactive_file"),
-    )
-    for folder, (limit, usage, stat, cache) in zip((_CGROUP, _CGROUP / "memory"), files):
-        try:
-            bound, used = (folder / limit).read_text().strip(), int((folder / usage).read_text())
-            table = dict(line.split()[:2] for line in (folder / stat).read_text().splitlines())
-        except (OSError, ValueError):
-            continue
-        if bound != "max":
-            return [max(int(bound) - used + int(table.get(cache, 0)), 0)]
-    return []
+    """Return what the control group leaves, its file cache included; nothing where it sets no bound."""
+    try:
+        bound = (_CGROUP / "memory.max").read_text().strip()
+        used = int((_CGROUP / "memory.current").read_text())
+        table = dict(line.split()[:2] for line in (_CGROUP / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return []
+    return [] if bound == "max" else [max(int(bound) - used + int(table.get("inactive_file", 0)), 0)]

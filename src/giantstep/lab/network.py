@@ -22,6 +22,8 @@ from giantstep.types import DeviceArray, Floats, Integers
 
 ROW_BLOCK = 128
 """Rows to which a function is applied at a time on the CPU, to keep its intermediate arrays small."""
+Moved = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray]]
+"""Inputs (m, d) -> inputs of another law, and the coordinates (m, r) of their labels."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +50,21 @@ class RealNetwork:
         """Number of neurons p."""
         return len(self.weights)
 
-    def samples(self, stream: str, rows: int, draws: Draws) -> Iterator[tuple[DeviceArray, DeviceArray, DeviceArray]]:
-        """Yield (features (m, p), signals (m,), inputs (m, d)); features and inputs are views of buffers."""
+    def samples(
+        self, stream: str, rows: int, draws: Draws, moved: Moved | None = None
+    ) -> Iterator[tuple[DeviceArray, DeviceArray, DeviceArray]]:
+        """Yield (features (m, p), signals (m,), inputs (m, d)); features and inputs are views of buffers.
+
+        `moved` makes inputs of another law, and their signals, out of those that are drawn.
+        """
         p, d = self.weights.shape
         buffer = draws.xp.empty((min(draws.chunk, rows), p))
         for start, stop, inputs in draws.chunks(stream, rows, d):
             features = buffer[: stop - start]
+            inputs, signal = (inputs, self.signal(inputs)) if moved is None else moved(inputs)
             multiply(inputs, self.weights.T, draws.xp, out=features)
             apply_by_rows(self.activation, features, features, draws.xp)
-            yield features, self.signal(inputs), inputs
-
-    def labelled(self, stream: str, rows: int, draws: Draws) -> Iterator[tuple[DeviceArray, DeviceArray]]:
-        """Yield (features, labels) of a sample whose label noise is the stream `stream`_noise."""
-        errors = self.label_noise(stream, rows, draws)
-        for (features, signal, _), error in zip(self.samples(stream, rows, draws), errors):
-            yield features, self.target(signal) + error
+            yield features, signal, inputs
 
     def label_noise(self, stream: str, rows: int, draws: Draws) -> Iterator[Any]:
         """Yield the label noise chunk by chunk, to be used beside `Draws.chunks` of the inputs."""
@@ -115,18 +117,6 @@ def batch_gradient(
     return gradient, spike / rows
 
 
-def measure_errors(network: RealNetwork, fitted: DeviceArray, rows: int, draws: Draws) -> tuple[Floats, Floats]:
-    """Return E(y - f)^2 of the fits b (p, B) on fresh samples, label noise included, and how often sign f is wrong."""
-    xp = draws.xp
-    squares, wrong = xp.zeros(fitted.shape[1]), xp.zeros(fitted.shape[1])
-    for features, signal, _ in network.samples("test", rows, draws):
-        outputs = multiply(features, fitted, xp)
-        wrong += xp.sum(xp.sign(outputs) != xp.sign(signal)[:, None], axis=0)
-        outputs -= network.target(signal)[:, None]
-        squares += xp.sum(xp.square(outputs, out=outputs), axis=0)
-    return to_numpy(squares) / rows + network.noise, to_numpy(wrong) / rows
-
-
 def block_sums(
     fitted: DeviceArray, blocks: Sequence[slice], rows: DeviceArray, xp: ModuleType
 ) -> tuple[Floats, Floats, Floats]:
@@ -150,7 +140,7 @@ def gram_memory(width: int, samples: Integers) -> int:
 
 
 def ridge_memory(width: int, samples: Integers, ridges: Floats, chunk: int) -> int:
-    """Return how many numbers `giantstep.lab.ridge_path` and `measure_errors` need beside the stream."""
+    """Return how many numbers `giantstep.lab.ridge_path` and the test of its fits need beside the stream."""
     few, count = int(samples[samples <= width].max(initial=0)), len(samples)
     together = int(np.unique(ridges, return_counts=True)[1].max())
     fitting = gram_memory(width, samples) + 3 * few * together

@@ -26,6 +26,7 @@ from giantstep.gaussian.hermite import hermite_functions, hermite_values
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Target
 from giantstep.lab.algebra import multiply
+from giantstep.lab.devices import to_numpy
 from giantstep.lab.whitened import Whitened
 from giantstep.types import DeviceArray, Floats
 
@@ -105,8 +106,6 @@ def population_gradient(
     `target` is its expansion and where its directions lie; x and w_i are whitened. Raises where a series would have to
     be cut too early.
     """
-    from giantstep.lab import to_numpy
-
     tau = to_numpy(xp.linalg.norm(weights, axis=1))
     output = bool((zeta != 0).any())
     terms = 2
@@ -131,8 +130,6 @@ def _target_gradient(
     tensor: HermiteTensor, inputs: Whitened, weights: DeviceArray, tau: Floats, coefficients: Floats, xp: Any
 ) -> DeviceArray:
     """Return E[g sigma'(w_i.x) x]: a combination of the target directions and of w_i itself."""
-    from giantstep.lab import to_numpy
-
     powers, values = tensor
     r = powers.shape[1]
     cosines = to_numpy(inputs.signal(weights, xp)) / tau[:, None]

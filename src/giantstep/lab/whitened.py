@@ -68,3 +68,16 @@ class Whitened:
             rows[:, : self.coordinates] += overlaps
         else:
             rows[:, xp.asarray(self.axes)] += overlaps @ xp.asarray(self.frame)
+
+    def spike(self, alignment: float, dim: int) -> Floats:
+        """Return a unit vector (d,) of this alignment with the first target direction, the first axis where it can be.
+
+        Isotropic inputs have such axes already, where they are made for this alignment.
+        """
+        v = np.eye(1, dim)
+        if self.root is not None and self.frame is not None:
+            v[:] = 0.0
+            self.add_along(v, alignment * np.eye(1, len(self.frame)), np)
+            across = np.delete(np.arange(dim), self.axes)[:1]
+            v[0, across] = np.sqrt(max(1 - alignment**2, 0.0))
+        return v[0]

@@ -22,6 +22,8 @@ from giantstep.types import Floats
 Force = Callable[["Student", Any, Any, Any, Any], Any]
 CLIP = 2.0
 """The exponential loss is clipped at exp(2), as its authors do."""
+KINK_SIDE = 1e-7
+"""Distance from a kink at which the slopes of its sides are taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,12 @@ class Student:
     @cached_property
     def _shares(self) -> Floats:
         return self.second_layer / len(self.second_layer)
+
+    @cached_property
+    def pieces(self) -> list[tuple[float, float, float]]:
+        """(kink, height there, slope) of the straight pieces on both sides of every kink of the activation."""
+        sides = [(kink, kink + side) for kink in self.activation.kinks for side in (-KINK_SIDE, KINK_SIDE)]
+        return [(kink, float(self.activation(kink)), float(self.activation.derivative(at))) for kink, at in sides]
 
     def output(self, fields: Any) -> Any:
         """Return f, shape (...), at local fields (..., p)."""
@@ -135,6 +143,22 @@ NAMED = {
     "two-step": Algorithm("two-step", two_step, repeats=True),
     "exponential": Algorithm("exponential", exponential),
 }
+
+
+def force_breaks(algorithm: Algorithm, net: Student, label: Any, inner: Any) -> list[Any]:
+    """Return the fields at which the force of one neuron is not smooth: its kinks, those after an inner step, its clip.
+
+    Beside a kink the activation is taken as straight.
+    """
+    a, breaks = net.second_layer[0], list(net.activation.kinks)
+    for kink, height, slope in net.pieces:
+        if algorithm.repeats:  # on a straight piece the moved field is l + rho a s'(y - a s(l))
+            pull = label - a * (height - slope * kink)
+            breaks.append((kink - inner * a * slope * pull) / (1 - inner * a * a * slope * slope))
+        if algorithm.name == "exponential" and slope != 0:  # where -y f = 2
+            with np.errstate(divide="ignore"):
+                breaks.append(kink + (-CLIP / (a * label) - height) / slope)
+    return breaks
 
 
 def as_algorithm(source: Any) -> Algorithm:

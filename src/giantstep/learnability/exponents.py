@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.display import Readable, html_table
+from giantstep.display import Readable
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.grids import NodeGrid
 from giantstep.gaussian.hermite import root_factorials
 from giantstep.gaussian.subspaces import complement, direction_text, tidy_signs
-from giantstep.gaussian.target import Plane, Target, as_target
-from giantstep.jsondata import json_number
-from giantstep.learnability.level_sets import generative_exponent
+from giantstep.gaussian.target import Target, as_target
+from giantstep.jsondata import json_data
 from giantstep.learnability.prepared import HIGHEST, PROBE, PreparedTarget, Sampled, coefficients
 from giantstep.learnability.proportional import proportional_thresholds, stages_text
 from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 HERMITE_ORDERS = 8
 """Highest order of the Hermite coefficients that are shown."""
+HIGHEST_DEGREE = 12
+"""Highest Hermite order of an activation that is looked at, that of the named polynomials."""
 _NAMES = 23
 """Width of the names in the text of an answer."""
 _ZERO = 1e-9
@@ -54,7 +55,8 @@ class Exponents(Readable):
     target, activation : what was asked.
     information : smallest k >= 1 with C_k = E[h He_k(z)] != 0; one pass over the data needs d^max(1, k-1) samples to
         start.
-    generative : smallest k with E[He_k(z)|y] not identically 0, the least over all label transforms.
+    generative : smallest k with E[He_k(z)|y] not identically 0, the least over all label transforms. Both are inf where
+        no order looked at has one.
     leap, generative_leap : largest order of any stage (inf where a direction is not found).
     leap_stages, generative_stages : lists of (order, number of new directions).
     directions : (r, k) orthonormal rows in the variables z1..zk, in the order the leap staircase finds them.
@@ -139,46 +141,24 @@ class Exponents(Readable):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as strict JSON data (inf as "inf")."""
-
-        def stages(staircase: Staircase) -> list[dict[str, Any]]:
-            return [
-                {
-                    "order": stage.order,
-                    "count": stage.count,
-                    "directions": stage.directions.tolist(),
-                    "degrees": list(stage.degrees),
-                    "strength": list(stage.strength),
-                }
-                for stage in staircase.stages
-            ]
-
-        products = self.products
-        return {
-            "target": self.target.expression or self.target.name,
-            "activation": None if self.activation is None else self.activation.name,
-            "information": json_number(self.information),
-            "generative": json_number(self.generative),
-            "leap": json_number(self.leap),
-            "generative_leap": json_number(self.generative_leap),
-            "leap_stages": stages(self.leap_staircase),
-            "generative_stages": stages(self.generative_staircase),
-            "directions": self.directions.tolist(),
-            "symmetry": list(self.symmetry),
-            "hard": list(self.hard),
-            "hermite": self.hermite.tolist(),
-            "activation_hermite": None if self.activation_hermite is None else self.activation_hermite.tolist(),
-            "products": None if products is None else products.tolist(),
-            "one_pass": self.one_pass,
-            "repetition": self.repetition,
-            "caveats": self.caveats(),
-            "tolerance": self.tolerance,
-        }
+        names = (
+            "information", "generative", "leap", "generative_leap", "directions", "symmetry", "hard", "hermite",
+            "activation_hermite", "products", "one_pass", "repetition", "tolerance",
+        )  # fmt: skip
+        stairs = {"leap_stages": self.leap_staircase, "generative_stages": self.generative_staircase}
+        data: dict[str, Any] = json_data(
+            {
+                "target": self.target.expression or self.target.name,
+                "activation": None if self.activation is None else self.activation.name,
+                **{name: getattr(self, name) for name in names},
+                **{name: [{**vars(s), "count": s.count} for s in each.stages] for name, each in stairs.items()},
+                "caveats": self.caveats(),
+            }
+        )
+        return data
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<{_NAMES}}{said}" if said else name for name, said in self._lines())
-
-    def _repr_html_(self) -> str:
-        return html_table(("", "exponents of a target"), self._lines())
 
     def _lines(self) -> list[tuple[str, str]]:
         """Return what is said: a name and its value, or a sentence without a value."""
@@ -228,12 +208,10 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
     student = None if activation is None else _named(as_function, "activation", activation)
     view = PreparedTarget.of(h)
     basis, inner = view.basis, view.inner
-    leap = staircase(*view.samples(repeated=False))
-    if inner.directions == 1:
-        leap, generative = _single_index(inner, view.planes, view.samples(repeated=False))
-    else:
-        generative = staircase(*view.samples(repeated=True))
-    directions = np.concatenate([stage.directions for stage in leap.stages] or [np.zeros((0, len(basis)))])
+    leap, generative = (staircase(*view.samples(repeated=repeated)) for repeated in (False, True))
+    if not leap.stages and not generative.stages:
+        raise no_coefficient(h, leap)
+    directions = np.concatenate([np.zeros((0, len(basis))), *(stage.directions for stage in leap.stages)])
     if len(directions) < len(basis):
         directions = np.concatenate([directions, complement(directions, len(basis))])
     hard = _hidden(directions, generative)
@@ -242,8 +220,8 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
     return Exponents(
         target=h,
         activation=student,
-        information=leap.stages[0].order if leap.stages else math.inf,
-        generative=generative.stages[0].order if generative.stages else math.inf,
+        information=leap.first,
+        generative=generative.first,
         leap_staircase=_rotate(leap, basis),
         generative_staircase=_rotate(generative, basis),
         directions=tidy_signs(directions @ basis),
@@ -255,36 +233,22 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
     )
 
 
+def no_coefficient(target: Target, stairs: Staircase) -> InputError:
+    """Return the refusal of a target in which no order looked at is seen."""
+    return InputError(
+        f"The target {target.name} has no Hermite coefficient that is not zero up to order {stairs.highest}."
+    )
+
+
 def activation_hermite(activation: Function, order: int) -> Floats:
     """Return c_k = E[s He_k], k = 0..order, with 0 where it is zero to rounding."""
     normalised = activation.hermite(order)
     return np.where(np.abs(normalised) < _ZERO, 0.0, normalised) * root_factorials(order)
 
 
-def _single_index(
-    target: Target, planes: Sequence[Plane], samples: tuple[Sampled, Sampled]
-) -> tuple[Staircase, Staircase]:
-    """Both staircases of a function of one variable: coefficients by two rules, level sets exactly."""
-    highest = HIGHEST[1]
-    values = [
-        np.array([coefficients(sample, np.zeros((0, 1)), np.eye(1), k, 0)[0][0, 0, 0] for k in range(1, highest + 1)])
-        for sample in samples
-    ]
-    seen = np.abs(values[0]) > np.maximum(1e-8, 10 * np.abs(values[0] - values[1]))
-    if not np.any(seen):
-        raise InputError(f"The target {target.name} has no Hermite coefficient that is not zero up to order {highest}.")
-    order = int(np.flatnonzero(seen)[0]) + 1
-    kinks = [-plane.offset / plane.normal[0] for plane in planes]
-
-    def h(z: Floats) -> Floats:
-        with np.errstate(all="ignore"):
-            return np.asarray(target(z[..., None]), dtype=float)
-
-    generative, sizes = generative_exponent(h, highest, kinks)
-    best = int(min(generative, order))
-    leap = Staircase((Stage(order, np.eye(1), (order,), (float(abs(values[0][order - 1])),)),), True, highest)
-    first = Staircase((Stage(best, np.eye(1), (best,), (float(sizes[best - 1]),)),), True, highest)
-    return leap, first
+def seen_orders(activation: Function) -> set[int]:
+    """Return the orders n >= 1 of an activation with c_n != 0."""
+    return set((1 + np.flatnonzero(activation_hermite(activation, HIGHEST_DEGREE)[1:])).tolist())
 
 
 def _hermite(target: Target, grid: NodeGrid) -> Floats:

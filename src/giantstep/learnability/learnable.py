@@ -18,13 +18,21 @@ import numpy as np
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import multi_indices
-from giantstep.gaussian.subspaces import complement, tidy, tidy_signs
+from giantstep.gaussian.subspaces import complement, direction_text, tidy, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_number
-from giantstep.learnability.exponents import Exponents, activation_hermite, exponents, samples_needed
+from giantstep.learnability.exponents import (
+    HIGHEST_DEGREE,
+    Exponents,
+    activation_hermite,
+    exponents,
+    no_coefficient,
+    samples_needed,
+    seen_orders,
+)
 from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, coefficients
 from giantstep.learnability.repetition import Repetition, label_rule, repetition
-from giantstep.learnability.reuse import LabelledPoints, describe_span, learned_rounds
+from giantstep.learnability.reuse import learned_rounds
 from giantstep.learnability.staircase import Stage, Staircase, staircase
 from giantstep.learnability.verdict import ROUNDS, LearnabilityVerdict, LearnedStage
 from giantstep.types import Floats
@@ -33,8 +41,6 @@ from giantstep.vocabulary import Vocabulary
 ONE_PASS = ("squared", "correlation")
 REPEATED = ("extragradient", "sam", "two-step", "exponential")
 ALGORITHMS = (*ONE_PASS, *REPEATED, "giant-steps", *ROUNDS)
-HIGHEST_DEGREE = 12
-"""Highest Hermite order of an activation that is looked at, that of the named polynomials."""
 _SMALL = 1e-9
 """Normalised Hermite coefficient that is rounding."""
 WEAK_COSINE = 0.1
@@ -128,10 +134,10 @@ class _Case:
     @property
     def seen(self) -> set[int]:
         """Orders n >= 1 with c_n != 0."""
-        return {n for n in range(1, HIGHEST_DEGREE + 1) if self.c[n] != 0}
+        return seen_orders(self.activation)
 
     def drifts(self, inner_rate: float, noise: float) -> list[Repetition]:
-        grid = label_rule(self.view.inner, self.view.planes)
+        grid = label_rule(self.view.inner)
         return repetition(self.view.inner, grid, self.activation, self.second_layer, self.algorithm, inner_rate, noise)
 
     def verdict(
@@ -158,7 +164,9 @@ class _Case:
         return LearnabilityVerdict(self.target, self.activation, self.algorithm, self.second_layer, *answer)
 
     def unseen(self) -> str:
-        """Say why the student sees nothing of the target."""
+        """Say why the student sees nothing of the target; refuse where no order looked at is in the target."""
+        if not self.facts.leap_stages:
+            raise no_coefficient(self.target, self.facts.leap_staircase)
         order = int(self.facts.information)
         if order < len(self.c) and self.c[order] == 0:
             return f"c_{order} = 0 for {self.activation.name}, and no higher order of the target is seen by it"
@@ -367,21 +375,20 @@ def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
 
 def _judge_rounds(case: _Case) -> LearnabilityVerdict:
     other = "single-pass" if case.algorithm == "reused" else "reused"
-    points = LabelledPoints(case.target)
     asked, rival = (
-        learned_rounds(case.target, case.activation, case.second_layer, name, points)  # type: ignore[arg-type]
+        learned_rounds(case.target, case.activation, case.second_layer, name)  # type: ignore[arg-type]
         for name in (case.algorithm, other)
     )
     stages = tuple(LearnedStage(1, new, "d", f"round {number}") for number, new in enumerate(asked.rounds, 1))
     learned = len(asked.learned) == case.target.directions
     data = {
         "rounds": list(asked.dimensions),
-        "strengths": [values.tolist() for values in asked.strengths],
+        "strengths": [list(stage.strength) for stage in asked.stages],
         "symmetries": asked.symmetry.certificate(),
         "allowed": asked.symmetry.allowed.tolist(),
         other: [new.tolist() for new in rival.rounds],
     }
-    rival_learns = describe_span(rival.learned) if rival.rounds else "nothing"
+    rival_learns = ", ".join(map(direction_text, rival.learned)) or "nothing"
     rival_name = "a reused batch" if other == "reused" else "a single pass"
     reason = f"{asked.reason.rstrip('.')}; {rival_name} learns {rival_learns}"
     exponent = 1.0 if learned else math.inf

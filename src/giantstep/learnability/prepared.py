@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.deadline import check_time
+from giantstep.blocks import split_rows
 from giantstep.errors import InputError
 from giantstep.gaussian.grids import BOUND, NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices
@@ -50,7 +50,6 @@ class PreparedTarget:
 
     basis: Floats
     inner: Target
-    planes: tuple[Plane, ...]
     degree: int | None
     fine: NodeGrid
     coarse: NodeGrid
@@ -58,17 +57,19 @@ class PreparedTarget:
     @classmethod
     def of(cls, target: Target) -> PreparedTarget:
         """Find the subspace and the rules."""
-        basis, inner, planes, degree = relevant(target)
-        return cls(basis, inner, planes, degree, *rules(inner, planes, degree, target.all_planes))
+        basis, inner, degree = relevant(target)
+        return cls(basis, inner, degree, *rules(inner, degree, target.all_planes))
 
-    def samples(self, repeated: bool) -> tuple[Sampled, Sampled]:
-        """Return the label transforms of one pass or of repetition on both rules."""
-        fine, coarse = (Sampled.of(self.inner, grid, self.degree, repeated) for grid in (self.fine, self.coarse))
-        return fine, coarse
+    def samples(self, repeated: bool, odd: bool = False) -> tuple[Sampled, Sampled]:
+        """Return the label transforms of one pass or of repetition on both rules; `odd` as in `Sampled.of`."""
+        fine = Sampled.of(self.inner, self.fine, self.degree, repeated, odd)
+        if self.coarse is self.fine:
+            return fine, fine
+        return fine, Sampled.of(self.inner, self.coarse, self.degree, repeated, odd)
 
 
-def relevant(target: Target) -> tuple[Floats, Target, tuple[Plane, ...], int | None]:
-    """Return the subspace a target depends on (rows), and the target, its planes and its degree on that subspace."""
+def relevant(target: Target) -> tuple[Floats, Target, int | None]:
+    """Return the subspace a target depends on (rows), and the target and its degree on that subspace."""
     k = target.directions
     whole = np.eye(k)
     probe = PROBE[:, :k]
@@ -77,8 +78,8 @@ def relevant(target: Target) -> tuple[Floats, Target, tuple[Plane, ...], int | N
     if not np.all(np.isfinite(base)):
         raise InputError(f"The target {target.name} must be finite, but is not at some points.")
     if k == 1:
-        return whole, target, target.planes, target.axis_degree
-    fine, _ = rules(target, target.planes, target.axis_degree)
+        return whole, target, target.axis_degree
+    fine, _ = rules(target, target.axis_degree)
     sample = Sampled.of(target, fine, target.axis_degree, repeated=True)
     total = np.zeros((k, k))
     for order in range(1, 5):
@@ -86,11 +87,12 @@ def relevant(target: Target) -> tuple[Floats, Target, tuple[Plane, ...], int | N
     sizes, vectors = np.linalg.eigh(total)
     idle = [row for row, size in zip(vectors.T, sizes) if size < 1e-6 and _is_idle(target, row, probe, base)]
     if not idle:
-        return whole, target, target.planes, target.axis_degree
+        return whole, target, target.axis_degree
     basis = tidy(vectors[:, len(idle) :].T)
-    inner, planes = _reduce(target, basis)
+    planes = turned_planes(target.planes, basis.T)
+    inner = Target(lambda z: target(z @ basis), directions=len(basis), kinks=planes, name=target.name)
     aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
-    return basis, inner, planes, target.axis_degree if aligned else target.degree
+    return basis, inner, target.axis_degree if aligned else target.degree
 
 
 def _is_idle(target: Target, row: Floats, probe: Floats, base: Floats) -> bool:
@@ -98,31 +100,21 @@ def _is_idle(target: Target, row: Floats, probe: Floats, base: Floats) -> bool:
     return bool(np.max(np.abs(moved - base)) < 1e-6 * (1 + np.max(np.abs(base))))
 
 
-def _reduce(target: Target, basis: Floats) -> tuple[Target, tuple[Plane, ...]]:
-    """Return the target as a function of the coordinates of the subspace spanned by the rows of ``basis``."""
-    planes = turned_planes(target.planes, basis.T)
-    inner = Target(lambda z: target(z @ basis), directions=len(basis), name=target.name)
-    return inner, tuple(planes)
-
-
-def rules(
-    target: Target, planes: Sequence[Plane], degree: int | None, known: bool | None = None
-) -> tuple[NodeGrid, NodeGrid]:
+def rules(target: Target, degree: int | None, known: bool | None = None) -> tuple[NodeGrid, NodeGrid]:
     """Return a fine product rule for a target of r variables and a coarser one; polynomials get an exact one twice.
 
     Parameters
     ----------
-    known : whether every kink and jump is on one of the planes (`Target.all_planes` if left out).
+    known : whether every kink and jump is on one of its planes (`Target.all_planes` if left out).
 
     Raises
     ------
     InputError
         Where the target is not finite, or where the two rules tell of kinks or jumps that are not on the planes.
     """
-    r = target.directions
     known = target.all_planes if known is None else known
     gap = math.inf
-    for fine, coarse in _candidates(r, planes, degree):
+    for fine, coarse in _candidates(target.directions, target.planes, degree):
         gap = _difference(target, fine, coarse)
         if gap <= _UNDECLARED:
             return fine, coarse
@@ -191,30 +183,38 @@ class Sampled:
     labels: Floats
 
     @classmethod
-    def of(cls, target: Target, grid: NodeGrid, degree: int | None, repeated: bool) -> Sampled:
-        """Return the label transforms of one pass or of repetition on a rule."""
-        return cls(grid.points, grid.weights, label_transforms(target, grid, degree, repeated))
+    def of(cls, target: Target, grid: NodeGrid, degree: int | None, repeated: bool, odd: bool = False) -> Sampled:
+        """Return the label transforms of one pass or of repetition on a rule.
+
+        With `odd`, the points (y, z) and (-y, -z) are one to who looks at them: both are there with half the weight.
+        """
+        points, weights = grid.points, grid.weights
+        y = np.asarray(target(points), dtype=float)
+        if odd:
+            points, y, weights = np.concatenate([points, -points]), np.concatenate([y, -y]), np.tile(weights, 2) / 2
+        power = None if degree is None else _POWERS[target.directions]
+        return cls(points, weights, label_transforms(y, weights, power, repeated))
 
 
-def label_transforms(target: Target, grid: NodeGrid, degree: int | None, repeated: bool) -> Floats:
-    """Return T(y) on the rule (m, N): y alone, or the family that repetition can reach.
+def label_transforms(y: Floats, weights: Floats, power: int | None, repeated: bool) -> Floats:
+    """Return T(y) on a rule (m, N): y alone, or the family that repetition can reach.
 
-    The family: indicators of the values where there are at most eight; powers y^j, j <= 6 (4 from five directions on),
-    of a polynomial; else y and cos(w y + b). All have zero mean and unit variance.
+    The family: indicators of the values where there are at most eight; y^j, j = 1..`power`, of a polynomial; else y and
+    cos(w y + b). All have zero mean and unit variance.
     """
-    y = np.asarray(target(grid.points), dtype=float)
-    y = _standardise(y[None, :], grid.weights)
+    standard = _standardise(y[None, :], weights)
     if not repeated:
-        return y
-    values = np.unique(np.round(y[0], 9))
+        return standard
+    y = standard[0]
+    values = np.unique(np.round(y, 9))
     if len(values) <= _FEW_VALUES:
-        transforms = np.stack([np.abs(y[0] - value) < 1e-6 for value in values]).astype(float)
-    elif degree is not None:
-        transforms = y ** np.arange(1, _POWERS[target.directions] + 1)[:, None]
+        transforms = np.stack([np.abs(y - value) < 1e-6 for value in values]).astype(float)
+    elif power is not None:
+        transforms = y ** np.arange(1, power + 1)[:, None]
     else:
-        waves = [np.cos(w * y[0] + b) for w in _FREQUENCIES for b in (0.0, 0.5 * math.pi)]
-        transforms = np.stack([y[0], *waves])
-    return _standardise(transforms, grid.weights)
+        waves = [np.cos(w * y + b) for w in _FREQUENCIES for b in (0.0, 0.5 * math.pi)]
+        transforms = np.stack([y, *waves])
+    return _standardise(transforms, weights)
 
 
 def _standardise(values: Floats, weights: Floats) -> Floats:
@@ -229,9 +229,7 @@ def coefficients(sample: Sampled, known: Floats, rest: Floats, order: int, test_
     q_indices = {degree: multi_indices(len(known), degree) for degree in range(test_degree + 1)}
     flat = list(itertools.chain.from_iterable(q_indices.values()))
     total = np.zeros((len(sample.labels), len(flat), len(b_indices)))
-    for start in range(0, len(sample.weights), _CHUNK):
-        check_time()
-        chunk = slice(start, start + _CHUNK)
+    for chunk in split_rows(len(sample.weights), 1, _CHUNK):
         z = sample.points[chunk]
         h = hermite_products(z @ rest.T, b_indices)
         q = hermite_products(z @ known.T, flat)

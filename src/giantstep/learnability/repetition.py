@@ -12,19 +12,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.deadline import check_time
+from giantstep.blocks import split_rows
 from giantstep.gaussian.functions import Function
 from giantstep.gaussian.grids import BOUND, NodeGrid, broken_rule, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
-from giantstep.gaussian.target import Plane, Target
-from giantstep.learnability.algorithms import NAMED, Student
+from giantstep.gaussian.target import Target
+from giantstep.learnability.algorithms import NAMED, Student, squared
+from giantstep.solve.roots import crossing
 from giantstep.types import Floats
 
-MOVED = ("extragradient", "sam", "two-step")
-"""Algorithms with an inner step, whose kinks move with the label."""
 _FIELD_NODES = 40
 _FIELD_PIECES = tuple(np.linspace(-3.0, 3.0, 25).tolist())
 """Nodes of every piece of the rule of one field, and where it breaks beside the kinks of the activation."""
+_PIECES = np.linspace(-BOUND, BOUND, 13)
+"""Where the rule of one field breaks beside kinks that move with the label."""
+_SEARCHED, _BESIDE = np.linspace(-8.0, 8.0, 161), 1e-12
+"""Fields between which the moved field is looked at for kinks, and how near beside the kinks themselves."""
 _SOBOL = 1 << 12
 """Points, besides their opposites, of the fields of several neurons."""
 _LABELS = 8000
@@ -57,11 +60,11 @@ class Repetition:
         return float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second), vectors[:, -1]
 
 
-def label_rule(target: Target, planes: Sequence[Plane]) -> NodeGrid:
+def label_rule(target: Target) -> NodeGrid:
     """Return a rule for z that also resolves functions of the label which are not smooth."""
     r = target.directions
     smooth = even_rule({1: 1 / 400, 2: 1 / 20, 3: 1 / 5}[r]) if r <= 3 else hermite_rule({4: 22, 5: 14, 6: 10}[r])
-    return product_grid(r, planes, smooth, {1: 200, 2: 60, 3: 24, 4: 14, 5: 8, 6: 5}[r])
+    return product_grid(r, target.planes, smooth, {1: 200, 2: 60, 3: 24, 4: 14, 5: 8, 6: 5}[r])
 
 
 def repetition(
@@ -100,10 +103,9 @@ class _Update:
     """The update of one sample, as the mean over the fields of what it does to one neuron at a given label."""
 
     def __init__(self, activation: Function, a: Floats, algorithm: str, inner_rate: float) -> None:
-        self.activation, self.a, self.inner_rate = activation, a, inner_rate
-        self.network, self.force = Student(activation, a), NAMED[algorithm].force
+        self.network, self.algorithm, self.inner_rate = Student(activation, a), NAMED[algorithm], inner_rate
         self.fields, self.weights = _fields(activation, len(a))
-        self.moving = len(a) == 1 and bool(activation.kinks) and algorithm in MOVED
+        self.moving = len(a) == 1 and bool(activation.kinks) and self.algorithm.repeats
 
     def label_means(self, y: Floats, j: int) -> Floats:
         """E_lambda of F, lambda_j F and F^2 at every label; many labels are interpolated between tabulated ones."""
@@ -111,21 +113,42 @@ class _Update:
         if len(labels) > _LABELS:
             labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
         table = np.empty((3, len(labels)))
-        rows = max(1, (1 << 20) // (len(self.fields) * len(self.a)))
-        for start in range(0, len(labels), rows):
-            check_time()
-            chunk = labels[start : start + rows]
+        for part in split_rows(len(labels), self.fields.size, 1 << 20):
+            chunk = labels[part]
             if self.moving:
-                nodes, measure = _broken_fields(self.activation, self.a, chunk, self.inner_rate)
+                nodes, measure = self._broken_fields(chunk)
                 fields = nodes[..., None]
             else:
                 fields = np.broadcast_to(self.fields, (len(chunk), *self.fields.shape))
                 nodes, measure = fields[..., j], np.broadcast_to(self.weights, fields.shape[:2])
-            values = self.force(self.network, fields, chunk[:, None], self.inner_rate, 1.0)[..., j]
-            table[:, start : start + rows] = [
+            values = self.algorithm.force(self.network, fields, chunk[:, None], self.inner_rate, 1.0)[..., j]
+            table[:, part] = [
                 np.einsum("ln,ln->l", measure, moment) for moment in (values, values * nodes, values * values)
             ]
         return np.array([np.interp(y, labels, row) for row in table])
+
+    def _moved(self, fields: Floats, labels: Floats) -> Floats:
+        """Return the fields of the one neuron after the inner step."""
+        pull = squared(self.network, fields[..., None], labels, self.inner_rate, 1.0)[..., 0]
+        return np.asarray(fields + self.inner_rate * self.network.second_layer[0] * pull)
+
+    def _broken_fields(self, labels: Floats) -> tuple[Floats, Floats]:
+        """Rules (labels, n) for one field that break where it meets a kink, before or after the inner step."""
+        kinks = np.array(self.network.activation.kinks)
+        grid = np.unique(np.concatenate([_SEARCHED, kinks - _BESIDE, kinks + _BESIDE]))
+        beyond = self._moved(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])[..., None] > kinks
+        crossed = (beyond[:, 1:] != beyond[:, :-1]) & (np.diff(grid) > 3 * _BESIDE)[:, None]
+        row, cell, kink = np.nonzero(crossed)
+        falling = np.where(beyond[row, cell, kink], 1.0, -1.0)
+        at = crossing(
+            lambda x, i: falling[i] * (self._moved(x, labels[row[i]]) - kinks[kink[i]]), grid[cell], grid[cell + 1]
+        )
+        breaks = np.full((len(labels), np.bincount(row, minlength=1).max()), BOUND)
+        breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = at
+        fixed = np.concatenate([_PIECES, kinks])
+        edges = np.concatenate([np.broadcast_to(fixed, (len(labels), len(fixed))), breaks], axis=1)
+        nodes, weights = gauss_legendre_panels(np.sort(edges, axis=1), 10)
+        return nodes, weights * normal_density(nodes)
 
 
 def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:
@@ -139,28 +162,3 @@ def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:
     points = ndtri(qmc.Sobol(p, seed=11).random(_SOBOL))
     points = np.concatenate([points, -points])
     return points, np.full(len(points), 1 / len(points))
-
-
-def _broken_fields(activation: Function, a: Floats, labels: Floats, inner_rate: float) -> tuple[Floats, Floats]:
-    """Rules (labels, n) for one field that break where the field, or the field after the inner step, meets a kink."""
-    kinks = np.array(activation.kinks)
-    grid = np.unique(np.concatenate([np.linspace(-8.0, 8.0, 161), kinks - 1e-12, kinks + 1e-12]))
-
-    def beyond(field: Floats, label: Floats) -> Floats:
-        moved = field + inner_rate * a[0] * activation.derivative(field) * (label - a[0] * activation(field))
-        return moved[..., None] > kinks
-
-    sides = beyond(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])
-    row, cell, kink = np.nonzero(sides[:, 1:] != sides[:, :-1])
-    low, high, first = grid[cell], grid[cell + 1], sides[row, cell, kink]
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        same = beyond(middle, labels[row])[np.arange(len(row)), kink] == first
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
-    most = int(np.bincount(row, minlength=1).max(initial=0))
-    breaks = np.full((len(labels), most), -BOUND)
-    breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = low
-    fixed = np.concatenate([np.linspace(-BOUND, BOUND, 13), kinks])
-    edges = np.concatenate([np.broadcast_to(fixed, (len(labels), len(fixed))), breaks], axis=1)
-    nodes, weights = gauss_legendre_panels(np.sort(edges, axis=1), 10)
-    return nodes, weights * normal_density(nodes)

@@ -58,6 +58,11 @@ class Staircase:
     highest: int
 
     @property
+    def first(self) -> float:
+        """The order of the first stage, inf where there is none."""
+        return self.stages[0].order if self.stages else math.inf
+
+    @property
     def exponent(self) -> float:
         """The largest order, inf where some direction is not found."""
         if not self.complete:

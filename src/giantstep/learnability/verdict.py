@@ -12,7 +12,7 @@ from giantstep.display import Readable
 from giantstep.gaussian.functions import Function
 from giantstep.gaussian.subspaces import direction_text
 from giantstep.gaussian.target import Target
-from giantstep.jsondata import json_number
+from giantstep.jsondata import json_data
 from giantstep.learnability.proportional import proportional_thresholds, stages_text
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
@@ -39,10 +39,6 @@ class LearnedStage:
     def text(self) -> str:
         """The directions as combinations of the variables."""
         return ", ".join(map(direction_text, self.directions))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"order": self.order, "directions": self.directions.tolist(), "samples": self.samples, "note": self.note}
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,20 +93,15 @@ class LearnabilityVerdict(Readable):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as strict JSON data."""
-        return {
-            "target": self.target.expression or self.target.name,
-            "activation": self.activation.name,
-            "algorithm": self.algorithm,
-            "second_layer": list(self.second_layer),
-            "learned": self.learned,
-            "samples": self.samples,
-            "exponent": json_number(self.exponent),
-            "constant": self.constant,
-            "reason": self.reason,
-            "stages": [stage.to_dict() for stage in self.stages],
-            "hidden": self.hidden.tolist(),
-            "data": self.data,
-        }
+        data: dict[str, Any] = json_data(
+            {
+                **vars(self),
+                "target": self.target.expression or self.target.name,
+                "activation": self.activation.name,
+                "stages": [vars(stage) for stage in self.stages],
+            }
+        )
+        return data
 
     def thresholds(self, noise: float = 0.0, flip: float = 0.0) -> xarray.Dataset:
         """Return n/d above which message passing, the best known fast algorithm, learns each direction (`BayesLimit`).

@@ -162,13 +162,14 @@ def algorithms(size: Size) -> Studies:
     for algorithm, gamma0, _ in ALGORITHMS:
         studies[algorithm] = comparison(
             repeated("h3(z1)", algorithm, gamma0, d, 50 * d), meaning=f"cosine of a relu neuron with H3, {algorithm}",
-            judged=("cosine",), dim=d, trials=8, seed=SEED + 3, theory="ode", times=times, runs=size(40, 10),
+            judged=("cosine",), scale={"cosine": 1.0}, dim=d, trials=size(8, 16), seed=SEED + 3,
+            theory="ode", times=times, runs=size(40, 10),
         )  # fmt: skip
     for algorithm, *_ in TWICE:
         studies[f"large-{algorithm}"] = comparison(
             repeated("h3(z1)", algorithm, 0.05, large, 25, batch_size=2 * large, rate=0.1),
-            meaning=f"n_b = 2d, {algorithm}", judged=("cosine",), dim=large, trials=size(4, 10), seed=SEED + 5,
-            runs=size(20, 1),
+            meaning=f"n_b = 2d, {algorithm}", judged=("cosine",), scale={"cosine": 1.0},
+            dim=large, trials=size(4, 20), seed=SEED + 5, runs=size(20, 1),
         )  # fmt: skip
     return studies
 

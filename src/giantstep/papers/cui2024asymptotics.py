@@ -74,7 +74,7 @@ def _curves(batch: float, samples: dict[str, np.ndarray], seed: int, dim: int, t
         fine = {"samples_per_dim": np.linspace(points[0], points[-1], 81)}
         studies[name] = comparison(
             base, {"samples_per_dim": points}, meaning="the trained network beside its exact limit",
-            judged=("test_error", "train_error"), dim=dim, trials=trials, seed=seed + place,
+            judged=("test_error",), dim=dim, trials=trials, seed=seed + place,
         )  # fmt: skip
         studies[f"{name}-limit"] = limit(base, fine)
         studies[f"{name}-exact"] = limit(base, fine, dim=dim)
@@ -85,7 +85,7 @@ def _curves(batch: float, samples: dict[str, np.ndarray], seed: int, dim: int, t
 def large_batch(size: Size) -> Studies:
     """Return both networks after a step on an infinite batch."""
     samples = {"tanh": SAMPLES, "relu": SAMPLES + 0.5}
-    return _curves(np.inf, samples, SEED, size(300, 1000), size(40, 24))
+    return _curves(np.inf, samples, SEED, size(300, 1000), size(40, 56))
 
 
 def learning_curves(size: Size) -> Studies:
@@ -311,7 +311,7 @@ def step_size(size: Size) -> Studies:
             studies[f"{name}-{case}"] = comparison(
                 base, {"step.rate": RATES[:: size(2, 1)]}, judged=("test_error",),
                 meaning=f"test error against the step size, {name}, n0/d = {batch:g}",
-                dim=dim, trials=size(20, 32), seed=STEP_SEED,
+                dim=dim, trials=size(20, 56), seed=STEP_SEED,
             )  # fmt: skip
             studies[f"{name}-{case}-line"] = limit(base, fine, dim=dim)
     return studies

@@ -115,13 +115,13 @@ def learned_features(size: Size) -> Studies:
         fine = np.linspace(SAMPLES_PER_WIDTH[0], SAMPLES_PER_WIDTH[-1], 111)
         studies[f"vocabulary-{k}"] = comparison(
             base, {"samples_per_dim": 1.5 * ratios}, meaning=f"errors against n/p with a vocabulary of {k}",
-            judged=size(("test_error",), ERRORS), dim=size(256, 1365), trials=size(72, 12), seed=SEED + k,
+            judged=size(("test_error",), ERRORS), dim=size(256, 1365), trials=size(72, 28), seed=SEED + k,
         )  # fmt: skip
         studies[f"vocabulary-{k}-limit"] = limit(base, {"samples_per_dim": 1.5 * fine})
     base, fine = relu_scenario(), np.linspace(0.3, 2.4, 71)
     studies["relu"] = comparison(
         base, {"samples_per_dim": 4.0 * np.linspace(0.3, 2.4, 7)}, meaning="errors against n/p, ReLU target",
-        judged=size(("test_error",), ERRORS), dim=256, trials=size(24, 40), seed=SEED,
+        judged=size(("test_error",), ERRORS), dim=256, trials=size(24, 64), seed=SEED,
     )  # fmt: skip
     studies["relu-limit"] = limit(base, {"samples_per_dim": 4.0 * fine})
     studies["relu-untrained"] = limit(base.replace(step=NoStep()), {"samples_per_dim": 4.0 * fine})
@@ -249,7 +249,7 @@ def size_scenarios() -> dict[str, OneStep]:
 
 def vocabulary_size(size: Size) -> Studies:
     """Return both networks with 1 to 8 values in the second layer, and with a Gaussian one."""
-    sizes = {"dim": size(200, 800), "trials": size(40, 24), "seed": SEED + 10}
+    sizes = {"dim": size(200, 800), "trials": size(40, 56), "seed": SEED + 10}
 
     def study(scenario: OneStep, law: str) -> FigureStudy:
         meaning = f"test error with a second layer of {law}"

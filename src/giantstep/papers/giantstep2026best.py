@@ -32,7 +32,7 @@ def phase_retrieval(size: Size) -> Studies:
     few = {0.0: [1.7, 2.2], 0.1: [1.5, 2.0, 2.5]}
     networks = {
         f"gamp-{noise:g}": comparison(
-            RETRIEVAL.replace(noise=noise), {"samples_per_dim": few[noise]}, judged=("q", "mse"),
+            RETRIEVAL.replace(noise=noise), {"samples_per_dim": few[noise]}, judged=("q", "mse"), scale={"mse": 0.1},
             meaning=f"overlap of GAMP on |z|, noise {noise:g}", dim=size(400, 3000),
             trials=size(8, 30), seed=SEED, start="spectral",
         )

@@ -37,7 +37,7 @@ def variance_parts(size: Size) -> Studies:
         "networks": comparison(
             NEXT, {"samples_per_dim": [0.75, 1.5, 3.0]}, "variance", judged=("test_error", "bias"),
             meaning="test error and bias after 0 to 2 steps against the samples of the fit",
-            dim=size(100, 400), trials=size(6, 40), seed=SEED, members=[1.0, 2.0, inf],
+            dim=size(100, 400), trials=size(6, 80), seed=SEED, members=[1.0, 2.0, inf],
         ),
         "limit": limit(
             NEXT, {"samples_per_dim": np.geomspace(0.4, 6, size(25, 61))}, "variance", members=[1.0, 2.0, inf]
@@ -147,7 +147,7 @@ def shift_line(size: Size) -> Studies:
         "networks": comparison(
             SHIFTED.replace(steps=[MaximalStep(2.0)]), {"samples_per_dim": [0.75, 3.0]}, "shift",
             judged=("disagreement",), meaning="disagreement at inputs 1.4 times as long", dim=size(100, 400),
-            trials=size(8, 40), seed=SEED + 2,
+            trials=size(8, 64), seed=SEED + 2,
         ),
         "limit": limit(
             SHIFTED, {"samples_per_dim": np.geomspace(0.4, 8, size(13, 31)), "shift.scale": [1.0, 1.2, 1.4]}, "shift"

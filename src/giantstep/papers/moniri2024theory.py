@@ -103,7 +103,7 @@ def stairs(size: Size) -> Studies:
             studies[f"{name}-n{_samples_name(samples)}"] = curve(name, FINE_EXPONENTS, samples)
         studies[name] = comparison(
             growing(name), {"step.exponent": EXPONENTS}, meaning=f"errors after a step n^alpha, {name} target",
-            judged=("test_error", "train_error"), dim=dim, trials=size(16, 20), seed=SEED,
+            judged=("test_error", "train_error"), dim=dim, trials=size(16, 56), seed=SEED,
         )  # fmt: skip
     return studies
 
@@ -193,7 +193,7 @@ def crossover(size: Size) -> Studies:
     """Return one network from no step to the maximal one, by the rank-one update and by the whole gradient."""
     base, whole = small("quadratic"), small("quadratic", update="exact")
     dim = size(QUICK_DIM, CURVE_DIM)
-    run = {"dim": dim, "trials": size(16, 20), "seed": SEED + 1}
+    run = {"dim": dim, "trials": size(16, 40), "seed": SEED + 1}
     maximal = MaximalStep(_maximal_rate(dim), batch_per_dim=4.0)
     return {
         "rank-one-curve": limit(base, {"step.rate": FINE_RATES}, dim=dim),

@@ -173,7 +173,8 @@ def overlaps(size: Size) -> Studies:
     for name, ratios in DENSE.items():
         studies[name] = comparison(
             dense, {"snr": np.array(ratios) * unit}, meaning="overlaps where half of the features are active",
-            judged=("m_u", "m_v", "accuracy") if name == "dense" else (), dim=1000, trials=size(5, 10), seed=SEED + 1,
+            judged=("m_u", "m_v", "accuracy") if name == "dense" else (), dim=1000, trials=size(5, 40), seed=SEED + 1,
+            scale={"m_u": 1.0, "m_v": 1.0} if name == "dense" else None,
         )  # fmt: skip
     return studies
 
@@ -240,9 +241,9 @@ def trajectory(size: Size) -> Studies:
     """Return AMP sweep by sweep from three starts, in the easy and in the hard phase."""
     return {
         f"{phase}-{overlap:g}": comparison(
-            base, None, "trajectory", overlap=overlap, steps=steps, judged=("m_u",),
+            base, None, "trajectory", overlap=overlap, steps=steps, judged=("m_u",), scale={"m_u": 0.2},
             meaning=f"{phase} phase, sweep by sweep from an overlap of {overlap:g}",
-            dim=size(1000, 4000), trials=size(8, 20), seed=SEED + 2,
+            dim=size(1000, 4000), trials=size(8, 32), seed=SEED + 2,
         )
         for phase, (base, starts, steps) in PHASES.items()
         for overlap in starts

@@ -44,7 +44,7 @@ WIDTH, DIGIT_NOISE = 300, 0.3
 
 def ridgeless(size: Size) -> Studies:
     """Return least squares without a ridge: Gaussians, a mixture, features of digits with random teachers."""
-    sizes = {"dim": size(200, 1000), "trials": size(10, 20), "seed": SEED}
+    sizes = {"dim": size(200, 1000), "trials": size(10, 48), "seed": SEED}
     studies = {}
     for name, (_, noise, _, _, fields) in POPULATIONS.items():
         base = MixtureGLM(labels="linear", noise=noise, samples_per_dim=2.0, **fields)
@@ -159,7 +159,7 @@ def _sides(noise: float) -> tuple[MixtureGLM, MixtureGLM]:
 
 def separability(size: Size) -> Studies:
     """Return logistic regression without a ridge on both sides of the separability threshold."""
-    sizes = {"dim": size(200, 500), "trials": size(10, 24), "seed": SEED + 1}
+    sizes = {"dim": size(200, 500), "trials": size(10, 72), "seed": SEED + 1}
     studies = {}
     for noise, critical in THRESHOLDS.items():
         below, above = _sides(noise)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,6 +45,7 @@ class FigureStudy:
     verb : who answers: the limit, the experiment, or both.
     meaning : what is compared, for the report.
     judged : variables whose agreement is reported; none where the figure has checks of its own.
+    scale : what gaps of a variable are relative to where it is smaller (`giantstep.agreement`).
     until : the last time that is judged, where runs leave the limit by their noise later.
     stored : an experiment made before, which is laid over the limit instead of a new one.
     """
@@ -55,6 +56,7 @@ class FigureStudy:
     judged: tuple[str, ...] = ()
     stored: xarray.Dataset | None = None
     until: float = math.inf
+    scale: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def paired(self) -> bool:
@@ -86,6 +88,7 @@ def comparison(
     judged: Sequence[str] = (),
     stored: xarray.Dataset | None = None,
     until: float = math.inf,
+    scale: Mapping[str, float] | None = None,
     **settings: Any,
 ) -> FigureStudy:
     """Return a study answered by both.
@@ -93,11 +96,11 @@ def comparison(
     Parameters
     ----------
     scenario, grid, what : the study.
-    meaning, judged, stored, until : as in `FigureStudy`.
+    meaning, judged, stored, until, scale : as in `FigureStudy`.
     **settings : of the limit (theory, finite_size), of the experiment (dim, trials, seed), and of the question.
     """
     study = _study(scenario, grid, what, settings, ("theory", "finite_size"), EXPERIMENT_SETTINGS)
-    return FigureStudy(study, "compare", meaning, tuple(judged), stored, until)
+    return FigureStudy(study, "compare", meaning, tuple(judged), stored, until, scale or {})
 
 
 def _study(

@@ -135,7 +135,7 @@ def judge(recipe: Recipe, results: Results) -> Report:
         if asked.judged:
             settings = dict(asked.study.experiment)
             answer = results[name] if asked.until == math.inf else results[name].sel(time=slice(None, asked.until))
-            rows = agreement(answer, asked.judged)
+            rows = agreement(answer, asked.judged, scale=asked.scale)
             allow = FINITE_SIZE / (settings["dim"] * _smallest_rank(answer))
             report.comparisons.append(Comparison(name, asked.meaning, rows, allow, settings))
     report.checks += recipe.checks(results)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from giantstep.readout.features import packing
 from giantstep.readout.finite_size import AlongMeans
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats
@@ -65,7 +64,8 @@ class Tangents(Protocol):
         """Return -d(S, R) along dVh1 = A (B, k, k), dD = e (B, k): what `matrix` does, without packing."""
 
     def kernel(self, mu1: Floats, mu2: Floats) -> Array:
-        """Return beta times the kernel of spiked_features (3.5) at the nodes (B, N, N)."""
+        """Return beta times the kernel of spiked_features (3.5) at the nodes (B, N, N), where the bulk has one."""
+        raise TypeError("such rows have no kernel at the nodes")
 
     def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
         """Return what the signal alone leaves in (Q1, Q2): -d/d(Vh1, D) of the penalty it pays, at fixed signal.
@@ -76,39 +76,14 @@ class Tangents(Protocol):
 
     def unseen(self, dual: Array) -> Array | float:
         """Return what the channel coefficients add to the error at the nodes (B, N) beside c0, c1, Q1 and Q2."""
-
-
-class PackedTangents:
-    """Tangents that are known in packed coordinates only, by their `matrix`."""
-
-    if TYPE_CHECKING:
-        matrix: Array
-
-    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
-        """Return -d(S, R) along dVh1 = A, dD = e."""
-        packed = packing(e.shape[1])
-        return packed.unpack((self.matrix @ packed.pack(A, e)[:, :, None])[:, :, 0])
-
-    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
-        """There is no kernel form of such a bulk."""
-        raise NotImplementedError
-
-    def unseen(self, dual: Array) -> Array | float:
-        """Return 0: channels act through the functions of the features."""
         return 0.0
 
 
 class Bulk(Protocol):
     """The law of the rows, for B points.
 
-    `IsotropicBulk` is spiked_features section 3, `ChainBulk` finite_batches_several_steps section 4. One more law is
-    one more class. For inputs with a covariance (structured_inputs (4.2)-(4.8)), with `mu1` of the features their D_1:
-
-    - `solve` finds R of (4.3) by Newton and returns S = beta V1 = int PB o S(lambda) dmu of (4.4), with G(lambda) as
-      `g`;
-    - `tangents` is (4.8): `matrix` and `apply` with dH = PB o A; `covariance` and `push` eliminate the directions that
-      no function sees, see `input_spread`;
-    - `row_norm` is int PB_qq dmu.
+    `IsotropicBulk` is spiked_features section 3, `InputBulk` structured_inputs section 4, `ChainBulk`
+    finite_batches_several_steps section 4, `SignBulk` sign_step section 5. One more law is one more class.
     """
 
     @property
@@ -120,10 +95,6 @@ class Bulk(Protocol):
         """Whether the tangents have no `kernel`."""
 
     @property
-    def edge_margin(self) -> float:
-        """How close to an edge real solutions are trusted (relative); above 1e-4 edges are read off the density."""
-
-    @property
     def row_norm(self) -> Floats:
         """Squared norm of the rows, (B, k) or (1, 1)."""
 
@@ -133,10 +104,8 @@ class Bulk(Protocol):
     def start(self, a: Array, block_width: Floats) -> Response:
         """Return what a cold solve starts from, with R = beta_q/a: the answer to Vh = 0, above the solution."""
 
-    def solve(
-        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
-    ) -> Response:
-        """Return the response, started from an earlier one; each point stops on its own. `probe` gives up early.
+    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, near: bool = False) -> Response:
+        """Return the response, started from an earlier one; each point stops on its own.
 
         `near` asks for an error of second order in the distance of the start only, for callers that iterate: started
         from its own answer it is exact.

@@ -29,7 +29,6 @@ from giantstep.readout.bulk import Response
 from giantstep.readout.chain_signal import ChainSignal
 from giantstep.readout.features import packing
 from giantstep.readout.newton_bulk import (
-    Attempt,
     Inside,
     Motion,
     MotionTangents,
@@ -37,7 +36,6 @@ from giantstep.readout.newton_bulk import (
     packed_directions,
     pair_operator,
     real_root,
-    trusted,
 )
 from giantstep.readout.small import small_inverse
 from giantstep.readout.stacked import Stacked
@@ -86,11 +84,6 @@ class ChainStep(Stacked):
         """Number of directions that the batch adds."""
         return self.functions - self.frame.shape[2]
 
-    def for_all(self, count: int) -> ChainStep:
-        """Return the one step of `count` points, kept once."""
-        stacks = {name: np.broadcast_to(value, (count, *value.shape[1:])) for name, value in self._stacks().items()}
-        return dataclasses.replace(self, **stacks)
-
     def padded(self, nodes: int) -> ChainStep:
         """Return the step with this many nodes; those that are added have no weight."""
         more = [(0, 0), (0, nodes - self.weights.shape[1])]
@@ -110,6 +103,7 @@ class ChainLaw:
     targets: int
     """Directions of the target, the first ones."""
     gaussian_rows: bool
+    """Whether the rows were Gaussian at the start."""
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -163,24 +157,9 @@ class ChainBulk(NewtonBulk):
         return np.asarray(self.law.directions[self.owner])
 
     @property
-    def targets(self) -> int:
-        """Directions of the target."""
-        return self.law.targets
-
-    @property
-    def gaussian_rows(self) -> bool:
-        """Whether the rows were Gaussian at the start."""
-        return self.law.gaussian_rows
-
-    @property
     def row_norm(self) -> Floats:
         """Squared norm of the bulk rows (B, k)."""
         return self.norms[:, -1]
-
-    @classmethod
-    def stack(cls, bulks: Sequence[ChainBulk], owner: Integers) -> ChainBulk:
-        """Return one bulk for each point, bulks[owner[b]], of bulks of one set each."""
-        return cls(ChainLaw.stack([bulk.law for bulk in bulks]), owner)
 
     @property
     def nodes(self) -> int:
@@ -216,17 +195,8 @@ class ChainBulk(NewtonBulk):
         blocks[:, :, range(k), range(k)] = self.norms[:, :-1]
         return blocks, R
 
-    def attempt(self, g: Array, R: Array, inside: Inside) -> Attempt:
-        """Evaluate (4.3), (4.4) at the blocks and R, and the step of Newton (4.6)."""
-        state = ChainState.at(self, g, R, inside.Vh1)
-        missed, missed_R, size = state.mismatch(R, inside.D, inside.block_width)
-        plain = g + missed, inside.block_width / (inside.D + state.paid / R)
-        right = np.concatenate([missed.reshape(len(R), -1), -missed_R], axis=1)
-        change = solve_each(_Linear.at(self, state, R, inside.D).matrix, right[:, :, None])[:, :, 0]
-        return Attempt(size, plain, trusted(g, R, change))
-
     def motion(self, g: Array, R: Array, inside: Inside) -> Motion:
-        """Linearise at (blocks, R); one factorisation serves all directions."""
+        """Evaluate (4.3), (4.4) at the blocks and R, and linearise them (4.6)."""
         state = ChainState.at(self, g, R, inside.Vh1)
         missed, missed_R, size = state.mismatch(R, inside.D, inside.block_width)
         linear = _Linear.at(self, state, R, inside.D)
@@ -255,7 +225,8 @@ class ChainBulk(NewtonBulk):
         dS = -out @ dH @ np.swapaxes(out, 2, 3)
         S = state.response
         dS = state.scale[:, None] * dS + 0.5 * (dlog[:, :, :, None] + dlog[:, :, None, :]) * S[:, None]
-        return Motion(size, S, dblocks, dlog, dlog * R[:, None], dS, dH)
+        plain_R = inside.block_width / (inside.D + state.paid / R)
+        return Motion(size, g + missed, plain_R, S, dblocks, dlog, dlog * R[:, None], dS, dH)
 
     def tangents(self, response: Response) -> ChainTangents:
         """Return how the blocks, R and S move with Vh1 and D."""
@@ -357,17 +328,6 @@ def _link(step: ChainStep, block: Array, sign: Array) -> Array:
     L[:, :, k + q, k + q] = -sign[:, None, None] * inverse * noise
     if not step.inverse.any():
         return L
-    if k == 1:  # closed form
-        a, b, d = (block[:, i, j, None] * step.inverse[:, None] for i, j in ((0, 0), (0, 1), (1, 1)))
-        r, n = L[:, :, 0, 1], L[:, :, 1, 1]
-        c1, c2 = 1 + b * r, a * r + b * n
-        d1, d2 = d * r, 1 + b * r + d * n
-        determinant = c1 * d2 - c2 * d1
-        out = np.empty_like(L)
-        out[:, :, 0, 0] = -r * d1 / determinant
-        out[:, :, 0, 1] = out[:, :, 1, 0] = r * c1 / determinant
-        out[:, :, 1, 1] = (n * c1 - r * c2) / determinant
-        return out
     moved = np.empty_like(L)  # C L/alpha, L being diagonal in the blocks
     C = (block * inverse)[:, None]
     r, n = slope[:, :, None], L[:, :, k + q, k + q][:, :, None]

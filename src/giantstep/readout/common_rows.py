@@ -1,14 +1,21 @@
-"""Bulks whose rows have one law for all points: what they share, and the Newton iteration for R."""
+"""Rows of one law for all points, with a covariance that has few eigenvalues: integrals over atoms of the spectrum.
+
+structured_inputs (4.2)-(4.4) and (4.8). Isotropic rows are one atom of product 1, for which these are spiked_features
+(3.2)-(3.4) and (4.5).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.readout.bulk import Response
+from giantstep.readout.bulk import Response, Tangents
+from giantstep.readout.features import packed_products, packing
+from giantstep.readout.finite_size import AlongMeans
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
@@ -20,45 +27,121 @@ NEAR = 1e-2
 class CommonRows:
     """Rows of the same law at all points, so that every selection of points has the same bulk."""
 
-    edge_margin: ClassVar[float] = 1e-6
-
-    @property
-    def atoms(self) -> tuple[int, ...]:
-        """Axes of `Response.g` between those of the points and of the blocks."""
-        return ()
+    product: Floats
+    """PB = lambda B_q B_q' at the J atoms: (J, k, k) of all points, or (B, J, k, k) where each has its own."""
+    masses: Floats
+    """Masses of the atoms (J,), of sum 1."""
 
     def take(self, index: Any) -> Self:
         """Return itself."""
         return self
 
+    @property
+    def row_norm(self) -> Floats:
+        """Squared norm of the rows in the metric of the inputs, (1, k) or (1, 1)."""
+        norm: Floats = np.einsum("j,jqq->q", self.masses, self.product)[None]
+        return norm
+
     def start(self, a: Array, block_width: Floats) -> Response:
         """Return the answer to Vh = 0."""
         k = block_width.shape[1]
-        return Response.at_zero(a, block_width, np.zeros((len(a), *self.atoms, k, k)))
+        return Response.at_zero(a, block_width, np.zeros((len(a), len(self.masses), k, k)))
+
+    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, near: bool = False) -> Response:
+        """Solve R_q = beta_q/(D_q + int G_qq dmu) (4.3) by Newton from the start, each point on its own.
+
+        G = (I + H diag R)^-1 H for H = PB o Vh1 is what `g` keeps, and dG_qq/dR_r = -G_qr^2; S is (4.4).
+        """
+        R, last_step = start.R, NEAR if near else 1e-14
+        eye, busy, H = np.eye(D.shape[1]), np.ones(len(R), dtype=bool), self.product * Vh1[:, None]
+        for _ in range(MAX_STEPS):
+            check_time()
+            G = solve_each(eye + H * R[:, None, None, :], H)
+            f = block_width / (D + np.einsum("j,bjqq->bq", self.masses, G))
+            matrix = eye - (f**2 / block_width)[:, :, None] * self.average(G**2)
+            change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
+            proposal = R + change
+            if not np.iscomplexobj(R):  # a step across zero is replaced by the plain map
+                kept = (np.sign(proposal) == np.sign(R)).all(axis=1)[:, None]
+                proposal = np.where(kept, proposal, f)
+            R = np.where(busy[:, None], proposal, R)
+            busy &= np.max(np.abs(change) / np.abs(R), axis=1) > last_step
+            if not busy.any():
+                break
+        G, S, Th = self._at_atoms(Vh1, R)
+        response = Response(R, self.average(self.product * S), G, Vh1, D, block_width)
+        response.known = S, Th  # `tangents` asks for it next
+        return response
+
+    def _at_atoms(self, Vh1: Array, R: Array) -> tuple[Array, Array, Array]:
+        """Return G(lambda), S(lambda) = Th diag R and Th = (I + diag(R) H)^-1 at the atoms (B, J, k, k)."""
+        H, eye = self.product * Vh1[:, None], np.eye(R.shape[1])
+        mixing = eye + H * R[:, None, None, :]
+        G, Th = solve_each(mixing, H), np.swapaxes(solve_each(mixing, eye), 2, 3)
+        G, S = (0.5 * (M + np.swapaxes(M, 2, 3)) for M in (G, Th * R[:, None, None, :]))
+        return G, S, Th
+
+    def at_atoms(self, response: Response) -> tuple[Array, Array]:
+        """Return S(lambda) and Th = (I + diag(R) H)^-1 of a response at the atoms (B, J, k, k)."""
+        known: tuple[Array, Array] | None = response.known
+        return self._at_atoms(response.Vh1, response.R)[1:] if known is None else known
+
+    def average(self, values: Array) -> Array:
+        """Return int dmu of values at the atoms (B, J, ...)."""
+        means: Array = np.tensordot(self.masses, values, (0, 1))
+        return means
+
+    def along_means(self, response: Response) -> AlongMeans:
+        """Return Gt and Y of finite_size_steps (6.3), (6.4), without a division by B_q."""
+        scale = np.einsum("...qq->...q", self.product)
+        scale = scale if scale.ndim == 3 else scale[None]
+        Vh1, eye = response.Vh1[:, None], np.eye(response.R.shape[1])
+        mixing = eye + Vh1 * (scale * response.R[:, None, :])[:, :, None, :]
+        return AlongMeans(self.masses, solve_each(mixing, Vh1), np.swapaxes(solve_each(mixing, eye), 2, 3), scale)
 
 
-def solve_rows(
-    R: Array, D: Array, block_width: Floats, resolvent: Callable[[Array], tuple[Array, Array]], near: bool = False
-) -> Array:
-    """Return the R (B, k) with R_q = beta_q/(D_q + g_qq), by Newton from `R`, each point on its own.
+@dataclass
+class CommonTangents(Tangents):
+    """The derivative of the response, structured_inputs (4.8)."""
 
-    `resolvent` gives g_qq (B, k) and the squares g_qr^2 (B, k, k) at R, means over the atoms where there are several;
-    dg_qq/dR_r = -g_qr^2. `near` is enough: see `Bulk.solve`.
-    """
-    last_step = NEAR if near else 1e-14
-    eye, busy = np.eye(D.shape[1]), np.ones(len(R), dtype=bool)
-    for _ in range(MAX_STEPS):
-        check_time()
-        diagonal, squares = resolvent(R)
-        f = block_width / (D + diagonal)
-        matrix = eye - (f**2 / block_width)[:, :, None] * squares
-        change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
-        proposal = R + change
-        if not np.iscomplexobj(R):  # a step across zero is replaced by the plain map
-            kept = (np.sign(proposal) == np.sign(R)).all(axis=1)[:, None]
-            proposal = np.where(kept, proposal, f)
-        R = np.where(busy[:, None], proposal, R)
-        busy &= np.max(np.abs(change) / np.abs(R), axis=1) > last_step
-        if not busy.any():
-            break
-    return R
+    bulk: CommonRows
+    response: Response
+
+    @cached_property
+    def transfer(self) -> Array:
+        """The matrix I - diag(R^2/beta_q) int G o G dmu, whose inverse carries a change of D to a change of R."""
+        weight = (self.response.R**2 / self.response.block_width)[:, :, None]
+        return np.eye(weight.shape[1]) - weight * self.bulk.average(self.response.g**2)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K), entry by entry at the atoms.
+
+        With P = PB the pair (i, j) answers to the pair (a, b) by int P_ij P_ab S_ia S_jb dmu, and through R_l by
+        int P_ij S_il S_jl dmu times that of R_l, which int P_ab Th_al Th_bl dmu drives.
+        """
+        S, Th = self.bulk.at_atoms(self.response)
+        R, average = self.response.R, self.bulk.average
+        k = R.shape[1]
+        rows, columns, multiplicity = packing(k).rows, packing(k).columns, packing(k).multiplicity
+        pairs, count = len(rows), len(rows) + k
+        product = np.broadcast_to(self.bulk.product, S.shape)[..., rows, columns]
+        driven, answered = (average(product[..., None] * M[:, :, rows] * M[:, :, columns]) for M in (Th, S))
+        drive = np.zeros((len(R), k, count), S.dtype)
+        drive[:, :, :pairs] = np.swapaxes(driven, 1, 2) * multiplicity[:pairs]
+        drive[:, np.arange(k), pairs + np.arange(k)] = 1.0
+        delta = solve_each(self.transfer, (R**2 / self.response.block_width)[:, :, None] * drive)
+        out = np.empty((len(R), count, count), S.dtype)
+        out[:, :pairs] = answered @ (delta / (R**2)[:, :, None])
+        out[:, pairs:] = delta
+        out[:, :pairs, :pairs] += average(product[..., None] * packed_products(S) * product[:, :, None, :])
+        return out
+
+    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along dVh1 = A, dD = e."""
+        (S, Th), R, product = self.bulk.at_atoms(self.response), self.response.R, self.bulk.product
+        inside = product * A[:, None]
+        driven = e + self.bulk.average(np.sum(Th * (inside @ Th), axis=2))
+        delta = solve_each(self.transfer, (R**2 / self.response.block_width * driven)[:, :, None])[:, :, 0]
+        scaled = S * (delta / R**2)[:, None, None, :]
+        return self.bulk.average(product * (S @ inside @ S + scaled @ S)), delta

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from giantstep.gaussian.grids import gauss_rule
 from giantstep.readout.input_bulk import InputBulk
 from giantstep.types import Floats
 
@@ -33,7 +34,7 @@ def condense(bulk: InputBulk, eigenvalues: Floats, gram: Floats | None = None) -
             product.append(at_atoms[members])
             masses.append(bulk.masses[members])
             continue
-        nodes, weights = gauss_rule(eigenvalues[members], bulk.masses[members])
+        nodes, weights = gauss_rule(eigenvalues[members], bulk.masses[members], _NODES)
         values = at_atoms[members].reshape(len(members), -1)
         domain = [float(eigenvalues[members].min()), float(eigenvalues[members].max())]
         degree = min(_DEGREE, len(members) - 1)
@@ -43,24 +44,3 @@ def condense(bulk: InputBulk, eigenvalues: Floats, gram: Floats | None = None) -
     condensed = np.moveaxis(np.concatenate(product), 0, 1)
     smaller = dataclasses.replace(bulk, product=condensed[0], masses=np.concatenate(masses))
     return smaller, None if gram is None else condensed[1:]
-
-
-def gauss_rule(points: Floats, masses: Floats) -> tuple[Floats, Floats]:
-    """Return the nodes and weights of the Gauss rule of a discrete measure, by Lanczos' method on its points.
-
-    >>> nodes, weights = gauss_rule(np.linspace(0.0, 1.0, 50), np.full(50, 0.02))
-    >>> round(float(weights @ nodes**11), 12) == round(float(np.mean(np.linspace(0.0, 1.0, 50) ** 11)), 12)
-    True
-    """
-    basis = [np.sqrt(masses / masses.sum())]
-    diagonal, across = [], []
-    for _ in range(_NODES):
-        step = points * basis[-1]
-        diagonal.append(float(step @ basis[-1]))
-        for _ in range(2):
-            for known in basis:
-                step = step - known * (known @ step)
-        across.append(float(np.linalg.norm(step)))
-        basis.append(step / across[-1])
-    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(across[:-1], 1) + np.diag(across[:-1], -1))
-    return np.asarray(nodes), np.asarray(masses.sum() * vectors[0] ** 2)

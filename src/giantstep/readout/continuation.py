@@ -8,26 +8,19 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.readout.first_order import FirstOrder
-from giantstep.types import Array, Booleans, Floats, Integers
+from giantstep.readout.bulk import Response
+from giantstep.types import Booleans, Floats, Integers
 
 NEAR = 0.1
 """Difference of positions up to which a solution starts another one without steps between."""
 
 
-def combine(solutions: Sequence[FirstOrder], weights: Floats) -> FirstOrder:
-    """Return starts that are combinations of solutions, with weights (solutions, B)."""
-
-    def combine(parts: Sequence[Array]) -> Array:
-        shape = (-1, *(1,) * (parts[0].ndim - 1))
-        total: Array = sum(weight.reshape(shape) * part for weight, part in zip(weights, parts))
-        return total
-
-    responses = [solution.response for solution in solutions]
-    response = dataclasses.replace(
-        responses[0], R=combine([one.R for one in responses]), g=combine([one.g for one in responses])
-    )
-    return dataclasses.replace(solutions[0], V=combine([one.V for one in solutions]), response=response)
+def combine(responses: Sequence[Response], weights: Floats) -> Response:
+    """Return starts that are combinations of responses, with weights (responses, B)."""
+    names = ("R", "S", "g")
+    parts = {name: np.stack([getattr(one, name) for one in responses]) for name in names}
+    combined = {name: np.einsum("mb,mb...->b...", weights, part) for name, part in parts.items()}
+    return dataclasses.replace(responses[0], **combined)
 
 
 def linear_weights(x: Floats, around: Floats) -> Floats:
@@ -66,14 +59,9 @@ def bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integer
         after = np.searchsorted(known, todo)
         left, right = known[np.maximum(after - 1, 0)], known[np.minimum(after, len(known) - 1)]
         nearest = np.where(np.abs(at[left] - at[todo]) <= np.abs(at[right] - at[todo]), left, right)
-        middle = np.bincount(after, minlength=len(known) + 1)[after] // 2 == _rank_in_group(after)
+        in_gap = np.arange(len(after)) - np.searchsorted(after, after)
+        middle = np.bincount(after, minlength=len(known) + 1)[after] // 2 == in_gap
         fresh = middle | (np.abs(at[nearest] - at[todo]) < NEAR)
         around = known[np.clip(after[fresh] + np.arange(-2, 2)[:, None], 0, len(known) - 1)]
         yield order[todo[fresh]], order[around]
         done[order[todo[fresh]]] = True
-
-
-def _rank_in_group(group: Integers) -> Integers:
-    """Return the position of every entry within its group, the groups in order."""
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(group) > 0]))
-    return np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))

@@ -11,12 +11,13 @@ from giantstep.readout.first_order import FirstOrder, packed_coupling
 from giantstep.readout.fitted_means import count_parameters
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.signs import misclassified
+from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
 from giantstep.types import Floats, Integers
 
 
 @dataclass
-class Errors:
+class Errors(Stacked):
     """Errors and order parameters of B points; the letters are those of few_steps_readout section 4."""
 
     test: Floats
@@ -39,7 +40,7 @@ class Errors:
     """RES and c0 at the nodes (B, 2, N), if asked for; else without nodes."""
 
     @classmethod
-    def join(cls, parts: list[Errors], index: Integers, count: int, shapes: dict[str, tuple[int, ...]]) -> Errors:
+    def gathered(cls, parts: list[Errors], index: Integers, count: int, shapes: dict[str, tuple[int, ...]]) -> Errors:
         """Put chunks of points where `index` says among `count`; NaN elsewhere."""
         whole = cls(**{name: np.full((count, *shapes.get(name, ())), np.nan) for name in cls.__dataclass_fields__})
         for name in cls.__dataclass_fields__ if parts else ():
@@ -67,7 +68,7 @@ def ridge_errors(
     features = equations.features
     (k, N), L, X = features.mu1.shape[1:], features.Jp.shape[1], features.omega.shape[1]
     shapes = {"theta": (k,), "x": (X,), "tau": (L, k), "Q1": (k, k), "Q2": (k,), "along": (2, N if at_nodes else 0)}
-    return Errors.join(parts, index, len(first.V), shapes)
+    return Errors.gathered(parts, index, len(first.V), shapes)
 
 
 def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: bool) -> Errors:

@@ -29,7 +29,7 @@ from giantstep.errors import bad_field
 from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, normal_density
 from giantstep.readout.answers import list_numbers
 from giantstep.solve.finite import brent_root
-from giantstep.types import Floats, Integers
+from giantstep.types import Array, Floats, Integers
 
 SPIKE_ROOM = 6
 """Singular values that an answer has room for."""
@@ -135,6 +135,20 @@ class FeatureBulk:
         theta = np.where(finite, strength, 1.0 + self.c1**2 * self.width)
         rho, z, slope = self.spike(theta)
         return np.where(finite, np.sqrt(z), np.inf), vectors**2 * np.where(finite, theta / rho * slope, 1.0)
+
+    def spikes(self, strength: Floats, vectors: Floats, degrees: Integers) -> dict[str, Array]:
+        """Return the edge of the bulk and what leaves it, of eigenpairs (theta^2, e); NaN where there are no more."""
+        threshold = self.threshold()
+        outside = np.flatnonzero(strength > threshold)[:SPIKE_ROOM]
+        singular, overlaps = self.outliers(strength[outside], vectors[:, outside])
+        room = SPIKE_ROOM - len(outside)
+        overlaps = np.pad(overlaps.T, ((0, room), (0, 0)), constant_values=np.nan)
+        return {
+            "singular_values": np.pad(singular, (0, room), constant_values=np.nan),
+            "alignment": overlaps[:, degrees],
+            "norm_alignment": overlaps[:, -1],
+            "bulk_edge": np.sqrt(self.spike(np.array(threshold))[1]),
+        }
 
     def threshold(self) -> float:
         """Return the theta^2 above which a spike leaves the bulk."""

@@ -163,3 +163,11 @@ def packing(k: int) -> Packing:
     """Return the packed coordinates for k blocks."""
     rows, columns = np.triu_indices(k)
     return Packing(rows, columns, np.concatenate([np.where(rows == columns, 1.0, 2.0), np.ones(k)]))
+
+
+def packed_products(S: Array) -> Array:
+    """Return the matrix of A -> S A S for symmetric A, in packed coordinates: (..., P, P) for S (..., k, k)."""
+    rows, columns = packing(S.shape[-1]).rows, packing(S.shape[-1]).columns
+    first, second = S[..., rows, :], S[..., columns, :]
+    crossed = first[..., columns] * second[..., rows]
+    return np.asarray(first[..., rows] * second[..., columns] + np.where(rows == columns, 0.0, crossed))

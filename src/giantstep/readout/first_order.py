@@ -35,18 +35,12 @@ from giantstep.types import Array, Floats, Integers
 
 KERNEL_CHUNK = 8
 """Points solved together at the nodes, each with a kernel of at most 1000 x 1000 numbers (8 MB)."""
-MAX_STEPS, PROBE_STEPS = 60, 15
-"""Newton steps after which a point is given up, and one that may have no solution; most need five."""
+MAX_STEPS = 60
+"""Newton steps after which a point is given up; most need five."""
 NEAR_STEPS = 12
 """Steps in which the bulk is solved as accurately as the step itself; a point that needs more has a hard problem."""
-EVEN_CHUNKS = 16
-"""Chunks of one block that are solved together where V is one number."""
-ONE_BLOCK_CHUNKS = 2
-"""The same where there are nodes, whose functions are then few."""
 SLACK = 100.0
 """What the error of the bulk's inner iteration may be, in units of the square of its relative change."""
-DIVERGED = 10.0
-"""Growth of the residual at which a probe gives up."""
 
 
 @dataclass
@@ -97,14 +91,9 @@ class Equations(Stacked):
         """Return how many points to solve together."""
         return self.bulk.chunk if packed else KERNEL_CHUNK
 
-    @cached_property
-    def rated_weights(self) -> Floats:
-        """The weights of the nodes, times n/p (B, N)."""
-        return self.ratio[:, None] * self.features.weights
-
     def node_weights(self, denominator: Array) -> Array:
         """Return r w/denominator at the nodes (B, N)."""
-        weights: Array = self.rated_weights / denominator
+        weights: Array = self.ratio[:, None] * self.features.weights / denominator
         return weights
 
     def split_points(self, index: Integers, size: int) -> Iterator[Integers | slice]:
@@ -112,13 +101,10 @@ class Equations(Stacked):
 
         Neighbours come as a slice, which takes views.
         """
-        nodes = self.features.weights.shape[1]
-        if nodes == 1:
-            size *= max(1, EVEN_CHUNKS // len(self.features.pi))
-        elif len(self.features.pi) == 1:
-            size *= ONE_BLOCK_CHUNKS
-        if nodes > MANY_NODES:
-            size = max(1, size * MANY_NODES // nodes)
+        blocks, nodes = self.features.mu1.shape[1:]
+        size = max(1, size * MANY_NODES // max(nodes, MANY_NODES))
+        if blocks == 1 or nodes == 1:
+            size *= 4  # little to compute for each point
         for first in range(0, len(index), size):
             check_time()
             chunk = index[first : first + size]
@@ -157,15 +143,23 @@ class FirstOrder(Stacked):
         self.response.put(index, part.response)
 
 
-def respond(equations: Equations, V: Array, start: Response, probe: bool = False, near: bool = False) -> Response:
+def respond(equations: Equations, V: Array, start: Response, near: bool = False) -> Response:
     """Return the response of the bulk to V, through the hats of (3.1)."""
     Vh1, Vh2 = equations.features.moments(equations.node_weights(equations.b[:, None] + V))
-    return equations.bulk.solve(Vh1, equations.a[:, None] + Vh2, equations.block_width, start, probe, near)
+    return equations.bulk.solve(Vh1, equations.a[:, None] + Vh2, equations.block_width, start, near)
 
 
 def variance_function(equations: Equations, response: Response) -> Array:
     """Return V(kappa) = [mu1^T S mu1 + mu2 . R]/beta at the nodes (B, N), equation (3.4)."""
     return equations.features.quadratic(response.S, response.R) / equations.width[:, None]
+
+
+def begin(equations: Equations, response: Response) -> FirstOrder:
+    """Return what an iteration starts from that knows a response nearby, or on another rule."""
+    count = len(equations.ratio)
+    return FirstOrder(
+        equations, variance_function(equations, response), response, np.zeros(count), np.zeros(count, dtype=np.int64)
+    )
 
 
 def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
@@ -186,22 +180,21 @@ def solve_first_order(
     start: FirstOrder | None = None,
     *,
     packed: bool | None = None,
-    probe: bool = False,
     goal: float = 1e-13,
 ) -> FirstOrder:
     """Solve for V at every point, in chunks that stay in cache; real or complex by the dtype of `equations.a`.
 
     `start`, the solution of as many points, warm-starts; without it Newton starts from above (Vh = 0), where it needs
     no damping. `packed` chooses the coordinates; by default they are packed for at most 8 blocks.
-    `probe` gives up early, for points that may have no solution; a residual below `goal` ends the iteration.
+    A residual below `goal` ends the iteration.
     """
     packed = equations.packed if packed is None else packed
     if equations.features.weights.shape[1] > 1 and equations.features.even:
-        return _solve_at_one_node(equations, start, packed=packed, probe=probe, goal=goal)
+        return _solve_at_one_node(equations, start, packed=packed, goal=goal)
     parts, inner = [], dataclasses.replace(equations, features=equations.features.for_variance())
     for index in equations.split_points(np.arange(len(equations.ratio)), equations.chunk(packed)):
         warm = None if start is None else start.take(index)
-        parts.append(_solve_chunk(inner.take(index), warm, packed, probe, goal))
+        parts.append(_solve_chunk(inner.take(index), warm, packed, goal))
     V, responses, residual, iterations = zip(*parts)
     return FirstOrder(
         equations, np.concatenate(V), Response.join(responses), np.concatenate(residual), np.concatenate(iterations)
@@ -219,7 +212,7 @@ def _solve_at_one_node(equations: Equations, start: FirstOrder | None, **setting
 
 
 def _solve_chunk(
-    equations: Equations, start: FirstOrder | None, packed: bool, probe: bool, goal: float
+    equations: Equations, start: FirstOrder | None, packed: bool, goal: float
 ) -> tuple[Array, Response, Floats, Integers]:
     V, last = cold_start(equations) if start is None else (start.V, start.response)
     last = last.astype(equations.a.dtype)  # of every point, from which its next inner solve starts
@@ -238,7 +231,7 @@ def _solve_chunk(
         nonlocal steps
         steps += 1
         part, earlier = points(active), last if len(active) == len(equations.ratio) else last.take(active)
-        response = respond(part, V, earlier, probe, near=steps <= NEAR_STEPS)
+        response = respond(part, V, earlier, near=steps <= NEAR_STEPS)
         plain = variance_function(part, response)
         mismatch, denominator = plain - V, part.b[:, None] + V
         relative = np.abs(mismatch / denominator)
@@ -265,11 +258,10 @@ def _solve_chunk(
             newton[turned.any(axis=1)] = np.nan
         return newton
 
-    patience = {"max_steps": PROBE_STEPS, "hopeless": DIVERGED} if probe else {"max_steps": MAX_STEPS}
-    solution = solve_fixed_point(step, V, goal=goal, **patience)
+    solution = solve_fixed_point(step, V, goal=goal, max_steps=MAX_STEPS)
     left = np.flatnonzero(~(solution.residual < goal))  # elsewhere `last` is the response to the solution
     if left.size:
-        last.put(left, respond(equations.take(left), solution.x[left], last.take(left), probe))
+        last.put(left, respond(equations.take(left), solution.x[left], last.take(left)))
     return solution.x, last, solution.residual, solution.iterations
 
 

@@ -20,16 +20,16 @@ from giantstep.readout import (
     FiniteSize,
     FirstOrder,
     InputBulk,
-    Response,
     SignBulk,
     classify,
     ridge_errors,
     solve_first_order,
 )
-from giantstep.readout.features import MANY_NODES
-from giantstep.readout.first_order import variance_function
+from giantstep.readout.chain import ChainLaw
+from giantstep.readout.first_order import begin
 from giantstep.readout.floors import floors
 from giantstep.readout.input_bulk import QuadraticNoise
+from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Booleans, Floats, Integers, Points, Strings
 
 TRIED_NODES = 4000
@@ -68,12 +68,9 @@ class Asked:
 
     def _labelled(self, features: Features) -> Features:
         noise, taken = self.points["noise"], features.take(self.owner)
-        if len(taken.weights) == 1 and np.ptp(noise) == 0:
-            return dataclasses.replace(taken, hh=taken.hh + noise[0])
-        if len(taken.weights) == 1:  # one set, several label noises
-            stacks = {name: np.broadcast_to(a, (len(noise), *a.shape[1:])) for name, a in taken._stacks().items()}
-            taken = dataclasses.replace(taken, **stacks)
-        return dataclasses.replace(taken, hh=taken.hh + noise[:, None])
+        if len(taken.weights) == 1 and np.ptp(noise) > 0:  # one set, several label noises
+            taken = taken.for_all(len(noise))
+        return dataclasses.replace(taken, hh=taken.hh + noise[: len(taken.weights), None])
 
     @property
     def bulk(self) -> Bulk:
@@ -82,7 +79,8 @@ class Asked:
         if isinstance(first, InputBulk):
             return InputBulk.stack([bulk for bulk in self.bulks if isinstance(bulk, InputBulk)], self.owner)
         if isinstance(first, ChainBulk):
-            return ChainBulk.stack([bulk for bulk in self.bulks if isinstance(bulk, ChainBulk)], self.owner)
+            laws = [bulk.law for bulk in self.bulks if isinstance(bulk, ChainBulk)]
+            return ChainBulk(ChainLaw.stack(laws), self.owner)
         if isinstance(first, SignBulk):
             return first.take(self.owner)
         return first
@@ -102,7 +100,7 @@ class Asked:
 
 
 @dataclass
-class Fit:
+class Fit(Stacked):
     """What is known of a fit at B points; V1 and V2 are in the units of the answer."""
 
     solution: Errors | Classifier
@@ -121,18 +119,6 @@ class Fit:
     """The first-order solution behind a ridge fit."""
     equations: Equations | None = None
     """What a fit of classes solved."""
-
-    def put(self, index: Integers, part: Fit) -> None:
-        """Overwrite the points in `index`."""
-        for entry in dataclasses.fields(self):
-            own, new = getattr(self, entry.name), getattr(part, entry.name)
-            if isinstance(own, np.ndarray):
-                own[index] = new
-            elif isinstance(own, FirstOrder):
-                own.put(index, new)
-            elif own is not None:
-                for name in own.__dataclass_fields__:
-                    getattr(own, name)[index] = getattr(new, name)
 
 
 def with_quadratic_noise(equations: Equations) -> Equations:
@@ -153,22 +139,20 @@ def solve_ridge(asked: Asked) -> Fit:
 
     Packed coordinates lose digits where blocks are nearly dependent (a linear activation); the nodes do not.
     """
-    few = len(asked.features.pi) <= PACKED_BLOCKS
-    packed_only, nodes = asked.bulks[0].packed_only, asked.features.weights.shape[1]
-    fit = _solve_ridge(asked, packed=few or packed_only or nodes > MANY_NODES)
-    again = np.flatnonzero(fit.status != "")
-    if again.size and few and not packed_only and nodes <= TRIED_NODES:
+    fit = _solve_ridge(asked)
+    (blocks, nodes), again = asked.features.mu1.shape[1:], np.flatnonzero(fit.status != "")
+    if again.size and blocks <= PACKED_BLOCKS and nodes <= TRIED_NODES and not asked.bulks[0].packed_only:
         fit.put(again, _solve_ridge(asked.take(again), packed=False))
     return fit
 
 
-def _solve_ridge(asked: Asked, packed: bool) -> Fit:
+def _solve_ridge(asked: Asked, packed: bool | None = None) -> Fit:
     equations = asked.ridge_equations(asked.features)
     size, count = asked.size, len(asked.owner)
     is_loose, begun, near = asked.tolerance > LOOSE, None, None
     if asked.coarse is not None and not is_loose:
         near = solve_first_order(asked.ridge_equations(asked.coarse), packed=packed)
-        begun = _begun(equations, near.response)
+        begun = begin(equations, near.response)
     first = solve_first_order(equations, begun, packed=packed, goal=1e-9 if is_loose else 1e-13)
     errors = ridge_errors(first, size, packed=packed)
     errors.test = np.maximum(errors.test, asked.points["noise"])  # a perfect fit, up to rounding
@@ -188,14 +172,6 @@ def _solve_ridge(asked: Asked, packed: bool) -> Fit:
     kept = first.response.S / first.response.R[:, None, :]
     return Fit(
         errors, V1, V2, kept, null, status, np.array(residual), first.iterations, all_data, np.array(floor), rare, first
-    )
-
-
-def _begun(equations: Equations, response: Response) -> FirstOrder:
-    """Return what an iteration starts from that knows the response on another rule."""
-    count = len(equations.ratio)
-    return FirstOrder(
-        equations, variance_function(equations, response), response, np.zeros(count), np.zeros(count, dtype=np.int64)
     )
 
 

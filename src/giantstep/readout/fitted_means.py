@@ -50,7 +50,7 @@ class FittedMeans:
         H[:, own, own] += 1 / (features.omega * R)
         scale = np.sqrt(np.concatenate([response.R, features.omega * R], axis=1))
         unit = scale[:, :, None] * scale[:, None, :]
-        inverse = solve_each(H * unit, np.broadcast_to(np.eye(k + X), H.shape)) * unit
+        inverse = solve_each(H * unit, np.eye(k + X)) * unit
         return cls(features, response, equations.width, size, functions, pairs, inverse)
 
     @property

@@ -69,12 +69,6 @@ def _distance(features: Features) -> float:
     slopes = np.tile(features.mu1[0] * root, (channels, 1))
     rows = [means.T] + [np.pad(slopes * Jp[:, None], ((k, 0), (0, 0))).T for Jp in features.Jp[0]]
     wanted = np.concatenate([features.h[0] * root, *(h1 * root for h1 in features.h1[0])])
-    design = np.concatenate(rows)
-    if len(design) > 4 * design.shape[1]:
-        design, triangle = np.linalg.qr(design)
-        left, values, _ = np.linalg.svd(triangle)
-        explained = (left.T @ (design.T @ wanted))[values > 1e-12 * values[0]]
-    else:
-        left, values, _ = np.linalg.svd(design, full_matrices=False)
-        explained = (left.T @ wanted)[values > 1e-12 * values[0]]
+    left, values, _ = np.linalg.svd(np.concatenate(rows), full_matrices=False)
+    explained = (left.T @ wanted)[values > 1e-12 * values[0]]
     return float(features.hh[0] @ features.weights[0] - explained @ explained)

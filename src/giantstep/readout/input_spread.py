@@ -101,7 +101,7 @@ class InputSpread:
         wide = np.broadcast_to(_floored(response.Vh1)[:, None], (*squares.shape, k)).copy()
         wide[:, squares.shape[1] - self.quadratic :] = _floored(quadratic)[:, None]
         mixing = np.eye(k) + wide * squares[:, :, None, :]
-        Y = solve_each(mixing.reshape(-1, k, k), wide.reshape(-1, k, k)).reshape(count, -1, k, k)  # in every coordinate
+        Y = solve_each(mixing, wide)  # in every coordinate
         basis = np.concatenate([F, np.broadcast_to(self.seen, (k, *self.seen.shape))], axis=2)  # (k, R, f')
         width, f = basis.shape[2], F.shape[2]
         system = np.einsum("bcqr,qcf,rcg->bqfrg", Y, basis, basis, optimize=True)

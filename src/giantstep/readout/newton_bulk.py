@@ -15,14 +15,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.readout.bulk import PackedTangents, Response
+from giantstep.readout.bulk import Response, Tangents
 from giantstep.readout.features import packing
 from giantstep.readout.finite_size import AlongMeans
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Booleans, Floats
 
-PROBE_STEPS = 15
-"""Steps of a point that may have no solution."""
 PLAIN_STEPS = 6
 """Steps of the plain map after a Newton step that failed."""
 NEAR = 1e-2
@@ -43,15 +41,6 @@ class Inside(NamedTuple):
         return Inside(*(values[index] for values in self))
 
 
-class Attempt(NamedTuple):
-    """The inner equations at some (g, R): the relative mismatch (B,), where the plain map and where Newton leads."""
-
-    size: Floats
-    plain: tuple[Array, Array]
-    newton: tuple[Array, Array]
-    """R is NaN where the step is too long to be trusted."""
-
-
 @dataclass
 class Motion(Stacked):
     """How an inner solution moves along the packed directions of (Vh1, D): pairs q <= q', then D_q.
@@ -59,13 +48,20 @@ class Motion(Stacked):
     One more direction, the last one, is Newton's step to where the inner equations are solved.
     """
 
-    size: Floats  # mismatch of the inner equations (B,)
+    size: Floats  # relative mismatch of the inner equations (B,)
+    plain_g: Array
+    plain_R: Array  # where the plain map leads
     S: Array  # (B, k, k)
     dg: Array  # (B, K + 1, ...)
     dlog: Array  # (B, K + 1, k): of log R
     dR: Array  # (B, K + 1, k)
     dS: Array  # (B, K + 1, k, k)
     dH: Array | None = None  # (B, K + 1, ., .): of a matrix that the bulk needs later
+
+    def newton(self, g: Array, R: Array) -> tuple[Array, Array]:
+        """Return where Newton's step leads from (g, R); R is NaN where it is too long to be trusted."""
+        near = np.max(np.abs(self.dlog[:, -1]), axis=1) < 1
+        return g + self.dg[:, -1], np.where(near[:, None], R + self.dR[:, -1], np.nan)
 
     def carry(self, response: Response) -> Response:
         """Return the response after Newton's step, with the motion, which `tangents` asks for next."""
@@ -80,7 +76,6 @@ class NewtonBulk(Stacked):
     """A bulk that says where its plain map and Newton's step lead, and how its solution moves."""
 
     packed_only: ClassVar[bool] = True
-    edge_margin: ClassVar[float] = 1e-3
     max_steps: ClassVar[int]
     cold_steps: ClassVar[int] = 0
     """Plain steps before the first one of Newton, for a cold start."""
@@ -92,16 +87,10 @@ class NewtonBulk(Stacked):
         """Return the (g, R) that a cold solve starts from."""
 
     @abstractmethod
-    def attempt(self, g: Array, R: Array, inside: Inside) -> Attempt:
-        """Evaluate the inner equations."""
-
-    @abstractmethod
     def motion(self, g: Array, R: Array, inside: Inside) -> Motion:
-        """Linearise the inner equations; one factorisation serves all directions."""
+        """Evaluate the inner equations and linearise them; one factorisation serves all directions."""
 
-    def solve(
-        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
-    ) -> Response:
+    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, near: bool = False) -> Response:
         """Solve the inner equations by Newton; with `near` one step from the start, where it is close enough."""
         g, R, inside = np.array(start.g, np.result_type(D, start.g)), np.array(start.R), Inside(Vh1, D, block_width)
         cold = np.isnan(g).reshape(len(g), -1).any(axis=1)
@@ -111,7 +100,7 @@ class NewtonBulk(Stacked):
         far = np.arange(len(R)) if motion is None else np.flatnonzero(~(motion.size < NEAR))
         if far.size:
             part, there = self.take(far), inside.take(far)
-            g[far], R[far] = part._converge(there, g[far], R[far], cold[far], probe)
+            g[far], R[far] = part._converge(there, g[far], R[far], cold[far])
             again = part.motion(g[far], R[far], there)
             if motion is None or len(far) == len(R):
                 motion = again
@@ -120,25 +109,27 @@ class NewtonBulk(Stacked):
         assert motion is not None
         return motion.carry(Response(R, motion.S, g, Vh1, D, block_width))
 
-    def _converge(self, inside: Inside, g: Array, R: Array, cold: Booleans, probe: bool) -> tuple[Array, Array]:
+    def _converge(self, inside: Inside, g: Array, R: Array, cold: Booleans) -> tuple[Array, Array]:
         """Solve from anywhere; points that a warm start leads astray start once more, cold."""
-        g, R = self._iterate(inside, g, R, cold, PROBE_STEPS if probe else self.max_steps)
-        lost = ~np.isfinite(R).all(axis=1) & ~cold & (not probe)
+        g, R = self._iterate(inside, g, R, cold)
+        lost = ~np.isfinite(R).all(axis=1) & ~cold
         if lost.any():
             again, there = self.take(lost), inside.take(lost)
-            g[lost], R[lost] = again._iterate(there, *again.guess(there), np.ones(lost.sum(), bool), self.max_steps)
+            g[lost], R[lost] = again._iterate(there, *again.guess(there), np.ones(lost.sum(), bool))
         return g, R
 
-    def _iterate(self, inside: Inside, g: Array, R: Array, cold: Booleans, max_steps: int) -> tuple[Array, Array]:
+    def _iterate(self, inside: Inside, g: Array, R: Array, cold: Booleans) -> tuple[Array, Array]:
         g, R = np.array(g), np.array(R)
         safe_g, safe_R = g.copy(), R.copy()  # where a point goes when its Newton step fails
         last, patience = np.full(len(R), np.inf), np.where(cold, self.cold_steps, 0)
         active = np.arange(len(R))
-        for _ in range(max_steps):
+        for _ in range(self.max_steps):
             check_time()
             whole = len(active) == len(R)
             bulk, there = (self, inside) if whole else (self.take(active), inside.take(active))
-            size, (plain_g, plain_R), (next_g, next_R) = bulk.attempt(g[active], R[active], there)
+            motion = bulk.motion(g[active], R[active], there)
+            size, plain_g, plain_R = motion.size, motion.plain_g, motion.plain_R
+            next_g, next_R = motion.newton(g[active], R[active])
             worse = ~(size < 2 * last[active]) & (patience[active] == 0)
             done = (size < SOLVED) | ((size < STALLED) & (size > 0.3 * last[active]))
             plain = (patience[active] > 0) | ~np.isfinite(next_R).all(axis=1)
@@ -167,18 +158,23 @@ class NewtonBulk(Stacked):
 
 
 @dataclass
-class MotionTangents(PackedTangents):
+class MotionTangents(Tangents):
     """How the inner solution moves with Vh1 and D."""
 
     response: Response
     motion: Motion
 
     @cached_property
-    def matrix(self) -> Array:  # type: ignore[override]
+    def matrix(self) -> Array:
         """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K)."""
         packed = packing(self.response.R.shape[1])
         dS, dR = self.motion.dS[:, :-1], self.motion.dR[:, :-1]
         return -np.concatenate([dS[:, :, packed.rows, packed.columns], dR], axis=2).swapaxes(1, 2)
+
+    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along dVh1 = A, dD = e."""
+        packed = packing(e.shape[1])
+        return packed.unpack((self.matrix @ packed.pack(A, e)[:, :, None])[:, :, 0])
 
 
 def packed_directions(k: int) -> Floats:
@@ -202,16 +198,9 @@ def pair_operator(weights: Array, left: Array, right: Array) -> Array:
 def real_root(R: Array) -> tuple[Array, Array]:
     """Return |R|^1/2 (B, k) and the sign of R (B,): outside the bulk of a spectrum all R of a point have one sign.
 
-    The roots are real there, or their complex-step neighbours; inside the bulk they are complex, and the sign is 1.
+    Complex roots have the sign 1.
     """
-    if np.iscomplexobj(R) and np.any(np.abs(R.imag) > 1e-8 * np.abs(R)):
+    if np.iscomplexobj(R):
         return np.sqrt(R), np.ones(len(R))
-    sign = np.sign(R.real[:, 0])
+    sign = np.sign(R[:, 0])
     return np.sqrt(sign[:, None] * R), sign
-
-
-def trusted(g: Array, R: Array, change: Array) -> tuple[Array, Array]:
-    """Return Newton's iterate of (g, R) for a change of (g, log R) (B, n); R is NaN where it is too long."""
-    step = change[:, -R.shape[1] :]
-    near = np.max(np.abs(step), axis=1) < 1
-    return g + change[:, : -R.shape[1]].reshape(g.shape), np.where(near[:, None], R * (1 + step), np.nan)

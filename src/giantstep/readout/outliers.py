@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 
 import numpy as np
 
@@ -11,11 +10,13 @@ from giantstep.deadline import check_time
 from giantstep.readout.finite_size import FiniteSize, mean_penalty
 from giantstep.readout.first_order import FirstOrder
 from giantstep.readout.signal import direction_error, prior_factor
-from giantstep.readout.spectrum import RealSolver, Spectrum
+from giantstep.readout.spectrum import Spectrum, is_physical
 from giantstep.solve.finite import brent_root
-from giantstep.types import Array
+from giantstep.types import Array, Floats
 
 GAP_POINTS = 33
+EDGE_MARGIN = 1e-5
+"""Distance from an edge, relative to it, from which outliers are looked for."""
 OUTLIER_ROOM = 8
 """Eigenvalues above the bulk that an answer has room for."""
 
@@ -26,106 +27,84 @@ def find_outliers(spectrum: Spectrum, edge: float, size: FiniteSize) -> Array:
         edge = spectrum.end
     if not np.isfinite(edge):
         return np.empty(0)
-    solver = RealSolver(spectrum, lambda z: (-z, 1.0), sign=-1)
-    spikes = _Spikes(spectrum, solver, size)
-    just_above = edge * (1 + spectrum.equations.bulk.edge_margin)
-    if solver(4 * edge) is None or solver(just_above) is None:
-        return np.empty(0)
-    count = int(np.sum(spikes(just_above) > 1))
+    spikes = _Spikes(spectrum, size)
+    just_above = edge * (1 + EDGE_MARGIN)
     outliers = []
-    for rank in range(count):
+    for rank in range(int(np.sum(spikes.at(just_above) < 0))):
         low, high = just_above, 2 * edge
-        while spikes(high)[rank] > 1:
+        while spikes.at(high)[rank] < 0:
             check_time()
             low, high = high, 2 * high
-        outliers.append(brent_root(partial(spikes.excess, rank), low, high, xtol=1e-12 * high, rtol=1e-12))
+        outliers.append(spikes.root(rank, low, high))
     growing = spikes.growing if size.in_limit else 0
     return np.concatenate([np.full(growing, np.inf), np.sort(outliers)[::-1]])[:OUTLIER_ROOM]
 
 
 def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], size: FiniteSize) -> Array:
-    """Return the eigenvalues in a gap of the bulk, largest first: where a factor of the determinant vanishes.
-
-    A stretch of the gap in which the real equations are not solved is passed over.
-    """
+    """Return the eigenvalues in a gap of the bulk, largest first: where a factor of the determinant vanishes."""
     low, high = gap
-    margin = max(spectrum.equations.bulk.edge_margin, 1e-3) * (high - low)
+    margin = EDGE_MARGIN * (high - low)
     z = np.linspace(low + margin, high - margin, GAP_POINTS)
-    middle = GAP_POINTS // 2
-    solver = RealSolver(spectrum, lambda z: (-z, 1.0), sign=None)
-    solver.begin(spectrum.density(z[middle : middle + 1])[1])
-    spikes = _Spikes(spectrum, solver, size)
-    factors = {index: spikes.factors(z[index]) for index in (*range(middle, GAP_POINTS), *range(middle - 1, -1, -1))}
+    spikes = _Spikes(spectrum, size)
+    factors = spikes.factors(z)
     roots = []
     for left in range(GAP_POINTS - 1):
         check_time()
         for rank in np.flatnonzero(factors[left] * factors[left + 1] < 0):
             with suppress(ValueError):  # NaN between two points that were solved
-                roots.append(brent_root(partial(spikes.factor, int(rank)), z[left], z[left + 1], xtol=1e-12 * high))
+                roots.append(spikes.root(int(rank), z[left], z[left + 1]))
     return np.sort(roots)[::-1]
 
 
 class _Spikes:
-    """Eigenvalues of the spike matrix at real z above the edge; an outlier sits where one of them crosses 1."""
+    """Factors of the determinant at real z outside the bulk, of which one vanishes at an outlier."""
 
-    def __init__(self, spectrum: Spectrum, solver: RealSolver, size: FiniteSize) -> None:
-        self.spectrum, self.solver, self.size = spectrum, solver, size
+    def __init__(self, spectrum: Spectrum, size: FiniteSize) -> None:
+        self.spectrum, self.size = spectrum, size
         features = spectrum.equations.features
         eigenvalues = np.linalg.eigvalsh((features.mu0[0] * features.weights[0]) @ features.mu0[0].T)
         self.growing = int(np.sum(eigenvalues > 1e-10 * max(1.0, eigenvalues[-1]))) if eigenvalues[-1] > 1e-14 else 0
 
-    def excess(self, rank: int, z: float) -> float:
-        """Return by how much the eigenvalue number `rank` exceeds 1."""
-        return float(self(z)[rank]) - 1
+    def root(self, rank: int, low: float, high: float) -> float:
+        """Return where the factor number `rank` vanishes."""
+        return brent_root(lambda z: float(self.at(z)[rank]), low, high, xtol=1e-12 * high, rtol=1e-12)
 
-    def factor(self, rank: int, z: float) -> float:
-        """Return the factor number `rank` of the determinant."""
-        return float(self.factors(z)[rank])
+    def at(self, z: float) -> Array:
+        """Return the factors at one z."""
+        return self.factors(np.array([z]))[0]
 
-    def factors(self, z: float) -> Array:
-        """Return 1 + sign(R) times the eigenvalues, increasing: one of them vanishes at an outlier.
+    def factors(self, z: Floats) -> Array:
+        """Return 1 + sign(R) times the eigenvalues, increasing (Z, .).
 
         They pass smoothly through 1 where R changes its sign; NaN where the blocks have different signs.
         """
-        first = self._solve(z)
-        sign = np.nan if first is None else float(np.sign(first.response.R).mean())
-        return np.sort(1 + (sign if abs(sign) == 1 else np.nan) * self._eigenvalues(first))
+        first = self.spectrum.beside(z)
+        sign = np.sign(first.response.R.real).mean(axis=1)
+        sign = np.where(is_physical(first) & (np.abs(sign) == 1), sign, np.nan)
+        eigenvalues = [self._eigenvalues(first.take(np.array([number]))) for number in range(len(z))]
+        return np.sort(1 + sign[:, None] * np.array(eigenvalues))
 
-    def __call__(self, z: float) -> Array:
-        """Return the eigenvalues at z, largest first."""
-        return self._eigenvalues(self._solve(z))
-
-    def _solve(self, z: float) -> FirstOrder | None:
-        """Return the solution at z, from which the next ones start."""
-        first = self.solver.at(z)
-        if first is not None and not any(known == z for known, _, _ in self.solver.solved):
-            self.solver.solved.append((z, 1.0, first))
-        return first
-
-    def _eigenvalues(self, first: FirstOrder | None) -> Array:
-        """Return the eigenvalues of C^T r E[(B0 B0^T + sum_l B1_l B1_l^T)/(1+V)] C, largest first, or NaN.
+    def _eigenvalues(self, first: FirstOrder) -> Array:
+        """Return the eigenvalues of C^T r E[(B0 B0^T + sum_l B1_l B1_l^T)/(1+V)] C, largest first.
 
         B0 = (sqrt(d) mu0, T0) and B1_l = (0, Jp_l mu1); C C^T = |R| for the means, |P0| for the channels. What the
         penalty of the means is at a finite size beside 1/(d R) is added.
         """
         features = self.spectrum.equations.features
         k = len(features.pi)
-        if first is None:
-            means = 0 if self.size.in_limit else k
-            return np.full(means + features.T0.shape[1], np.nan)
-        response, weights = first.response, first.node_weights[0]
+        response, weights, R = first.response, first.node_weights[0].real, first.response.R.real
         P, absorbed = first.equations.bulk.covariance(response, features.omega)
-        C = prior_factor(P, -absorbed, response.R)[0]
-        root = np.sqrt(np.abs(response.R[0]))[:, None]
+        C = prior_factor(P.real, -absorbed.real, R)[0]
+        root = np.sqrt(np.abs(R[0]))[:, None]
         functions = np.concatenate([features.mu0[0] * root, C.T @ features.T0[0]])
         matrix = (functions * weights) @ functions.T
-        matrix[k:, k:] += C.T @ direction_error(first.equations, response)[0] @ C
+        matrix[k:, k:] += C.T @ direction_error(first.equations, response)[0].real @ C
         if not self.size.in_limit:
             dim = 1 / self.size.inverse_dim[0]
             scale = np.concatenate([np.full(k, np.sqrt(dim)), np.ones(len(C))])
             matrix = matrix * scale[:, None] * scale
-            penalty = mean_penalty(first.equations.bulk, features, response, first.node_weights, self.size)[0]
-            matrix[:k, :k] += dim * root * penalty * root.T - np.diag(np.sign(response.R[0]))
+            penalty = mean_penalty(first.equations.bulk, features, response, first.node_weights, self.size)[0].real
+            matrix[:k, :k] += dim * root * penalty * root.T - np.diag(np.sign(R[0]))
             return np.linalg.eigvalsh(matrix)[::-1]
         means, cross, rest = matrix[:k, :k], matrix[:k, k:], matrix[k:, k:]
         eliminated = rest - cross.T @ np.linalg.pinv(means, rcond=1e-10, hermitian=True) @ cross

@@ -8,12 +8,12 @@ R coordinates of the input that any row or the target depends on, N inputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from giantstep.gaussian import Function
-from giantstep.gaussian.tables import tabulated
+from giantstep.gaussian.tables import Values, tabulated
 from giantstep.types import Floats
 
 
@@ -63,9 +63,9 @@ class LayerAt:
         """U_q . z (k, N)."""
         return self.blocks.U @ self.z.T
 
-    def _at(self, activation: Function, values: object) -> Floats:
+    def _at(self, activation: Function, values: Values) -> Floats:
         scale = self.blocks.s * self.bulk
-        return tabulated(activation, values, self.A[None], scale[None])[:, 0]  # type: ignore[arg-type]
+        return tabulated(activation, values, self.A[None], scale[None])[:, 0]
 
     @cached_property
     def D(self) -> Floats:
@@ -80,7 +80,7 @@ class LayerAt:
     @cached_property
     def mu2(self) -> Floats:
         """(4.2) (k, N)."""
-        return np.maximum(self._at(self.blocks.activation, _noise)[0], 0.0)
+        return np.maximum(self._at(self.blocks.activation, lambda f, A, s: f.moments(A, s).noise[None])[0], 0.0)
 
     @property
     def stretch(self) -> Floats:
@@ -112,13 +112,13 @@ class LayerAt:
     @cached_property
     def slope_noise(self) -> Floats:
         """E sigma'^2 - D_1^2 (k, N)."""
-        power = self._at(_slope_of(self.blocks.activation), _power)[0]
+        power = self._at(_slope_of(self.blocks.activation), lambda f, A, s: f.second_moment(A, s)[None])[0]
         return np.maximum(power - self.D[1] ** 2, 0.0)
 
     @cached_property
     def value_slope(self) -> Floats:
         """x_q = E sigma sigma' - D_0 D_1 - mu1 e1 (k, N)."""
-        product = self._at(_product_of(self.blocks.activation), _mean)[0]
+        product = self._at(_product_of(self.blocks.activation), lambda f, A, s: f.moments(A, s).mean[None])[0]
         return product - self.D[0] * self.D[1] - self.mu1 * self.e1
 
 
@@ -170,24 +170,10 @@ class OutputLaw:
         return np.asarray(own - np.sum(mu1 * (fitted.counted_twice @ mu1), axis=0))
 
 
-def _noise(activation: Function, A: Floats, s: Floats) -> Floats:
-    return activation.moments(A, s).noise[None]
-
-
-def _mean(activation: Function, A: Floats, s: Floats) -> Floats:
-    return activation.moments(A, s).mean[None]
-
-
-def _power(activation: Function, A: Floats, s: Floats) -> Floats:
-    return activation.second_moment(A, s)[None]
-
-
-@lru_cache(maxsize=8)  # functions of activations, for which tables are kept
 def _slope_of(activation: Function) -> Function:
     return Function(activation.derivative, kinks=activation.kinks, name=f"slope of {activation.name}")
 
 
-@lru_cache(maxsize=8)
 def _product_of(activation: Function) -> Function:
     def product(z: Floats) -> Floats:
         return np.asarray(activation(z) * activation.derivative(z))

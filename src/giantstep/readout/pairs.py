@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from giantstep.readout.errors import fit_means, fluctuations, mean_residual
-from giantstep.readout.features import Features
+from giantstep.readout.features import packed_products
 from giantstep.readout.finite_size import FiniteSize, push_of_means
 from giantstep.readout.first_order import FirstOrder, packed_coupling
 from giantstep.readout.fitted_means import count_parameters, ridge_drive, ridge_means
@@ -22,10 +21,6 @@ from giantstep.readout.signal import Signal
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
 from giantstep.types import Floats
-
-Shared = Literal["everything", "all but noise", "layer", "samples", "inputs"]
-"""What two networks share: layer, samples and label noise; layer and samples; the layer; samples with their label
-noise; samples without it. Networks that share nothing do not overlap."""
 
 
 @dataclass
@@ -42,7 +37,11 @@ class Overlap(Stacked):
 
 @dataclass
 class Parts(Stacked):
-    """Overlaps of networks that are alike, and what is no variance of any of them."""
+    """Overlaps of networks that are alike, by what they share, and what is no variance of any of them.
+
+    They share layer, samples and label noise; layer and samples; the layer; samples with their label noise; samples
+    without it. Networks that share nothing do not overlap.
+    """
 
     everything: Overlap
     but_noise: Overlap
@@ -110,16 +109,8 @@ def _without_noise(first: FirstOrder, noise: Floats) -> FirstOrder:
     """Return the solution seen with label noises of their own on common samples: hh - delta in (2.2)."""
     features = first.equations.features
     quiet = features.hh - (noise[:1] if len(features.hh) == 1 else noise)[:, None]
-    equations = dataclasses.replace(first.equations, features=_relabelled(features, quiet))
+    equations = dataclasses.replace(first.equations, features=dataclasses.replace(features, hh=quiet))
     return dataclasses.replace(first, equations=equations)
-
-
-def _relabelled(features: Features, hh: Floats) -> Features:
-    """Return features with other E[y^2|kappa], and what was worked out of the rest."""
-    changed = dataclasses.replace(features, hh=hh)
-    known = ("packed", "even")
-    changed.__dict__.update({name: features.__dict__[name] for name in known if name in features.__dict__})
-    return changed
 
 
 def _same_sample(first: FirstOrder, signal: Signal, size: FiniteSize) -> Overlap:
@@ -148,13 +139,11 @@ def overlap_of_layers(first: FirstOrder, source: Floats, squared: Floats) -> tup
     equations, features, S = first.equations, first.equations.features, first.response.S
     width = equations.width[:, None, None]
     if equations.packed:
-        rows, columns = equations.packing.rows, equations.packing.columns
-        direct = S[:, rows][:, :, rows] * S[:, columns][:, :, columns]
-        crossed = S[:, rows][:, :, columns] * S[:, columns][:, :, rows]
-        lift = np.where(rows == columns, direct, direct + crossed) / width
-        driven = features.sums(squared * source, features.packed)[:, : len(rows), None]
-        coupling = packed_coupling(equations, squared)[:, : len(rows), : len(rows)]
-        Q = solve_each(np.eye(len(rows)) - lift @ coupling, lift @ driven)[:, :, 0]
+        lift = packed_products(S) / width
+        pairs = lift.shape[1]
+        driven = features.sums(squared * source, features.packed)[:, :pairs, None]
+        coupling = packed_coupling(equations, squared)[:, :pairs, :pairs]
+        Q = solve_each(np.eye(pairs) - lift @ coupling, lift @ driven)[:, :, 0]
         nothing = np.zeros((len(Q), S.shape[1]))
         Q1 = equations.packing.unpack(np.concatenate([Q, nothing], axis=1))[0]
         return source + features.quadratic(Q1, nothing), Q1

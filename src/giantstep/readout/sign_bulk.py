@@ -29,7 +29,6 @@ import numpy as np
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import packing
 from giantstep.readout.newton_bulk import (
-    Attempt,
     Inside,
     Motion,
     MotionTangents,
@@ -37,7 +36,6 @@ from giantstep.readout.newton_bulk import (
     packed_directions,
     pair_operator,
     real_root,
-    trusted,
 )
 from giantstep.readout.sign_signal import SignSignal
 from giantstep.readout.small import small_inverse, small_product
@@ -146,17 +144,8 @@ class SignBulk(NewtonBulk):
         gm[:, :k, :k] = 0.5 * root[:, :, None] * inside.Vh1 * root[:, None, :]
         return gm, R
 
-    def attempt(self, g: Array, R: Array, inside: Inside) -> Attempt:
-        """Evaluate (5.3) at (gm, R), Newton's step, and half a step of the plain map."""
-        pencil = SignPencil.at(self, g, R, inside.Vh1)
-        plain_R = inside.block_width / (inside.D + pencil.gap / R)
-        plain = 0.5 * (g + pencil.next_gm), 0.5 * (R + plain_R)
-        right = pencil.missed(R, inside.D, inside.block_width)[:, :, None]
-        change = solve_each(pencil.jacobian(R, inside.D), right)[:, :, 0]
-        return Attempt(pencil.mismatch(R, inside.D, inside.block_width), plain, trusted(g, R, change))
-
     def motion(self, g: Array, R: Array, inside: Inside) -> Motion:
-        """Linearise at (gm, R); one factorisation serves all directions."""
+        """Evaluate (5.3) at (gm, R) and linearise it; the plain map goes half a step."""
         pencil = SignPencil.at(self, g, R, inside.Vh1)
         (count, k), size = R.shape, self.size
         dVh1, square = packed_directions(k), size * size
@@ -173,15 +162,24 @@ class SignBulk(NewtonBulk):
         dlog = np.swapaxes(change[:, square:], 1, 2)
         dz = dz + np.einsum("baq,bqmn->bamn", dlog, pencil.scalings)
         moved = pencil.batch_pairs @ change[:, :square]
-        ds = -(pencil.back @ moved).swapaxes(1, 2).reshape(dz.shape)
+        ds = -(np.swapaxes(pencil.turned, 1, 2) @ moved).swapaxes(1, 2).reshape(dz.shape)
         between = pair_operator(self.cells.mass, pencil.s, pencil.s)
         ds = ds - (between @ dz.reshape(count, directions, square).swapaxes(1, 2)).swapaxes(1, 2).reshape(dz.shape)
         S = scale * pencil.over_cells(pencil.s)[:, :k, :k]
         S = 0.5 * (S + np.swapaxes(S, 1, 2))
         dS = scale[:, None] * ds[:, :, :k, :k] + 0.5 * (dlog[..., None] + dlog[:, :, None]) * S[:, None]
         dgm = change[:, :square].swapaxes(1, 2).reshape(dz.shape)
-        missed = pencil.mismatch(R, inside.D, inside.block_width)
-        return Motion(missed, S, dgm, dlog, dlog * R[:, None], 0.5 * (dS + np.swapaxes(dS, 2, 3)))
+        plain_R = 0.5 * (R + inside.block_width / (inside.D + pencil.gap / R))
+        return Motion(
+            pencil.mismatch(R, inside.D, inside.block_width),
+            0.5 * (g + pencil.next_gm),
+            plain_R,
+            S,
+            dgm,
+            dlog,
+            dlog * R[:, None],
+            0.5 * (dS + np.swapaxes(dS, 2, 3)),
+        )
 
     def tangents(self, response: Response) -> SignTangents:
         """Return how (gm, R) and S move with Vh1 and D."""
@@ -190,7 +188,7 @@ class SignBulk(NewtonBulk):
     def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
         """Return P of (5.10), which has counted the directions t and psi as the rest of the bulk: Vh1 each."""
         k = response.R.shape[1]
-        absorbed = np.zeros((len(response.R), 3 * k, 3 * k))
+        absorbed = np.zeros((len(response.R), 3 * k, 3 * k), response.Vh1.dtype)
         absorbed[:, :k, :k] = absorbed[:, k : 2 * k, k : 2 * k] = response.Vh1
         pencil = SignPencil.at(self, response.g, response.R, response.Vh1)
         roots = np.tile(pencil.root, (1, 3))
@@ -300,13 +298,8 @@ class SignPencil:
 
     @cached_property
     def turned(self) -> Array:
-        """The matrix of dz -> sum_c mu_c (p n) dz (p n)^T, on flattened matrices."""
+        """The matrix of dz -> sum_c mu_c (p n) dz (p n)^T, on flattened matrices; its transpose is that of dyt."""
         return pair_operator(self.bulk.cells.mass, self.pn, np.swapaxes(self.pn, 2, 3))
-
-    @cached_property
-    def back(self) -> Array:
-        """The matrix of dyt -> sum_c mu_c (p n)^T dyt (p n)."""
-        return np.swapaxes(self.turned, 1, 2)
 
     @cached_property
     def diagonal_of_yt(self) -> Array:

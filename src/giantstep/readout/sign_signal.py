@@ -85,7 +85,7 @@ class SignSignal:
         pb = slope * pc + x[:, :, 2] * on_units(cells.own)
         nu = x[:, :, 2] * bulk.noise_in_length[:, None, :, None]  # (B, A, k, 1)
         with_rest = e * nu * on_units(cells.noise_rest)
-        lam = x[:, :, 2] * bulk.common_in_length[:, None]  # (B, A, k, 2)
+        lam = (x[:, :, 2] * bulk.common_in_length[:, None]).astype(pencil.h.dtype)  # (B, A, k, 2)
         lam[..., 1] += (e * pc * (mass * on_units(cells.by_scale))).sum(axis=-1)
         radial = (e * pc * (mass * on_units(cells.second))).sum(axis=-1)
         radial = radial + nu[..., 0] * np.sum(cells.mass * cells.radial, axis=1)[:, None, None]
@@ -131,7 +131,7 @@ def _coupling(pencil: SignPencil) -> Array:
     inner = pencil.gm * bulk.per_sample[:, None, None]  # G'
     both = np.stack([w2, w1 * rho, w0 * rho**2], axis=1)
     ss, sr, rr = np.moveaxis((both @ lh.reshape(count, nodes, -1)).reshape(count, 3, 2 * k, 2 * k), 1, 0)
-    X = inner @ solve_each(np.eye(2 * k) - rr / M2 @ inner, np.broadcast_to(np.eye(2 * k), inner.shape))
+    X = inner @ solve_each(np.eye(2 * k) - rr / M2 @ inner, np.eye(2 * k))
     of_w, of_g = sr - g * rr, rr / M2  # E_b[l_a rho lh]
     right_w, right_g = X @ of_w / M2, X @ of_g / M2
     pairs = {

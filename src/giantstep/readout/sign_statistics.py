@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giantstep.gaussian import Function, expectation
-from giantstep.readout.residuals import residual_rule
+from giantstep.gaussian import Function, expectation, gauss_legendre_panels, normal_density
+from giantstep.gaussian.grids import even_rule
+from giantstep.gaussian.label_law import label_law
+from giantstep.gaussian.moments import sign
+from giantstep.gaussian.target import Target
 from giantstep.readout.sign_bulk import Cells, SignBulk
 from giantstep.types import Floats
 
@@ -125,26 +128,20 @@ def cells_of(gradient: SignGradient, law: Sequence[Component]) -> tuple[Floats, 
 def _rule(shift: float, sharpness: float) -> tuple[Floats, Floats]:
     """Return nodes and weights of N(0, 1) that resolve a function of (shift + t)/sharpness."""
     if sharpness >= SHARP:
-        step = min(STEP, 0.8 * sharpness)
-        reach = int(np.ceil(REACH / step))
-        t = step * np.arange(-reach, reach + 1.0)
-        w = np.exp(-(t**2) / 2)
-        return t, w / w.sum()
+        return even_rule(min(STEP, 0.8 * sharpness), REACH)
     centre = float(np.clip(-shift, -PANEL_REACH, PANEL_REACH))
     near = sharpness * np.array([1.0, 3.0, 7.0, 15.0])  # beyond them the signs are certain, and their mean is flat
     away = np.concatenate([[0.0], near, near[-1] + np.arange(1.0, 2 * PANEL_REACH + 1)])
     edges = np.concatenate([centre - away, centre + away, [-PANEL_REACH, PANEL_REACH]])
     edges = np.unique(edges[np.abs(edges) <= PANEL_REACH])
-    x, wx = np.polynomial.legendre.leggauss(PANEL_NODES)
-    half = 0.5 * np.diff(edges)
-    t = ((0.5 * (edges[1:] + edges[:-1]))[:, None] + half[:, None] * x).ravel()
-    w = (half[:, None] * wx).ravel() * np.exp(-(t**2) / 2)
+    t, w = gauss_legendre_panels(edges, PANEL_NODES)
+    w = w * normal_density(t)
     return t, w / w.sum()
 
 
 def sign_statistics(
     activation: Function,
-    target: Function,
+    target: Target,
     laws: Sequence[Sequence[Component]],
     offset: Floats,
     e: Floats,
@@ -155,22 +152,32 @@ def sign_statistics(
     slopes = Slopes.of(activation)
     pairs = np.stack([np.broadcast_to(offset, noise.shape), noise], axis=1)
     distinct, which = np.unique(pairs, axis=0, return_inverse=True)
-    rules = [residual_rule(target, *pair) for pair in distinct.tolist()]
+    rules = [_residual_rule(target, *pair) for pair in distinct.tolist()]
     bulks, spikes = [], []
     for number, rule in enumerate(which.reshape(-1)):
         bulk, spike = _of_set(slopes, rules[rule], laws[number], e[number], 1 / alpha0[number])
         bulks.append(bulk)
         spikes.append(spike)
-    most = max(bulk["mass"].shape[0] for bulk in bulks)
-    names = [part.name for part in dataclasses.fields(Cells)]
-    cells = Cells(**{name: np.stack([_padded(bulk[name], most) for bulk in bulks]) for name in names})
-    others = [part.name for part in dataclasses.fields(SignBulk) if part.name != "cells"]
-    return SignBulk(cells, **{name: np.stack([bulk[name] for bulk in bulks]) for name in others}), np.stack(spikes)
+    parts = {name: _stacked([bulk[name] for bulk in bulks]) for name in bulks[0]}
+    cells = Cells(**{part.name: parts.pop(part.name) for part in dataclasses.fields(Cells)})
+    return SignBulk(cells, **parts), np.stack(spikes)
 
 
-def _padded(values: Floats, count: int) -> Floats:
-    """Return values of cells with further ones of no mass, which nothing else is asked of."""
-    return np.concatenate([values, np.zeros(count - len(values))])
+def _stacked(values: Sequence[Any]) -> Floats:
+    """Stack the numbers of several sets; cells and nodes, the last axis, are filled up with some of no mass."""
+    arrays = [np.asarray(value, dtype=np.float64) for value in values]
+    most = max(array.shape[-1] for array in arrays) if arrays[0].ndim else 0
+    return np.stack([np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, most - a.shape[-1])]) if a.ndim else a for a in arrays])
+
+
+def _residual_rule(target: Target, offset: float, noise: float) -> tuple[Floats, Floats, Floats]:
+    """Return nodes of the residual rho = g(s) + sqrt(noise) eps - offset, weights of 1, s, s^2, and E rho^j, j = 0..4.
+
+    Every node belongs to some s, of which the law of the labels keeps the moments.
+    """
+    law = label_law(target, np.zeros((1, 0)), np.eye(1), 1.0, 1.0, noise, 0.0)
+    nodes, weights = law.label - offset, np.stack([law.weights, law.linear[0], law.quadratic[0, 0]])
+    return nodes, weights, np.array([law.weights @ nodes**j for j in range(5)])
 
 
 def _of_set(
@@ -187,13 +194,11 @@ def _of_set(
 
     # (2.3)-(2.4)
     al = a / tau
-    f = 2 * np.exp(-(al**2) / 2) / np.sqrt(2 * np.pi)
-    m = _mean_sign(al)
+    m, f, r2, _ = sign(al, np.ones_like(al))
     l = f / tau
     ratio = B / tau
     l1, l2, l3 = ratio * f, -(ratio**2) * al * f, ratio**3 * (al**2 - 1) * f
     h2 = -al * f
-    r2 = np.maximum(1 - m**2 - f**2, 0.0)
     E_l = float(mass @ l)
     bend = float(mass @ (B * (al**2 - 1) * f)) / (2 * tau**3)
     length = np.sqrt(mass @ m**2)
@@ -242,13 +247,6 @@ def _of_set(
         "row_norm": 1 + 2 * e * B * E_l + e**2 * float(mass @ (1 - m**2)),
     }
     return parts, e * length
-
-
-def _mean_sign(al: Floats) -> Floats:
-    """Return 2 Phi(al) - 1."""
-    from scipy.special import erf
-
-    return np.asarray(erf(al / np.sqrt(2)))
 
 
 def _common_variance(s: Slopes, M: tuple[float, ...], rho: Floats, w: Floats, along: Floats, x: float) -> Floats:

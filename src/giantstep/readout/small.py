@@ -20,11 +20,7 @@ def small_inverse(matrices: Array) -> Array:
         out[..., 0, 0], out[..., 0, 1] = d / determinant, -b / determinant
         out[..., 1, 0], out[..., 1, 1] = -c / determinant, a / determinant
         return out
-    try:
-        return np.linalg.inv(matrices)
-    except np.linalg.LinAlgError:
-        flat = matrices.reshape(-1, size, size)
-        return solve_each(flat, np.broadcast_to(np.eye(size), flat.shape)).reshape(matrices.shape)
+    return solve_each(matrices, np.eye(size))
 
 
 def small_product(left: Array, right: Array) -> Array:

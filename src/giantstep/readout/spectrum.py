@@ -15,10 +15,10 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.readout.bulk import Response
-from giantstep.readout.continuation import bisect, combine, cubic_weights, lagrange_weights, linear_weights
-from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling, solve_first_order
+from giantstep.readout.continuation import bisect, combine, cubic_weights, linear_weights
+from giantstep.readout.first_order import Equations, FirstOrder, begin, solve_first_order
 from giantstep.readout.input_bulk import InputBulk
-from giantstep.spectra import Panels, bulk_panels, march_to_edge, stability_at
+from giantstep.spectra import Panels, bulk_panels
 from giantstep.types import Array, Booleans, Floats
 
 RELATIVE_HEIGHT = 1e-7
@@ -37,13 +37,15 @@ SEEN = 1e-6
 BESIDE = 30.0
 """Distance, as a ratio, from the lowest panel at which the mass below it is measured: to 1/30 of what is not zero."""
 DARK = 1e-4
-"""x density(x) below which a scan takes x to be outside the bulk."""
-CLOSE = 0.6
-"""Stability below which an edge is close."""
-CARRIED = 4
-"""Solutions from which one nearer to an edge is extrapolated."""
-TRUSTED_MARGIN = 1e-4
-"""`Bulk.edge_margin` up to which an edge is found by marching on the real axis."""
+"""x density(x), or Im m/|m|, below which x is taken to be outside the bulk."""
+LOWEST = 1e-8
+"""Part of the mean of the nonzero eigenvalues below which a lower edge counts as 0."""
+SCAN, LOWER_SCAN = 0.2, 0.8
+"""Distances of log x at which the bulk is scanned above and below the mean of the nonzero eigenvalues."""
+EDGE_POINTS = np.array([48.0, 40.0, 30.0, 20.0, 12.0, 6.0]) * 1e-4
+"""Distances from an edge, relative to x, from which it is extrapolated: to 1e-10."""
+LEAST_HEIGHT = 1e-10
+"""Im z/x of solutions near an edge or outside the bulk, where 1e-7 would show in the tenth digit."""
 
 
 @dataclass
@@ -53,8 +55,8 @@ class Spectrum:
     equations: Equations
     bounded: bool = True
     """Whether the bulk has an upper edge: the slope of the activation, and what the step saw, are bounded."""
-    _near_axis: FirstOrder | None = None
-    """Solutions just above the real axis so far."""
+    _near_axis: tuple[Array, Response] | None = None
+    """Where there are solutions just above the real axis so far, and their responses."""
 
     @property
     def ratio(self) -> float:
@@ -78,6 +80,11 @@ class Spectrum:
         fractions = features.pi if self.equations.pi is None else self.equations.pi[0]
         return float(self.ratio * np.sum(fractions * power))
 
+    @property
+    def scale(self) -> float:
+        """Mean of the eigenvalues that are not zero."""
+        return self.mean / (1 - self.atom)
+
     def stieltjes(self, first: FirstOrder) -> Array:
         """Return m(z) = sum_q V2_q of solutions."""
         m: Array = first.response.R.sum(axis=1) / self.width
@@ -88,26 +95,27 @@ class Spectrum:
     def solve(self, z: Array) -> FirstOrder:
         """Solve at complex z (Im z > 0) on the branch with Im R_q > 0."""
         few = np.argsort(z.real)[np.unique(np.linspace(0, len(z) - 1, min(len(z), COARSE)).astype(int))]
-        return self._extend(self._descend(z[few]), z).take(np.arange(-len(z), 0))
+        return self._extend(z[few], self._descend(z[few]).response, z)
 
-    def _extend(self, known: FirstOrder, z: Array) -> FirstOrder:
-        """Return the known solutions and after them those at z, each found from the nearest one so far."""
-        count = len(known.V)
-        at = np.concatenate([-known.equations.a, z])
-        solved = known.take(np.zeros(len(at), dtype=np.int64))
-        solved = dataclasses.replace(solved, equations=self.at(-at, np.ones(len(at))))
-        solved.put(np.arange(count), known)
+    def _extend(self, known: Array, responses: Response, z: Array) -> FirstOrder:
+        """Return the solutions at z, each found from the nearest ones so far; first those with known responses."""
+        at, count = np.concatenate([known, z]), len(known)
+        responses = Response.join([responses, responses.take(np.zeros(len(z), dtype=np.int64))])
+        found = begin(self.at(-z, np.ones(len(z))), responses.take(slice(count, None)))
         position = np.log(np.abs(at))
         for fresh, around in bisect(position, np.arange(len(at)) < count):
-            neighbours = [solved.take(side) for side in around]
+            neighbours = [responses.take(side) for side in around]
             linear = linear_weights(position[fresh], position[around])
             cubic = cubic_weights(position[fresh], position[around], linear)
-            start = combine(neighbours, cubic)
+            equations = self.at(-at[fresh], np.ones(len(fresh)))
+            start = begin(equations, combine(neighbours, cubic))
             wild = ~_points_upward(start)
             if wild.any():
-                start = combine(neighbours, np.where(wild, linear, cubic))
-            solved.put(fresh, self._from_neighbours(at[fresh], start))
-        return solved
+                start = begin(equations, combine(neighbours, np.where(wild, linear, cubic)))
+            part = self._from_neighbours(at[fresh], start)
+            responses.put(fresh, part.response)
+            found.put(fresh - count, part)
+        return found
 
     def _from_neighbours(self, z: Array, neighbours: FirstOrder) -> FirstOrder:
         part = solve_first_order(self.at(-z, np.ones(len(z))), neighbours)
@@ -134,25 +142,18 @@ class Spectrum:
     def density(self, x: Array) -> tuple[Array, FirstOrder]:
         """Return the density of the bulk at x > 0; later calls start from the solutions of earlier ones."""
         z = x * (1 + 1j * RELATIVE_HEIGHT)
-        solved = self.solve(z) if self._near_axis is None else self._extend(self._near_axis, z)
-        sound = is_physical(solved)
-        self._near_axis = solved.take(np.flatnonzero(sound)) if sound.any() else None
-        first = solved.take(np.arange(-len(x), 0))
+        first = self.solve(z) if self._near_axis is None else self._extend(*self._near_axis, z)
+        sound = is_physical(first)
+        if sound.any():
+            at, responses = z[sound], first.response.take(np.flatnonzero(sound))
+            if self._near_axis is not None:
+                at = np.concatenate([self._near_axis[0], at])
+                responses = Response.join([self._near_axis[1], responses])
+            self._near_axis = at, responses
         density = np.maximum(0.0, self.stieltjes(first).imag / np.pi)
         return np.where(is_physical(first), density, np.nan), first
 
-    # -- real z, outside the bulk ----------------------------------------------------------------------------------
-
-    def stability(self, first: FirstOrder) -> float:
-        """Return the smallest eigenvalue of I - Ker W2 at a real solution; it vanishes at the edge."""
-        equations, squared = first.equations, first.squared_weights
-        tangents = equations.bulk.tangents(first.response)
-        if equations.packed:
-            product = tangents.matrix[0] / self.width @ packed_coupling(equations, squared)[0]
-            return float(1 - np.max(np.linalg.eigvals(product).real))
-        Ker = tangents.kernel(equations.features.mu1, equations.features.mu2)[0] / self.width
-        root = np.sqrt(squared[0])
-        return float(1 - np.linalg.eigvalsh(root[:, None] * Ker * root)[-1])
+    # -- edges -----------------------------------------------------------------------------------------------------
 
     def upper_edge(self) -> float:
         """Return the upper edge of the bulk; inf where it has none (unbounded slope or residuals)."""
@@ -161,79 +162,73 @@ class Spectrum:
     @cached_property
     def end(self) -> float:
         """Where the bulk ends for these nodes, which are bounded even where the law is not."""
-        start = 20 * self.mean * (1 + 1 / np.sqrt(self.ratio)) ** 2 * max(1.0, self.width)
-        if self.equations.bulk.edge_margin > TRUSTED_MARGIN:
-            return self._end_by_density(start)
-        solver = RealSolver(self, lambda z: (-z, 1.0), sign=-1)
-        edge = march_to_edge(solver, start, -0.5 * start)
-        return np.nan if edge is None else edge
-
-    def _end_by_density(self, top: float) -> float:
-        """Return the largest x with a density, where a march on the real axis can go astray."""
-        x = top * np.geomspace(1e-4, 1, 41)
-        lit = np.flatnonzero(self._is_lit(x))
-        if not lit.size or lit[-1] == len(x) - 1:
+        top = 20 * (1 + 1 / np.sqrt(self.ratio)) ** 2 * max(1.0, self.width)
+        x = self.scale * np.geomspace(1, top, 1 + int(np.log(top) / SCAN))
+        inside = np.flatnonzero(~self._is_outside(x))
+        if not inside.size or inside[-1] == len(x) - 1:
             return float(np.nan)
-        return self.edge_between(x[lit[-1]], x[lit[-1] + 1])
+        return self.edge_between(x[inside[-1]], x[inside[-1] + 1], self._is_outside)
 
-    def _is_lit(self, x: Floats) -> Booleans:
-        """Tell where the bulk has a density."""
-        return np.nan_to_num(self.density(x)[0]) * x > DARK
+    def lower_edge(self) -> float:
+        """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
+        x = self.scale * np.geomspace(LOWEST, 1, 1 + int(-np.log(LOWEST) / LOWER_SCAN))
+        inside = np.flatnonzero(~self._is_outside(x))
+        if not inside.size:
+            return float(np.nan)
+        return self.edge_between(x[inside[0]], x[inside[0] - 1], self._is_outside) if inside[0] else 0.0
 
-    def edge_between(self, inside: float, outside: float) -> float:
-        """Return the edge between a point inside the bulk and one outside.
+    def _is_dark(self, x: Floats) -> Booleans:
+        """Tell where the bulk has no density."""
+        return self._without_density(self.density(x)[1])
+
+    def _without_density(self, first: FirstOrder) -> Booleans:
+        """Tell which solutions have no density: Im m, without the atom at zero, is about 1e-7 of m there."""
+        m = self.stieltjes(first) - self.atom / first.equations.a
+        return ~(is_physical(first) & (m.imag > DARK * np.abs(m)))
+
+    def _is_outside(self, x: Floats) -> Booleans:
+        """Tell which x are below or above the whole bulk.
+
+        Beyond a part of it that is too narrow to be seen, 1 + V has turned its sign at some nodes, or R of some blocks,
+        or g of some atoms of the inputs.
+        """
+        first = self.density(x)[1]
+        signs = [first.denominator, first.response.R]
+        if isinstance(self.equations.bulk, InputBulk):
+            signs.append(np.einsum("bjqq->bjq", first.response.g).reshape(len(x), -1))
+        one_sign = np.all([np.ptp(np.sign(part.real), axis=1) == 0 for part in signs], axis=0)
+        return one_sign & self._without_density(first)
+
+    def edge_between(
+        self, inside: float, outside: float, is_outside: Callable[[Floats], Booleans] | None = None
+    ) -> float:
+        """Return the edge between a point inside the bulk and one outside, where by default there is no density.
 
         The edge is enclosed, then the zero of density^2, a smooth function of x inside, is extrapolated.
         """
         from scipy.interpolate import BarycentricInterpolator
 
+        is_outside = is_outside or self._is_dark
         while abs(outside - inside) > 1e-4 * outside:
             check_time()
-            x = np.linspace(inside, outside, 9)
-            last = np.flatnonzero(np.append(self._is_lit(x[1:-1]), False) == 0)[0]
+            x = np.linspace(inside, outside, 5)
+            last = np.flatnonzero(np.append(is_outside(x[1:-1]), True))[0]
             inside, outside = x[last], x[last + 1]
-        x = inside + np.copysign(inside, inside - outside) * np.array([16.0, 12.0, 8.0, 4.0, 2.0]) * 1e-4
-        density, _ = self.density(x)
-        square = density**2
+        x = inside + np.copysign(inside, inside - outside) * EDGE_POINTS
+        square = self.stieltjes(self.beside(x)).imag ** 2
         edge = float(BarycentricInterpolator(square, x)(0.0)) if (np.diff(square) < 0).all() else np.nan
         return edge if abs(edge - inside) < 2 * abs(outside - inside) else float(outside)
 
-    def lower_edge(self) -> float:
-        """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
-        scale = self.mean
-        if self.atom > max(0.0, 1 - self.ratio) + SEEN:  # rank deficient features (a linear activation with p > d)
-            fading = self._smaller_than[0] - self._smaller_than[1] > SEEN  # rows whose features hardly vary
-            return 0.0 if fading else self._scan_lower_edge()
-        if self.ratio < 1:  # continue the ridgeless solution to negative ridge, in the kernel normalisation
-            solver = RealSolver(self, lambda z: (1.0, -z), sign=1)
-            start = 0.0
-        else:
-            solver = RealSolver(self, lambda z: (-z, 1.0), sign=1)
-            start = -1e-3 * scale
-            solver(-scale)
-        if solver(start) is None:
-            return np.nan
-        edge = march_to_edge(solver, start, 1e-3 * scale)
-        if edge is None or edge < 1e-8 * scale:
-            return 0.0
-        return edge
-
-    def _scan_lower_edge(self) -> float:
-        """Return where the density switches on, by scanning it."""
-        x = self.mean * np.geomspace(1e-6, 1, 61)
-        lit = np.flatnonzero(self._is_lit(x))
-        return 0.0 if not lit.size or lit[0] == 0 else self.edge_between(x[lit[0]], x[lit[0] - 1])
+    def beside(self, x: Floats) -> FirstOrder:
+        """Return the solutions at x, so near the real axis that the distance does not count."""
+        return self._from_neighbours(x * (1 + 1j * LEAST_HEIGHT), self.density(x)[1])
 
     @cached_property
     def atom(self) -> float:
         """The fraction of zero eigenvalues: lim -z m(z) as z -> 0. What is below 1e-11 of the mean counts as zero."""
-        masses = self._smaller_than
+        masses = self.smaller_than(np.array([1e-9, 1e-11]) * self.mean)
         mass = float(10 * masses[1] - masses[0]) / 9  # at n = p it still falls as sqrt(ridge)
         return mass if mass > SEEN else 0.0
-
-    @cached_property
-    def _smaller_than(self) -> Floats:
-        return self.smaller_than(np.array([1e-9, 1e-11]) * self.mean)
 
     def smaller_than(self, y: Floats) -> Floats:
         """Return E[y/(x + y)] over all eigenvalues x, zeros included: the fraction below y, its end smoothed."""
@@ -253,77 +248,6 @@ def is_physical(first: FirstOrder) -> Booleans:
 def _points_upward(first: FirstOrder) -> Booleans:
     upward = np.all(first.V.imag >= -1e-12 * np.abs(first.V), axis=1)
     return upward & np.all(first.response.R.imag > 0, axis=1)
-
-
-class RealSolver:
-    """Solves at real z outside the bulk, each time from the nearest solution so far; returns the stability.
-
-    `sign` is that of R on the branch, with 1 + V > 0; None: any, inside a gap.
-    """
-
-    def __init__(self, spectrum: Spectrum, pair: Callable[[float], tuple[float, float]], sign: int | None) -> None:
-        self.spectrum, self.pair, self.sign = spectrum, pair, sign
-        self.solved: list[tuple[float, float, FirstOrder]] = []
-        """Points, the stability there, and the solutions."""
-
-    def begin(self, near_axis: FirstOrder) -> None:
-        """Start from a solution just above the real axis, where there is no density."""
-        equations = near_axis.equations
-        real = dataclasses.replace(equations, a=equations.a.real)
-        response = near_axis.response
-        parts = (response.R, response.S, response.g, response.Vh1, response.D, response.block_width)
-        response = Response(*(np.real(part) for part in parts))
-        first = dataclasses.replace(near_axis, equations=real, V=near_axis.V.real, response=response)
-        self.solved.append((float(-real.a[0]), 1.0, first))
-
-    def at(self, z: float) -> FirstOrder | None:
-        """Return the solution at z on the branch of the solutions so far, or None."""
-        a, b = self.pair(z)
-        equations = self.spectrum.at(np.array([a]), np.array([b]))
-        if self.solved:
-            first = solve_first_order(equations, self._start(z), probe=True)
-        else:
-            first = solve_first_order(equations)
-        proper = self.sign is None or np.all(first.denominator > 0) and np.all(np.sign(first.response.R) == self.sign)
-        if first.residual[0] > 1e-9 or not proper or not (self.sign is None or _is_outside(first)):
-            return None
-        return first
-
-    def _start(self, z: float) -> FirstOrder:
-        """Return the nearest solution, near an edge carried on along the curve through the nearest ones.
-
-        Near an edge everything is smooth in the stability v, and z = edge + a v^2 + b v^3 + ...
-        """
-        nearest = sorted(self.solved, key=lambda known: abs(known[0] - z))[:CARRIED]
-        first = nearest[0][2]
-        close = {v: (at, solution) for at, v, solution in nearest if v < CLOSE}
-        if len(close) < 2:
-            return first
-        known, at = np.array(list(close)), np.array([at for at, _ in close.values()])
-        v = stability_at(z, at, known)
-        if v is None:
-            return first
-        start = combine([solution for _, solution in close.values()], lagrange_weights(np.array([v]), known[:, None]))
-        sound = np.all(np.sign(start.response.R) == np.sign(first.response.R)) and np.all(start.denominator > 0)
-        return start if sound else first
-
-    def __call__(self, z: float) -> float | None:
-        """Return the stability at z, or None where there is no solution."""
-        first = self.at(z)
-        if first is None:
-            return None
-        value = self.spectrum.stability(first)
-        if value > 0:
-            self.solved.append((z, value, first))
-        return value
-
-
-def _is_outside(first: FirstOrder) -> bool:
-    """Tell whether no atom of the inputs is passed: beyond an island of leading ones their G are negative."""
-    if not isinstance(first.equations.bulk, InputBulk):
-        return True
-    sizes = np.linalg.eigvalsh(np.real(first.response.g))
-    return bool(sizes.min() >= -1e-9 * np.abs(sizes).max())
 
 
 @dataclass

@@ -8,9 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-_NAMES: dict[type, tuple[str, ...]] = {}
-"""Class -> its fields that are stacked, which are asked for at every step of a solver."""
-
 
 class Stacked:
     """A dataclass whose arrays, and parts that are stacked themselves, start with one axis of points."""
@@ -24,10 +21,8 @@ class Stacked:
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def _stacks(self) -> dict[str, Any]:
-        cls = type(self)
-        if cls not in _NAMES:
-            _NAMES[cls] = tuple(f.name for f in dataclasses.fields(self) if f.init and f.name not in cls.shared)
-        return {name: value for name in _NAMES[cls] if (value := getattr(self, name)) is not None}
+        names = (one.name for one in dataclasses.fields(self) if one.init and one.name not in self.shared)
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def take(self, index: Any) -> Self:
         """Return the points in `index`."""
@@ -36,6 +31,11 @@ class Stacked:
             value = getattr(self, name)
             setattr(taken, name, None if value is None else value.take(index))
         return taken
+
+    def for_all(self, count: int) -> Self:
+        """Return the one point as `count` of them, its arrays kept once."""
+        stacks = {name: np.broadcast_to(value, (count, *value.shape[1:])) for name, value in self._stacks().items()}
+        return dataclasses.replace(self, **stacks)
 
     def put(self, index: Any, part: Self) -> None:
         """Overwrite the points in `index`, array by array."""

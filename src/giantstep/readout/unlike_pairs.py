@@ -131,7 +131,7 @@ def _lifted(a: FitAt, b: FitAt, A: Floats, e: Floats) -> Floats:
     R = one.R[0] * other.R[0]
     gain = R / one.block_width[0]
     driven = gain * (e + np.einsum("iq,ij,jq->q", a.kept, A, b.kept))
-    delta = np.linalg.solve(np.eye(len(R)) - gain[:, None] * one.g[0] * other.g[0], driven)
+    delta = np.linalg.solve(np.eye(len(R)) - gain[:, None] * one.g[0, 0] * other.g[0, 0], driven)
     Q1 = one.S[0] @ (A + np.diag(delta / R)) @ other.S[0]
     return np.concatenate([Q1.ravel(), delta])
 

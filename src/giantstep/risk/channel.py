@@ -114,6 +114,12 @@ class MarginLaws:
         """Return the laws of the other label: margin and teacher field change their signs."""
         return dataclasses.replace(self, mean=-self.mean, tau=-self.tau)
 
+    def with_mirrored(self) -> MarginLaws:
+        """Return the rows of label 1, and after them those of the other label."""
+        other = self.mirrored()
+        names = self.__dataclass_fields__
+        return MarginLaws(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+
     def edges(self, kinks: Floats, labels: BinaryLabels) -> Floats:
         """Return kinks of the margin, and the step of the label where it is narrow, in terms of xi (rows, n)."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -168,10 +174,7 @@ class ChannelMoments:
 def channel_moments(
     rows: MarginLaws, labels: BinaryLabels, loss: Loss, V: Floats, nodes_per_panel: int = NODES
 ) -> ChannelMoments:
-    """Integrate the pull of the proximal map of strength V (rows,).
-
-    E dg/dnu is taken as E g dZ/dM, which is valid for discontinuous labels.
-    """
+    """Integrate the pull of the proximal map of strength V (rows,), all rows in one pass."""
     step = _resolving_step(rows, labels, loss)
     smooth = step > LEAST_STEP
     which = [np.flatnonzero(smooth), np.flatnonzero(~smooth)]
@@ -212,7 +215,10 @@ def both_labels(
 
 
 def moments_at(margins: Margins, loss: Loss, V: Floats) -> ChannelMoments:
-    """Integrate the pull at the nodes of `margins`."""
+    """Integrate the pull at the nodes of `margins`.
+
+    E dg/dnu is taken as E g dZ/dM, which is valid for discontinuous labels.
+    """
     row = margins.nodes.row
     pull = loss.at(row).pull(margins.s, V[row])
     g, g2, slope = margins.expect(pull.g, pull.g**2, pull.slope)

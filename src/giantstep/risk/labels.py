@@ -65,11 +65,11 @@ class LogitLabels:
 
 
 class GivenLabels:
-    """Labels whose chances are given in place of the mean of a teacher field, turned with probability `flip`."""
+    """Labels whose mean E y is given in place of that of a teacher field, turned with probability `flip`."""
 
     def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
-        """Return the chance; it depends on no teacher field."""
-        return _with_flips(mean, np.zeros(mean.shape), flip)
+        """Return (1 + E y)/2; it depends on no teacher field."""
+        return _with_flips(0.5 * (1 + mean), np.zeros(mean.shape), flip)
 
     def width(self, variance: Floats) -> Floats:
         """Return infinity: nothing changes."""

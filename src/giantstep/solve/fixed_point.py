@@ -13,9 +13,6 @@ import numpy as np
 from giantstep.deadline import check_time
 from giantstep.types import Array, Floats, Integers
 
-LARGE = 1e-3
-"""Residual above which one that grows is a sign of no solution; a good start has a small one that may grow at first."""
-
 
 @dataclass
 class FixedPoint:
@@ -33,7 +30,6 @@ def solve_fixed_point(
     goal: float = 1e-13,
     good_enough: float = 1e-10,
     max_steps: int = 60,
-    hopeless: float = np.inf,
 ) -> FixedPoint:
     """Solve x = G(x) at every point of a batch.
 
@@ -44,7 +40,6 @@ def solve_fixed_point(
     start : (B, ...) starting points, real or complex.
     goal : a point is frozen once its residual is below this, or once it is below `good_enough` and no longer shrinks
         (rounding has been reached).
-    hopeless : a point is given up once its residual is this many times the first one, and large.
     """
     x = np.array(start)
     residual = np.full(len(x), np.inf)
@@ -53,7 +48,6 @@ def solve_fixed_point(
     best_x = x.copy()
     best_plain = x.copy()
     stalled = np.zeros(len(x), dtype=np.int64)
-    first: Floats | None = None
     active = np.arange(len(x))
     for _ in range(max_steps):
         check_time()
@@ -61,7 +55,6 @@ def solve_fixed_point(
             break
         plain, newton, now = step(x[active], active)
         now = np.where(np.isfinite(now), now, np.inf)
-        first = now if first is None else first
         residual[active] = now
         iterations[active] += 1
         better = now < best[active]
@@ -74,7 +67,6 @@ def solve_fixed_point(
             best_x[active[better]] = x[active[better]]
             best_plain[active[better]] = plain[better]
         done = (now < goal) | ((best[active] < good_enough) & (stalled[active] >= 3))
-        done |= (now / hopeless > first[active]) & (now > LARGE)
         usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled[active] < 12)
         if usable.all():
             proposal, lost = newton, np.isinf(now)

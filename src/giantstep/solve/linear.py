@@ -10,7 +10,7 @@ from giantstep.types import Array
 
 
 def solve_each(matrices: Array, right: Array) -> Array:
-    """Solve ``matrices[i] x = right[i]`` for (B, k, k) and (B, k, m); NaN where the matrix is singular.
+    """Solve ``matrices x = right`` for stacks (..., k, k) and (..., k, m); NaN where a matrix is singular.
 
     NumPy refuses the whole stack for the sake of one singular matrix; a point must not depend on its neighbours.
 
@@ -21,12 +21,15 @@ def solve_each(matrices: Array, right: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             solution = right / matrices
         return np.where(np.isfinite(solution), solution, np.nan)
+    if right.ndim < matrices.ndim:  # which NumPy 1 takes for vectors
+        right = np.broadcast_to(right, (*matrices.shape[:-2], *right.shape[-2:]))
     try:
         return np.linalg.solve(matrices, right)
     except np.linalg.LinAlgError:
-        matrices = np.broadcast_to(matrices, (len(right), *matrices.shape[1:]))
+        stack = np.broadcast_shapes(matrices.shape[:-2], right.shape[:-2])
+        matrices, right = (np.broadcast_to(part, (*stack, *part.shape[-2:])) for part in (matrices, right))
         solutions = np.full(right.shape, np.nan, np.result_type(matrices, right))
-        for solution, matrix, side in zip(solutions, matrices, right):
+        for place in np.ndindex(stack):
             with suppress(np.linalg.LinAlgError):
-                solution[...] = np.linalg.solve(matrix, side)
+                solutions[place] = np.linalg.solve(matrices[place], right[place])
         return solutions

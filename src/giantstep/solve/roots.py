@@ -1,4 +1,4 @@
-"""Roots of monotone functions: one bracket at a time, or a batch of them."""
+"""Roots of a batch of monotone functions, each in its own bracket."""
 
 from __future__ import annotations
 
@@ -8,27 +8,6 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.types import Floats, Indices
-
-
-def bisect(
-    positive: Callable[[float], bool],
-    low: float,
-    high: float,
-    *,
-    relative: float = 1e-13,
-    max_steps: int = 200,
-) -> float:
-    """Return the point in (low, high) where `positive` turns from true (at `low`) to false (at `high`)."""
-    for _ in range(max_steps):
-        check_time()
-        middle = 0.5 * (low + high)
-        if abs(high - low) <= relative * abs(middle) or middle in (low, high):
-            break
-        if positive(middle):
-            low = middle
-        else:
-            high = middle
-    return 0.5 * (low + high)
 
 
 def falling_root(
@@ -69,24 +48,11 @@ def falling_root(
 
 
 def crossing(function: Callable[[Floats, Indices], Floats], low: Floats, high: Floats) -> Floats:
-    """Return where functions fall from positive (at `low`) to not positive (at `high`), by guarded regula falsi."""
-    index = np.arange(len(low))
-    low, high = low.copy(), high.copy()
-    at_low, at_high = function(low, index), function(high, index)
-    side = np.zeros(len(low))
-    for step in range(100):
+    """Return where functions fall from positive (at `low`) to not positive (at `high`)."""
+    from scipy.optimize.elementwise import find_root
+
+    def checked(x: Floats, index: Indices) -> Floats:
         check_time()
-        width = high - low
-        if np.all(width <= 1e-13 * np.maximum(np.abs(high), 1.0)):
-            break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            new = low + width * at_low / (at_low - at_high)
-        middle = 0.5 * (low + high)
-        new = np.where((new > low) & (new < high) & (step % 4 != 3), new, middle)
-        value = function(new, index)
-        up = value > 0
-        at_low = np.where(up, value, np.where(side == -1, 0.5 * at_low, at_low))
-        at_high = np.where(up, np.where(side == 1, 0.5 * at_high, at_high), value)
-        low, high = np.where(up, new, low), np.where(up, high, new)
-        side = np.where(up, 1.0, -1.0)
-    return 0.5 * (low + high)
+        return function(x, index)
+
+    return np.asarray(find_root(checked, (low, high), args=(np.arange(len(low)),), tolerances={"xrtol": 1e-13}).x)

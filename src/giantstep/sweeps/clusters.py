@@ -9,33 +9,103 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 import subprocess
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
 from giantstep.checks import check_whole
-from giantstep.errors import InputError, bad_field
-from giantstep.sweeps.backends import OnExecutor, lost_workers_error
-from giantstep.sweeps.tasks import Done, NotLoaded, Orders, attempt_bytes
+from giantstep.errors import GiantstepError, InputError, bad_field
+from giantstep.sweeps.backends import Finished, Source, check_answer, pickle_task
+from giantstep.sweeps.tasks import Done, NotLoaded, Orders, Task, attempt_bytes
 
 _SCHEDULER_TIMEOUT = 10.0
 """Seconds within which a scheduler has to answer."""
+_QUEUE = 100
+"""Tasks in the hands of a cluster, at least: one that grows by need (SLURM) has to see the need."""
 
 
-def on_client(client: Any, orders: Orders, workers: int | None = None, owned: tuple[Any, ...] = ()) -> OnExecutor:
-    """Return a backend on the cluster of a client; `workers` as many as there are now, if left out."""
-    distributed = load_distributed()
-    from distributed.protocol.pickle import dumps
+class OnDask:
+    """Runs tasks on the cluster of a Dask client, one at a time on each thread of its workers.
 
-    count = sum(client.nthreads().values()) if workers is None else workers
-    executor = client.get_executor(pure=False)
-    return OnExecutor(executor, count, orders, dumps, attempt_on_dask, (distributed.KilledWorker,), owned)
+    Parameters
+    ----------
+    client : the client.
+    orders : how workers compute.
+    workers : how many tasks may run at once; four times as many are submitted.
+    owned : what is closed at the end, in this order.
+    """
+
+    def __init__(self, client: Any, orders: Orders, workers: int, owned: tuple[Any, ...] = ()) -> None:
+        self._executor, self._orders = client.get_executor(pure=False), orders
+        self._most, self._owned = max(4 * workers, _QUEUE), owned
+        self._waiting: dict[Future[Done | NotLoaded], Task] = {}
+
+    def run(self, source: Source) -> Iterator[Finished]:
+        """Run tasks until there are none; yield those that are done, as they come.
+
+        Where the cluster gives a task up because its workers died, others that waited there may be blamed with it;
+        so each of them runs again, alone, before it is said to have failed.
+        """
+        suspects: list[Task] = []
+        alone: Future[Done | NotLoaded] | None = None
+        while True:
+            while len(self._waiting) < self._most and (task := source()) is not None:
+                self._submit(task)
+            if not self._waiting and suspects:
+                alone = self._submit(suspects.pop())
+            if not self._waiting:
+                return
+            done: Finished = []
+            for future in wait(self._waiting, return_when=FIRST_COMPLETED)[0]:
+                task = self._waiting.pop(future)
+                answer = self._answer(future, task)
+                if answer is None and future is not alone:
+                    suspects.append(task)
+                    continue
+                done.append((task, answer or task.failure("its worker died every time (killed, or out of memory)")))
+            if done:
+                yield done
+
+    def _submit(self, task: Task) -> Future[Done | NotLoaded]:
+        from distributed.protocol.pickle import dumps
+
+        message = pickle_task(task, dumps)
+        try:
+            future: Future[Done | NotLoaded] = self._executor.submit(attempt_on_dask, message, self._orders)
+        except RuntimeError as error:  # it is closed
+            raise lost_workers_error(error) from None
+        self._waiting[future] = task
+        return future
+
+    def _answer(self, future: Future[Done | NotLoaded], task: Task) -> Done | None:
+        """Return what a task gave; None where it cost its workers their lives."""
+        try:
+            answer = future.result()
+        except load_distributed().KilledWorker:
+            return None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # all that happens inside a task is its answer, so this came from Dask
+            raise lost_workers_error(error) from None
+        return check_answer(answer, task)
+
+    def close(self) -> None:
+        """Cancel what has not begun, and close what was opened for it."""
+        for future in self._waiting:
+            future.cancel()
+        for owned in self._owned:
+            owned.close()
 
 
-def connect(scheduler: str, orders: Orders) -> OnExecutor:
+def on_client(client: Any, orders: Orders, owned: tuple[Any, ...] = ()) -> OnDask:
+    """Return a backend on the cluster of a client, with the workers it has now."""
+    return OnDask(client, orders, sum(client.nthreads().values()), owned)
+
+
+def connect(scheduler: str, orders: Orders) -> OnDask:
     """Return a backend on the cluster of a running scheduler."""
     distributed = load_distributed()
     try:
@@ -45,26 +115,7 @@ def connect(scheduler: str, orders: Orders) -> OnExecutor:
             f"Field `scheduler` must be the address of a running Dask scheduler, but {scheduler!r} did not answer "
             f"within {_SCHEDULER_TIMEOUT:g} s ({type(error).__name__})."
         ) from None
-    return on_client(client, orders, owned=(client,))
-
-
-def start_cluster(workers: int, orders: Orders, memory: int | None) -> OnExecutor:
-    """Return a backend on a new cluster of this machine, which Dask keeps at so many workers."""
-    distributed = load_distributed()
-    try:
-        cluster = distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            memory_limit=memory or "auto",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=50,
-            preload=__name__,
-        )
-    except Exception as error:  # Dask says nothing more exact than RuntimeError, of this and that cause
-        raise lost_workers_error(error) from None
-    cluster.adapt(minimum=workers, maximum=workers)
-    client = distributed.Client(cluster, set_as_default=False)
-    return on_client(client, orders, workers, owned=(client, cluster))
+    return on_client(client, orders, (client,))
 
 
 def load_distributed(extra: str = "dask") -> Any:
@@ -72,7 +123,7 @@ def load_distributed(extra: str = "dask") -> Any:
     try:
         import distributed
     except ImportError:
-        raise InputError(f'engine="{extra}" needs Dask distributed (install giantstep[{extra}]).') from None
+        raise InputError(f"This sweep needs Dask distributed (install giantstep[{extra}]).") from None
     return distributed
 
 
@@ -82,9 +133,13 @@ def attempt_on_dask(data: bytes, orders: Orders) -> Done | NotLoaded:
     return attempt_bytes(data, replace(orders, slot=int(number[0]) if number else 0))
 
 
-def dask_setup(worker: Any) -> None:
-    """Let Ctrl-C pass in a worker of a local cluster: it is for the program that sweeps, and stops them all."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def lost_workers_error(error: BaseException) -> GiantstepError:
+    """Return that a sweep cannot go on, because of an error of its cluster."""
+    reason = " ".join(str(error).split()) or "no reason given"
+    return GiantstepError(
+        f"The workers are lost ({type(error).__name__}: {reason}); everything reported as done is stored: run the same "
+        "sweep again."
+    )
 
 
 _MEMORY = 4 * 2**30
@@ -167,7 +222,7 @@ class Slurm:
                 scheduler_options={"dashboard_address": ":0"},  # any free port: login nodes are shared
             )  # fmt: skip
 
-    def open(self, orders: Orders, memory: int | None) -> OnExecutor:
+    def open(self, orders: Orders, memory: int | None) -> OnDask:
         """Return a backend on new jobs."""
         cluster = self.cluster(orders.threads or 1, memory)
         try:
@@ -177,7 +232,7 @@ class Slurm:
             cluster.close()
             raise
         client = load_distributed("slurm").Client(cluster, set_as_default=False)
-        return on_client(client, orders, self.jobs, owned=(client, cluster))
+        return OnDask(client, orders, self.jobs, (client, cluster))
 
 
 def _check_submission(script: str) -> None:

@@ -3,64 +3,49 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.families import family_class, family_names
 from giantstep.family import Variable
-from giantstep.files import atomic_write, csv_text
-from giantstep.padding import blank_array, pad_stack
+from giantstep.files import atomic_write
+from giantstep.jsondata import with_infinity
+from giantstep.padding import pad_stack
 from giantstep.sweeps.inspect import Entry, entries
 from giantstep.trials import mean_and_error
-from giantstep.types import Array
 
-FORMATS = (".csv", ".nc", ".parquet")
+FORMATS = (".csv", ".parquet")
 
 
 def export(path: str | Path, out: str | Path) -> int:
-    """Write a store as CSV, NetCDF or Parquet, one row per point; return the number of rows."""
+    """Write a store as CSV or Parquet, one row per point; return the number of rows."""
+    import pandas  # type: ignore[import-untyped]
+
     suffix = Path(out).suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"A store is exported as {', '.join(FORMATS)}, but the file is called {Path(out).name!r}.")
-    result = dataset(entries(path))
+    table = pandas.DataFrame([{**_labels(entry), **_measured(entry)} for entry in entries(path)])
+    texts = [name for name, kind in table.dtypes.items() if kind.kind == "O"]
+    table = table.fillna(dict.fromkeys(texts, "")).astype(dict.fromkeys(texts, str))
     with atomic_write(out) as temporary:
-        if suffix == ".nc":
-            result.to_netcdf(temporary, engine="h5netcdf")
-        elif suffix == ".csv":
-            temporary.write_text(csv_text(columns(result)), encoding="utf-8", newline="")
+        if suffix == ".csv":
+            table.to_csv(temporary, index=False)
         else:
-            _write_parquet(columns(result), temporary)
-    return int(result.sizes["point"])
-
-
-def dataset(points: Iterable[Entry]) -> xarray.Dataset:
-    """Return the points of a store as a Dataset over the dimension ``point``; fields and variables as columns."""
-    lines = [(_labels(entry), _measured(entry)) for entry in points]
-    data: dict[str, Any] = {}
-    for name in dict.fromkeys(name for labels, _ in lines for name in labels):
-        data[name] = ("point", _column([labels.get(name) for labels, _ in lines]))
-    dims = {name: own for _, measured in lines for name, (own, _) in measured.items()}
-    stacked = {name: pad_stack([m[name][1] if name in m else None for _, m in lines]) for name in dims}
-    lengths: dict[str, int] = {}
-    for name, values in stacked.items():
-        for dim, length in zip(dims[name], values.shape[1:]):
-            lengths[dim] = max(lengths.get(dim, 0), length)
-    for name, values in stacked.items():
-        full = blank_array((len(lines), *(lengths[dim] for dim in dims[name])), like=values)
-        full[tuple(map(slice, values.shape))] = values
-        data[name] = (("point", *dims[name]), full.astype(str) if full.dtype == object else full)
-    return xarray.Dataset(data, attrs={"title": "results of giantstep sweep, one row per point"})
+            try:
+                table.to_parquet(temporary, engine="pyarrow")
+            except ImportError:
+                raise GiantstepError("Parquet files need pyarrow (install giantstep[parquet]).") from None
+    return len(table)
 
 
 def _labels(entry: Entry) -> dict[str, Any]:
     """Return what a point is: its name, what was asked, its fields, and how its trials went."""
     ask, point = entry.ask, entry.point
-    fields = _flat(json.loads(point.scenario))
+    fields = _flat(with_infinity(json.loads(point.scenario)))
     settings = {name: value for name, value in _flat(ask.settings).items() if name not in fields}
     reasons = [row.reason for row in entry.failures]
     return {
@@ -87,61 +72,25 @@ def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _measured(entry: Entry) -> dict[str, tuple[tuple[str, ...], Array]]:
-    """Return variable -> (its own dims, its value); the mean of an experiment and its standard error."""
-    declared = _declared(entry)
-    measured: dict[str, tuple[tuple[str, ...], Array]] = {}
+def _measured(entry: Entry) -> dict[str, Any]:
+    """Return the value of every variable: of an experiment the mean, and its standard error beside it."""
+    ask = entry.ask
+    measured: dict[str, Any] = {}
+    question = family_class(ask.family).questions.get(ask.what) if ask.family in family_names() else None
+    declared = {} if question is None else {variable.name: variable for variable in question.variables}
     for name in dict.fromkeys(name for row in entry.rows for name in row.values):
         kept = pad_stack([row.values.get(name) for row in entry.rows])
-        own = declared[name].dims if name in declared else tuple(f"{name}_{axis}" for axis in range(kept.ndim - 1))
-        if entry.ask.source == "limit":
-            measured[name] = own, kept[0]
+        if ask.source == "limit":
+            measured |= _written_out(name, kept[0])
             continue
-        variable = declared.get(name, Variable(name, own, "", ""))
-        everywhere = np.ones((len(kept), 1), dtype=bool)
-        mean, error = mean_and_error(kept[:, None], variable, everywhere)
-        measured[name], measured[f"{name}_stderr"] = (own, mean[0]), (own, error[0])
+        variable = declared.get(name, Variable(name, (), "", ""))
+        mean, error = mean_and_error(kept[:, None], variable)
+        measured |= _written_out(name, mean[0]) | _written_out(f"{name}_stderr", error[0])
     return measured
 
 
-def _declared(entry: Entry) -> dict[str, Variable]:
-    if entry.ask.family not in family_names():
-        return {}
-    question = family_class(entry.ask.family).questions.get(entry.ask.what)
-    declared = {} if question is None else {variable.name: variable for variable in question.variables}
-    return {**declared, **{f"{name}_stderr": variable for name, variable in declared.items()}}
-
-
-def _column(values: list[Any]) -> Array:
-    """Return one column: numbers where all are, otherwise text."""
-    numbers = [_number(value) for value in values]
-    if all(number is not None for number in numbers):
-        return np.array(numbers)
-    return np.array(["" if value is None else str(value) for value in values])
-
-
-def _number(value: Any) -> float | int | None:
-    if value is None:
-        return float("nan")
-    if isinstance(value, str) and value in ("inf", "-inf"):
-        return float(value)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def columns(result: xarray.Dataset) -> dict[str, Array]:
-    """Return a Dataset over ``point`` as columns of equal length; other dims are written out, ``V2[1]``."""
-    table: dict[str, Array] = {}
-    for name, variable in result.data_vars.items():
-        for index in np.ndindex(variable.shape[1:]):
-            entry = ",".join(str(number + 1) for number in index)
-            table[f"{name}[{entry}]" if index else str(name)] = variable.values[(slice(None), *index)]
-    return table
-
-
-def _write_parquet(table: Mapping[str, Array], path: Path) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise GiantstepError("Parquet files need pyarrow (install giantstep[parquet]).") from None
-    parquet.write_table(pyarrow.table({name: values.tolist() for name, values in table.items()}), path)
+def _written_out(name: str, values: Any) -> dict[str, Any]:
+    """Return the entries of an array by name, ``V2[1]``; a number has the name alone."""
+    values = np.asarray(values)
+    places = {index: ",".join(str(number + 1) for number in index) for index in np.ndindex(values.shape)}
+    return {f"{name}[{place}]" if place else name: values[index] for index, place in places.items()}

@@ -20,7 +20,6 @@ from giantstep.jsondata import json_data, json_number
 from giantstep.partlists import keys_of
 from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario
-from giantstep.trials import experiment_settings
 from giantstep.types import Points
 
 
@@ -43,13 +42,13 @@ class Ask:
 
     @cached_property
     def content(self) -> str:
-        """The settings as JSON text, every number in full."""
-        return _text(json_data(self.settings))
+        """Everything as JSON text, every number in full."""
+        return _text([self.family, self.what, self.source, self.formula_version, json_data(self.settings)])
 
-    @cached_property
-    def digest(self) -> str:
-        """Hash of everything."""
-        return _hash(_text([self.family, self.what, self.source, self.formula_version, self.content]))
+    @classmethod
+    def read(cls, content: str) -> Ask:
+        """Return what was asked, from its content."""
+        return cls(*json.loads(content))
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,10 @@ def ask_for(request: Request, settings: Mapping[str, Any], experiment: Experimen
     """Return what is asked of every point: of the limit, or of an `experiment`."""
     scenario = request.grid.scenario
     source: Engine = "limit" if experiment is None else "experiment"
-    if experiment is None:
-        own = request.for_engine("limit", settings)
-    else:
+    own = request.for_engine(source, settings)
+    if experiment is not None:
         kind = experiment.device.partition(":")[0]
-        drawn = {"seed": experiment.seed, "paired": experiment.paired, "device": kind}
-        own = {**experiment_settings(request, settings), **drawn}
+        own |= {"seed": experiment.seed, "paired": experiment.paired, "device": kind}
     return Ask(scenario.family, request.what, source, scenario.formula_version, own)
 
 
@@ -97,13 +94,14 @@ def name_points(ask: Ask, scenario: Scenario, points: Points) -> list[Point]:
             else:
                 inner.pop(last, None)  # content leaves out what is as it was before the field existed
         text = _text(changed)
-        named.append(Point(_hash(f"{ask.digest} {text} {float(dim)!r}"), text, float(dim)))
+        named.append(Point(digest_of(ask, text, float(dim)), text, float(dim)))
     return named
+
+
+def digest_of(ask: Ask, scenario: str, dim: float) -> str:
+    """Return the name of a point."""
+    return hashlib.sha256(f"{ask.content} {scenario} {dim!r}".encode()).hexdigest()
 
 
 def _text(content: Any) -> str:
     return json.dumps(content, sort_keys=True, allow_nan=False)
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

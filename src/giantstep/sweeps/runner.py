@@ -1,8 +1,8 @@
 """Fills the store with what is missing: takes what is there, runs the rest, keeps it as soon as it exists.
 
 Several sweeps may fill one store at once. Each goes through its tasks in an order of its own and looks into the store
-before each; where two compute the same result all the same, the first one stored stays. A line with rate and time left
-says how far it is where somebody watches, now and then one in the log elsewhere.
+before each; where two compute the same result all the same, the first one stored stays. A line with the time left says
+how far it is where somebody watches, now and then one in the log elsewhere.
 """
 
 from __future__ import annotations
@@ -27,31 +27,18 @@ _EVERY = 10.0
 
 
 class SweepProgress(Progress):
-    """Counts results of a sweep; use as a context manager.
-
-    Parameters
-    ----------
-    option : as `giantstep.progress.Progress` takes it; where nobody watches, lines go to the log.
-    total : results wanted.
-    stored : how many of them were there before.
-    unit : what they are.
-    """
+    """Counts results of a sweep, of which some were stored before; where nobody watches, lines go to the log."""
 
     def __init__(self, option: ProgressOption, total: int, stored: int, unit: str = "points") -> None:
         super().__init__(option, total, "")
         self.stored = self.done = stored
-        self.failed, self.unit = 0, unit
+        self.unit = unit
         self._logs, self._said = option is None and not self._shows_line, -math.inf
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         if self._logs and self.done > self.stored:
             _log.info(self.line())
-
-    def advance(self, steps: int = 1, failed: int = 0) -> None:
-        """Say that so many more results are stored, and how many of them are failures."""
-        self.failed += failed
-        super().advance(steps)
 
     def _tell(self) -> None:
         self.text = self.line()
@@ -62,15 +49,10 @@ class SweepProgress(Progress):
             _log.info(self.text)
 
     def line(self) -> str:
-        """Say how far the sweep is: points done, rate, time left."""
-        text = f"{self.done} of {self.total} {self.unit} done"
+        """Say how far the sweep is, and how long the rest takes."""
         new, seconds = self.done - self.stored, time.monotonic() - self._start
-        if new and seconds > 0:
-            rate = new / seconds
-            text += f", {rate:.3g} per second, {duration((self.total - self.done) / rate)} left"
-        elif self.stored:
-            text += " (stored)"
-        return text + (f", {self.failed} failed" if self.failed else "")
+        left = f", {duration(seconds * (self.total - self.done) / new)} left" if new else ""
+        return f"{self.done} of {self.total} {self.unit} done{left}"
 
 
 Results = dict[Name, Row]
@@ -88,7 +70,7 @@ class Runner:
     store : where results are kept.
     backend : starts the backend; called only where something is missing.
     retry : compute failures of earlier sweeps again.
-    progress : as `SweepProgress` takes it.
+    progress : as `giantstep.progress.Progress` takes it.
     """
 
     def __init__(self, store: Store, backend: Callable[[], Backend], retry: bool, progress: ProgressOption) -> None:
@@ -130,7 +112,7 @@ class Runner:
         results, damaged = self.store.get(list(points.values()))
         if damaged:
             _log.warning("%d results in %s are damaged and are computed again", len(damaged), self.store.name)
-            self.store.remove_results((point.digest, trial) for point, trial in damaged)
+            self.store.remove_results(damaged)
         tried = self._computed if self.retry else results.keys()
         return {name: row for name, row in results.items() if not row.reason or name in tried}
 
@@ -141,7 +123,7 @@ class Runner:
 
         def add(new: Results) -> None:
             results.update(new)
-            bar.advance(len(new), sum(bool(row.reason) for row in new.values()))
+            bar.advance(len(new))
 
         def next_task() -> Task | None:
             while queue:
@@ -157,6 +139,7 @@ class Runner:
             return None
 
         try:
+            self.store.check_writable()
             if self._backend is None:
                 self._backend = self._open_backend()
             for finished in self._backend.run(next_task):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import time
 import traceback
@@ -14,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giantstep.deadline import TimeUp, deadline
+from giantstep.jsondata import LONGEST, json_data
 from giantstep.returns import answer_of
 from giantstep.scenario import Scenario, walk_fields
 from giantstep.sweeps.keys import Point
-from giantstep.sweeps.store import Facts, Name, Row
+from giantstep.sweeps.store import Name, Row, encode_array
 from giantstep.trials import TrialDraw
 from giantstep.types import Array, Points
 
@@ -41,12 +43,16 @@ class Solve:
 
 @dataclass(frozen=True)
 class Done:
-    """What a task gave: values by variable (B, ...), and per point a reason where there are none."""
+    """What a task gave: values by variable (B, ...), and per point a reason where there are none.
+
+    `facts` is what the whole batch of a limit says, as JSON text: coordinates of own dimensions, warnings,
+    approximations, attributes.
+    """
 
     values: Mapping[str, Array]
     reasons: NDArray[np.object_]
     seconds: float = 0.0
-    facts: Facts | None = None
+    facts: str = ""
     detail: str = ""
     raised: bool = False
 
@@ -147,7 +153,7 @@ def attempt(task: Task, orders: Orders) -> Done:
 
 def _draw(draw: TrialDraw, slot: int | None) -> Done:
     outcome = draw.run(worker_device(draw.experiment.device, slot))
-    return Done(_arrays(outcome.values), outcome.reasons)
+    return Done(outcome.values, outcome.reasons)
 
 
 def _solve(work: Solve) -> Done:
@@ -155,14 +161,10 @@ def _solve(work: Solve) -> Done:
     residual = np.asarray(answer.residual, dtype=np.float64)
     iterations = np.asarray(answer.iterations, dtype=np.int64)
     values = {**answer.values, "residual": residual, "iterations": iterations}
-    coords = {name: np.asarray(value) for name, value in answer.coords.items()}
-    approximations = {"approximations": answer.approximations} if answer.approximations else {}
-    facts = Facts(coords, tuple(answer.warnings), {**answer.attrs, **approximations})
-    return Done(_arrays(values), np.asarray(answer.status).astype(object), facts=facts)
-
-
-def _arrays(values: Mapping[str, Any]) -> dict[str, Array]:
-    return {name: np.asarray(value) for name, value in values.items()}
+    coords = {name: encode_array(value) for name, value in answer.coords.items()}
+    facts = [coords, answer.warnings, json_data(answer.approximations), json_data(answer.attrs, LONGEST)]
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    return Done(arrays, np.asarray(answer.status).astype(object), facts=json.dumps(facts))
 
 
 def worker_device(device: str, slot: int | None) -> str:

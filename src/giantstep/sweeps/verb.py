@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giantstep.checks import check_flags
-from giantstep.errors import InputError, bad_field
+from giantstep.errors import bad_field
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import ExperimentSettings, Request
-from giantstep.scenario import Scenario, dotted_names
-from giantstep.sweeps.adaptive import refinement, trial_goal
+from giantstep.scenario import Scenario
 from giantstep.sweeps.answers import fill_experiment, fill_limit
-from giantstep.sweeps.options import BackendOptions, EngineOption, gpu_workers
+from giantstep.sweeps.options import BackendOptions, EngineOption
 from giantstep.sweeps.runner import Runner
 from giantstep.sweeps.store import Store
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("giantstep")
 
-_OWN_KEYWORDS = ("store", "source", "engine", "workers", "threads", "until", "most_trials", "refine", "most_points")
+_OWN_KEYWORDS = ("store", "source", "engine", "workers", "threads")
 
 
 def sweep(
@@ -41,10 +40,6 @@ def sweep(
     memory: float | None = None,
     time_limit: float | None = None,
     retry: bool = False,
-    until: Mapping[str, float] | None = None,
-    most_trials: int | None = None,
-    refine: Mapping[str, float] | None = None,
-    most_points: int = 200,
     what: str | None = None,
     theory: str | None = None,
     dim: Any = None,
@@ -68,9 +63,6 @@ def sweep(
     source, retry : ``"experiment"`` or ``"limit"``; compute failures of earlier runs again.
     engine, workers, scheduler, threads, memory, time_limit : where tasks run, as in
         `giantstep.sweeps.options.BackendOptions`.
-    until, most_trials : variable -> standard error: points above it get more trials, 20 times as many at most.
-    refine, most_points : one field of the grid -> tolerance: it gets more values, up to so many, where the curve
-        departs from a straight line by more than that part of its range.
     scenario, grid, what, theory, dim, **fields and the others : as in `simulate` and `predict`.
 
     Examples
@@ -85,26 +77,13 @@ def sweep(
     check_flags(strict=strict, retry=retry)
     limit: dict[str, Any] = {"theory": theory, "tolerance": tolerance, "seed": seed} if source == "limit" else {}
     request = Request(scenario, grid, fields, what=what, dim=dim, **limit, also=_OWN_KEYWORDS)
-    given = {**dotted_names(grid or {}), **dotted_names(fields), **({} if dim is None else {"dim": dim})}
     experiment = ExperimentSettings(trials, seed, device, keep_trials, paired)
-    if engine is None and scheduler is None and workers is None and source == "experiment":
-        workers = gpu_workers(device)
     options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)
-    goal = trial_goal(request.question, trials, until, most_trials)
-    refined = refinement(given, refine, most_points)
-    if source == "limit" and until is not None:
-        raise InputError('`until` adds trials, which only an experiment has (source="experiment").')
     with Store(store) as results, Runner(results, options.open, retry, progress) as runner:
-        while True:
-            if source == "limit":
-                result, problems = fill_limit(request, runner)
-            else:
-                result, problems = fill_experiment(request, runner, experiment, goal, options.trials_here(device))
-            values = None if refined is None else refined.values(result, request)
-            if refined is None or values is None:
-                break
-            given[refined.name] = values
-            request = Request(scenario, None, given, what=what, dim=None, **limit)
+        if source == "limit":
+            result, problems = fill_limit(request, runner)
+        else:
+            result, problems = fill_experiment(request, runner, experiment, options.trials_here(device))
         _log.info("sweep of %s, %s: %s", request.grid.scenario.family, request.what, runner.summary())
     problems.refuse(strict)
     warn(problems)

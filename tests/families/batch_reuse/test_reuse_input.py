@@ -70,12 +70,6 @@ def test_memory_counts_the_kernels_of_many_steps():
         (dict(nodes=0), "nodes"),
         (dict(nodes=4), "nodes.*at least 16 for 8 columns"),
         (dict(scrambles=0), "scrambles"),
-        (dict(accuracy=-1.0), "accuracy"),
-        (dict(points="lattice"), "points.*sobol, grid"),
-        (dict(points="grid"), "points.*at most 4 axes"),
-        (dict(points="grid", steps=2, activation="relu"), "points.*relu.*not smooth"),
-        (dict(points="grid", steps=2, data="cycle", batches=2), "points.*no mini-batches"),
-        (dict(response="tangent", activation="relu"), "response.*stein"),
         (dict(seed=-1), "seed"),
     ],
 )
@@ -130,21 +124,3 @@ def test_an_even_activation_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error", gs.GiantstepWarning)
         gs.predict(C3.replace(activation="exp(-z**2)", initial_overlap=[[0.3]]), nodes=2**10)
-
-
-def test_a_wanted_accuracy_that_is_missed_suggests_more_points():
-    with pytest.warns(gs.GiantstepWarning, match=r"standard error of M reaches .* take nodes=\d+"):
-        gs.predict(C1, nodes=2**8, accuracy=1e-4, steps=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", gs.GiantstepWarning)
-        gs.predict(C3, accuracy=1e-3, steps=2)
-
-
-def test_one_scramble_has_no_standard_error():
-    r = gs.predict(C3, scrambles=1, nodes=2**10)
-    assert bool(r.M_stderr.isnull().all()) and np.isfinite(r.M.values).all()
-
-
-def test_too_small_a_dimension_is_a_failed_point():
-    with pytest.warns(gs.GiantstepWarning, match="too small"):
-        assert not bool(gs.simulate(C1, dim=3, trials=1).converged)

@@ -266,6 +266,16 @@ def test_no_fixed_point_is_passed_over(target, noise, flip, alpha):
     values = np.array([curve.channel.information(1 / (1 + math.exp(-x)))[0] for x in t])
     for wanted in alpha:
         above = t - np.log(values) > math.log(wanted)
-        assert len([q for q in curve.fixed_points(wanted) if t[0] < math.log(q / (1 - q)) < t[-1]]) == np.count_nonzero(
-            above[1:] != above[:-1]
+        found = [curve._root(wanted, *bracket) for bracket in curve._brackets(wanted)]
+        inside = [q for q in found if t[0] < math.log(q / (1 - q)) < t[-1]]
+        assert len(inside) == np.count_nonzero(above[1:] != above[:-1])
+
+
+@pytest.mark.parametrize(("target", "wanted"), [("sign(z - 0.01)", 0.566095), ("sign(z)", None)])
+def test_a_jump_beside_zero_is_not_taken_for_one_at_zero(target, wanted):
+    """Both halves of omega count where the target is only nearly odd: one half alone gives 0.570395."""
+    assert channel_of(target).line.is_even_or_odd is (wanted is None)
+    if wanted is not None:
+        assert float(gs.predict(gs.BayesLimit(target=target, samples_per_dim=1.5)).mse[0]) == pytest.approx(
+            wanted, abs=1e-6
         )

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import erf
 
 import giantstep as gs
 from giantstep.families.bayes_limit import pairs
@@ -118,7 +119,8 @@ def test_a_known_direction_lowers_the_threshold_of_the_next():
     np.testing.assert_allclose(t.alpha_direction, [0, 0.64491200], atol=1e-8)
     np.testing.assert_allclose(t.vector, np.eye(2), atol=1e-9)
     channel = PairNoisy(read_target(gs.Target("z1 + h2(z2)")), 0.25)
-    assert 1 / channel.slab(np.array([1.0, 0.0])).growth(0.0)[0, 0] == pytest.approx(0.68009929, abs=1e-8)
+    _, growth = channel.slab(np.array([1.0, 0.0])).information_and_growth(0.0)
+    assert 1 / growth[0, 0] == pytest.approx(0.68009929, abs=1e-8)
     assert problem_of(gs.Target("h2(z)"), 1.25, 0.0).curve.weak == pytest.approx(0.68009929, abs=1e-8)
 
 
@@ -156,6 +158,18 @@ def test_parity_of_three_signs():
     assert Parity(3, 0.0).errors(0.929466)[1] == pytest.approx(0.215271, abs=1e-6)
     r = gs.predict(gs.BayesLimit(target="sign(z1*z2*z3)", samples_per_dim=9.0), what="branches", overlap=[0.829035])
     assert float(r.alpha[0]) == pytest.approx(8.719833, abs=5e-7)
+
+
+def test_parity_of_six_signs():
+    """Against plain sampling of the six coordinates; without knowledge the label is a fair coin."""
+    q, V = 0.9, 0.1
+    x = np.random.default_rng(1).standard_normal((400_000, 6)) * math.sqrt(q / (2 * V))
+    t = erf(np.abs(x))
+    slope = math.sqrt(2 / (math.pi * V)) * np.exp(-(x[:, 0] ** 2)) * t[:, 1:].prod(axis=1)
+    samples = slope**2 / (1 - t.prod(axis=1) ** 2)
+    information, psi = Parity(6, 0.0).information(q)
+    assert abs(samples.mean() - information) < 4 * samples.std() / math.sqrt(len(samples))
+    assert Parity(6, 0.0).information(1e-6)[1] == pytest.approx(-math.log(2), abs=1e-12) and psi > -math.log(2)
 
 
 @pytest.mark.slow

@@ -41,6 +41,10 @@ def test_missing_values_are_refused_with_their_place():
     refused(X, y, r"1 value is missing or not finite \(the first in column `2`, row 3\)")
     frame = pandas.DataFrame(X, columns=list("abcd"))
     refused(frame, y, r"column `c`, row 3")
+    for infinite in (np.inf, -np.inf):
+        other = table()[0]
+        other[1, 1] = infinite
+        refused(other, y, r"1 value is missing or not finite \(the first in column `1`, row 1\); fill them in")
     frame["b"] = pandas.array([1, None] * 15, dtype="Int64")
     refused(frame, y, r"15|16 values are missing")
     X, y = table()
@@ -53,7 +57,7 @@ def test_text_is_refused_as_input_and_read_as_two_classes():
     X, y = table()
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(b="red")
     refused(frame, y, "Column `b` holds text or other objects, not numbers")
-    refused(np.array([["a", "b"]] * 30), y, "inputs must be numbers")
+    refused(np.array([["a", "b"]] * 30), y, "Column `0` holds text or other objects, not numbers")
     names = np.where(y > 0, "yes", "no")
     with pytest.warns(gs.GiantstepWarning, match="'no' is -1, 'yes' is 1"):
         scenario = gs.MixtureGLM.from_data(X, names)
@@ -173,7 +177,6 @@ def test_more_rows_than_the_theory_needs_change_nothing_of_its_limits():
         np.testing.assert_allclose(near.train, limit.train, rtol=1e-6)
         under, bare = predict(6, 1e-8), predict(6, 0.0)
         np.testing.assert_allclose(under.mse, bare.mse, rtol=1e-4)
-        np.testing.assert_allclose(1e-8 * under.response, bare.response, rtol=1e-4)
         assert bare.train < 1e-12
 
 

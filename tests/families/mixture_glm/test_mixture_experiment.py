@@ -7,10 +7,11 @@ import pytest
 from scipy import stats
 
 import giantstep as gs
-from giantstep.families.mixture_glm.fresh import Fresh
-from giantstep.families.mixture_glm.labels import ClusterLabels, draw_labels, labels_of, loss_of
+from giantstep.families.mixture_glm.labels import draw_labels, loss_of
+from giantstep.families.mixture_glm.margins import fresh_margins
+from giantstep.families.mixture_glm.observables import fresh_errors
 from giantstep.families.mixture_glm.population import populate
-from giantstep.gaussian import as_function
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.lab import Draws
 from giantstep.risk.fitting import ConvexFit
 from giantstep.scores import normal_score
@@ -20,36 +21,48 @@ from .cases import ROWS, SHIFT, WEIGHTED
 # -- exact test errors ---------------------------------------------------------------------------------------
 
 LAWS = {
-    "sign": ClusterLabels("sign", noise=0.3),
-    "sign, no noise": ClusterLabels("sign"),
-    "sign, flips": ClusterLabels("sign", flip=0.15),
-    "logit": ClusterLabels("logit"),
-    "cluster": ClusterLabels("cluster", sign=-1.0, flip=0.1),
-    "random": ClusterLabels("random"),
-    "linear": ClusterLabels("real", as_function("z"), noise=0.2),
-    "phase": ClusterLabels("real", as_function("abs(z)"), noise=0.1),
-    "square": ClusterLabels("real", as_function("z**2")),
-    "tanh": ClusterLabels("real", as_function("tanh(z)"), noise=0.5),
+    "sign": {"labels": "sign", "noise": 0.3},
+    "sign, no noise": {"labels": "sign"},
+    "sign, flips": {"labels": "sign", "flip": 0.15},
+    "logit": {"labels": "logit"},
+    "cluster": {"labels": "cluster", "cluster_labels": [-1], "flip": 0.1},
+    "random": {"labels": "random"},
+    "linear": {"labels": "linear", "noise": 0.2},
+    "phase": {"labels": "phase", "noise": 0.1},
+    "square": {"labels": "square"},
+    "tanh": {"labels": "tanh(z)", "noise": 0.5},
 }
+
+
+def fresh(fields, tau, rho, mean, q, m):
+    """Return a scenario of one cluster, its problem, and what its fresh samples see of weights."""
+    fields = {"ridge": 0.1, "samples_per_dim": 2.0, "huber_threshold": 0.8, **fields}
+    fields |= {} if fields["labels"] in ("cluster", "random") else {"teacher_norm": rho}
+    s = gs.MixtureGLM(mean_gram=[[1.0]], **fields, teacher_means=[tau])
+    problem = MixtureProblem.of(s, {name: np.array([value]) for name, (value, _) in s.numeric_fields().items()})
+    return s, problem, State(*np.array([[[1.0]], [[q]], [[m]], [[mean]]]), b=np.zeros(1))
 
 
 @pytest.mark.parametrize("name", LAWS)
 def test_test_errors_are_those_of_a_large_sample(name):
-    law, count = LAWS[name], 400_000
+    count = 400_000
     tau, rho, mean, q, m = 0.3, 1.4, -0.2, 2.0, 0.9
-    fresh = Fresh(law, tau, rho, mean, q, m)
+    numbers = (tau, rho, mean, q, m)
     rng = np.random.default_rng(7)
     nu, w = rng.multivariate_normal([tau, mean], [[rho, m], [m, q]], count).T
-    y = draw_labels([law], nu, np.zeros(count, dtype=int), Draws(3, "labels", 0))
+    law, problem, state = fresh(LAWS[name], *numbers)
+    y = draw_labels(law, nu, np.zeros(count, dtype=int), Draws(3, "labels", 0))
+    error, squared, _ = fresh_errors(problem, state)
     samples = {
-        "squared": ((y - w) ** 2, fresh.squared()),
-        "error": (1.0 * (y * w < 0) if law.binary else (y - w) ** 2, fresh.error()),
+        "squared": ((y - w) ** 2, squared.item()),
+        "error": (1.0 * (y * w < 0) if law.binary else (y - w) ** 2, error.item()),
     }
-    for loss in ("square", "huber", *(("logistic", "hinge", "maxmargin") if law.binary else ())):
-        samples[loss] = (loss_of(loss, 0.8)(y, w), fresh.loss(loss, 0.8))
+    for loss in ("square", "huber", *(("logistic", "hinge") if law.binary else ())):
+        _, other, state = fresh({**LAWS[name], "loss": loss}, *numbers)
+        samples[loss] = (loss_of(loss, 0.8)(y, w), fresh_errors(other, state)[2].item())
     x = np.array([-2.0, -0.3, 0.0, 0.4, 1.0, 3.0])
     margins = y * w if law.binary else y - w
-    for at, below in zip(x, fresh.margin_law(x)):
+    for at, below in zip(x, fresh_margins(problem, state, np.ones(1), x)[0]):
         samples[f"cdf {at}"] = (1.0 * (margins <= at), below)
     for what, (values, exact) in samples.items():
         error = values.std() / np.sqrt(count)
@@ -57,17 +70,19 @@ def test_test_errors_are_those_of_a_large_sample(name):
 
 
 def test_test_errors_in_closed_form():
-    aligned = Fresh(ClusterLabels("sign", noise=0.4), 0.0, 1.0, 0.0, 2.5, 1.1)
-    np.testing.assert_allclose(aligned.error(), np.arccos(1.1 / np.sqrt(1.4 * 2.5)) / np.pi, rtol=1e-10)
-    perfect = Fresh(ClusterLabels("sign"), 0.0, 1.0, 0.0, 4.0, 2.0)
-    np.testing.assert_allclose(perfect.error(), 0.0, atol=1e-9)
-    cluster = Fresh(ClusterLabels("cluster", sign=1.0), 0.0, 1.0, 0.7, 2.0, 0.0)
-    np.testing.assert_allclose(cluster.error(), stats.norm.cdf(-0.7 / np.sqrt(2)), rtol=1e-10)
-    linear = Fresh(ClusterLabels("real", as_function("z"), noise=0.2), 0.4, 1.3, 0.1, 0.9, 0.6)
-    np.testing.assert_allclose(linear.squared(), 0.2 + 0.3**2 + 1.3 + 0.9 - 1.2, rtol=1e-12)
-    np.testing.assert_allclose(linear.loss("huber", 1e3), 0.5 * linear.squared(), rtol=1e-10)
-    nothing = Fresh(ClusterLabels("sign"), 0.5, 1.0, 0.3, 0.0, 0.0)
-    np.testing.assert_allclose(nothing.error(), stats.norm.cdf(-0.5), rtol=1e-12)
+    aligned, _, _ = fresh_errors(*fresh({"labels": "sign", "noise": 0.4}, 0.0, 1.0, 0.0, 2.5, 1.1)[1:])
+    np.testing.assert_allclose(aligned.item(), np.arccos(1.1 / np.sqrt(1.4 * 2.5)) / np.pi, rtol=1e-10)
+    perfect, _, _ = fresh_errors(*fresh({"labels": "sign"}, 0.0, 1.0, 0.0, 4.0, 2.0)[1:])
+    np.testing.assert_allclose(perfect.item(), 0.0, atol=1e-9)
+    one = {"labels": "cluster", "cluster_labels": [1]}
+    cluster, _, _ = fresh_errors(*fresh(one, 0.0, 1.0, 0.7, 2.0, 0.0)[1:])
+    np.testing.assert_allclose(cluster.item(), stats.norm.cdf(-0.7 / np.sqrt(2)), rtol=1e-10)
+    linear = {"labels": "linear", "noise": 0.2, "loss": "huber", "huber_threshold": 1e3}
+    _, squared, loss = fresh_errors(*fresh(linear, 0.4, 1.3, 0.1, 0.9, 0.6)[1:])
+    np.testing.assert_allclose(squared.item(), 0.2 + 0.3**2 + 1.3 + 0.9 - 1.2, rtol=1e-12)
+    np.testing.assert_allclose(loss.item(), 0.5 * squared.item(), rtol=1e-10)
+    nothing, _, _ = fresh_errors(*fresh({"labels": "sign"}, 0.5, 1.0, 0.3, 1e-40, 0.0)[1:])
+    np.testing.assert_allclose(nothing.item(), stats.norm.cdf(-0.5), rtol=1e-12)
 
 
 # -- populations ---------------------------------------------------------------------------------------------
@@ -186,14 +201,6 @@ def test_the_two_single_gaussians_have_the_moments_of_the_mixture():
     within = mixture.within()
     assert not within.means.any()
     np.testing.assert_allclose(within.dense()[0], 1.16 * np.eye(dim), atol=1e-12)
-
-
-def test_labels_of_a_scenario():
-    clean = labels_of(two([1, 1], noise=0.4, flip=0.1), clean=True)[0]
-    assert (clean.noise, clean.flip) == (0.0, 0.0)
-    expression = labels_of(two([1, 1], labels="relu(z) - 1", loss="square"))[0]
-    np.testing.assert_allclose(expression.function(np.array([-1.0, 2.0])), [-1.0, 1.0])
-    assert expression.function.kinks == (0.0,)
 
 
 # -- the experiment as a whole -------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ import pytest
 import giantstep as gs
 from giantstep.families.network.answers.others import spectra
 from giantstep.families.network.answers.table import Table
-from giantstep.families.network.describe import Description, describe
+from giantstep.families.network.describe import Description, describe, finite_size
 from giantstep.families.network.experiment import trained_networks, whiten
-from giantstep.families.network.finite_size import finite_size
 from giantstep.families.network.layer import Layer
 from giantstep.families.network.problem import Problem, Share, share_points
 from giantstep.families.network.trajectory import follow

@@ -35,7 +35,6 @@ SETTINGS = {
     "C2": (network(*C, [2, 2], 4, 2, 0.1, 0.1), [3.148724, 2.32402353, 1.80657373]),
     "D2": (network(*D, [1.5, 1], 2, 1, 0.1, 0.1), [None, 2.57047126, 2.16061781]),
     "G2": (network(*G, [3, 3], 2, 1, 0.05, 0.05), [None, None, 1.17188186]),
-    "G2b": (network(*G, [3, 3], 2, 1, 0.05, 0.05, batch_per_dim=100.0), [None, None, 1.18202918]),
     "H1s": (network(*H, [3, 1], 1.5, 1, 0.1, 0.0), [None, None, 0.91795719]),
     "H1g": (network(*H, [3, 1], 1.5, 1, 0.1, 0.0, **GAUSSIAN), [None, None, 0.86978503]),
     "H2": (network(*B, [2, 2], 3, 1.2, 0.05, 0.05, **GAUSSIAN), [None, None, 1.06688733]),
@@ -46,6 +45,7 @@ SETTINGS = {
 }
 
 ISOTROPIC = {
+    "G2b": (network(*G, [3, 3], 2, 1, 0.05, 0.05, batch_per_dim=100.0), [None, None, 1.18202918]),
     "N5": (network(*A, [2, 2], 2, 1.5, 0.1, 0.1, batch_per_dim=5.0), [None, None, 0.89774302]),
     "N20": (network(*A, [2, 2], 2, 1.5, 0.1, 0.1, batch_per_dim=20.0), [None, None, 0.73312206]),
 }

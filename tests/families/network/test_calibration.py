@@ -7,10 +7,10 @@ import pytest
 
 import giantstep as gs
 from giantstep.errors import InputError
-from giantstep.families.network.answers.calibration import of_classes
 from giantstep.families.network.answers.laws import solved_groups
 from giantstep.families.network.answers.table import Table
-from giantstep.families.network.answers.variance import overlaps_of_classes
+from giantstep.families.network.answers.tested import of_classes
+from giantstep.families.network.answers.variance import overlaps_of
 from giantstep.families.network.problem import share_points
 from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trajectory import follow
@@ -93,7 +93,7 @@ def test_the_spread_of_fitted_means_is_that_of_disagreements(name):
     if name == "R1":
         own = ridge_parts(fits.fit.first, np.zeros(1), fits.group.asked.size).everything
     else:
-        own = overlaps_of_classes(fits).own
+        own = overlaps_of(fits)[0]
     spread = float(inputs.weights @ output.spread)
     assert spread > 0.002 * float(own.mean[0])
     assert float(own.mean[0] - inputs.weights @ output.variance) == pytest.approx(spread, rel=1e-3)

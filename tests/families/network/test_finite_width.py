@@ -13,7 +13,7 @@ import pytest
 import giantstep as gs
 from giantstep.comparison import judged_side
 from giantstep.families.network.answers import errors
-from giantstep.families.network.finite_size import finite_size
+from giantstep.families.network.describe import finite_size
 from giantstep.families.network.layer import shifted, start
 from giantstep.readout.block_means import products_of_means
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import entr
 
 import giantstep as gs
-from giantstep.families.network.answers.calibration import calibrated
+from giantstep.families.network.answers.tested import calibrated
 from giantstep.families.network.answers.variance import averaged_output, half_disagreements, opposite_signs_of
 from giantstep.readout.calibration import LogitLaw, wrong_signs
 from giantstep.readout.class_pairs import class_parts

@@ -39,7 +39,7 @@ def every_way(rate, ridge, **fields):
         "Network": network(step, ridge=ridge, **fields),
         "a step of rate 0 before": network(gs.MaximalStep(0.0), step, ridge=ridge, **fields),
         "identity of a Network": network(step, ridge=ridge, inputs=IDENTITY, **fields),
-        "with_inputs": one_step(rate, ridge, **fields).with_inputs(None),
+        "network": one_step(rate, ridge, **fields).network(),
     }
 
 

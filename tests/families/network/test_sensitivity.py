@@ -129,8 +129,8 @@ def test_output_and_gradient_have_a_covariance_matrix():
 @pytest.mark.parametrize(
     ("network", "settings", "message"),
     [
-        (P1, {"eps": [-0.1]}, "Field `eps` must be finite numbers from 0 on"),
-        (P1, {"eps": [gs.inf]}, "Field `eps` must be finite numbers from 0 on"),
+        (P1, {"eps": [-0.1]}, "Field `eps` must be different finite numbers from 0 on"),
+        (P1, {"eps": [gs.inf]}, "Field `eps` must be different finite numbers from 0 on"),
         (P1.replace(activation="sign", steps=[]), {}, "whose activation jumps"),
     ],
 )

@@ -145,7 +145,7 @@ def test_a_plain_step_is_the_finite_batch(monkeypatch, name, batch):
         c0 = problem.activation.hermite(0)[0]
         numbers = problem.of_step(number, "batch_per_dim"), problem.numbers["noise"]
         bulk = plain_bulk(
-            problem.activation, plain.label, c0 * (problem.pi @ problem.zeta), problem.strengths(number), *numbers
+            problem.activation, plain.target, c0 * (problem.pi @ problem.zeta), problem.strengths(number), *numbers
         )
         spike = kept.U[:, 0] / np.linalg.norm(kept.U[:, 0], axis=1, keepdims=True)
         spike *= np.sign(spike[:, :1])
@@ -181,7 +181,7 @@ def test_splitting_a_component_of_the_law_changes_nothing():
     pieces = []
     for law in ([Component(1, 0, 1)], [Component(0.3, 0, 1), Component(0.7, 0, 1)]):
         arrays = np.zeros(1), np.array([[1.0, -1.0]]), np.array([2.0]), np.array([0.1])
-        bulk, spike = sign_statistics.sign_statistics(slopes.activation, slopes.label, [law], *arrays)
+        bulk, spike = sign_statistics.sign_statistics(slopes.activation, slopes.target, [law], *arrays)
         pieces.append([float(bulk.gamma[0]), *bulk.row_norm[0], *spike[0]])
     np.testing.assert_allclose(*pieces, rtol=1e-13)
 
@@ -368,3 +368,12 @@ def test_eps_leads_from_the_sign_to_the_plain_gradient():
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     with pytest.raises(gs.InputError, match="eps > 0"):
         gs.predict(huge)
+
+
+def test_the_spectrum_of_equal_coordinates_is_real_without_a_word():
+    """Warnings are errors here: the outliers take real parts of what is complex beside the axis."""
+    net = gs.Network(target="tanh(z)", noise=0.1, width_per_dim=1.5, samples_per_dim=2.0, coordinates="equal",
+                     steps=[gs.SignStep(1.0, batch_per_dim=3.0)])  # fmt: skip
+    with pytest.warns(gs.GiantstepWarning, match="no upper edge"):
+        result = gs.predict(net, what="spectrum")
+    assert bool(result.converged) and result.upper_edge.values[0] == pytest.approx(2.7088566, abs=1e-6)

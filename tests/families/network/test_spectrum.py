@@ -71,6 +71,10 @@ def test_upper_edges(activation: str, strengths: tuple[float, ...], edges: tuple
         ("tanh", 0, 4, 1, 0.0566628, 5.1e-8),
         ("tanh", 1, 4, 1, 0.0676373, 5.1e-8),
         ("tanh", 0, 0.3, 2, 0.0243034, 5.1e-8),
+        ("z**2 - 1", 0, 1.0005, 1, 2 * (np.sqrt(1.0005) - 1) ** 2, 1e-14),
+        ("tanh", 0, 1.003, 1, 2.576729e-7, 5.1e-14),
+        ("tanh", 0, 1.0005, 1, 7.178869e-9, 5.1e-16),
+        ("tanh", 0, 1.00001, 1, 0.0, 0.0),
     ],
 )
 def test_lower_edges(activation: str, u: float, ratio: float, width: float, edge: float, digits: float) -> None:

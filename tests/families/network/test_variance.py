@@ -117,9 +117,9 @@ def test_a_mean_of_one_classifier_is_the_classifier(name, wanted):
 @pytest.mark.parametrize(
     ("network", "settings", "message"),
     [
-        (P1, {"members": [0]}, "Field `members` must be whole numbers from 1 on, or inf"),
-        (P1, {"members": [1.5]}, "Field `members` must be whole numbers"),
-        (P1, {"members": [2, 2]}, "Field `members` must be a list without repetitions"),
+        (P1, {"members": [0]}, "Field `members` must be different whole numbers from 1 on, or inf"),
+        (P1, {"members": [1.5]}, "Field `members` must be different whole numbers"),
+        (P1, {"members": [2, 2]}, "Field `members` must be different whole numbers from 1 on, or inf"),
         (P1.replace(steps=[gs.MaximalStep(1.0, batch_per_dim=2.0)]), {}, "a step on a finite batch"),
         (P1.replace(steps=[gs.SmallStep(1.0)]), {}, "small or growing steps"),
         (CLASSES["L1"].replace(readout=gs.Hinge(0.1)), {}, r"two hinge fits: beyond_the_error \(2.11\)"),

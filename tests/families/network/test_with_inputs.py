@@ -27,7 +27,7 @@ NAMES = ("test_error", "train_error", "norm")
 @pytest.mark.parametrize("step", [gs.MaximalStep(2.5), gs.NoStep()])
 def test_isotropic_inputs_give_the_numbers_of_one_step(step):
     scenario = BASE.replace(step=step)
-    plain, last = gs.predict(scenario), gs.predict(scenario.with_inputs(None)).isel(time=-1)
+    plain, last = gs.predict(scenario), gs.predict(scenario.network()).isel(time=-1)
     np.testing.assert_allclose([last[name] for name in NAMES], [plain[name] for name in NAMES], rtol=1e-10)
     one_block = gs.predict(scenario.replace(inputs=gs.InputBlocks([1.0], [1.0], [1.0])))
     for name in (*NAMES, "objective", "theta", "Q2", "V2", "null_error", "affine_error", "effective_rank"):
@@ -48,7 +48,7 @@ def test_every_question_has_the_last_time_of_few_steps(what, step):
     scenario = ON_MIXED.replace(step=step)
     settings = {"spectrum": {"x": [0.1, 0.5, 1.0]}, "resolvent": {"z": [-1.0, 0.5 + 1j]}}.get(what, {})
     own = gs.predict(scenario, what=what, **settings)
-    last = gs.predict(scenario.with_inputs(MIXED), what=what, **settings).isel(time=-1)
+    last = gs.predict(scenario.network(), what=what, **settings).isel(time=-1)
     assert bool(own.converged)
     for variable in scenario.questions[what].variables:
         if variable.name in own and variable.name != "affine_error":
@@ -70,7 +70,7 @@ def test_the_refinements_of_a_finite_dimension_are_those_of_few_steps():
     with pytest.warns(gs.GiantstepWarning, match="effective ranks"):
         auto = gs.predict(low, dim=60, theory="auto")
     with pytest.warns(gs.GiantstepWarning, match="effective ranks"):
-        theirs = gs.predict(low.with_inputs(low.inputs), dim=60, theory="auto")
+        theirs = gs.predict(low.network(), dim=60, theory="auto")
     np.testing.assert_allclose(auto.test_error, theirs.test_error[-1], rtol=1e-10)
     assert auto.attrs["theory"] in ("split", "quadratic")
     np.testing.assert_array_equal(gs.predict(BASE, theory="auto").test_error, gs.predict(BASE).test_error)
@@ -197,7 +197,7 @@ def test_nearly_a_thousand_nodes():
     """The rule of this rate has 947 nodes, which were once filled up to more than the thousand of another way."""
     fields = {"width_per_dim": 1.5, "samples_per_dim": 2.0, "ridge": 0.01, "step": gs.MaximalStep(7.15)}
     scenario = gs.OneStep(second_layer=gs.Vocabulary([1, -1], [0.9, 0.1]), **fields)
-    several = gs.predict(scenario.with_inputs(None))
+    several = gs.predict(scenario.network())
     np.testing.assert_allclose(several.test_error[-1], gs.predict(scenario).test_error, rtol=1e-8)
 
 

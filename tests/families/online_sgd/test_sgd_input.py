@@ -35,8 +35,11 @@ BAD = [
     ({"algorithm": lambda l: l}, "algorithm.*F\\(l, y\\)"),
     ({"constraint": "spherical", "initial_gram": [[2.0]]}, "initial_gram.*one on the diagonal"),
     ({"constraint": "sphere"}, "constraint"),
-    ({"initial_overlap": "one"}, "initial_overlap.*zero, random, gaussian"),
-    ({"initial_overlap": [[0.1], [0.1, 0.2]]}, "initial_overlap.*matrix"),
+    ({"initial_overlap": "one"}, "initial_overlap.*'zero', 'random' or 'gaussian'"),
+    ({"initial_overlap": [[0.1], [0.1, 0.2]]}, "initial_overlap.*'gaussian', or an array.*rows of equal length, but"),
+    ({"initial_overlap": [[0.1, "a"]]}, "initial_overlap.*'gaussian', or an array of numbers, but"),
+    ({"initial_overlap": [[float("nan")]]}, "initial_overlap.*'gaussian', or an array of finite numbers, but"),
+    ({"initial_gram": "zero"}, "initial_gram.*'orthogonal' or 'random', or an array of numbers, but"),
     ({"target": "log(z1)"}, "target.*finite"),
     ({"target": "z1*z7"}, "target.*at most 6"),
     ({"target": "sign(z1**2 + z2**2 - 1)"}, "target.*not declared"),
@@ -79,7 +82,7 @@ def test_bad_settings(settings, message):
 
 def test_a_tensor_grid_above_five_million_points_is_refused():
     wide = gs.OnlineSGD(rate=0.1, activation="tanh", target="tanh(z1)", second_layer=[1.0] * 6)
-    with pytest.raises(gs.InputError, match="points"):
+    with pytest.raises(gs.InputError, match="nodes, more than can be held"):
         gs.predict(wide, moments="tensor", nodes=16)
 
 

@@ -352,15 +352,6 @@ def test_the_number_of_clusters_has_the_largest_evidence():
     assert max(evidence, key=evidence.get) == 3
 
 
-def test_damping_ends_at_the_same_place():
-    X, labels, snr = draw(2, 2.0, 0.2, 2.0, 200)
-    plain, damped = (
-        amp(X, ClusterMixture(2, 0.2, snr), settings=AMPSettings(damping=damping)) for damping in (0.0, 0.3)
-    )
-    np.testing.assert_allclose(plain.posteriors.max(axis=1), damped.posteriors.max(axis=1), atol=1e-3)
-    assert damped.iterations > plain.iterations
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -373,7 +364,6 @@ def test_damping_ends_at_the_same_place():
         ({"sparsity": 0.0}, "Field `sparsity` must be a number above 0 and at most 1"),
         ({"snr": np.inf}, "Field `snr` must be a number above 0, finite"),
         ({"tolerance": 0.0}, "Field `tolerance` must be a number above 0"),
-        ({"damping": 1.0}, "Field `damping` must be a number at least 0 and below 1"),
         ({"max_iterations": 0}, "Field `max_iterations` must be a whole number at least 1"),
         ({"mean": "none"}, 'Field `mean` must be "centred" or "informative"'),
         ({"start": "best"}, "Field `start` must be one of spectral, random, thresholding, informed"),
@@ -387,7 +377,7 @@ def test_damping_ends_at_the_same_place():
 def test_bad_input_to_amp_is_one_sentence(change, sentence):
     given = {"clusters": 2, "sparsity": 0.5, "snr": 1.0, **change}
     X, start = given.pop("X", np.random.default_rng(0).standard_normal((20, 10))), given.pop("start", "spectral")
-    settings = {name: given.pop(name) for name in ("tolerance", "damping", "max_iterations") if name in given}
+    settings = {name: given.pop(name) for name in ("tolerance", "max_iterations") if name in given}
     with pytest.raises(gs.InputError) as caught:
         amp(X, ClusterMixture(**given), start, AMPSettings(**settings))
     assert sentence in str(caught.value)

@@ -80,7 +80,6 @@ function refused(slot, curve, error) {
 }
 
 function told(line, milliseconds) {
-  if (line.stored) return status(`stored limit, ${line.stored}`);
   const points = line.of > 1 ? `${line.points} of ${line.of} points` : "one point";
   if (line.stage === "coarse") status(`<span class="coarse">coarse</span>, ${points}${line.last ? "" : "; the fine curve is being computed …"}`);
   else status(`limit, ${line.of > 1 ? `${line.of} points` : points}, ${Math.round(milliseconds)} ms`);

@@ -50,9 +50,9 @@ export function showWrong(field, sentence) {
   for (const old of document.querySelectorAll(".wrong:not(.own), .why")) old.remove();
   for (const old of $("controls").querySelectorAll("[aria-invalid]:not([data-own])")) old.removeAttribute("aria-invalid");
   for (const card of $("pipeline").children) {
-    const isMeant = Boolean(field) && card.dataset.holds.split(" ").some((name) => field === name || field.startsWith(`${name}.`));
+    const isMeant = Boolean(field) && card.dataset.holds.split(" ").some((name) => field === name || (field.startsWith(`${name}.`) && !card.matches(".adder")));
     card.classList.toggle("refused", isMeant);
-    if (isMeant) card.append(element("p", { class: "why" }, `${sentence} The experiment can still be run.`));
+    if (isMeant) card.append(element("p", { class: "why" }, sentence));
   }
   const input = field && $("controls").querySelector(`[data-field="${CSS.escape(field)}"], [data-field="${CSS.escape(`${field}.start`)}"]`);
   if (!input) return;

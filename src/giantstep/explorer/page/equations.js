@@ -17,9 +17,8 @@ let loading = null;
 async function load() {
   await opened;
   await idle();
-  const base = document.querySelector('link[href$="layout.css"]').href;
-  document.head.append(element("link", { rel: "stylesheet", href: new URL("katex/katex.min.css", base).href }));
-  await new Promise((onload, onerror) => document.head.append(element("script", { src: new URL("katex/katex.min.js", base).href, onload, onerror })));
+  document.head.append(element("link", { rel: "stylesheet", href: "/page/katex/katex.min.css" }));
+  await new Promise((onload, onerror) => document.head.append(element("script", { src: "/page/katex/katex.min.js", onload, onerror })));
 }
 
 /** Write a text with equations into an element; what is there already is left alone. */

@@ -12,6 +12,7 @@ const MARKERS = ["circle", "square", "diamond", "triangle"];
 const MOST_LINES = 24;
 const FEW_POINTS = 12; // up to so many a line shows where it was computed
 const [THIN, LINE, BOLD] = [1, 2, 3];
+const JUMP = 0.1; // of the range of a line: a step larger than this, and thrice those beside it, is a jump
 const SAME = 0.004; // of the largest value: lines nearer than this cannot be told apart by the eye
 
 export const swatch = (slot, dark) => (dark ? DARK_PALETTE : PALETTE)[slot % PALETTE.length];
@@ -38,6 +39,7 @@ function panelOf(given, name) {
   if (view.kind === "map") return asMap(panel, given, head, view, optimum);
   for (const curve of usable) addCurve(panel, given, curve, view, usable.length > 1);
   tellApart(panel.series.filter((series) => series.kind === "line" && !series.isTheory));
+  for (const line of panel.series) if (line.kind === "line" && !line.points) line.jumps = jumpsOf(line.y);
   const names = panel.series.find((series) => series.x.some((value) => typeof value !== "number"))?.x;
   if (names) inPlaces(panel, names);
   panel.x.whole = panel.series.length > 0 && panel.series.every((series) => series.x.every(Number.isInteger));
@@ -104,21 +106,23 @@ function addDots(panel, { dots, theory: smooth, series, what, x, index, marker }
   if (y.every((value) => value === null)) return;
   const compared = dots.source?.includes("theory") ? "theory" : dots.source?.includes("limit") ? "limit" : null;
   const theory = compared && dots.dims[name].includes("source") ? read(name, layer(compared)) : null;
-  if (theory && !isOn(theory, xs, series)) {
+  const bold = theory && (smooth ? { x: values(smooth, x), y: along(smooth, name, x, index).map(finite) } : { x: xs, y: theory });
+  if (bold && isOn(bold, series)) series.width = BOLD;
+  else if (bold) {
     const called = dots.called ?? "theory";
     series.width = THIN; // the theory at the experiment's dimension is what its dots are held to
-    panel.series.push({ kind: "line", key: `${series.key} theory`, label: what ? `${what}, ${called}` : called, ...(smooth ? { x: values(smooth, x), y: along(smooth, name, x, index).map(finite) } : { x: xs, y: theory }), colour: series.colour, width: BOLD, dash: [], isTheory: true });
+    panel.series.push({ kind: "line", key: `${series.key} theory`, label: what ? `${what}, ${called}` : called, ...bold, colour: series.colour, width: BOLD, dash: [], isTheory: true });
   }
   const errors = `${name}_stderr` in dots.dims ? read(`${name}_stderr`, layer("experiment")) : null;
   panel.series.push({ kind: "dots", key: `${series.key} dots`, label: what ? `${what}, experiment` : "experiment ± 1 s.e.", x: xs, y, errors, colour: series.colour, marker });
   if (`${name}_z` in dots.dims) panel.scores.push({ kind: "dots", key: series.key, x: xs, y: read(`${name}_z`, index), colour: series.colour, marker });
 }
 
-/** Whether values lie on a line at its own points. */
-function isOn(y, xs, line) {
+/** Whether a line lies on another one, at points of that. */
+function isOn({ x, y }, line) {
   const size = Math.max(...y.map((value) => Math.abs(value ?? 0)));
   const known = new Map(line.x.map((at, i) => [at, line.y[i]]));
-  return y.every((value, i) => value === null || Math.abs(value - (known.get(xs[i]) ?? Infinity)) <= 1e-9 * size);
+  return y.every((value, i) => value === null || Math.abs(value - (known.get(x[i]) ?? Infinity)) <= 1e-9 * size);
 }
 
 /** Dashes for lines that lie on an earlier one over two points or more; where lines only cross, each is seen anyway. */
@@ -132,6 +136,14 @@ function tellApart(lines) {
   });
 }
 
+/** After which points a curve jumps: between two points where it is known on both sides. */
+function jumpsOf(y) {
+  const known = y.filter((value) => value !== null);
+  const size = Math.max(...known) - Math.min(...known);
+  const step = (i) => (typeof y[i] === "number" && typeof y[i + 1] === "number" ? Math.abs(y[i + 1] - y[i]) : Infinity);
+  return [...y.keys()].filter((i) => step(i) > JUMP * size && step(i) > 3 * Math.max(step(i - 1), step(i + 1)));
+}
+
 /** Names along an axis are places 0, 1, 2 ... with ticks that say them. */
 function inPlaces(panel, names) {
   panel.x.names = names.map(String);
@@ -143,8 +155,9 @@ function inPlaces(panel, names) {
 function shaded(series, { above, below, label, gap = 0.02 }) {
   const [high, low] = [above, below].map((name) => series.find((one) => one.label.endsWith(name)));
   if (!high || !low) return [];
-  const inside = high.x.filter((_, i) => high.y[i] - low.y[i] > gap);
-  return inside.length ? [{ from: inside[0], to: inside.at(-1), label }] : [];
+  const inside = [...high.x.keys()].filter((i) => high.y[i] - low.y[i] > gap);
+  const between = (i, j) => (high.x[i] + (high.x[j] ?? high.x[i])) / 2; // lines that jump do so halfway
+  return inside.length ? [{ from: between(inside[0], inside[0] - 1), to: between(inside.at(-1), inside.at(-1) + 1), label }] : [];
 }
 
 function summaryOf(name, view, series) {

@@ -1,14 +1,10 @@
 // Requests to the server: anything by its address, and answers that come line by line.
 
-import { page } from "./session.js";
-import { stored, storedAnswer } from "./stored.js";
-
 /** A name that this page has for the server: its own older requests are dropped. */
 export const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** Ask, and return the response; what went wrong is an error whose message can be shown. */
 export async function asked(url, body, options = {}) {
-  if (stored) return storedAnswer(url, body, page.state?.story);
   const post = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   const response = await fetch(url, body === undefined ? options : { ...post, ...options });
   if (!response.ok) {
@@ -28,13 +24,5 @@ export async function* linesOf(response) {
     const parts = (rest + value).split("\n");
     rest = parts.pop();
     for (const part of parts) if (part) yield JSON.parse(part);
-  }
-}
-
-/** The entries of a list that the server makes. */
-export async function* listed(url) {
-  for await (const line of linesOf(await asked(url))) {
-    if (line.stage === "failed") throw new Error(line.error);
-    yield line;
   }
 }

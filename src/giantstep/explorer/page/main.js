@@ -6,14 +6,13 @@ import { fillControls, listenToControls } from "./controls.js";
 import { keep, listKept } from "./curves.js";
 import { forgetDesign, markOptimum, showMatters } from "./design.js";
 import { forgetExperiment, runExperiment, stopExperiment } from "./experiment.js";
-import { asked, listed } from "./http.js";
+import { asked } from "./http.js";
 import { watchStage } from "./layout.js";
 import { fillPicks, loadPresets, pickFamily, pickPreset, showAbout } from "./picks.js";
 import { $, actions, forgive, isDark, page, problem, remembered } from "./session.js";
 import { copyLink, copyText, download, listenToWords, showWords } from "./share.js";
 import { draw, numbers, opened } from "./show.js";
 import { firstState, fromLink, stateOf } from "./state.js";
-import { stored } from "./stored.js";
 import { showStory } from "./story.js";
 
 async function start() {
@@ -21,7 +20,7 @@ async function start() {
   listen();
   try {
     page.stories = await (await asked("/page/stories.json")).json();
-    for await (const family of listed("/api/families")) page.families[family.family] = family;
+    for (const family of await (await asked("/api/families")).json()) page.families[family.family] = family;
   } catch (error) {
     return problem(`The families could not be loaded: ${error.message}`);
   }
@@ -35,7 +34,7 @@ async function start() {
 /** Show the first story, or the example of the family with the most questions. */
 function begin() {
   const story = page.stories.find(familyOf);
-  if (story && (stored || !remembered("begun"))) return tell(story.name, true);
+  if (story && !remembered("begun")) return tell(story.name, true);
   const good = Object.values(page.families).filter((family) => !family.error);
   const count = (family) => Object.keys(family.questions).length;
   load(firstState(good.reduce((best, family) => (count(family) > count(best) ? family : best))), true);
@@ -44,9 +43,7 @@ function begin() {
 /** Show what the address says. */
 async function openLink() {
   try {
-    const linked = fromLink(await longLink(location.hash), page.families);
-    if (stored && !page.stories.some((story) => story.name === linked.story)) throw new Error("The link is none of this page's stories.");
-    load(linked, true);
+    load(fromLink(await longLink(location.hash), page.families), true);
   } catch (error) {
     if (!page.state) begin();
     problem(error.message);
@@ -64,8 +61,9 @@ function familyOf(story) {
 function tell(name, isFirst = false) {
   const story = page.stories.find((one) => one.name === name);
   if (!story || !familyOf(story)) return problem("This story needs a family that could not be loaded.");
-  const { study, kept, variables, log, time } = story;
-  load(stateOf(familyOf(story), [study, ...kept], { story: name, variables, log, time }), isFirst);
+  const { study, kept, variables, log, time, dots = 12 } = story;
+  load(stateOf(familyOf(story), [study, ...kept], { story: name, variables, log, time, dots }), isFirst);
+  if (!isFirst) scrollTo(0, 0); // on a phone "Next" is far below where the next one begins
 }
 
 /** Leave the stories; what they show stays, under the same names. */
@@ -156,6 +154,7 @@ function listen() {
   on("link", copyLink);
   on("stories", () => tell(page.stories[0].name));
   on("numbers-box", () => $("numbers-box").open && numbers(), "toggle");
+  on("share", () => $("share").open && $("share").lastElementChild.scrollIntoView({ block: "nearest" }), "toggle");
   on("time", () => change({ ...page.state, time: Number($("time").value) < 0 ? undefined : Number($("time").value) }, true), "input");
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copyText(button.dataset.copy));
   for (const button of document.querySelectorAll("[data-file]")) button.addEventListener("click", () => download(button.dataset.file));
@@ -170,5 +169,4 @@ function listen() {
 }
 
 Object.assign(actions, { change, load, draw, remember });
-if (stored) document.body.dataset.stored = "1";
 start();

@@ -1,7 +1,7 @@
 // What can be picked: a family, a preset, a question (a tab each); and what is shown, in a sentence.
 
 import { element } from "./elements.js";
-import { listed } from "./http.js";
+import { asked } from "./http.js";
 import { $, actions, family, page, presetShown, problem, question } from "./session.js";
 import { firstState, stateOf } from "./state.js";
 import { words } from "./text.js";
@@ -19,9 +19,9 @@ export function fillPicks() {
 
 export async function loadPresets() {
   try {
-    for await (const preset of listed("/api/presets")) page.presets.push(preset);
+    page.presets = await (await asked("/api/presets")).json();
   } catch (error) {
-    problem(`Some presets could not be loaded: ${error.message}`);
+    problem(`The presets could not be loaded: ${error.message}`);
   }
   allListed = true;
   fillPresets();
@@ -46,7 +46,7 @@ export function pickPreset(name) {
   const broken = preset.error ?? target?.error ?? (studies.length && target ? null : "it has no study");
   if (!terminal && !broken) return actions.load(stateOf(target, studies, { preset: name }));
   fillPresets();
-  if (terminal) problem(`“${title}” takes longer than this page waits. It runs in the terminal: ${command}`);
+  if (terminal) problem(`“${title}” is more than this page can show. It runs in the terminal: ${command}`);
   else problem(`The preset “${title}” is broken: ${broken}${command ? ` In the terminal: ${command}` : ""}`);
 }
 

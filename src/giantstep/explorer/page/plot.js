@@ -75,7 +75,18 @@ function tableOf(panel, series) {
   const positive = (value, log) => (log && !(value > 0) ? null : value);
   if (panel.kind === "map") return [extremes([cellEdges(panel.map.x, panel.x.log)]), extremes([cellEdges(panel.map.y, panel.y.log)])];
   if (!series.length) return [[0, 1], [null, null]];
-  return uPlot.join(series.map((one) => [one.x, one.y.map((value) => positive(value, panel.y.log))]));
+  return uPlot.join(series.map(upright).map(({ x, y }) => [x, y.map((value) => positive(value, panel.y.log))]));
+}
+
+/** A line that goes straight up where it jumps, halfway between two points. */
+function upright({ x, y, jumps = [] }) {
+  const line = { x: [...x], y: [...y] };
+  for (const i of [...jumps].reverse()) {
+    const middle = (x[i] + x[i + 1]) / 2;
+    line.x.splice(i + 1, 0, middle, middle + 1e-6 * (x[i + 1] - x[i]));
+    line.y.splice(i + 1, 0, y[i], y[i + 1]);
+  }
+  return line;
 }
 
 /** Hand new values to a plot; what the reader has zoomed stays so. */
@@ -194,7 +205,7 @@ function paintBands(u, { bands, areas }, dark, isScores) {
     }
     for (const { from, to, label } of bands) {
       const [a, b] = [from, to].map((value) => u.valToPos(value, "x", true));
-      c.fillStyle = dark ? "#ffffff14" : "#E69F0022";
+      c.fillStyle = from === to ? "#888888" : dark ? "#ffffff14" : "#E69F0022"; // a place is a line
       c.fillRect(a, top, Math.max(b - a, ratio), height);
       Object.assign(c, { fillStyle: dark ? "#e8eaed" : "#5b4a1a", font: `${12 * ratio}px system-ui, sans-serif`, textAlign: "center", textBaseline: "top" });
       c.fillText(label, (a + b) / 2, top + 6 * ratio);

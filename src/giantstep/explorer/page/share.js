@@ -13,9 +13,8 @@ const NAMES = { python: ".py", script: "-trial.py", dots: "-dots.csv" };
 async function exported(kind) {
   const { state, finished } = page;
   const labels = curves().map((curve, i) => curve.label || `curve ${i + 1}`);
-  const view = { variables: state.variables, log: state.log, labels, ...(finished ? { dots: finished.grid } : {}) };
   const studies = [state.study, ...(["toml", "script"].includes(kind) ? [] : state.kept)].map(sent);
-  return (await asked(`/api/export/${kind}`, { studies, view })).blob();
+  return (await asked(`/api/export/${kind}`, { studies, labels, variables: state.variables, log: state.log, dots: finished?.grid })).blob();
 }
 
 /** The figure as a picture, or as a page of its own with what it is about. */

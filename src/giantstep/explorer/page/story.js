@@ -1,7 +1,6 @@
 // The beginning: a few saved states, each with two sentences and something to drag.
 
 import { element } from "./elements.js";
-import { stored } from "./stored.js";
 import { valueAt, withAt } from "./tables.js";
 import { short, words } from "./text.js";
 
@@ -19,20 +18,19 @@ export function showStory(root, stories, name, actions) {
   const next = stories[number + 1];
   const bar = element("div", { class: "bar" },
     next ? element("button", { type: "button", class: "main", id: "story-next", onclick: () => actions.go(next.name) }, "Next") : null,
-    story.forecast && !stored ? element("a", { href: "/page/forecast.html" }, "Forecast your own table") : null,
-    stored ? element("span", { class: "help" }, "Limits that were computed beforehand. For the workbench and experiments: pip install 'giantstep[explorer]', then giantstep explore.")
-      : element("button", { type: "button", id: "story-skip", onclick: actions.leave }, next ? "Skip to the workbench" : "To the workbench"));
-  return root.replaceChildren(steps, element("h2", { tabindex: "-1" }, story.title), element("p", {}, story.text), ...story.drag.map((drag, i) => dragger(drag, actions, stored ? stored.limits[name].axes[i].values.length - 1 : STOPS)), bar);
+    story.forecast ? element("a", { href: "/page/forecast.html" }, "Forecast your own table") : null,
+    element("button", { type: "button", id: "story-skip", onclick: actions.leave }, next ? "Skip to the workbench" : "To the workbench"));
+  return root.replaceChildren(steps, element("h2", { tabindex: "-1" }, story.title), element("p", {}, story.text), ...story.drag.map((drag) => dragger(drag, actions)), bar);
 }
 
 /** One slider of a story. */
-function dragger({ field, name, min, max, log, low, high }, { live, set }, stops) {
+function dragger({ field, name, min, max, log, low, high }, { live, set }) {
   const id = `drag-${field}`;
   const path = ["study", "scenario", ...field.split(".")];
   const value = valueAt(live(), path);
   const scale = (x) => (log ? Math.log10(x) : x);
   const shown = element("output", { for: id }, short(value, 3));
-  const slider = element("input", { type: "range", id, "data-drag": field, min: scale(min), max: scale(max), step: (scale(max) - scale(min)) / stops, value: scale(value), "aria-valuetext": short(value, 3) });
+  const slider = element("input", { type: "range", id, "data-drag": field, min: scale(min), max: scale(max), step: (scale(max) - scale(min)) / STOPS, value: scale(value), "aria-valuetext": short(value, 3) });
   slider.addEventListener("input", () => {
     const raw = Number(slider.value);
     const next = Number((log ? 10 ** raw : raw).toPrecision(3));

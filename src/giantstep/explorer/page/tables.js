@@ -10,7 +10,8 @@ export function valueAt(table, path) {
 export function withAt(table, [name, ...rest], value) {
   const copy = Array.isArray(table) ? [...table] : { ...table };
   if (rest.length) copy[name] = withAt(copy[name], rest, value);
-  else if (value === undefined || value === null) delete copy[name];
-  else copy[name] = value;
+  else if (value !== undefined && value !== null) copy[name] = value;
+  else if (Array.isArray(copy)) copy.splice(name, 1);
+  else delete copy[name];
   return copy;
 }

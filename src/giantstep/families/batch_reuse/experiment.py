@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.families.batch_reuse.gaussian_matrix import GaussianMatrix
-from giantstep.families.batch_reuse.network import Forward, forward, losses
+from giantstep.families.batch_reuse.network import Forward, forward
 from giantstep.families.batch_reuse.population import own_rule, trajectory_variables
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import DIVERGED
@@ -36,17 +36,14 @@ class BatchSamples:
     """n samples: projections of x on vectors, and sums of x over samples."""
 
     def __init__(self, scenario: BatchReuse, n: int, dim: int, draws: Any, method: str) -> None:
-        xp, k, p = draws.xp, scenario.target.directions, scenario.neurons
+        xp, k = draws.xp, scenario.target.directions
         self.times: Callable[[DeviceArray], DeviceArray]
         self.transposed_times: Callable[[DeviceArray], DeviceArray]
         if method == "direct":
             X = draws.normal("inputs", (n, dim))
             self.times, self.transposed_times = (lambda v: v @ X.T), (lambda f: f @ X)
         else:
-            steps = 1 if scenario.data == "fresh" else scenario.steps
-            matrix = GaussianMatrix(
-                n, dim, lambda shape: draws.normal("products", shape), xp, k + p * (steps + 1), p * steps
-            )
+            matrix = GaussianMatrix(n, dim, lambda shape: draws.normal("products", shape), xp)
             self.times, self.transposed_times = matrix.times, matrix.transposed_times
         teacher = xp.zeros((k, dim))
         teacher[xp.arange(k), xp.arange(k)] = 1.0  # the direction of the target is no loss of generality
@@ -92,12 +89,10 @@ class Training:
             if scenario.data == "fresh" and t:
                 samples = self._draw_samples()
             h = samples.times(W / root)
-            if t == scenario.steps:
-                self.train_loss[t] = float(losses(scenario.activation, scenario.loss, a, h, samples.labels).mean())
-                break
             network = forward(scenario.activation, scenario.loss, a, h, samples.labels)
             self.train_loss[t] = float(network.loss.mean())
-            self._step(t, samples, network)
+            if t < scenario.steps:
+                self._step(t, samples, network)
 
     def _draw_samples(self) -> BatchSamples:
         count = max(1, round(self.scenario.samples_per_dim * self.dim))

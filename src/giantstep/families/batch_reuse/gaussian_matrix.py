@@ -9,6 +9,7 @@ batch_reuse_dmft section 6.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
 
 from giantstep.families.batch_reuse.tolerances import NOTHING_NEW
@@ -23,22 +24,14 @@ class GaussianMatrix:
     rows, columns : n and d.
     normal : shape -> standard normals.
     xp : array namespace.
-    right, left : most products with X and with X^T that will be asked for.
     """
 
     def __init__(
-        self,
-        rows: int,
-        columns: int,
-        normal: Callable[[tuple[int, int]], DeviceArray],
-        xp: ModuleType,
-        right: int,
-        left: int,
+        self, rows: int, columns: int, normal: Callable[[tuple[int, int]], DeviceArray], xp: ModuleType
     ) -> None:
         self._xp, self._normal = xp, normal
-        right, left = min(right, columns), min(left, rows)
-        self._right = _Side(xp.empty((right, columns)), xp.empty((right, rows)))
-        self._left = _Side(xp.empty((left, rows)), xp.empty((left, columns)))
+        self._right = _Side(xp.empty((0, columns)), xp.empty((0, rows)))
+        self._left = _Side(xp.empty((0, rows)), xp.empty((0, columns)))
 
     def times(self, vectors: DeviceArray) -> DeviceArray:
         """Return X v for every row v of `vectors` (m, d), as rows (m, n)."""
@@ -54,34 +47,20 @@ class GaussianMatrix:
         inside, new, coefficients = _split(vectors, side.directions, xp)
         result = inside @ side.products
         if len(new):
-            drawn = self._normal((len(new), side.all_products.shape[1]))
-            known, images = other.directions, other.products
-            if other.count:
-                drawn += (new @ images.T - drawn @ known.T) @ known
-            side.append(new, drawn)
+            drawn = self._normal((len(new), side.products.shape[1]))
+            drawn += (new @ other.products.T - drawn @ other.directions.T) @ other.directions
+            side.directions = xp.concatenate([side.directions, new])
+            side.products = xp.concatenate([side.products, drawn])
             result += coefficients @ drawn
         return result
 
 
+@dataclass
 class _Side:
     """Orthonormal directions and the products of the matrix with them, in rows."""
 
-    def __init__(self, directions: DeviceArray, products: DeviceArray) -> None:
-        self.all_directions, self.all_products, self.count = directions, products, 0
-
-    @property
-    def directions(self) -> DeviceArray:
-        return self.all_directions[: self.count]
-
-    @property
-    def products(self) -> DeviceArray:
-        return self.all_products[: self.count]
-
-    def append(self, directions: DeviceArray, products: DeviceArray) -> None:
-        last = self.count + len(directions)
-        self.all_directions[self.count : last] = directions
-        self.all_products[self.count : last] = products
-        self.count = last
+    directions: DeviceArray
+    products: DeviceArray
 
 
 def _split(vectors: DeviceArray, known: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, DeviceArray, DeviceArray]:

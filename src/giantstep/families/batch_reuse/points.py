@@ -87,79 +87,57 @@ class WeightedPoints:
     mask: Floats | None = None
 
 
-def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int, *, widen: bool = True) -> WeightedPoints:
+def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int) -> WeightedPoints:
     """Return scrambled Sobol points, target directions widened, all first and second moments matched.
+
+    h* is drawn wider than it is, with weights: polynomial targets have heavy-tailed integrands.
 
     Parameters
     ----------
     nodes : their number, a power of two.
     seed, scramble : the points depend on both and on nothing else.
-    widen : draw h* wider than it is, with weights: polynomial targets have heavy-tailed integrands.
     """
     generator = np.random.default_rng(np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble]))
     engine = scipy.stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)
     uniform = np.empty((layout.columns, nodes))
     size = 1 << max(0, (BLOCK // layout.columns).bit_length() - 1)  # Sobol points come in powers of two
     for part in split_rows(nodes, 1, size):
-        drawn = engine.random(part.stop - part.start).T
-        for rows in split_rows(layout.columns, nodes):  # touching memory for the first time takes its time
-            uniform[rows, part] = drawn[rows]
-    return _from_uniform(layout, uniform, widen=widen)
-
-
-def plain_points(layout: Layout, nodes: int, seed: int) -> WeightedPoints:
-    """Return plain Monte Carlo points with equal weights: what `sobol_points` is measured against."""
-    uniform = np.random.default_rng(seed).random((layout.columns, nodes))
-    return _from_uniform(layout, uniform, widen=False, match=False)
-
-
-def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, match: bool = True) -> WeightedPoints:
-    k = layout.directions
+        uniform[:, part] = engine.random(part.stop - part.start).T
     for row in uniform:
         check_time()
         np.clip(row, _SMALLEST, 1 - _SMALLEST, out=row)
-    normal = uniform[: layout.gaussian]
+    normal, k = uniform[: layout.gaussian], layout.directions
     mask = _mask(layout, uniform[layout.gaussian :])
     for row in normal:
         check_time()
         special.ndtri(row, out=row)
-    scale = 1.0 if not widen else WIDENED if k <= FEW_DIRECTIONS else SLIGHTLY_WIDENED
+    scale = WIDENED if k <= FEW_DIRECTIONS else SLIGHTLY_WIDENED
     logs = -0.5 * (scale**2 - 1) * (normal[:k] ** 2).sum(axis=0)
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     normal[:k] *= scale
-    if match:
-        normal = _match_moments(normal, weights)
-    return _split(layout, normal, weights, mask)
+    normal = _match_moments(normal, weights)
+    noise = normal[k] if layout.noisy else None
+    return WeightedPoints(normal[:k], noise, normal[k + layout.noisy :], weights, mask)
 
 
-_MANY, _PRODUCT = 512, 1 << 22
-"""Columns, and numbers of all, above which products are made in blocks: the deadline is looked at between."""
+_COLUMNS, _PRODUCT = 256, 1 << 22
+"""Columns, and numbers of all, that are multiplied at a time: the deadline is looked at between."""
 
 
 def _match_moments(normal: Floats, weights: Floats) -> Floats:
     """Return the columns with weighted mean 0 and weighted covariance I exactly."""
-    if len(normal) <= _MANY and normal.size <= _PRODUCT:
-        normal = normal - (normal @ weights)[:, None]
-        factor = np.linalg.cholesky((normal * weights) @ normal.T)
-        return np.asarray(np.linalg.inv(factor) @ normal)
-    covariance, blocks = np.zeros((len(normal), len(normal))), list(split_rows(len(normal), 1, _MANY // 2))
+    covariance, blocks = np.zeros((len(normal), len(normal))), list(split_rows(len(normal), 1, _COLUMNS))
     for rows in blocks:
         check_time()
         normal[rows] -= (normal[rows] @ weights)[:, None]
-    for part in split_rows(len(weights), _MANY // 2, _PRODUCT):
+    for part in split_rows(len(weights), _COLUMNS, _PRODUCT):
         for number, rows in enumerate(blocks):
             check_time()
             weighted = normal[rows, part] * weights[part]
             for earlier in blocks[: number + 1]:
                 covariance[rows, earlier] += weighted @ normal[earlier, part].T
     return solve_lower_in_blocks(cholesky_in_blocks(covariance), normal)
-
-
-def _split(layout: Layout, normal: Floats, weights: Floats, mask: Floats | None) -> WeightedPoints:
-    k = layout.directions
-    noise = normal[k] if layout.noisy else None
-    return WeightedPoints(normal[:k], noise, normal[k + layout.noisy :], weights, mask)
 
 
 def _mask(layout: Layout, uniform: Floats) -> Floats | None:
@@ -169,12 +147,6 @@ def _mask(layout: Layout, uniform: Floats) -> Floats | None:
         group = np.floor(layout.batches * uniform[0]).astype(np.int64)
         return (group == (np.arange(layout.steps) % layout.batches)[:, None]).astype(np.float64)
     return (uniform * layout.batches < 1).astype(np.float64)
-
-
-def grid_points(layout: Layout, per_axis: int) -> WeightedPoints:
-    """Return the tensor product of Gauss-Hermite rules: for few columns, smooth activations and no masks."""
-    normal, product = hermite_product(layout.gaussian, per_axis)
-    return _split(layout, normal, product / product.sum(), None)
 
 
 def hermite_product(dimensions: int, count: int) -> tuple[Floats, Floats]:

@@ -24,10 +24,9 @@ from giantstep.gaussian import (
     expectation,
     gauss_legendre_panels,
     normal_density,
-    parse_expression,
     trapezoid_rule,
 )
-from giantstep.gaussian.closed_joint import erf_i2, relu_i2
+from giantstep.gaussian.closed_joint import relu_i2
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
@@ -65,11 +64,9 @@ def target_rule(target: Target, nodes: Floats, weights: Floats) -> TargetRule:
 def own_rule(target: Target, nodes: int, seed: int) -> TargetRule:
     """Return a rule with points of its own."""
     if target.directions == 1:
-        points = np.zeros((1, 1)), np.ones(1)
-    else:
-        drawn = sobol_points(Layout(target.directions, False, 0), nodes, seed, 0)
-        points = drawn.target, drawn.weights
-    return target_rule(target, *points)
+        return line_rule(target)
+    drawn = sobol_points(Layout(target.directions, False, 0), nodes, seed, 0)
+    return target_rule(target, drawn.target, drawn.weights)
 
 
 def line_rule(target: Target) -> TargetRule:
@@ -134,7 +131,7 @@ def population_loss(
 
 def _with_target(activation: Function, rule: TargetRule, m: Floats, q: float) -> float:
     """Return E[g(h*) sigma(h_j)]: the inner mean is a smooth function of m.h*, so it is tabulated."""
-    mean: Floats = np.sum([float(entry) * row for entry, row in zip(m, rule.nodes)], axis=0)
+    mean: Floats = m @ rule.nodes
     spread = float(np.sqrt(max(float(q - m @ m), 0.0)))
     require_finite("an overlap", mean, spread)
     low, high = float(mean.min()), float(mean.max())
@@ -155,17 +152,8 @@ def _with_target(activation: Function, rule: TargetRule, m: Floats, q: float) ->
 
 def pair_moment(activation: Function, q1: float, q2: float, c: float) -> float:
     """Return E[sigma(u) sigma(v)] for centred Gaussians with variances q1, q2 and covariance c."""
-    C = np.array([[q1, c], [c, q2]])
-    if activation.expression == "relu(z)" and min(q1, q2) > 0:
-        return float(relu_i2(C, 0, 1))
-    form = _erf_form(activation)
-    if form is not None:
-        factor, scale = form
-        return float(factor**2 * erf_i2(2 * scale**2 * C, 0, 1))
-    if q1 <= 0 or q2 <= 0:
-        return float(
-            activation.moments(0.0, np.sqrt(max(q1, 0))).mean * activation.moments(0.0, np.sqrt(max(q2, 0))).mean
-        )
+    if activation.expression == "relu(z)":
+        return float(relu_i2(np.array([[q1, c], [c, q2]]), 0, 1))
     slope, rest = c / q1, float(np.sqrt(max(q2 - c * c / q1, 0.0)))
     root = float(np.sqrt(q1))
     if activation.kinks or max(q1, q2) > _STEEP:
@@ -177,13 +165,3 @@ def pair_moment(activation: Function, q1: float, q2: float, c: float) -> float:
     nodes, weights = trapezoid_rule(0.2, 12.0)
     u, v = root * nodes[:, None], slope * root * nodes[:, None] + rest * nodes
     return float(weights @ (activation(u)[:, 0] * (activation(v) @ weights)))
-
-
-def _erf_form(activation: Function) -> tuple[float, float] | None:
-    """Return (factor, scale) where the activation is factor*erf(scale*z), else None."""
-    if activation.expression is None or "erf" not in activation.expression:
-        return None
-    form = parse_expression(activation.expression).as_affine_of_known()
-    if form is None or form.function != "erf" or form.shift or form.constant or form.linear:
-        return None
-    return form.factor, form.scale

@@ -18,58 +18,15 @@ The matrices of all times are kept as block matrices; block (t, s) is `[t*p:(t+1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.batch_reuse.network import Loss, forward, hessian, losses
-from giantstep.families.batch_reuse.points import WeightedPoints, hermite_product
+from giantstep.families.batch_reuse.network import forward
+from giantstep.families.batch_reuse.points import WeightedPoints
+from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import CUT_EARLY, CUT_LATE, DIVERGED, LATE, PSEUDO_INVERSE
-from giantstep.gaussian import Function
 from giantstep.types import Floats
-
-Response = Literal["stein", "tangent"]
-
-_INNER_NODES = 24
-"""Nodes of the last step's noise beside a tensor grid, for all neurons together."""
-
-
-@dataclass(frozen=True)
-class Process:
-    """One learning problem as the recursion sees it.
-
-    Attributes
-    ----------
-    activation, loss : of the network.
-    a : (p,) second layer at the start.
-    alpha : samples per dimension, all groups together.
-    rates : (T,) step sizes eta_t.
-    decay, momentum, second_layer_rate : weight decay, heavy ball, step size of the second layer.
-    spherical : whether the rows are brought back to length sqrt(d) after every step.
-    fresh : whether every step has samples of its own.
-    M, Q : (p, k) and (p, p) order parameters at the start.
-    response : how Gam is found, by Stein's lemma or by the tangent recursion (smooth activations).
-    """
-
-    activation: Function
-    loss: Loss
-    a: Floats
-    alpha: float
-    rates: Floats
-    M: Floats
-    Q: Floats
-    decay: float = 0.0
-    momentum: float = 0.0
-    second_layer_rate: float = 0.0
-    spherical: bool = False
-    fresh: bool = False
-    response: Response = "stein"
-
-    @property
-    def steps(self) -> int:
-        """Number of gradient steps T."""
-        return len(self.rates)
 
 
 @dataclass
@@ -93,32 +50,32 @@ class Trajectory:
     Cl: Floats
 
 
-def run(process: Process, points: WeightedPoints, labels: Floats) -> Trajectory:
+def run(scenario: BatchReuse, points: WeightedPoints, labels: Floats) -> Trajectory:
     """Carry weighted points through all steps; `labels` (N,) are y at the points, noise included."""
     with np.errstate(all="ignore"):
-        return _Run(process, points, labels).trajectory()
+        return _Run(scenario, points, labels).trajectory()
 
 
 class _Run:
     """The state of one recursion: everything known up to the step it has reached."""
 
-    def __init__(self, process: Process, points: WeightedPoints, labels: Floats) -> None:
-        self.process, self.points, self.labels = process, points, labels
-        p, k, T = len(process.a), points.target.shape[0], process.steps
+    def __init__(self, scenario: BatchReuse, points: WeightedPoints, labels: Floats) -> None:
+        self.scenario, self.points, self.labels = scenario, points, labels
+        self.fresh, self.rates = scenario.data == "fresh", scenario.rates()
+        p, k, T = scenario.neurons, points.target.shape[0], scenario.steps
         self.p, self.T = p, T
         self.M, self.a = np.full((T + 1, p, k), np.nan), np.full((T + 1, p), np.nan)
         self.Q, self.loss = np.full((T + 1, p, p), np.nan), np.full(T + 1, np.nan)
-        self.M[0], self.Q[0], self.a[0] = process.M, process.Q, process.a
-        self.start = process.Q - process.M @ process.M.T
+        M, Q = scenario.start
+        self.M[0], self.Q[0], self.a[0] = M, Q, scenario.second_layer
+        self.start = Q - M @ M.T
         self.P, self.K = np.zeros(((T + 1) * p, p)), np.zeros(((T + 1) * p, (T + 1) * p))
         self.C, self.L = np.zeros_like(self.K), np.zeros_like(self.K)
         self.inverse: list[Floats] = []  # pseudo-inverses of the diagonal blocks of L
         self.Cl = np.zeros((T * p, T * p))
         self.P[:p], self.C[:p, :p] = np.eye(p), self.start
         self.speed_M, self.speed_P, self.speed_K = np.zeros((p, k)), np.zeros((p, p)), np.zeros((p, (T + 1) * p))
-        self.F = np.empty((0 if process.fresh else T * p, len(labels)))
-        self.hessians: list[Floats] = []
-        self.tangents: dict[tuple[int, int], Floats] = {}
+        self.F = np.empty((0 if self.fresh else T * p, len(labels)))
 
     def at(self, t: int) -> slice:
         return slice(t * self.p, (t + 1) * self.p)
@@ -131,9 +88,6 @@ class _Run:
         for t in range(self.T + 1):
             check_time()
             self._factorise(t)
-            if t == self.T:
-                self.loss[t] = self._last_loss()
-                break
             diverged = self._step(t)
             if diverged:
                 break
@@ -142,50 +96,49 @@ class _Run:
     # -- one step ------------------------------------------------------------------------------------------
 
     def _step(self, t: int) -> int:
-        """Make step t; return its number from 1 where it diverged."""
-        process, points = self.process, self.points
-        h = self._preactivations(t, points.normals)
-        network = forward(process.activation, process.loss, self.a[t], h, self.labels)
+        """Find the loss at time t and make step t, if it is one; return its number from 1 where it diverged."""
+        scenario, points = self.scenario, self.points
+        network = forward(scenario.activation, scenario.loss, self.a[t], self._preactivations(t), self.labels)
         loss = float(network.loss @ points.weights)
-        if not np.isfinite(loss):
+        if t < self.T and not np.isfinite(loss):
             self.M[t:], self.Q[t:], self.a[t:] = np.nan, np.nan, np.nan
             return t
         self.loss[t] = loss
+        if t == self.T:
+            return 0
         gradient, weights = network.gradient, points.weights
         if points.mask is not None:
             gradient = gradient * points.mask[t]
             weights = weights * points.mask[t]
-        weighted = process.alpha * gradient * points.weights
-        if process.fresh:
+        weighted = scenario.samples_per_dim * gradient * points.weights
+        if self.fresh:
             self.Cl[self.at(t), self.at(t)] = weighted @ gradient.T
         else:
             self.F[self.at(t)] = gradient
             row = weighted @ self.F[self.upto(t + 1)].T
             self.Cl[self.at(t), self.upto(t + 1)], self.Cl[self.upto(t + 1), self.at(t)] = row, row.T
-        pull = weighted @ points.target.T
-        response = self._tangent(t, h) if process.response == "tangent" else self._stein(t, weighted)
-        slope = (network.second_layer_gradient @ weights) / weights.sum() if process.second_layer_rate else 0.0
-        self.a[t + 1] = self.a[t] - process.second_layer_rate * slope
-        self._advance(t, pull, response)
+        slope = (network.second_layer_gradient @ weights) / weights.sum() if scenario.second_layer_rate else 0.0
+        self.a[t + 1] = self.a[t] - scenario.second_layer_rate * slope
+        self._advance(t, weighted @ points.target.T, self._response(t, weighted))
         lengths = np.diagonal(self.Q[t + 1])
         if not (np.isfinite(self.Q[t + 1]).all() and np.isfinite(self.a[t + 1]).all() and lengths.max() < DIVERGED):
             self.M[t + 1], self.Q[t + 1], self.a[t + 1] = np.nan, np.nan, np.nan
             return t + 1
         return 0
 
-    def _preactivations(self, t: int, normals: Floats) -> Floats:
-        h = self.M[t] @ self.points.target
-        if self.process.fresh:
-            return h + self.L[self.at(t), self.at(t)] @ normals[: self.p]
-        h += self.L[self.at(t), self.upto(t + 1)] @ normals[: (t + 1) * self.p]
+    def _preactivations(self, t: int) -> Floats:
+        h, normals = self.M[t] @ self.points.target, self.points.normals
+        if self.fresh:
+            return h + self.L[self.at(t), self.at(t)] @ normals
+        h += self.L[self.at(t), self.upto(t + 1)] @ normals[self.upto(t + 1)]
         if t:
             h -= self.K[self.at(t), self.upto(t)] @ self.F[self.upto(t)]
         return h
 
     def _advance(self, t: int, pull: Floats, response: Floats) -> None:
         """Take M, P, K and C to t + 1; `response` is the row Gam(t, 0..t)."""
-        process, p = self.process, self.p
-        eta, decay, beta = process.rates[t], process.decay, process.momentum
+        scenario, p = self.scenario, self.p
+        eta, decay, beta = self.rates[t], scenario.decay, scenario.momentum
         self.speed_M = beta * self.speed_M + decay * self.M[t] + pull
         self.speed_P = beta * self.speed_P + decay * self.P[self.at(t)] + response @ self.P[self.upto(t + 1)]
         self.speed_K = beta * self.speed_K + decay * self.K[self.at(t)] + response @ self.K[self.upto(t + 1)]
@@ -195,7 +148,7 @@ class _Run:
         K = self.K[self.at(t)] - eta * self.speed_K
         known = self.upto(t + 1)
         Cl = self.Cl[known, known]
-        if process.spherical:
+        if scenario.constraint == "spherical":
             noise = P @ self.start @ P.T + K[:, known] @ Cl @ K[:, known].T
             scale = 1 / np.sqrt(np.diagonal(noise + M @ M.T))[:, None]
             M, P, K = scale * M, scale * P, scale * K
@@ -209,74 +162,30 @@ class _Run:
 
     def _factorise(self, t: int) -> None:
         """Add the block row t of the Cholesky factor: om^t = sum_{s<=t} L(t,s) xi^s with the xi of all steps kept."""
-        if self.process.fresh:
-            root, inverse = _root(self.C[self.at(t), self.at(t)], CUT_EARLY)
-            self.L[self.at(t), self.at(t)] = root
-            self.inverse.append(inverse)
-            return
-        for s in range(t):
+        row = self.L[self.at(t)]
+        for s in range(0 if self.fresh else t):
             check_time()
             before = self.upto(s)
-            rest = self.C[self.at(t), self.at(s)] - self.L[self.at(t), before] @ self.L[self.at(s), before].T
-            self.L[self.at(t), self.at(s)] = rest @ self.inverse[s].T
-        row = self.L[self.at(t), self.upto(t)]
-        root, inverse = _root(self.C[self.at(t), self.at(t)] - row @ row.T, CUT_EARLY if t <= LATE else CUT_LATE)
-        self.L[self.at(t), self.at(t)] = root
+            rest = self.C[self.at(t), self.at(s)] - row[:, before] @ self.L[self.at(s), before].T
+            row[:, self.at(s)] = rest @ self.inverse[s].T
+        known = row[:, self.upto(t)]
+        late = t > LATE and not self.fresh
+        root, inverse = _root(self.C[self.at(t), self.at(t)] - known @ known.T, CUT_LATE if late else CUT_EARLY)
+        row[:, self.at(t)] = root
         self.inverse.append(inverse)
 
-    def _last_loss(self) -> float:
-        """Return the training loss after the last step: one more evaluation of the process."""
-        process, points = self.process, self.points
-        a, y, weights = self.a[self.T], self.labels, points.weights
-        if process.fresh or len(points.normals) >= (self.T + 1) * self.p:
-            h = self._preactivations(self.T, points.normals)
-            return float(losses(process.activation, process.loss, a, h, y) @ weights)
-        # a grid has no axes for the noise of the last step: a small rule of its own stands in
-        known = np.concatenate([points.normals, np.zeros((self.p, len(y)))])
-        base, root = self._preactivations(self.T, known), self.L[self.at(self.T), self.at(self.T)]
-        nodes, factors = hermite_product(self.p, max(6, round(_INNER_NODES ** (1 / self.p))))
-        shifts = (root @ nodes).T
-        values = [losses(process.activation, process.loss, a, base + x[:, None], y) @ weights for x in shifts]
-        return float(np.dot(factors, values))
-
-    # -- the response --------------------------------------------------------------------------------------
-
-    def _stein(self, t: int, weighted: Floats) -> Floats:
-        """Return Gam(t, 0..t) from alpha E[F^t xi^sT] = sum_{r>=s} Gam(t,r) L(r,s): no derivative of F is taken."""
-        row = np.zeros((self.p, (t + 1) * self.p))
-        if self.process.fresh:
-            row[:, self.at(t)] = weighted @ self.points.normals[: self.p].T @ self.inverse[t]
+    def _response(self, t: int, weighted: Floats) -> Floats:
+        """Return Gam(t, 0..t) by Stein's lemma: alpha E[F^t xi^sT] = sum_{r>=s} Gam(t,r) L(r,s), without dF."""
+        row, normals = np.zeros((self.p, (t + 1) * self.p)), self.points.normals
+        if self.fresh:
+            row[:, self.at(t)] = weighted @ normals.T @ self.inverse[t]
             return row
-        moments = weighted @ self.points.normals[: (t + 1) * self.p].T
+        moments = weighted @ normals[self.upto(t + 1)].T
         for s in range(t, -1, -1):
             check_time()
             later = slice((s + 1) * self.p, (t + 1) * self.p)
             rest = moments[:, self.at(s)] - row[:, later] @ self.L[later, self.at(s)]
             row[:, self.at(s)] = rest @ self.inverse[s]
-        return row
-
-    def _tangent(self, t: int, h: Floats) -> Floats:
-        """Return Gam(t, 0..t) = alpha E[H^t D(t,s)] from D(t,s) = dh^t/d om^s carried along with every point."""
-        process, points, p = self.process, self.points, self.p
-        matrix = hessian(process.activation, process.loss, self.a[t], h, self.labels)
-        if points.mask is not None:
-            matrix = matrix * points.mask[t]
-        self.hessians.append(matrix)
-        row = np.zeros((p, (t + 1) * p))
-        identity = np.broadcast_to(np.eye(p)[:, :, None], (p, p, h.shape[1]))
-        for s in range(t + 1):
-            check_time()
-            if s == t:
-                tangent = identity
-            elif process.fresh:
-                continue
-            else:
-                tangent = np.zeros_like(identity)
-                for r in range(s, t):
-                    inner = np.einsum("ijn,jkn->ikn", self.hessians[r], self.tangents[r, s])
-                    tangent = tangent - np.einsum("ij,jkn->ikn", self.K[self.at(t), self.at(r)], inner)
-            self.tangents[t, s] = tangent
-            row[:, self.at(s)] = process.alpha * np.einsum("ijn,jkn,n->ik", matrix, tangent, points.weights)
         return row
 
 

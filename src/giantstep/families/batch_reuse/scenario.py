@@ -19,13 +19,10 @@ from giantstep.types import Floats
 
 _LIMIT: tuple[Engine, ...] = ("limit",)
 
-_TWO_STEPS = "beyond the closed form, which ends after one or two steps"
 _TRAJECTORY = (
-    Variable("M", ("time", "neuron", "direction"), "M_jr", "overlap of each neuron with each direction of the target",
-             absent=_TWO_STEPS),
-    Variable("Q", ("time", "neuron", "neuron_2"), "Q_ij", "overlaps of the neurons with each other", absent=_TWO_STEPS),
-    Variable("cosine", ("time", "neuron", "direction"), "M_jr/sqrt(Q_jj)", "cosine of neuron and target direction",
-             absent=_TWO_STEPS),
+    Variable("M", ("time", "neuron", "direction"), "M_jr", "overlap of each neuron with each direction of the target"),
+    Variable("Q", ("time", "neuron", "neuron_2"), "Q_ij", "overlaps of the neurons with each other"),
+    Variable("cosine", ("time", "neuron", "direction"), "M_jr/sqrt(Q_jj)", "cosine of neuron and target direction"),
     Variable("train_loss", ("time",), "E l(h^t, y)", "loss per sample on the training samples"),
     Variable("population_loss", ("time",), "E l(f(x), y)", "loss per sample on fresh samples, label noise included"),
     Variable("generalisation", ("time",), "population - train", "population loss minus training loss"),
@@ -41,13 +38,8 @@ _KERNELS = (
              engines=_LIMIT),
 )  # fmt: skip
 _SETTINGS = {
-    "nodes": Setting(2**16, "points of one run of the limit, a power of two (grid: at most)", _LIMIT, coarse=2**12),
+    "nodes": Setting(2**16, "points of one run of the limit, a power of two", _LIMIT, coarse=2**12),
     "scrambles": Setting(4, "independent runs of the limit, which make its standard errors", _LIMIT, coarse=1),
-    "points": Setting("sobol", "scrambled Sobol points, or a tensor grid (few columns, smooth activation, no standard "
-                      "errors)", _LIMIT, choices=("sobol", "grid")),
-    "response": Setting("stein", "how the response kernel is found: without derivatives, or by the tangent recursion "
-                        "(smooth only)", _LIMIT, choices=("stein", "tangent")),
-    "accuracy": Setting(None, "standard error of M above which the limit warns", _LIMIT),
     "method": Setting("matrix-free", "draw only the products of the data that gradient descent asks for, or the whole "
                       "data matrix", ("experiment",), choices=("matrix-free", "direct")),
 }  # fmt: skip
@@ -96,10 +88,7 @@ class BatchReuse(Scenario):
             plot=("C",),
         ),
     }
-    theories: ClassVar[Mapping[str, str]] = {
-        "exact": "discrete-time dynamical mean-field theory",
-        "closed-form": "the first two steps in closed form, for ReLU and for polynomials with the correlation loss",
-    }
+    theories: ClassVar[Mapping[str, str]] = {"exact": "discrete-time dynamical mean-field theory"}
     papers: ClassVar[tuple[str, ...]] = ("dandi2024benefits",)
     paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
@@ -164,10 +153,7 @@ class BatchReuse(Scenario):
             )
         if isinstance(self.rate, tuple) and (len(self.rate) != self.steps or min(self.rate, default=0) <= 0):
             raise bad_field("rate", list(self.rate), f"one number above 0, or a list of {self.steps} (steps) of them")
-        if not isinstance(self.rate, tuple) and self.rate <= 0:
-            raise bad_field("rate", self.rate, "a number above 0")
-        if self.batches > 1 and self.data in ("reused", "fresh"):
-            raise bad_field("batches", self.batches, 'left out (1) unless data="cycle" or data="replacement"')
+        self.check_points(self.point())
         self._check_start(p, k)
         with np.errstate(all="ignore"):
             values = np.asarray(self.target(np.random.default_rng(0).standard_normal((64, k))))
@@ -198,7 +184,7 @@ class BatchReuse(Scenario):
             other = int(points["steps"][points["steps"] != len(self.rate)][0])
             raise bad_field("steps", other, f"{len(self.rate)}, the length of the list `rate`")
         if self.data in ("reused", "fresh") and np.any(points["batches"] != 1):
-            raise bad_field("batches", points["batches"].max(), f'1 where data="{self.data}"')
+            raise bad_field("batches", points["batches"].max(), '1 unless data="cycle" or data="replacement"')
 
     @classmethod
     def example(cls) -> BatchReuse:

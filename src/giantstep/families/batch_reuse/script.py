@@ -7,10 +7,15 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.gaussian.source import Language
-from giantstep.scripts import Program, activation_source, lines, number, target_source, to_torch
+from giantstep.scripts import Program, activation_source, floats, lines, number, target_source
 
 _LOSS = {"square": "(f - y) ** 2 / 2", "correlation": "-y * f"}
 _SLOPE = {"square": "f - y", "correlation": "-y"}
+_DRAW = """
+def draw(rng, Wstar):  # n samples and their labels
+    X = rng.standard_normal((n, d))
+    return X, target(X @ Wstar.T / d**0.5) + noise**0.5 * rng.standard_normal(n)
+""".strip("\n")
 
 
 def program(scenario: BatchReuse, dim: int, lang: Language) -> Program:
@@ -21,7 +26,6 @@ def program(scenario: BatchReuse, dim: int, lang: Language) -> Program:
     overlap, gram = scenario.start
     values, vectors = np.linalg.eigh(gram - overlap @ overlap.T)
     root = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
-    array = "torch.tensor" if lang == "torch" else "np.array"
     sizes = {
         "p": (str(p), "neurons"),
         "k": (str(k), "directions of the target"),
@@ -32,29 +36,26 @@ def program(scenario: BatchReuse, dim: int, lang: Language) -> Program:
         **({"momentum": (number(scenario.momentum), "beta")} if scenario.momentum else {}),
         **({"batches": (str(scenario.batches), "B, groups of samples")} if scenario.batches > 1 else {}),
         "tests": ("20_000", "samples of the population loss"),
-        "a0": (f"{array}({_floats(scenario.second_layer)})", "second layer at the start"),
-        "M0": (f"{array}({_floats(overlap)})", "W W*^T/d at the start"),
-        "root": (f"{array}({_floats(np.round(root, 14))})", "root of Q - M M^T at the start, Q = W W^T/d"),
+        "a0": (f"np.array({floats(scenario.second_layer)})", "second layer at the start"),
+        "M0": (f"np.array({floats(overlap)})", "W W*^T/d at the start"),
+        "root": (f"np.array({floats(np.round(root, 14))})", "root of Q - M M^T at the start, Q = W W^T/d"),
     }
     functions = lines(
         target_source(scenario.target, lang).rstrip("\n"),
         activation_source(scenario.activation, lang, slope=lang == "numpy").rstrip("\n"),
         f"def loss(f, y): return {_LOSS[scenario.loss]}",
         "",
-        _draw(scenario),
+        _DRAW,
         "",
         _gradients(scenario, lang),
         "",
         _MEASURE.replace("NOISE", " + noise / 2" if scenario.loss == "square" else ""),
     )
-    trial = _trial(scenario)
-    if lang == "torch":
-        functions, trial = to_torch(functions), to_torch(trial)
     neurons = range(1, p + 1)
     return Program(
         sizes=sizes,
         functions=functions,
-        trial=trial,
+        trial=_trial(scenario),
         variables=["M", "Q", "cosine", "train_loss", "population_loss", "generalisation"],
         index={
             "time": range(scenario.steps + 1),
@@ -62,19 +63,6 @@ def program(scenario: BatchReuse, dim: int, lang: Language) -> Program:
             "neuron_2": neurons,
             "direction": range(1, k + 1),
         },
-    )
-
-
-def _floats(values: object) -> str:
-    """Return an array as source text that PyTorch reads as floating-point numbers, too."""
-    return str(np.asarray(values, dtype=float).tolist())
-
-
-def _draw(scenario: BatchReuse) -> str:
-    return lines(
-        "def draw(rng, Wstar):  # n samples and their labels",
-        "    X = rng.standard_normal((n, d))",
-        "    return X, target(X @ Wstar.T / d**0.5) + noise**0.5 * rng.standard_normal(n)",
     )
 
 

@@ -7,12 +7,13 @@ slope r I (alpha - alpha(q))/2. No state evolution is iterated. The coordinate i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from giantstep.deadline import check_time
@@ -30,12 +31,12 @@ _DEEPEST = -34.0
 """Smallest t that is looked at: q = 1e-15."""
 _KEPT = 512
 """Values of the curve that are kept: those of its nodes and of the roots of some dozen points."""
-_SHALLOW, _NEAR_A_LOOP = 0.12, 0.1
-"""Slope of log alpha in t below which a loop may hide, and how far in log alpha it may reach beyond the nodes."""
+_SHALLOW = 0.12
+"""Slope of log alpha in t below which a loop may hide between two nodes."""
 _FLAT = 1e-9
 """Change of log alpha over one unit of t that is rounding: no turn."""
-_TURN_WIDTH = 0.15
-"""Half-width in t of the polynomial of degree 8 through values around a turn."""
+_TURN = 1e-8
+"""Accuracy of a turn in t; log alpha is flat there."""
 _ROOT = 1e-12
 """Accuracy of a root in t, and relative of an alpha."""
 
@@ -148,8 +149,17 @@ class OverlapCurve:
         """The extrema of alpha(q), in the order of q."""
         t, value = self._refined_table()
         rising = np.diff(value) > 0
-        places = [t[i] for i in np.flatnonzero(rising[1:] != rising[:-1]) + 1]
-        return tuple(self._turn_near(float(place)) for place in places if not self._is_flat(float(place)))
+        places = np.flatnonzero(rising[1:] != rising[:-1]) + 1
+        return tuple(
+            self._turn_between((t[i - 1], t[i], t[i + 1]), -1.0 if rising[i - 1] else 1.0)
+            for i in places
+            if np.ptp(self._values([t[i] - 0.5, t[i], t[i] + 0.5])) > _FLAT
+        )
+
+    def _turn_between(self, bracket: tuple[float, float, float], sign: float) -> Turn:
+        """Return the minimum of sign log alpha between the ends of three t, the second of which lies below both."""
+        found = minimize_scalar(lambda t: sign * self.at(t)[0], bracket=bracket, tol=_TURN)
+        return Turn(float(expit(found.x)), math.exp(sign * found.fun), sign < 0)
 
     def _refined_table(self) -> tuple[Floats, Floats]:
         """Return nodes and log alpha there, with more nodes where the slope has a small minimum."""
@@ -165,19 +175,7 @@ class OverlapCurve:
             t = np.sort(np.concatenate([t, 0.5 * (t[:-1] + t[1:])[halved]]))
         return t, self._values(t)
 
-    def _is_flat(self, t: float) -> bool:
-        """Tell whether the curve does not turn at t but is constant up to rounding."""
-        return bool(np.ptp(self._values([t - 0.5, t, t + 0.5])) < _FLAT)
-
-    def _turn_near(self, t: float) -> Turn:
-        t, curvature = extremum_near(lambda x: self.at(x)[0], t, _TURN_WIDTH, 9)
-        return Turn(float(expit(t)), math.exp(self.at(t)[0]), curvature < 0)
-
     # -- branches ---------------------------------------------------------------------------------
-
-    def fixed_points(self, alpha: float) -> list[float]:
-        """Return all q in (0, 1) with alpha(q) = alpha, in increasing order."""
-        return [self._root(alpha, *bracket) for bracket in self._brackets(alpha)]
 
     def stable(self, alpha: float) -> list[float]:
         """Return the stable fixed points, smallest first: 0 below `weak`, where the curve rises, 1 above `full`."""
@@ -188,7 +186,7 @@ class OverlapCurve:
 
     def _brackets(self, alpha: float) -> list[tuple[float, float]]:
         """Return the ends of intervals of t on which the curve passes alpha once, in increasing order."""
-        wanted, knots = math.log(alpha), self._knots(math.log(alpha))
+        wanted, knots = math.log(alpha), sorted({*self.nodes, *(turn.t for turn in self.turns)})
         while alpha > self.weak and self.at(knots[0])[0] > wanted and knots[0] > _DEEPEST:
             knots.insert(0, knots[0] - 4.0)
         while alpha < self.full and self.at(knots[-1])[0] < wanted and knots[-1] < self.channel.farthest:
@@ -203,14 +201,6 @@ class OverlapCurve:
         if self.at(low)[0] > wanted and low <= _DEEPEST:
             return float(expit(low))
         return float(expit(brent_root(lambda t: self.at(t)[0] - wanted, low, high, xtol=_ROOT, rtol=1e-14)))
-
-    def _knots(self, wanted: float) -> list[float]:
-        """Return places t between which log alpha passes the wanted value once at most: nodes, and turns near it."""
-        value = self._values(self.nodes)
-        low, high = np.minimum(value[1:], value[:-1]), np.maximum(value[1:], value[:-1])
-        near = (low - _NEAR_A_LOOP < wanted) & (wanted < high + _NEAR_A_LOOP)
-        may_turn = np.any(near & (np.diff(value) < _SHALLOW * np.diff(self.nodes)))
-        return sorted({*self.nodes, *(turn.t for turn in self.turns)}) if may_turn else list(self.nodes)
 
     def entropy(self, q: float, alpha: float) -> float:
         """Return the free entropy phi per dimension, bayes_multi_index (4)."""
@@ -279,22 +269,3 @@ class OverlapCurve:
         while self._gain(alpha) < 0 and alpha < 1e6:
             alpha *= 2
         return alpha
-
-
-def extremum_near(function: Callable[[float], float], x: float, width: float, count: int) -> tuple[float, float]:
-    """Return the extremum near x of a function, by a polynomial through so many values around it; its curvature."""
-    unit, curvature = np.cos(np.pi * (np.arange(count) + 0.5) / count), math.nan
-    for _ in range(6):
-        fit = np.polynomial.Chebyshev.fit(
-            unit, [function(x + width * float(u)) for u in unit], count - 1, domain=[-1, 1]
-        )
-        roots = fit.deriv().roots()
-        real = roots.real[np.abs(roots.imag) < 1e-9]
-        if not len(real):
-            break
-        nearest = float(np.clip(real[np.argmin(np.abs(real))], -3.0, 3.0))  # the polynomial is wild further out
-        curvature = float(fit.deriv(2)(nearest))
-        x += width * nearest
-        if abs(nearest) < 0.7:
-            break
-    return x, curvature

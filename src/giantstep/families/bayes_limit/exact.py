@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
-from giantstep.deadline import check_time
+from giantstep.blocks import split_rows
 from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.tolerances import REACH, TINY
+from giantstep.gaussian.primitives import special
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
-from giantstep.solve.finite import brent_root
 from giantstep.types import Booleans, DeviceArray, Floats, Indices
 
 _PANEL, _RATIO, _SMALLEST, _NODES = 0.5, 4.0, 1e-13, 10
@@ -39,8 +39,8 @@ _OFFSETS = np.array([-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.
 """Edges of panels of omega around an end of an interval, in standard deviations of z given omega."""
 _LABEL_NODES = 20
 """Nodes of such a panel; they leave 1e-12."""
-_BOUNDARY = 1e-10
-"""Distance from a boundary between labels that is near enough: errors are quadratic in it."""
+_NEWTON = 2
+"""Newton's steps from between two nodes to a boundary between labels: they leave 1e-7; errors are quadratic in it."""
 
 
 class Preimages(NamedTuple):
@@ -126,25 +126,17 @@ class Exact:
         if not self.line.labels:
             return 0.0, 0.0
         omega, weights = label_panels(self.line, q)
-        Z, slope = self.law(omega, 1 - q)
+        Z, slope, _ = self.law(omega, 1 - q)
         Z = np.maximum(Z, TINY)
         return float((slope**2 / Z).sum(axis=0) @ weights), float((Z * np.log(Z)).sum(axis=0) @ weights)
 
-    def law(self, omega: Floats, V: float) -> tuple[Floats, Floats]:
-        """Return Z_l(omega) of the labels and dZ_l/domega, (K, N) each."""
-        return noisy_labels(*_interval_probabilities(self.line, omega, V), self.flip)
+    def law(self, omega: Floats, V: float) -> tuple[Floats, Floats, Floats]:
+        """Return Z_l(omega) of the labels and its first two derivatives in omega, (K, N) each."""
+        return label_law(self.line, self.flip, omega, V, np)
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho = E (E[z^2 - 1|y])^2, bayes_multi_index (12)."""
-        P, first, second = np.zeros((3, len(self.line.labels), 1))
-        for low, high, value in self.line.flat:
-            row, ends = self.line.labels.index(value), np.array([low, high])
-            inside = np.where(np.isfinite(ends), ends, 0.0)
-            P[row] += float(np.diff(ndtr(ends))[0])
-            first[row] -= float(np.diff(normal_density(ends))[0])
-            second[row] -= float(np.diff(inside * normal_density(ends))[0])
-        Z, first = noisy_labels(P, first, self.flip)
-        second = noisy_labels(P, second, self.flip)[1]
+        Z, first, second = self.law(np.zeros(1), 1.0)
         m1, rho = float((first**2 / Z).sum()), float((second**2 / Z).sum())
         if self.nodes is None:
             return m1, rho
@@ -162,23 +154,22 @@ class Exact:
         values, omega, weights = np.asarray(self.line.labels), np.zeros(1), np.ones(1)
         if q > 0:
             omega, weights = label_panels(self.line, q, self._decision_boundaries(q))
-        Z, _ = self.law(omega, 1 - q)
+        Z, _, _ = self.law(omega, 1 - q)
         mean = values @ Z
         return float((values**2 @ Z - mean**2) @ weights), float((Z.sum(axis=0) - Z.max(axis=0)) @ weights)
 
-    def _decision_boundaries(self, q: float) -> list[float]:
+    def _decision_boundaries(self, q: float) -> Floats:
         """Return the omega at which another label becomes the likeliest."""
         omega, _ = label_panels(self.line, q)
         best = self.law(omega, 1 - q)[0].argmax(axis=0)
-        found = []
-        for place in np.flatnonzero(best[1:] != best[:-1]):
-
-            def lead(x: float, pair: Indices = best[place : place + 2]) -> float:
-                first, second = self.law(np.array([x]), 1 - q)[0][pair, 0]
-                return float(first - second)
-
-            low, high = float(omega[place]), float(omega[place + 1])
-            found.append(brent_root(lead, low, high, xtol=_BOUNDARY) if lead(low) * lead(high) < 0 else high)
+        place = np.flatnonzero(best[1:] != best[:-1])
+        before, after, each = best[place], best[place + 1], np.arange(len(place))
+        low, high = omega[place], omega[place + 1]
+        found = 0.5 * (low + high)
+        for _ in range(_NEWTON if len(place) else 0):
+            Z, slope, _ = self.law(found, 1 - q)
+            lead, fall = (law[before, each] - law[after, each] for law in (Z, slope))
+            found = np.clip(found - lead / np.where(fall == 0, np.inf, fall), low, high)
         return found
 
 
@@ -199,11 +190,8 @@ def _from_preimages(nodes: Preimages, q: float) -> tuple[float, float]:
         fine = _XI / 2.0 ** (number / _LEVELS)
         xi = fine * np.arange(-int(REACH / fine), int(REACH / fine) + 1)
         columns = np.flatnonzero(seen[rows].any(axis=0))
-        size = max(1, _BLOCK // (len(xi) * max(len(columns), 1)))
-        for start in range(0, len(rows), size):
-            check_time()
-            part = rows[start : start + size]
-            pieces = _integrate(nodes, part, columns, ratio, rate, seen, (xi, fine * normal_density(xi)), q)
+        for part in split_rows(len(rows), len(xi) * max(len(columns), 1), _BLOCK):
+            pieces = _integrate(nodes, rows[part], columns, ratio, rate, seen, (xi, fine * normal_density(xi)), q)
             information, psi = information + pieces[0], psi + pieces[1]
     return information, psi
 
@@ -236,35 +224,42 @@ def _integrate(
     return float(weights @ (np.square(plain + shift) @ density)), float(weights @ (log_Z @ density))
 
 
-def _interval_probabilities(line: Line, omega: Floats, V: float) -> tuple[Floats, Floats]:
-    """Return P(z in the intervals of each label | omega), z ~ N(omega, V), and its derivative in omega, (K, N) each."""
-    s = np.sqrt(V)
-    P, slope = np.zeros((2, len(line.labels), len(omega)))
-    scaled = {end: (end - omega) / s for end in line.finite_ends}
-    density = {end: normal_density(x) / s for end, x in scaled.items()}
+def label_law(
+    line: Line, flip: float, omega: DeviceArray, V: float, xp: ModuleType
+) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
+    """Return Z_l(omega) of labels of intervals, z ~ N(omega, V), and its first two derivatives, (K, N) each."""
+    s = float(np.sqrt(V))
+    P, first, second = (xp.zeros((len(line.labels), len(omega))) for _ in range(3))
     for low, high, value in line.flat:
         row = line.labels.index(value)
-        P[row] += _between(scaled.get(low), scaled.get(high))
-        slope[row] += density.get(low, 0.0) - density.get(high, 0.0)
-    return P, slope
+        a, b = ((end - omega) / s for end in (low, high))
+        P[row] += between(a, b, xp)
+        at_a, at_b = (xp.exp(-0.5 * x * x) / float(np.sqrt(2 * np.pi) * s) for x in (a, b))
+        first[row] += at_a - at_b
+        a, b = (xp.where(xp.isfinite(x), x, 0.0) for x in (a, b))
+        second[row] += (a * at_a - b * at_b) / s
+    Z, first = noisy_labels(P, first, flip)
+    return Z, first, noisy_labels(P, second, flip)[1]
 
 
-def _between(a: Floats | None, b: Floats | None) -> Floats | float:
-    """Return P(a < u < b), u ~ N(0, 1); None stands for an infinite end."""
-    if a is None or b is None:
-        return 1.0 if a is b else np.asarray(ndtr(b) if b is not None else ndtr(-np.asarray(a)))
-    swap = a > 0  # the difference of two numbers near one would cancel
-    return np.asarray(ndtr(np.where(swap, -a, b)) - ndtr(np.where(swap, -b, a)))
+def between(a: DeviceArray, b: DeviceArray, xp: ModuleType = np) -> DeviceArray:
+    """Return P(a < u < b), u ~ N(0, 1), from the side on which it does not cancel."""
+    ndtr, swap = special(xp).ndtr, a > 0
+    return ndtr(xp.where(swap, -a, b)) - ndtr(xp.where(swap, -b, a))
 
 
-def label_panels(line: Line, q: float, extra: Sequence[float] = ()) -> tuple[Floats, Floats]:
-    """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals."""
-    s, cut = np.sqrt(1 - q), _CUT * np.sqrt(q)
+def label_panels(line: Line, q: float, extra: Floats | Sequence[float] = ()) -> tuple[Floats, Floats]:
+    """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals.
+
+    They are omega >= 0 alone where the other half gives the same sums over labels.
+    """
+    s, cut, half = np.sqrt(1 - q), _CUT * np.sqrt(q), line.is_even_or_odd
+    low = 0.0 if half else -cut
     around = (np.array(line.finite_ends)[:, None] + s * _OFFSETS).ravel()
-    plain = np.linspace(-cut, cut, max(2, int(np.ceil(2 * cut / min(0.5, 0.75 * np.sqrt(q)))) + 1))
-    edges = np.unique(np.concatenate([plain, around[np.abs(around) < cut], np.asarray(extra, dtype=float)]))
+    plain = np.linspace(low, cut, max(2, int(np.ceil((cut - low) / min(0.5, 0.75 * np.sqrt(q)))) + 1))
+    edges = np.unique(np.concatenate([plain, around[(around > low) & (around < cut)], extra]))
     omega, weights = gauss_legendre_panels(edges, _LABEL_NODES)
-    return omega, weights * normal_density(omega / np.sqrt(q)) / np.sqrt(q)
+    return omega, (2.0 if half else 1.0) * weights * normal_density(omega / np.sqrt(q)) / np.sqrt(q)
 
 
 def noisy_labels(P: DeviceArray, slope: DeviceArray, flip: float) -> tuple[DeviceArray, DeviceArray]:

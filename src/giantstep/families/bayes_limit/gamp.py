@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -32,34 +31,23 @@ class GampState:
 
 @dataclass(frozen=True)
 class GampData:
-    """Data that message passing works on.
+    """Data that message passing works on: X (n, d) with entries N(0, 1/d), and what each row says of its z."""
 
-    Attributes
-    ----------
-    blocks : yields (rows, X) with X (rows, d) of entries N(0, 1/d), the same in every call.
-    """
-
-    count: int
-    dim: int
-    blocks: Callable[[], Iterator[tuple[slice, DeviceArray]]]
+    X: DeviceArray
     response: RowResponse
     xp: ModuleType
 
 
 def sweep(samples: GampData, state: GampState) -> GampState:
     """Return the estimate after one sweep; A = -sum dg/domega/d, symmetric, its negative eigenvalues set to zero."""
-    xp, (d, r) = samples.xp, state.means.shape
-    V = xp.asarray(state.V)
-    g, field = xp.empty((samples.count, r)), xp.zeros((d, r))
-    A = np.zeros((r, r))
-    for rows, X in samples.blocks():
-        omega = multiply(X, state.means, xp) - state.g[rows] @ V
-        g[rows], curvature = samples.response.moments(rows, omega, state.V)
-        A += curvature / d
-        field += multiply(X.T, xp.ascontiguousarray(g[rows]), xp)
+    xp, X, d = samples.xp, samples.X, len(state.means)
+    omega = multiply(X, state.means, xp) - state.g @ xp.asarray(state.V)
+    g, A = samples.response.moments(omega, state.V)
+    field = multiply(X.T, xp.ascontiguousarray(g), xp)
+    A = A / d
     sizes, vectors = np.linalg.eigh(0.5 * (A + A.T))
     A = (vectors * np.maximum(sizes, 0.0)) @ vectors.T
-    V_new = np.linalg.inv(np.eye(r) + A)
+    V_new = np.linalg.inv(np.eye(len(A)) + A)
     means = (field + state.means @ xp.asarray(A)) @ xp.asarray(V_new)
     return GampState(xp.ascontiguousarray(means), V_new, g)
 

@@ -9,12 +9,9 @@ import numpy as np
 
 from giantstep.checks import check_number, every_time
 from giantstep.errors import bad_field
-from giantstep.families.bayes_limit.jumps import jump_thresholds
-from giantstep.families.bayes_limit.many import ManyDirections
-from giantstep.families.bayes_limit.matrix import SeveralDirections
-from giantstep.families.bayes_limit.problem import BayesProblem, problem_of
+from giantstep.families.bayes_limit.problem import BayesProblem, RunChannel, problem_of
 from giantstep.families.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
-from giantstep.families.bayes_limit.tolerances import SAME_BRANCH, TOLD
+from giantstep.families.bayes_limit.tolerances import SAME_BRANCH
 from giantstep.family import Answer
 from giantstep.progress import point_done
 from giantstep.types import Array, Floats, Points
@@ -34,8 +31,6 @@ def prepare(scenario: BayesLimit, points: Points, what: str, settings: Mapping[s
     if what == "trajectory":
         settings["time"] = every_time(settings["steps"])
         settings["overlap"] = starting_overlap(settings["overlap"], scenario)
-    if what == "thresholds" and settings["search"] == "jumps":
-        _check_jumps(scenario, points)
     if what == "branches":
         given = settings["overlap"]
         overlap = np.linspace(0.01, 0.99, 99) if given is None else np.atleast_1d(np.asarray(given, dtype=float))
@@ -43,18 +38,6 @@ def prepare(scenario: BayesLimit, points: Points, what: str, settings: Mapping[s
             raise bad_field("overlap", overlap.tolist(), "above 0 and below 1")
         settings["overlap"] = overlap
     return settings
-
-
-def _check_jumps(scenario: BayesLimit, points: Points) -> None:
-    """Refuse three and more directions without symmetry: bayes_multi_index section 10."""
-    for noise, flip in zip(points["noise"], points["flip"]):
-        if isinstance(problem_of(scenario.target, float(noise), float(flip)), ManyDirections):
-            raise bad_field(
-                "search",
-                "jumps",
-                '"stages" for three or more directions without symmetry: their overlaps are sampled, with error bars '
-                'too large for first-order transitions (what="errors" shows both branches)',
-            )
 
 
 def starting_overlap(given: Any, scenario: BayesLimit) -> Floats:
@@ -95,24 +78,10 @@ def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
     return {name: settings[name]} if name else {}
 
 
-def _rows(problem: BayesProblem, matrices: Floats) -> dict[str, Any]:
-    """Return overlaps and errors at matrices (N, r, r) of the subspace, in the coordinates of the target."""
-    known: dict[bytes, tuple[float, float]] = {}  # branches often coincide
-    for M in matrices:
-        if M.tobytes() not in known:
-            known[M.tobytes()] = problem.errors(M)
-    return _measured(problem, matrices[None], np.array([[known[M.tobytes()] for M in matrices]]))
-
-
-def _sampled_rows(problem: ManyDirections, matrices: Floats, seed: int) -> dict[str, Any]:
-    """Return the same at matrices (S, N, r, r) of the scrambles, with standard errors."""
-    errors = [[channel.errors(M) for M in path] for channel, path in zip(problem.samples(seed), matrices)]
-    return _measured(problem, matrices, np.array(errors))
-
-
-def _measured(problem: BayesProblem, M: Floats, errors: Floats) -> dict[str, Any]:
-    """Return means over runs (S, N, r, r), and standard errors where there are several."""
+def _rows(problem: BayesProblem, M: Floats, seed: int) -> dict[str, Any]:
+    """Return overlaps and errors at matrices (S, N, r, r) of S runs, with standard errors where there are several."""
     basis, r = problem.reading.basis, problem.reading.rank
+    errors = np.array([_errors_along(channel, path) for channel, path in zip(problem.channels(seed), M)])
     whole = np.einsum("ai,snab,bj->snij", basis, M, basis)
     runs = {"q": np.trace(M, axis1=2, axis2=3) / r, "M": whole, "mse": errors[..., 0], "error": errors[..., 1]}
     row = {name: run.mean(axis=0) for name, run in runs.items()}
@@ -121,69 +90,47 @@ def _measured(problem: BayesProblem, M: Floats, errors: Floats) -> dict[str, Any
     return row
 
 
-def _sampled_errors(problem: ManyDirections, alpha: float, seed: int) -> tuple[dict[str, Any], str]:
-    """Return both branches and the better one: that of the larger free entropy, where the samples tell which it is."""
-    found = problem.solve_samples(alpha, seed)
-    if found.status:
-        return {}, found.status
-    row = _sampled_rows(problem, found.M, seed)
-    phi, moved = problem.entropies(found.M[:, :1] if found.same else found.M, alpha, seed)
-    means, errors = _with_bias(phi, moved)
-    both = np.zeros(2, dtype=int) if found.same else np.arange(2)
-    row |= {"phi": means[both], "phi_stderr": errors[both]}
-    gain, doubt = (x[0] for x in _with_bias(np.diff(phi[:, both], axis=1), np.diff(moved[:, both], axis=1)))
-    told = found.same or abs(gain) > TOLD * doubt
-    better = 1 if gain > 0 else 0
-    best = {n: v[better : better + 1] if told else np.full_like(v[:1], np.nan) for n, v in row.items()}
-    row = {name: np.concatenate([values, best[name]]) for name, values in row.items()}
-    phase = "" if not told else PHASES[0] if row["q"][2] <= 0 else PHASES[1 if better else 2]
-    return {**row, "phase": phase}, ""
-
-
-def _with_bias(runs: Floats, moved: Floats) -> tuple[Floats, Floats]:
-    """Return means over scrambles (S, N) and their errors: the standard error, and a bias (S, N, parts) they share."""
-    spread = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    return runs.mean(axis=0), np.hypot(spread, np.abs(moved.mean(axis=0)).sum(axis=1))
+def _errors_along(channel: RunChannel, path: Floats) -> list[tuple[float, float]]:
+    """Return the errors at matrices (N, r, r), of which some coincide and some are not known."""
+    known: dict[bytes, tuple[float, float]] = {}
+    for M in path:
+        if M.tobytes() not in known:
+            known[M.tobytes()] = (np.nan, np.nan) if np.isnan(M).any() else channel.errors(M)
+    return [known[M.tobytes()] for M in path]
 
 
 def _errors(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    if isinstance(problem, ManyDirections):
-        return _sampled_errors(problem, alpha, int(settings.get("seed") or 0))
-    solution = problem.solve(alpha)
+    seed = int(settings.get("seed") or 0)
+    solution = problem.solve(alpha, seed)
     if solution.status:
         missing = np.full(len(BRANCHES), np.nan)
         M = np.full((len(BRANCHES), *2 * problem.reading.basis.shape[1:]), np.nan)
-        empty = {"q": missing, "M": M, "mse": missing, "error": missing, "phi": missing}
-        return {**empty, "phase": ""}, solution.status
-    row = _rows(problem, solution.M)
-    return {**row, "phi": solution.phi, "phase": _phase(row["q"])}, ""
+        return {"q": missing, "M": M, "mse": missing, "error": missing, "phi": missing, "phase": ""}, solution.status
+    row = _rows(problem, solution.M, seed) | {"phi": solution.phi}
+    if solution.phi_error is not None:
+        row["phi_stderr"] = solution.phi_error
+    return {**row, "phase": _phase(row["q"])}, ""
 
 
 def _phase(q: Floats) -> str:
+    if np.isnan(q[2]):
+        return ""
     if q[2] <= 0:
         return PHASES[0]
     return PHASES[1] if q[0] < q[2] - SAME_BRANCH else PHASES[2]
 
 
 def _trajectory(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    if isinstance(problem, ManyDirections):
-        seed = int(settings.get("seed") or 0)
-        paths = [[settings["overlap"]] for _ in problem.samples(seed)]
-        for path, channel in zip(paths, problem.samples(seed)):
-            for _ in settings["time"][1:]:
-                path.append(channel.step(path[-1], alpha))
-        return _sampled_rows(problem, np.array(paths), seed), ""
-    path = [settings["overlap"]]
-    for _ in settings["time"][1:]:
-        path.append(problem.step(path[-1], alpha))
-    return _rows(problem, np.array(path)), ""
+    seed = int(settings.get("seed") or 0)
+    paths = [[settings["overlap"]] for _ in problem.channels(seed)]
+    for path, channel in zip(paths, problem.channels(seed)):
+        for _ in settings["time"][1:]:
+            path.append(channel.step(path[-1], alpha))
+    return _rows(problem, np.array(paths), seed), ""
 
 
 def _thresholds(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    if settings.get("search") == "jumps" and isinstance(problem, SeveralDirections):
-        table = jump_thresholds(problem)._asdict()
-    else:
-        table = problem.thresholds()._asdict()
+    table = problem.thresholds()._asdict()
     status, basis = table.pop("status"), problem.reading.basis
     r, k = basis.shape
     vector = np.eye(k)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -39,16 +38,16 @@ class Line:
     """A function g of one Gaussian variable."""
 
     target: Target
-    kinks: tuple[float, ...]
-    """Where it is not smooth, in increasing order."""
+
+    @cached_property
+    def kinks(self) -> tuple[float, ...]:
+        """Where it is not smooth, in increasing order."""
+        return tuple(sorted({-plane.offset / plane.normal[0] for plane in self.target.planes}))
 
     @cached_property
     def function(self) -> Function:
         """The same as a `Function`, which knows its moments E g(A + s u)."""
-        if self.target.expression is not None:
-            text = re.sub(r"\bz1\b", "z", self.target.expression)
-            return Function(text, kinks=self.kinks, name=self.target.name)
-        return Function(lambda z: self.target(z[..., None]), kinks=self.kinks, name=self.target.name)
+        return self.target.of_one_variable()
 
     def __call__(self, z: Floats) -> Floats:
         """Return g(z)."""
@@ -65,13 +64,19 @@ class Line:
     def is_even_or_odd(self) -> bool:
         """Whether g(-z) = g(z) or g(-z) = -g(z): what z < 0 adds to any information is what z > 0 adds."""
         right, left = self._sides
-        return self.is_even or bool(np.array_equal(left, -right))
+        return self.is_even or (self._has_mirrored_kinks and bool(np.array_equal(left, -right)))
 
     @cached_property
     def is_even(self) -> bool:
         """Whether g(-z) = g(z)."""
         right, left = self._sides
-        return bool(np.array_equal(left, right))
+        return self._has_mirrored_kinks and bool(np.array_equal(left, right))
+
+    @cached_property
+    def _has_mirrored_kinks(self) -> bool:
+        """Whether -z is a kink where z is one: points beside a jump do not tell where it is."""
+        kinks = np.sort([kink for kink in self.kinks if abs(kink) < _BEYOND])
+        return np.allclose(kinks, -kinks[::-1], rtol=0, atol=SAME_POINT)
 
     @cached_property
     def _sides(self) -> tuple[Floats, Floats]:

@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, reduce
 
 import numpy as np
 
 from giantstep.blocks import split_rows
-from giantstep.deadline import check_time
 from giantstep.errors import InputError
-from giantstep.families.bayes_limit.curve import OverlapCurve
-from giantstep.families.bayes_limit.noisy import even_nodes, y_step
+from giantstep.families.bayes_limit.noisy import y_step
 from giantstep.families.bayes_limit.pairs import Slab, line_rule
-from giantstep.families.bayes_limit.problem import BranchSolution, Transitions, stage_thresholds
+from giantstep.families.bayes_limit.problem import BranchSolution, Staged
 from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.sampled import SCRAMBLES, SampledChannel, draw
-from giantstep.families.bayes_limit.stages import LearntStage, UnknownStage, find_stages, in_order
+from giantstep.families.bayes_limit.stages import UnknownStage
 from giantstep.families.bayes_limit.tolerances import LARGEST_OVERLAP, SAMPLED_SAME, SEEN, TOLD, VISIBLE
 from giantstep.gaussian.grids import broken_rule, hermite_rule
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.types import Array, Floats
 
-_MOST = 2_000_000_000
-"""Likelihoods (z, y) that are summed up to a table at most."""
+_MOST = 4_000_000_000
+"""Likelihoods (z, y) that are summed up to a table at most, those of light points counted."""
 _Y_BLOCK = 24
 """Values of y that share one list of the points they see."""
 _LIGHT = 1e-16
@@ -52,7 +49,7 @@ class AxisChannel:
     def _breaks(self) -> list[Floats]:
         """Where the target is not smooth along each axis; planes across the axes are refused."""
         breaks: list[list[float]] = [[] for _ in range(self.reading.rank)]
-        for plane in self.reading.planes:
+        for plane in self.reading.inner.planes:
             axes = np.flatnonzero(np.abs(plane.normal) > 1e-12)
             if len(axes) > 1:
                 raise InputError(
@@ -62,22 +59,12 @@ class AxisChannel:
             breaks[int(axes[0])].append(-plane.offset / plane.normal[axes[0]])
         return [np.unique(np.array(points)) for points in breaks]
 
-    @cached_property
-    def _slopes(self) -> Floats:
-        """Root mean square derivative along each axis, jumps left out."""
-        r, h = self.reading.rank, 1e-5
-        z = np.random.default_rng(3).standard_normal((400, r))
-        slopes = np.array(
-            [(self.reading.inner(z + h * e) - self.reading.inner(z - h * e)) / (2 * h) for e in np.eye(r)]
-        )
-        return np.asarray(np.sqrt(np.mean(np.where(np.abs(slopes) < 1e3, slopes, 0.0) ** 2, axis=1)))
-
     def _step(self, axis: int) -> float:
-        return float(np.clip(0.3 * np.sqrt(self.noise) / max(float(self._slopes[axis]), 1e-9), 0.02, 0.15))
+        return float(np.clip(0.3 * np.sqrt(self.noise) / max(float(self.reading.slopes[axis]), 1e-9), 0.02, 0.15))
 
     def _axis_rule(self, axis: int) -> tuple[Array, Array]:
         """Return nodes and weights of N(0, 1) along an axis: few where the target is constant between its breaks."""
-        if self._slopes[axis] < 1e-9:
+        if self.reading.slopes[axis] < 1e-9:
             return broken_rule(self._breaks[axis].tolist(), _PIECE) if len(self._breaks[axis]) else hermite_rule(_PIECE)
         z, weights = line_rule(self._breaks[axis], self._step(axis))
         return z, weights * normal_density(z)
@@ -92,12 +79,7 @@ class AxisChannel:
         if self.noise == 0:
             labels = np.asarray(self.reading.labels)
             return labels, np.ones(len(labels))
-        z = np.random.default_rng(4).standard_normal((20_000, self.reading.rank))
-        far = z / np.linalg.norm(z, axis=1)[:, None] * np.linspace(0, VISIBLE, len(z))[:, None]
-        along = np.concatenate([x * np.eye(self.reading.rank) for x in np.linspace(-VISIBLE, VISIBLE, 101)])
-        seen = np.asarray(self.reading.inner(np.concatenate([z, far, along])), dtype=float)
-        s = float(np.sqrt(self.noise))
-        y = even_nodes(float(seen.min() - 8 * s), float(seen.max() + 8 * s), self._dy)
+        y = self.reading.outputs(VISIBLE, 8 * float(np.sqrt(self.noise)), self._dy)
         return y, np.full(len(y), self._dy)
 
     def _summed(self, g: Floats, columns: Floats) -> Floats:
@@ -109,11 +91,10 @@ class AxisChannel:
         s, order = float(np.sqrt(self.noise)), np.argsort(g)
         g, columns = g[order] / s, columns[order]
         summed = np.empty((columns.shape[1], len(y)))
-        for start in range(0, len(y), _Y_BLOCK):  # the sorted values that a block of y sees are neighbours
-            check_time()
-            block = y[start : start + _Y_BLOCK] / s
+        for part in split_rows(len(y), 1, _Y_BLOCK):  # the sorted values that a block of y sees are neighbours
+            block = y[part] / s
             low, high = np.searchsorted(g, [block[0] - SEEN, block[-1] + SEEN])
-            summed[:, start : start + _Y_BLOCK] = columns[low:high].T @ normal_density(block - g[low:high, None])
+            summed[:, part] = columns[low:high].T @ normal_density(block - g[low:high, None])
         return summed / s
 
     def slab(self, direction: Floats) -> Slab:
@@ -131,12 +112,11 @@ class AxisChannel:
         rules = [self._axis_rule(a) for a in others]
         z, dz = line_rule(self._breaks[axis], self._step(axis) if self.noise > 0 else 0.06)
         y, measure = self._outputs
-        points, weights = np.zeros((1, 0)), np.ones(1)
-        for number, rule in enumerate(rules):  # every point so far has one at least in the end
-            heaviest = math.prod(float(w.max()) for _, w in rules[number + 1 :])
-            points, weights = _with_axis(points, weights, rule, _LIGHT / heaviest)
-            self._check_size(len(points), len(z), len(y))
         D = len(others)
+        self._check_size(math.prod(len(nodes) for nodes, _ in rules), len(z), len(y))
+        points = np.stack(np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij"), axis=-1).reshape(-1, D)
+        weights = reduce(np.multiply.outer, [along for _, along in rules]).ravel()
+        points, weights = points[weights > _LIGHT], weights[weights > _LIGHT]
         columns = np.concatenate([np.ones((len(points), 1)), points, _second(points)], axis=1) * weights[:, None]
         tables = np.empty((len(z), columns.shape[1], len(y)))
         full = np.empty((len(points), r))
@@ -159,91 +139,74 @@ class AxisChannel:
             )
 
 
-def _with_axis(points: Floats, weights: Floats, rule: tuple[Array, Array], light: float) -> tuple[Floats, Floats]:
-    """Return the products of points (N, D) and of a rule along one more axis whose weight is above `light`."""
-    nodes, along = rule
-    parts = []
-    for part in split_rows(len(points), len(nodes)):
-        product = weights[part, None] * along
-        row, column = np.nonzero(product > light)
-        parts.append((np.column_stack([points[part][row], nodes[column]]), product[row, column]))
-    return np.concatenate([known for known, _ in parts]), np.concatenate([weight for _, weight in parts])
-
-
 def _second(points: Floats) -> Floats:
     D = points.shape[1]
     return np.asarray((points[:, :, None] * points[:, None, :] - np.eye(D)).reshape(len(points), D * D))
 
 
-class SampledBranches(NamedTuple):
-    """Overlap matrices of every scramble: (S, 2, r, r), message passing and from full knowledge."""
-
-    M: Floats
-    same: bool
-    """Whether both are one fixed point within their standard errors."""
-    status: str = ""
-
-
-class ManyDirections:
+class ManyDirections(Staged):
     """A problem of three and more directions: thresholds by tables, overlaps and errors by sampling."""
 
-    curve: OverlapCurve | None = None
+    channel: AxisChannel
     seconds = 6.0
 
     def __init__(self, reading: TargetReading, noise: float, flip: float) -> None:
-        self.reading, self.channel = reading, AxisChannel(reading, noise, flip)
-        self.known_errors: dict[float, Floats] = {}
-        self._samples: dict[int, list[SampledChannel]] = {}
+        super().__init__(reading, AxisChannel(reading, noise, flip))
+        self._channels: dict[int, list[SampledChannel]] = {}
 
-    def samples(self, seed: int) -> list[SampledChannel]:
+    def channels(self, seed: int) -> list[SampledChannel]:
         """Return the channel on independent scrambles; the last ones are kept."""
-        if seed not in self._samples:
-            reading, noise, flip = self.channel.reading, self.channel.noise, self.channel.flip
+        if seed not in self._channels:
+            reading, noise, flip = self.reading, self.channel.noise, self.channel.flip
             scrambles = [draw(reading.rank, SCRAMBLES * seed + number, noise > 0) for number in range(SCRAMBLES)]
-            self._samples = {seed: [SampledChannel(reading, noise, flip, points) for points in scrambles]}
-        return self._samples[seed]
+            self._channels = {seed: [SampledChannel(reading, noise, flip, points) for points in scrambles]}
+        return self._channels[seed]
 
-    def solve(self, alpha: float) -> BranchSolution:
-        """Return the branches of message passing and from full knowledge, means over scrambles; phi: `entropies`."""
-        found = self.solve_samples(alpha, 0)
-        M = found.M.mean(axis=0)
-        return BranchSolution(np.concatenate([M, M[:1]]), np.full(3, np.nan), 0.0, found.status)
+    def solve(self, alpha: float, seed: int) -> BranchSolution:
+        """Return both branches on every scramble, and the better one where the samples tell which it is.
 
-    def solve_samples(self, alpha: float, seed: int) -> SampledBranches:
-        """Return both branches on every scramble; what is learnt is decided by the thresholds alone."""
-        r = self.reading.rank
+        What is learnt is decided by the thresholds alone; the better branch is that of the larger free entropy.
+        """
+        r, rows = self.reading.rank, self.learnt_rows(alpha)
         if any(math.isnan(stage.alpha) for stage in self.stages):
-            unknown = np.full((SCRAMBLES, 2, r, r), np.nan)
-            return SampledBranches(unknown, False, "it is not known which directions are learnt at this n/d")
-        learnt = [stage.rows for stage in self.stages if stage.alpha < alpha]
-        rows = np.concatenate(learnt) if learnt else np.zeros((0, r))
+            return _unknown("it is not known which directions are learnt at this n/d")
         seeds = np.diag(_SEED * np.linspace(1.0, 0.8, len(rows)))
         branches, settled = [], True
-        for channel in self.samples(seed):
+        for channel in self.channels(seed):
             low, done = channel.settle(rows.T @ seeds @ rows, alpha, rows)
             high, held = channel.settle(_KNOWLEDGE * np.eye(r), alpha, np.eye(r))
             branches.append((low, high))
             settled = settled and done and held
         M = np.array(branches)
-        gap, error = _mean_and_error(np.trace(M[:, 1] - M[:, 0], axis1=1, axis2=2))
-        status = "" if settled else "state evolution did not settle"
         sizes = np.linalg.eigvalsh(rows @ M[:, 0] @ rows.T)
         if len(rows) and bool(np.any(sizes.mean(axis=0) < TOLD * sizes.std(axis=0) / math.sqrt(SCRAMBLES))):
-            status = "too near to a threshold for sampled overlaps"
-        return SampledBranches(M, bool(gap < TOLD * error + SAMPLED_SAME), status)
+            return _unknown("too near to a threshold for sampled overlaps")
+        if not settled:
+            return _unknown("state evolution did not settle")
+        gaps = np.trace(M[:, 1] - M[:, 0], axis1=1, axis2=2)
+        same = gaps.mean() < TOLD * gaps.std(ddof=1) / math.sqrt(SCRAMBLES) + SAMPLED_SAME
+        phi, moved = self._entropies(M[:, :1] if same else M, alpha, seed)
+        both = np.zeros(2, dtype=int) if same else np.arange(2)
+        phi, moved = phi[:, both], moved[:, both]
+        (gain,), (doubt,) = _with_bias(phi[:, 1:] - phi[:, :1], moved[:, 1:] - moved[:, :1])
+        told, better = same or abs(gain) > TOLD * doubt, int(gain > 0)
+        best = M[:, better] if told else np.full_like(M[:, 0], np.nan)
+        values, errors = _with_bias(phi, moved)
+        last = (values[better], errors[better]) if told else (math.nan, math.nan)
+        return BranchSolution(np.stack([*M.swapaxes(0, 1), best], axis=1), *np.column_stack([(values, errors), last]))
 
     @cached_property
     def entropy_at_zero(self) -> float:
         """Psi(0), from the tables along one axis."""
         return self.channel.slab(np.eye(self.reading.rank)[0]).entropy
 
-    def entropies(self, M: Floats, alpha: float, seed: int) -> tuple[Floats, Floats]:
+    def _entropies(self, M: Floats, alpha: float, seed: int) -> tuple[Floats, Floats]:
         """Return phi of matrices (S, N, r, r) on their scrambles, bayes_multi_index (4), and how far it moves.
 
         Psi is summed up on the way from 0 to M; (S, N) and, part by part of the way, (S, N, parts). The second is the
         change with half of the nodes of every posterior mean: a bias that all scrambles share.
         """
-        scrambles, M = self.samples(seed), np.minimum(M, LARGEST_OVERLAP)
+        scrambles, M = self.channels(seed), np.minimum(M, LARGEST_OVERLAP)
         fine, coarse = (
             np.array([[channel.slopes(x) for x in path] for channel, path in zip(channels, M)])
             for channels in (scrambles, [channel.coarser() for channel in scrambles])
@@ -251,28 +214,12 @@ class ManyDirections:
         plain = 0.5 * np.trace(M, axis1=2, axis2=3) + 0.5 * np.linalg.slogdet(np.eye(M.shape[-1]) - M)[1]
         return plain + alpha * (self.entropy_at_zero + fine.sum(axis=2)), alpha * (coarse - fine)
 
-    def step(self, M: Floats, alpha: float) -> Floats:
-        """Return one step of state evolution, the mean over scrambles."""
-        return np.asarray(np.mean([channel.step(M, alpha) for channel in self.samples(0)], axis=0))
 
-    def errors(self, M: Floats) -> tuple[float, float]:
-        """Return the best errors, means over scrambles."""
-        mse, error = np.mean([channel.errors(M) for channel in self.samples(0)], axis=0).tolist()
-        return mse, error
-
-    @cached_property
-    def stages(self) -> list[LearntStage]:
-        """The directions in the order in which they are learnt."""
-        return find_stages(self.channel, self.reading.rank)
-
-    def first_learnt(self) -> tuple[Floats, Floats]:
-        """Return where each direction is learnt, and the directions."""
-        return in_order(self.stages)
-
-    def thresholds(self) -> Transitions:
-        """Return where each direction is learnt."""
-        return stage_thresholds(self.stages)
+def _unknown(status: str) -> BranchSolution:
+    return BranchSolution(np.empty(0), np.empty(0), status=status)
 
 
-def _mean_and_error(values: Floats) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
+def _with_bias(runs: Floats, moved: Floats) -> tuple[Floats, Floats]:
+    """Return means over scrambles (S, N) and their errors: the standard error, and a bias (S, N, parts) they share."""
+    spread = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+    return runs.mean(axis=0), np.hypot(spread, np.abs(moved.mean(axis=0)).sum(axis=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.families.bayes_limit.exact import Exact
+from giantstep.families.bayes_limit.exact import Exact, noisy_labels
 from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.responses import lebesgue_nodes
 from giantstep.gaussian import semidefinite_factor
@@ -36,7 +36,7 @@ def measured_errors(
     believed, actual = (_Law(reading, flip, C) for C in (V, rest))
     values = believed.values
     guess, mean = believed.mean(omega), actual.mean(truth)
-    squares = float(weights @ actual.second(truth)) - 2 * float(weights @ (guess * mean)) + float(weights @ guess**2)
+    squares = float(weights @ actual.mean(truth, 2)) - 2 * float(weights @ (guess * mean)) + float(weights @ guess**2)
     if values is None or noise > 0:
         return noise + max(0.0, squares), np.nan
     chosen = believed.probabilities(omega).argmax(axis=0)
@@ -63,24 +63,16 @@ class _Law:
             return Exact(self.reading.line, self.flip).law(omega[:, 0], float(self.C[0, 0]))[0]
         own = (np.abs(self.g[:, None] - self.values) < 1e-9).astype(float)
         P = self._average(omega, own).T
-        others = self.flip / (len(self.values) - 1)
-        return np.asarray((1 - self.flip - others) * P + others)
+        return np.asarray(noisy_labels(P, P, self.flip)[0])
 
-    def mean(self, omega: Floats) -> Floats:
-        """Return E[y|omega]."""
+    def mean(self, omega: Floats, power: int = 1) -> Floats:
+        """Return E[y|omega], or E[y^2|omega] with the power 2."""
         if self.values is not None:
-            return np.asarray(self.values @ self.probabilities(omega))
-        if self.reading.rank == 1:
-            return np.asarray(self.reading.line.function.moments(omega[:, 0], float(np.sqrt(self.C[0, 0]))).mean)
-        return self._average(omega, self.g[:, None])[:, 0]
-
-    def second(self, omega: Floats) -> Floats:
-        """Return E[y^2|omega]."""
-        if self.values is not None:
-            return np.asarray(self.values**2 @ self.probabilities(omega))
-        if self.reading.rank == 1:
-            return self.reading.line.function.second_moment(omega[:, 0], float(np.sqrt(self.C[0, 0])))
-        return self._average(omega, self.g[:, None] ** 2)[:, 0]
+            return np.asarray(self.values**power @ self.probabilities(omega))
+        if self.reading.rank > 1:
+            return self._average(omega, self.g[:, None] ** power)[:, 0]
+        function, field, spread = self.reading.line.function, omega[:, 0], float(np.sqrt(self.C[0, 0]))
+        return np.asarray(function.moments(field, spread).mean if power == 1 else function.second_moment(field, spread))
 
     def _average(self, omega: Floats, values: Floats) -> Floats:
         precision = np.linalg.inv(self.C)

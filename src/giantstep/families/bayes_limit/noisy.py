@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.blocks import split_rows
 from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.tolerances import REACH, SEEN, TINY
@@ -31,8 +32,6 @@ _Y_BLOCK = 48
 """Values of y that share one list of the z they see."""
 _OMEGA_BLOCK, _LEAST_BLOCK, _MOST_ROWS = 8.0, 16, 256
 """Width of a block of omega, in units of sqrt(1 - q); the least and the largest number of nodes in it."""
-MOST_NODES = 4_000_000
-"""Even steps that fit into memory: 32 MB a column."""
 _MOST_RULES, _MOST_KEPT = 12, 2_000_000
 """Rules that are kept, and numbers of the likelihood that one keeps: 16 MB."""
 _Z_WIDTH, _Z_WIDEST = 3.6, 1.0
@@ -42,10 +41,11 @@ _Y_CORE, _Y_FAR, _Y_LEVEL, _Y_GROWTH = 2.0, 3.0, 0.6, 0.3
 
 Near a critical value: in sqrt(noise). Far from all: in standard deviations of y given omega. Between them: over the
 distance from the critical value. Last: the largest slope of the width along y."""
-_OMEGA_STEP = 0.12
-"""Even steps of omega over sqrt(min(q, 1 - q)), bayes_multi_index section 5."""
-_OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 0.9, 0.8, 0.6, 0.8
-"""Panels of omega: in sqrt(1 - q) near kinks and critical points; over the distance and growth as for y; at most."""
+_Y_JUMP = 4.0
+"""The same in noise/J where g jumps by J: the odds of its two sides turn over that distance."""
+_OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 0.9, 0.8, 0.6, 1.0
+"""Panels of omega: in sqrt(1 - q) near kinks and critical points; over the distance and growth as for y; at most in
+sqrt(q)."""
 _PLATEAU = 3.0
 """Distance of omega from a critical point, in sqrt(1 - q), up to which panels stay as narrow as there."""
 _MOST_PANELS = 200_000
@@ -67,8 +67,6 @@ class GradedRule:
     z: Floats
     weights: Floats
     blocks: Callable[[], Iterable[Block]]
-    omega: tuple[Floats, Floats]
-    """Nodes and weights on graded panels."""
 
 
 def y_step(noise: float, jump: float, widest: float = _Y_STEP) -> float:
@@ -78,13 +76,6 @@ def y_step(noise: float, jump: float, widest: float = _Y_STEP) -> float:
     """
     step = widest * float(np.sqrt(noise))
     return min(step, max(0.7 * noise / jump, 0.1 * step)) if jump > 0 else step
-
-
-def even_nodes(low: float, high: float, step: float) -> Floats:
-    """Return equally spaced nodes; a range of more steps than memory holds raises MemoryError."""
-    if not high - low < MOST_NODES * step:
-        raise MemoryError("the outputs of the target spread too far for the steps that its noise asks for")
-    return np.arange(low, high, step)
 
 
 @dataclass(frozen=True)
@@ -161,7 +152,7 @@ class Noisy:
         z, weights, g = z[seen], weights[seen], g[seen]
         blocks = partial(self._blocks, g, y, dy)
         kept = partial(iter, list(blocks())) if len(z) * _Y_BLOCK < _MOST_KEPT else blocks
-        return GradedRule(z, weights, kept, self._omega_panels(V))
+        return GradedRule(z, weights, kept)
 
     @cached_property
     def _image(self) -> tuple[Floats, Floats, Floats]:
@@ -177,16 +168,14 @@ class Noisy:
         return g[order], slopes, away
 
     def y_rule(self, V: float) -> tuple[Floats, Floats]:
-        """Return nodes y and weights dy over what is visible of g and its noise; even steps where g jumps."""
+        """Return nodes y and weights dy over what is visible of g and its noise."""
         g, slope, away = self._image
-        s, step = float(np.sqrt(self.noise)), y_step(self.noise, self.jump)
+        s = float(np.sqrt(self.noise))
+        core = min(_Y_CORE * s, _Y_JUMP * self.noise / self.jump) if self.jump > 0 else _Y_CORE * s
         low, high = float(g[0]) - _Y_REACH * s, float(g[-1]) + _Y_REACH * s
-        if not high - low < MOST_NODES * step or self.jump > 0:
-            y = even_nodes(low, high + step, step)
-            return y, np.full(len(y), step)
         width = _Y_FAR * np.sqrt(self.noise + slope**2 * V)
-        width = np.minimum(width, _Y_CORE * s + _Y_LEVEL * np.maximum(away - 2 * _Y_CORE * s, 0.0))
-        ends, y = np.full(2, _Y_CORE * s), np.concatenate([[low, g[0]], g, [g[-1], high]])
+        width = np.minimum(width, core + _Y_LEVEL * np.maximum(away - 2 * core, 0.0))
+        ends, y = np.full(2, core), np.concatenate([[low, g[0]], g, [g[-1], high]])
         width = limit_growth(y, np.concatenate([ends, width, ends]), _Y_GROWTH)
         return graded_panels(y, self.stretch * width, np.array([low, high]))
 
@@ -194,7 +183,7 @@ class Noisy:
         """Return I(q) and Psi(q), bayes_multi_index (2), block by block in omega and y."""
         s = float(np.sqrt(1 - q))
         rule = self._rule(1 - q)
-        omega, density = self._omega_rule(q, rule)
+        omega, density = self._omega_rule(q)
         information, psi, start = 0.0, 0.0, 0
         while start < len(omega):
             check_time()
@@ -210,43 +199,27 @@ class Noisy:
             start = part.stop
         return information, psi
 
-    def _omega_rule(self, q: float, rule: GradedRule) -> tuple[Floats, Floats]:
+    def _omega_rule(self, q: float) -> tuple[Floats, Floats]:
         """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same.
-
-        Even steps where they are fewer than the nodes of panels.
-        """
-        root, half = float(np.sqrt(q)), self.line.is_even_or_odd
-        step = self.stretch * _OMEGA_STEP * float(np.sqrt(min(q, 1 - q)))
-        count = int(np.ceil(REACH * root / step))
-        omega, weights = rule.omega
-        if not 0 < len(omega) < (1 if half else 2) * count:
-            omega = step * np.arange(0.0 if half else -count, count + 1)
-            weights = np.where(omega == 0, 0.5, 1.0) * step if half else np.full(len(omega), step)
-        return omega, (2.0 if half else 1.0) * weights * normal_density(omega / root) / root
-
-    def _omega_panels(self, V: float) -> tuple[Floats, Floats]:
-        """Return nodes omega and weights on panels; none where even steps are fewer in any case.
 
         What is left after y is integrated over varies with the slope of g alone, far from its kinks and critical
         points: panels are wide there.
         """
-        if V > 0.4:
-            return np.zeros(0), np.zeros(0)
-        s = float(np.sqrt(V))
+        s, root, half = float(np.sqrt(1 - q)), float(np.sqrt(q)), self.line.is_even_or_odd
         width = _OMEGA_CORE * s + _OMEGA_LEVEL * np.maximum(self._length - _PLATEAU * s, 0.0)
-        width = limit_growth(self._slope[0], np.minimum(width, _OMEGA_WIDEST), _OMEGA_GROWTH)
-        stops = self._stops(0.0 if self.line.is_even_or_odd else -REACH, REACH)
-        return graded_panels(self._slope[0], self.stretch * width, stops)
+        width = limit_growth(self._slope[0], np.minimum(width, _OMEGA_WIDEST * root), _OMEGA_GROWTH)
+        stops = self._stops(0.0 if half else -REACH * root, REACH * root)
+        omega, weights = graded_panels(self._slope[0], self.stretch * width, stops)
+        return omega, (2.0 if half else 1.0) * weights * normal_density(omega / root) / root
 
     def _blocks(self, g: Floats, nodes: Floats, weights: Floats) -> Iterator[Block]:
         """Yield the likelihood block by block in y."""
         s = float(np.sqrt(self.noise))
-        for start in range(0, len(nodes), _Y_BLOCK):
-            check_time()
-            y = nodes[start : start + _Y_BLOCK]
+        for part in split_rows(len(nodes), 1, _Y_BLOCK):
+            y = nodes[part]
             near: Indices = np.flatnonzero((g > y[0] - SEEN * s) & (g < y[-1] + SEEN * s))
             if len(near):
-                yield Block(near, normal_density((y - g[near, None]) / s) / s, weights[start : start + _Y_BLOCK])
+                yield Block(near, normal_density((y - g[near, None]) / s) / s, weights[part])
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho, bayes_multi_index (12)."""

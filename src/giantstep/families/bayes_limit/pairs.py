@@ -6,22 +6,20 @@ on which the target is not smooth cut every line z1 = const at known points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Protocol
+from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr
 
 from giantstep.blocks import split_rows
-from giantstep.families.bayes_limit.exact import noisy_labels
-from giantstep.families.bayes_limit.noisy import even_nodes, y_step
+from giantstep.families.bayes_limit.exact import between, noisy_labels
+from giantstep.families.bayes_limit.noisy import y_step
 from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.tolerances import CERTAIN, REACH, TINY, VISIBLE
 from giantstep.gaussian.grids import with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
-from giantstep.gaussian.target import Plane
+from giantstep.gaussian.target import Plane, turned_planes
 from giantstep.types import Array, Floats
 
 _CUT = 7.5
@@ -31,8 +29,9 @@ _FINEST, _COARSEST = 0.05, 0.19
 _Z_STEP, _POSTERIOR_STEP = 0.56, 0.75
 """Steps of z, in standard deviations of the likelihood where the target is as steep as on average, and of z given
 omega."""
-_Y_STEP = 0.8
-"""Step of y in standard deviations of the noise; half of it changes the information by 2e-9 at most."""
+_Y_STEP = 0.7
+"""Step of y in standard deviations of the noise; half of it changes thresholds by 1e-9 (0.8 by 2e-8), wherever y
+begins."""
 _OMEGA_NOISY, _OMEGA_LABELS, _OMEGA_WRONG = (0.45, 0.1), (0.3, 0.02), (0.07, 0.02)
 """Steps of omega over sqrt((1 - m)/m), and the least of this root that they follow: for noisy outputs, for labels, and
 for the fraction of wrong labels, which has kinks."""
@@ -42,25 +41,8 @@ _UNSEEN = 1e-40
 """Probability below which a label is left out: its score is rounding."""
 _ACROSS = 1e-12
 """Entries of the normal of a plane below which it is parallel to an axis."""
-_MOST_TABLES = 4
-"""Tables that are kept: those of neighbouring overlaps."""
-_MOST_KEPT, _BLOCK, _CACHED = 1 << 26, 1 << 24, 1 << 18
-"""Numbers of a likelihood that is kept, of a block of one that is not, of what stays in cache: 512, 128 and 2 MB."""
-
-
-class PairChannel(Protocol):
-    """A channel of two directions."""
-
-    reading: TargetReading
-
-    def information(self, M: Floats) -> tuple[Floats, float]:
-        """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2)."""
-
-    def errors(self, M: Floats) -> tuple[float, float]:
-        """Return the best square error and the best fraction of wrong labels."""
-
-    def slab(self, direction: Floats) -> Slab:
-        """Return the tables of the channel along a direction, the other one averaged out."""
+_BLOCK = 1 << 20
+"""Numbers of a likelihood, and of what is averaged from it, that are held at once: 8 MB."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +86,6 @@ class Slab:
         P = np.maximum(K @ self.law, TINY)[0]
         return float(self.measure @ (P * np.log(P)))
 
-    def information(self, m: float) -> float:
-        """Return I_UU(m) of the channel with the other directions averaged out."""
-        return self.information_and_growth(m)[0]
-
     def visible(self, m: float) -> Floats:
         """Return E[E[z_D|y, omega] E[z_D|y, omega]^T] (D, D): directions that are seen at once."""
         K, _, density = self._kernels(m)
@@ -115,12 +93,11 @@ class Slab:
         first = np.tensordot(K, self.first, axes=1)
         return np.asarray(np.einsum("oy,oya,oyb->ab", density[:, None] * self.measure / Z, first, first))
 
-    def growth(self, m: float) -> Floats:
-        """Return the matrix (D^2, D^2) of the map dM -> E[H dM H], bayes_multi_index (13)."""
-        return self.information_and_growth(m)[1]
-
     def information_and_growth(self, m: float) -> tuple[float, Floats]:
-        """Return both from one average over omega and y."""
+        """Return I_UU(m), the other directions averaged out, and the map dM -> E[H dM H] as a matrix (D^2, D^2).
+
+        See bayes_multi_index (13); both come from one average over omega and y.
+        """
         K, S, density = self._kernels(m)
         Z, slope = np.maximum(K @ self.law, TINY), S @ self.law
         weights = density[:, None] * self.measure / Z
@@ -132,15 +109,6 @@ class Slab:
         number[rows, columns] = number[columns, rows] = np.arange(len(rows))
         growth = squares[number[:, :, None, None], number].transpose(0, 2, 1, 3).reshape(D * D, D * D)
         return float(np.einsum("oy,oy,oy->", weights, slope, slope)), growth
-
-
-def rotated_planes(planes: Sequence[Plane], basis: Floats) -> list[Plane]:
-    """Return the planes in coordinates along the rows of an orthonormal basis."""
-    rotated = []
-    for plane in planes:
-        normal = basis @ np.array(plane.normal)
-        rotated.append(Plane(tuple(np.where(np.abs(normal) < _ACROSS, 0.0, normal).tolist()), plane.offset))
-    return rotated
 
 
 def breaks_along_first(planes: Sequence[Plane]) -> Floats:
@@ -186,40 +154,6 @@ def eigenbasis(M: Floats) -> tuple[Floats, Floats]:
     return sizes, vectors.T
 
 
-@dataclass(eq=False)
-class _Table:
-    """Rules z1 (N1,) and z2 (1 or N1, N2) with weights dz, the target g (N1, N2) there, and the likelihood of all y.
-
-    The likelihood (N1, N2, Y) is kept where it is small.
-    """
-
-    z1: Floats
-    w1: Floats
-    z2: Floats
-    w2: Floats
-    g: Floats
-    y: Floats
-    deviation: float
-
-    @cached_property
-    def _likelihood(self) -> Floats | None:
-        return self._at(slice(None)) if self.g.size * len(self.y) <= _MOST_KEPT else None
-
-    def _at(self, part: slice) -> Floats:
-        y = self.y[part]
-        likelihood = np.empty((*self.g.shape, len(y)))
-        for rows in split_rows(len(self.g), likelihood[0].size, _CACHED):
-            away = (y - self.g[rows, :, None]) / self.deviation
-            likelihood[rows] = normal_density(away) / self.deviation
-        return likelihood
-
-    def blocks(self, inner: int = 0, outer: int = 0) -> Iterator[Floats]:
-        """Yield the likelihood at consecutive y: few where each takes part in averages at many omega."""
-        rows, columns = self.g.shape
-        for part in split_rows(len(self.y), rows * columns + inner * (2 * rows + 3 * outer), _BLOCK):
-            yield self._at(part) if self._likelihood is None else self._likelihood[..., part]
-
-
 def _information_of(
     likelihood: Floats, first: tuple[Floats, Floats], second: tuple[Floats, Floats], measure: Floats
 ) -> tuple[Floats, float]:
@@ -254,37 +188,27 @@ class PairNoisy:
     @cached_property
     def y(self) -> Floats:
         """Equally spaced y over what is visible of g and its noise."""
-        axis = np.linspace(-VISIBLE, VISIBLE, 201)
-        mesh = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-        seen = np.asarray(self.reading.inner(mesh[(mesh**2).sum(axis=1) < VISIBLE**2]), dtype=float)
-        s = np.sqrt(self.noise)
-        return even_nodes(float(seen.min() - 8 * s), float(seen.max() + 8 * s), self._dy)
+        return self.reading.outputs(VISIBLE, 8 * float(np.sqrt(self.noise)), self._dy)
 
-    def _table(self, basis: Floats, step: float) -> _Table:
-        """Return the rules along the rows of a basis with the likelihood of every y."""
-        return self._tables(float(f"{step:.2g}"), tuple(np.round(basis, 12).ravel().tolist()))
-
-    @cached_property
-    def _tables(self) -> Callable[[float, tuple[float, ...]], _Table]:
-        return lru_cache(maxsize=_MOST_TABLES)(self._tabulate)
-
-    def _tabulate(self, step: float, rows: tuple[float, ...]) -> _Table:
-        basis = np.array(rows).reshape(2, 2)
-        z1, w1, z2, w2, g = _plane_rule(self.reading, basis, step)
-        return _Table(z1, w1, z2, w2, g, self.y, float(np.sqrt(self.noise)))
+    def _likelihoods(self, g: Floats, inner: int = 0, outer: int = 0) -> Iterator[Floats]:
+        """Yield the likelihood (N1, N2, y) at consecutive y: few where each takes part in averages at many omega."""
+        s, (rows, columns) = float(np.sqrt(self.noise)), g.shape
+        for part in split_rows(len(self.y), rows * columns + inner * (2 * rows + 3 * outer), _BLOCK):
+            yield normal_density((self.y[part] - g[..., None]) / s) / s
 
     def information(self, M: Floats) -> tuple[Floats, float]:
-        """Return I(M) and Psi(M)."""
+        """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2)."""
         m, basis = eigenbasis(M)
         V = 1 - m
-        table = self._table(basis, min(self._step, _POSTERIOR_STEP * float(np.sqrt(V.min()))))
+        step = min(self._step, _POSTERIOR_STEP * float(np.sqrt(V.min())))
+        z1, w1, z2, w2, g = _plane_rule(self.reading, basis, step)
         rules = [omega_rule(float(x), *_OMEGA_NOISY) for x in m]
         alone = self._halve(rules, basis)
         (o1, d1), (o2, d2) = rules
-        second, first = _kernels(table.z2, table.w2, o2, float(V[1])), _kernels(table.z1, table.w1, o1, float(V[0]))
+        second, first = _kernels(z2, w2, o2, float(V[1])), _kernels(z1, w1, o1, float(V[0]))
         measure = np.outer(d1, d2) * self._dy
         I, entropy = np.zeros((2, 2)), 0.0
-        for likelihood in table.blocks(len(o2), len(o1)):
+        for likelihood in self._likelihoods(g, len(o2), len(o1)):
             part, more = _information_of(likelihood, first, second, measure)
             I, entropy = I + part, entropy + more
         if alone:
@@ -320,20 +244,20 @@ class PairNoisy:
         return self.noise + max(0.0, second - float(d1 @ ghat**2 @ d2)), np.nan
 
     def slab(self, direction: Floats) -> Slab:
-        """Return the tables along a direction."""
+        """Return the tables along a direction, the other one averaged out."""
         basis = np.array([direction, [-direction[1], direction[0]]])
-        table = self._table(basis, self._step)
-        z2, density = table.z2, table.w2 * normal_density(table.z2)
+        z1, w1, z2, w2, g = _plane_rule(self.reading, basis, self._step)
+        density = w2 * normal_density(z2)
         weights = [(density * values)[:, None, :] for values in (np.ones_like(z2), z2, z2**2 - 1)]
-        parts = [[np.matmul(row, likelihood)[:, 0] for row in weights] for likelihood in table.blocks()]
+        parts = [[np.matmul(row, likelihood)[:, 0] for row in weights] for likelihood in self._likelihoods(g)]
         law, first, second = (np.concatenate(columns, axis=1) for columns in zip(*parts))
         measure = np.full(len(self.y), self._dy)
-        return Slab(table.z1, table.w1, basis[1:], law, first[..., None], second[..., None, None], measure)
+        return Slab(z1, w1, basis[1:], law, first[..., None], second[..., None, None], measure)
 
 
 def _plane_rule(reading: TargetReading, basis: Floats, step: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return rules in z1 and in z2 at each z1, along the rows of a basis, and the target on them."""
-    planes = rotated_planes(reading.planes, basis)
+    planes = turned_planes(reading.inner.planes, basis.T)
     z1, w1 = line_rule(breaks_along_first(planes), step)
     z2, w2 = _second_rule(z1, planes, step)
     points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
@@ -353,13 +277,6 @@ def _second_rule(z1: Floats, planes: Sequence[Plane], step: float) -> tuple[Floa
     plain = np.linspace(-REACH, REACH, int(np.ceil(2 * REACH / (8 * step))) + 1)
     edges = np.concatenate([np.broadcast_to(plain, (len(z1), len(plain))), np.clip(cuts, -REACH, REACH)], axis=1)
     return gauss_legendre_panels(np.sort(edges, axis=1), 10)
-
-
-def _shares(x: Floats) -> Floats:
-    """Return Phi(x_{j+1}) - Phi(x_j) along axis 1, from the side on which it does not cancel."""
-    low, high = x[:, :-1], x[:, 1:]
-    swap = low > 0
-    return np.asarray(ndtr(np.where(swap, -low, high)) - ndtr(np.where(swap, -high, low)))
 
 
 @dataclass(eq=False)
@@ -391,7 +308,7 @@ class PairLabels:
         """Return P_l(z1, omega_2) and its derivative in omega_2, (K, N1, O)."""
         x = (ends[:, :, None] - omega) / np.sqrt(V)
         density = normal_density(x) / np.sqrt(V)
-        share, slope = _shares(x), -np.diff(density, axis=1)
+        share, slope = between(x[:, :-1], x[:, 1:]), -np.diff(density, axis=1)
         own = [(kinds == label)[..., None] for label in range(len(self.values))]
         return np.stack([(share * k).sum(axis=1) for k in own]), np.stack([(slope * k).sum(axis=1) for k in own])
 
@@ -399,7 +316,7 @@ class PairLabels:
         """Return Z_l and its derivatives along the eigenvectors of M on a product of rules in omega, (K, O1, O2)."""
         m, basis = eigenbasis(M)
         V = np.maximum(1 - m, 1e-14)
-        planes = rotated_planes(self.reading.planes, basis)
+        planes = turned_planes(self.reading.inner.planes, basis.T)
         step = min(0.1, 0.4 * float(np.sqrt(V[0])))
         z1, w1 = line_rule(np.append(breaks_along_first(planes), 0.0), step)
         ends, kinds = self._cells(z1, planes, basis)
@@ -442,13 +359,17 @@ class PairLabels:
     def slab(self, direction: Floats) -> Slab:
         """Return the tables along a direction."""
         basis = np.array([direction, [-direction[1], direction[0]]])
-        planes = rotated_planes(self.reading.planes, basis)
+        planes = turned_planes(self.reading.inner.planes, basis.T)
         z1, w1 = line_rule(np.append(breaks_along_first(planes), 0.0), 0.04)
         ends, kinds = self._cells(z1, planes, basis)
         density = normal_density(ends)
         own = np.stack([kinds == label for label in range(len(self.values))], axis=-1)
-        pieces = _shares(ends), -np.diff(density, axis=1), -np.diff(ends * density, axis=1)
+        pieces = between(ends[:, :-1], ends[:, 1:]), -np.diff(density, axis=1), -np.diff(ends * density, axis=1)
         P, first, second = ((piece[..., None] * own).sum(axis=1) for piece in pieces)
         law, first = noisy_labels(P.T, first.T, self.flip)
         second = noisy_labels(P.T, second.T, self.flip)[1]
         return Slab(z1, w1, basis[1:], law.T, first.T[..., None], second.T[..., None, None], np.ones(len(self.values)))
+
+
+PairChannel = PairNoisy | PairLabels
+"""A channel of two directions."""

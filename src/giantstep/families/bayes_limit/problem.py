@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from giantstep.families.bayes_limit.pairs import PairChannel, PairLabels, PairNo
 from giantstep.families.bayes_limit.parity import Parity
 from giantstep.families.bayes_limit.product import Product
 from giantstep.families.bayes_limit.reading import TargetReading, read_target
-from giantstep.families.bayes_limit.stages import LearntStage, find_stages, in_order
+from giantstep.families.bayes_limit.stages import LearntStage, Sliced, find_stages
 from giantstep.gaussian import Target
 from giantstep.types import Floats
 
@@ -26,9 +27,10 @@ class BranchSolution(NamedTuple):
     """The branches of one point: uninformed, informed, bayes."""
 
     M: Floats
-    """(3, r, r), in the coordinates of the subspace."""
+    """(S, 3, r, r), in the coordinates of the subspace: one run, or one for each scramble where overlaps are sampled;
+    NaN where it is not known which branch is the best."""
     phi: Floats
-    residual: float = 0.0
+    phi_error: Floats | None = None
     status: str = ""
 
 
@@ -50,30 +52,30 @@ class Transitions(NamedTuple):
     status: str = ""
 
 
-def stage_thresholds(stages: list[LearntStage]) -> Transitions:
-    """Return the thresholds of stages; first-order transitions are not looked for."""
-    alphas, rows = in_order(stages)
-    weak, x = float(stages[0].alpha), math.nan
-    return Transitions(weak, x, x, x, math.inf, x, x, x, alphas, rows, "not looked for")
-
-
-class BayesProblem(Protocol):
-    """What the limit asks of a problem; matrices are in the coordinates of the target's subspace."""
-
-    reading: TargetReading
-    seconds: float
-    """About how long its branches at one n/d take, on one core."""
-    known_errors: dict[float, Floats]
-    """n/d -> best errors that `giantstep.bounds` has asked for."""
-
-    def solve(self, alpha: float) -> BranchSolution:
-        """Return the branches."""
+class RunChannel(Protocol):
+    """State evolution and errors at any overlap matrix, on one run."""
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution, bayes_multi_index (3)."""
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best square error and the best fraction of wrong labels (NaN where there are none)."""
+
+
+class BayesProblem(Protocol):
+    """What the limit asks of a problem; matrices are in the coordinates of the target's subspace."""
+
+    reading: TargetReading
+
+    @property
+    def seconds(self) -> float:
+        """About how long its branches at one n/d take, on one core."""
+
+    def channels(self, seed: int) -> Sequence[RunChannel]:
+        """Return the channel of every run: one, or the scrambles where overlaps are sampled."""
+
+    def solve(self, alpha: float, seed: int) -> BranchSolution:
+        """Return the branches."""
 
     def thresholds(self) -> Transitions:
         """Return the thresholds."""
@@ -91,26 +93,31 @@ class OneOverlap:
 
     def __init__(self, reading: TargetReading, channel: ScalarChannel, pair: PairChannel | None = None) -> None:
         self.reading, self.channel, self.pair = reading, channel, pair
-        self.curve, self.known_errors = OverlapCurve(channel), dict[float, Floats]()
+        self.curve = OverlapCurve(channel)
         self.seconds = 1.0 if isinstance(channel, Diagonal) else 0.0
 
-    def solve(self, alpha: float) -> BranchSolution:
+    def channels(self, seed: int) -> list[OneOverlap]:
+        """Return the one channel there is."""
+        return [self]
+
+    def solve(self, alpha: float, seed: int) -> BranchSolution:
         """Return the branches read off the curve."""
         branches = self.curve.branches(alpha)
         phi = np.array([self.curve.entropy(q, alpha) for q in branches])
-        M = np.array([q * np.eye(self.reading.rank) for q in branches])
-        return BranchSolution(M, phi, 0.0, "" if np.isfinite(branches).all() else "no fixed point was found")
+        M = np.array([[q * np.eye(self.reading.rank) for q in branches]])
+        return BranchSolution(M, phi, status="" if np.isfinite(branches).all() else "no fixed point was found")
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution; of two directions from any M."""
+        identity = np.eye(self.reading.rank)
         if not _is_multiple(M):
             information, _ = self._pair().information(M)
-            return np.eye(2) - np.linalg.inv(np.eye(2) + alpha * information)
+            return identity - np.linalg.inv(identity + alpha * information)
         q = float(np.trace(M)) / self.reading.rank
         if q >= 1:
-            return np.eye(self.reading.rank)
+            return identity
         precision = alpha * (self.channel.information(max(q, 1e-14))[0])
-        return precision / (1 + precision) * np.eye(self.reading.rank)
+        return precision / (1 + precision) * identity
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best errors."""
@@ -121,8 +128,7 @@ class OneOverlap:
     def _pair(self) -> PairChannel:
         if self.pair is None:
             raise InputError(
-                f"The target {self.reading.target.name} is followed from overlaps q I only: give `overlap` one number"
-                + (", or some noise." if self.reading.product_scale is not None else ".")
+                f"The target {self.reading.target.name} is followed from overlaps q I only: give `overlap` one number."
             )
         return self.pair
 
@@ -157,27 +163,33 @@ def _is_multiple(M: Floats) -> bool:
 _NAMES = {True: "first-order", False: "continuous"}
 
 
-def line_channel(reading: TargetReading, noise: float, flip: float) -> ScalarChannel:
-    """Return the channel of one direction."""
-    if noise > 0:
-        return Noisy(reading.line, noise, reading.jump)
-    return Exact(reading.line, flip)
+class Staged:
+    """A problem whose directions are learnt in stages; first-order transitions are not looked for."""
 
+    curve: OverlapCurve | None = None
+    channel: Sliced
 
-def pair_channel(reading: TargetReading, noise: float, flip: float) -> PairChannel:
-    """Return the channel of two directions at any overlap matrix."""
-    if noise > 0:
-        return PairNoisy(reading, noise)
-    return PairLabels(reading, flip)
+    def __init__(self, reading: TargetReading, channel: Sliced) -> None:
+        self.reading, self.channel = reading, channel
 
+    @cached_property
+    def stages(self) -> list[LearntStage]:
+        """The directions in the order in which they are learnt."""
+        return find_stages(self.channel, self.reading.rank)
 
-def symmetric_channel(reading: TargetReading, noise: float, flip: float) -> ScalarChannel | None:
-    """Return the channel of several directions whose fixed points are M = q I, where that is known."""
-    if reading.is_parity and noise == 0 and reading.labels is not None:
-        return Parity(reading.rank, flip, *reading.labels)
-    if reading.product_scale is None:
-        return None
-    return Diagonal(PairNoisy(reading, noise)) if noise > 0 else Product(reading.product_scale)
+    def learnt_rows(self, alpha: float) -> Floats:
+        """Return the directions that message passing learns at this alpha, as orthonormal rows."""
+        return np.concatenate([np.zeros((0, self.reading.rank)), *(s.rows for s in self.stages if s.alpha < alpha)])
+
+    def first_learnt(self) -> tuple[Floats, Floats]:
+        """Return where each direction is learnt, and the directions."""
+        alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in self.stages])
+        return alphas, np.concatenate([stage.rows for stage in self.stages])
+
+    def thresholds(self) -> Transitions:
+        """Return where each direction is learnt."""
+        weak, x = float(self.stages[0].alpha), math.nan
+        return Transitions(weak, x, x, x, math.inf, x, x, x, *self.first_learnt(), "not looked for")
 
 
 @dataclass(frozen=True)
@@ -197,13 +209,11 @@ class Diagonal:
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho."""
-        rate = find_stages(self.channel, 2)[0].alpha
-        return 0.0, 1 / rate
+        return 0.0, 1 / find_stages(self.channel, 2)[0].alpha
 
     def errors(self, q: float) -> tuple[float, float]:
-        """Return the best square error noise + c^2 (1 - q^2)."""
-        scale = self.channel.reading.product_scale or 1.0
-        return self.channel.noise + scale**2 * (1 - q**2), np.nan
+        """Return the best square error."""
+        return self.channel.errors(q * np.eye(2))
 
 
 @lru_cache(maxsize=256)
@@ -211,14 +221,15 @@ def problem_of(target: Target, noise: float, flip: float) -> BayesProblem:
     """Return the problem of a target; the last 256 are kept: further n/d use their tables."""
     reading = read_target(target)
     if reading.rank == 1:
-        return OneOverlap(reading, line_channel(reading, noise, flip))
+        return OneOverlap(reading, Noisy(reading.line, noise, reading.jump) if noise > 0 else Exact(reading.line, flip))
+    if reading.product_scale is not None and noise == 0:
+        return OneOverlap(reading, Product(reading.product_scale))
     from giantstep.families.bayes_limit.many import ManyDirections  # they need the types of this module
     from giantstep.families.bayes_limit.matrix import SeveralDirections
 
-    channel = symmetric_channel(reading, noise, flip)
-    if channel is not None:
-        has_tables = reading.rank == 2 and (noise > 0 or reading.labels is not None)
-        return OneOverlap(reading, channel, pair_channel(reading, noise, flip) if has_tables else None)
-    if reading.rank > 2:
-        return ManyDirections(reading, noise, flip)
-    return SeveralDirections(reading, pair_channel(reading, noise, flip))
+    pair = None if reading.rank > 2 else PairNoisy(reading, noise) if noise > 0 else PairLabels(reading, flip)
+    if reading.is_parity and noise == 0 and reading.labels is not None:
+        return OneOverlap(reading, Parity(reading.rank, flip, *reading.labels), pair)
+    if isinstance(pair, PairNoisy) and reading.product_scale is not None:
+        return OneOverlap(reading, Diagonal(pair), pair)
+    return ManyDirections(reading, noise, flip) if pair is None else SeveralDirections(reading, pair)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.tolerances import SAME_POINT
-from giantstep.gaussian import Plane, Target
+from giantstep.gaussian import Target
 from giantstep.learnability.prepared import PROBE, relevant
+from giantstep.learnability.reuse import symmetries
 from giantstep.types import Floats
 
 MOST_LABELS = 16
 """Different values up to which a target of several directions is a label."""
+_MOST_OUTPUTS = 4_000_000
+"""Even steps of y that fit into memory: 32 MB a column."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,6 @@ class TargetReading:
     target: Target
     basis: Floats
     inner: Target
-    planes: tuple[Plane, ...]
 
     @property
     def rank(self) -> int:
@@ -37,7 +38,7 @@ class TargetReading:
     @cached_property
     def line(self) -> Line:
         """The target of one variable."""
-        return Line(self.inner, tuple(sorted({-plane.offset / plane.normal[0] for plane in self.planes})))
+        return Line(self.inner)
 
     @cached_property
     def labels(self) -> tuple[float, ...] | None:
@@ -51,20 +52,34 @@ class TargetReading:
     @cached_property
     def product_scale(self) -> float | None:
         """The factor c where the target is c z1 z2, else None."""
-        if self.rank != 2:
-            return None
-        z = PROBE[:, :2]
-        values = np.asarray(self.inner(z), dtype=float)
-        scale = float(np.mean(values * z[:, 0] * z[:, 1]) / np.mean((z[:, 0] * z[:, 1]) ** 2))
-        return scale if np.allclose(values, scale * z[:, 0] * z[:, 1], atol=SAME_POINT) else None
+        z = PROBE[:, : self.rank]
+        ratio = np.asarray(self.inner(z), dtype=float) / np.prod(z, axis=1)
+        return float(ratio[0]) if self.rank == 2 and np.allclose(ratio, ratio[0], rtol=SAME_POINT) else None
 
     @cached_property
+    def slopes(self) -> Floats:
+        """Root mean square derivative along each of its variables; jumps, which have no slope, are left out."""
+        z, h = np.random.default_rng(3).standard_normal((400, self.rank)), 1e-4
+        slopes = np.array([(self.inner(z + h * e) - self.inner(z - h * e)) / (2 * h) for e in np.eye(self.rank)])
+        return np.asarray(np.sqrt(np.mean(np.where(np.abs(slopes) < 1e3, slopes, 0.0) ** 2, axis=1)))
+
+    @property
     def steepness(self) -> float:
         """Root mean square of the length of its gradient."""
-        z, h = np.random.default_rng(3).standard_normal((400, self.rank)), 1e-4
-        slopes = [(self.inner(z + h * e) - self.inner(z - h * e)) / (2 * h) for e in np.eye(self.rank)]
-        inside = np.abs(slopes) < 1e3  # jumps have no slope
-        return float(np.sqrt(np.mean(np.sum(np.square(slopes) * inside, axis=0))))
+        return float(np.linalg.norm(self.slopes))
+
+    def outputs(self, reach: float, beyond: float, step: float) -> Floats:
+        """Return even steps of y over its values at points within `reach` of the origin, and `beyond` them.
+
+        More of them than memory holds raise MemoryError.
+        """
+        z = np.random.default_rng(4).standard_normal((2000, self.rank))
+        rays = np.concatenate([z / np.linalg.norm(z, axis=1)[:, None], np.eye(self.rank), -np.eye(self.rank)])
+        seen = np.asarray(self.inner(rays[:, None] * np.linspace(0, reach, 41)[:, None]), dtype=float)
+        low, high = float(seen.min() - beyond), float(seen.max() + beyond)
+        if not high - low < _MOST_OUTPUTS * step:
+            raise MemoryError("the outputs of the target spread too far for the steps that its noise asks for")
+        return np.arange(low, high, step)
 
     @cached_property
     def reflections(self) -> frozenset[tuple[float, ...]]:
@@ -83,7 +98,7 @@ class TargetReading:
     def jump(self) -> float:
         """Largest jump across the planes on which it is not smooth, at points where z is likely."""
         z, largest = np.random.default_rng(6).standard_normal((200, self.rank)), 0.0
-        for plane in self.planes:
+        for plane in self.inner.planes:
             normal = np.array(plane.normal)
             on = z - np.outer(z @ normal + plane.offset, normal)
             sides = [np.asarray(self.inner(on + shift * normal), dtype=float) for shift in (1e-9, -1e-9)]
@@ -106,25 +121,17 @@ class TargetReading:
         return self.rank > 1 and self.labels is None and self.product_scale is None
 
     @cached_property
-    def symmetries(self) -> tuple[Floats, ...]:
-        """Signed permutations S (r, r) of its variables with g(S z) = g(z), the identity first."""
-        z = PROBE[:, : self.rank]
-        values = np.asarray(self.inner(z), dtype=float)
-        size = 1 + np.abs(values).max()
-        kept = [
-            S for S in _signed_permutations(self.rank) if np.max(np.abs(self.inner(z @ S.T) - values)) < 1e-9 * size
-        ]
-        return tuple(kept)
+    def symmetries(self) -> Floats:
+        """Signed permutations S (count, r, r) of its variables with g(S z) = g(z)."""
+        return symmetries(self.inner).elements
 
 
-def _signed_permutations(rank: int) -> Iterator[Floats]:
-    for order in itertools.permutations(range(rank)):
-        for signs in itertools.product((1.0, -1.0), repeat=rank):
-            yield np.eye(rank)[list(order)] * np.array(signs)[:, None]
-
-
+@lru_cache(maxsize=256)
 def read_target(target: Target) -> TargetReading:
-    """Find the subspace a target depends on; refuse what is constant, not finite or rough on unknown sets."""
+    """Find the subspace a target depends on; refuse what is constant, not finite or rough on unknown sets.
+
+    The last 256 are kept: every scenario of a target is checked against its reading.
+    """
     probe = PROBE[:, : target.directions]
     with np.errstate(all="ignore"):
         values = np.asarray(target(probe), dtype=float)
@@ -139,8 +146,8 @@ def read_target(target: Target) -> TargetReading:
             f"The target {target.name} has kinks or jumps that lie on no planes; the best possible error is known "
             "where all of them do."
         )
-    basis, inner, planes, _ = relevant(target)
-    return TargetReading(target, basis, inner, tuple(planes))
+    basis, inner, _ = relevant(target)
+    return TargetReading(target, basis, inner)
 
 
 def _check_smooth(target: Target) -> None:

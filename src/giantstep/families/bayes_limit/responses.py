@@ -1,6 +1,6 @@
 """What one sample says of its z: posterior moments under N(omega, V) P(y|z), row by row, on any device.
 
-Every response answers `moments(rows, omega, V) -> (g, curvature)` for some rows of the data: g = V^-1 (E[z|y, omega] -
+Every response answers `moments(omega, V) -> (g, curvature)` for all rows of the data: g = V^-1 (E[z|y, omega] -
 omega) (n, r) and the sum over the rows of -dg/domega (r, r), bayes_multi_index (1).
 """
 
@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Protocol
 
 import numpy as np
 
 from giantstep.blocks import split_rows
+from giantstep.families.bayes_limit.exact import label_law
 from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.noisy import Noisy
 from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.tolerances import CERTAIN, REACH, TINY
 from giantstep.gaussian.grids import even_rule, product_grid
-from giantstep.gaussian.primitives import special
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.lab import to_numpy
 from giantstep.types import DeviceArray, Floats
@@ -29,22 +28,15 @@ _LABEL_VARIANCE = 0.1
 """Posterior variance for which the nodes of labels of several directions are made."""
 
 
-class RowResponse(Protocol):
-    """Posterior moments of z, row by row."""
-
-    def moments(self, rows: slice, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
-        """Return g (n, r) and the sum over the rows of -dg/domega (r, r)."""
-
-
 def response_of(reading: TargetReading, noise: float, flip: float, y: DeviceArray, xp: ModuleType) -> RowResponse:
     """Return the response of samples with labels y (n,)."""
     if noise > 0 or (reading.rank > 1 and reading.labels is not None):
         return GridRows(reading, noise, flip, y, xp)
     if reading.labels is not None:
         return LabelRows(reading.line, flip, y, xp)
-    if reading.rank == 1:
-        return ExactRows(reading.line, y, xp)
-    return ProductRows(float(reading.product_scale or 1.0), y, xp)
+    if reading.product_scale is not None:
+        return ProductRows(reading.product_scale, y, xp)
+    return ExactRows(reading.line, y, xp)
 
 
 def _label_numbers(y: DeviceArray, labels: Sequence[float], xp: ModuleType) -> DeviceArray:
@@ -59,30 +51,18 @@ class LabelRows:
         self.line, self.flip, self.xp = line, flip, xp
         self.kind = _label_numbers(y, line.labels, xp)
 
-    def moments(self, rows: slice, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
+    def moments(self, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
         """Return g and the sum of -dg/domega."""
-        g, curvature = self.each(rows, omega, V)
+        g, curvature = self.each(omega, V)
         return g[:, None], np.array([[float(self.xp.sum(curvature))]])
 
-    def each(self, rows: slice, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, DeviceArray]:
+    def each(self, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, DeviceArray]:
         """Return g and -dg/domega of every row."""
-        xp, s, kind = self.xp, float(np.sqrt(V[0, 0])), self.kind[rows]
-        ndtr = special(xp).ndtr
-        P, first, second = (xp.zeros(len(kind)) for _ in range(3))
-        for low, high, value in self.line.flat:
-            own = kind == self.line.labels.index(value)
-            a, b = ((end - omega[:, 0]) / s for end in (low, high))
-            swap = a > 0  # the difference of two numbers near one would cancel
-            P += own * (ndtr(xp.where(swap, -a, b)) - ndtr(xp.where(swap, -b, a)))
-            at_a, at_b = (xp.exp(-0.5 * x * x) / float(np.sqrt(2 * np.pi)) for x in (a, b))
-            first += own * (at_a - at_b) / s
-            inside = [xp.where(xp.isfinite(x), x, 0.0) for x in (a, b)]
-            second += own * (inside[0] * at_a - inside[1] * at_b) / s**2
-        others = self.flip / max(len(self.line.labels) - 1, 1)
-        scale = 1 - self.flip - others
-        Z = xp.maximum(scale * P + others, TINY)
-        g = scale * first / Z
-        return g, g**2 - scale * second / Z
+        own = self.kind, self.xp.arange(len(self.kind))
+        law = label_law(self.line, self.flip, omega[:, 0], float(V[0, 0]), self.xp)
+        Z, first, second = (table[own] for table in law)
+        Z = self.xp.maximum(Z, TINY)
+        return first / Z, (first / Z) ** 2 - second / Z
 
 
 class ExactRows:
@@ -101,20 +81,49 @@ class ExactRows:
             self.on_atom = xp.asarray(np.abs(values[:, None] - np.array(line.labels)).min(axis=1) < CERTAIN)
             self.atoms = LabelRows(line, 0.0, y, xp)
 
-    def moments(self, rows: slice, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
+    def moments(self, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
         """Return g and the sum of -dg/domega."""
-        xp, v, z = self.xp, float(V[0, 0]), self.images[rows]
-        log_weight = self.weight[rows] - 0.5 * (z - omega) ** 2 / v
-        top = xp.max(log_weight, axis=1)
-        weight = xp.exp(log_weight - xp.where(xp.isfinite(top), top, 0.0)[:, None])
-        total = xp.maximum(xp.sum(weight, axis=1), TINY)
-        mean = xp.sum(weight * z, axis=1) / total
-        variance = xp.sum(weight * (z - mean[:, None]) ** 2, axis=1) / total
-        g, curvature = (mean - omega[:, 0]) / v, 1 / v - variance / v**2
+        g, curvature = _own_moments(self.images[None], self.weight, omega, V, self.xp)
         if self.atoms is not None:
-            atom = self.atoms.each(rows, omega, V)
-            g, curvature = (xp.where(self.on_atom[rows], *pair) for pair in zip(atom, (g, curvature)))
-        return g[:, None], np.array([[float(xp.sum(curvature))]])
+            slope, bend = self.atoms.each(omega, V)
+            g = self.xp.where(self.on_atom[:, None], slope[:, None], g)
+            curvature = self.xp.where(self.on_atom[:, None, None], bend[:, None, None], curvature)
+        return g, to_numpy(self.xp.sum(curvature, axis=0))
+
+
+class ProductRows:
+    """y = c z1 z2 without noise: the level set z = +-(e^t, (y/c) e^-t) with measure dt, bayes_multi_index (8)."""
+
+    def __init__(self, scale: float, y: DeviceArray, xp: ModuleType) -> None:
+        self.xp, self.y = xp, y / scale
+        t, weights = gauss_legendre_panels(np.linspace(-24.0, 3.0, 82), 8)
+        self.first = xp.asarray(np.concatenate([np.exp(t), -np.exp(t)]))
+        self.log_weights = xp.asarray(np.log(np.tile(weights, 2)))
+
+    def moments(self, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
+        """Return g and the sum of -dg/domega, some rows at a time."""
+        xp, g, total = self.xp, self.xp.empty(omega.shape), np.zeros_like(V)
+        for part in split_rows(len(g), 2 * len(self.first), _CHUNK):
+            z = xp.stack(xp.broadcast_arrays(self.first, self.y[part, None] / self.first))
+            g[part], curvature = _own_moments(z, self.log_weights, omega[part], V, xp)
+            total += to_numpy(xp.sum(curvature, axis=0))
+        return g, total
+
+
+def _own_moments(
+    z: DeviceArray, log_weights: DeviceArray, omega: DeviceArray, V: Floats, xp: ModuleType
+) -> tuple[DeviceArray, DeviceArray]:
+    """Return g (n, r) and -dg/domega (n, r, r) of rows that have nodes z (r, n, N) of their own."""
+    inverse = xp.asarray(np.linalg.inv(V))
+    away = z - omega.T[:, :, None]
+    exponent = log_weights - 0.5 * xp.einsum("anN,anN->nN", away, xp.einsum("ab,bnN->anN", inverse, away))
+    top = xp.max(exponent, axis=1)
+    weight = xp.exp(exponent - xp.where(xp.isfinite(top), top, 0.0)[:, None])
+    weight /= xp.maximum(xp.sum(weight, axis=1), TINY)[:, None]
+    mean = xp.einsum("anN,nN->an", away, weight)
+    away -= mean[:, :, None]
+    covariance = xp.einsum("anN,bnN->nab", away, away * weight)
+    return mean.T @ inverse, inverse - inverse @ covariance @ inverse
 
 
 class GridRows:
@@ -146,9 +155,9 @@ class GridRows:
             self._rules[level] = tuple(map(self.xp.asarray, (nodes, np.log(weights), table)))
         return self._rules[level]
 
-    def moments(self, rows: slice, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
+    def moments(self, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
         """Return g and the sum of -dg/domega, some rows at a time."""
-        xp, r, y = self.xp, len(V), self.y[rows]
+        xp, r, y = self.xp, len(V), self.y
         z, log_weights, table = self._rule(V)
         inverse = np.linalg.inv(V)
         precision = xp.asarray(inverse)
@@ -167,6 +176,10 @@ class GridRows:
         return g, np.asarray(len(y) * inverse - inverse @ covariance @ inverse, dtype=np.float64)
 
 
+RowResponse = LabelRows | ExactRows | ProductRows | GridRows
+"""Posterior moments of z, row by row."""
+
+
 def noisy_nodes(reading: TargetReading, noise: float, V: float) -> tuple[Floats, Floats]:
     """Return nodes z (N, r) and weights dz that resolve N(omega, V) and the likelihood of the noise."""
     if reading.rank == 1:
@@ -183,37 +196,7 @@ def lebesgue_nodes(reading: TargetReading, V: float, finest: float = 0.35) -> tu
     spacing = float(np.clip(min(finest, 0.6 * np.sqrt(V)), 0.05, 0.35))
     spacing = max(spacing, 0.3) if reading.rank > 2 else spacing
     piece = max(12, int(7.5 / spacing)) if reading.rank == 2 else 12
-    grid = product_grid(reading.rank, reading.planes, even_rule(spacing, REACH), piece)
+    grid = product_grid(reading.rank, reading.inner.planes, even_rule(spacing, REACH), piece)
     density = np.prod(normal_density(grid.points), axis=1)
     inside = (grid.weights > 1e-17) & (density > 0)
     return grid.points[inside], grid.weights[inside] / density[inside]
-
-
-class ProductRows:
-    """y = c z1 z2 without noise: the level set z = +-(e^t, (y/c) e^-t) with measure dt, bayes_multi_index (8)."""
-
-    def __init__(self, scale: float, y: DeviceArray, xp: ModuleType) -> None:
-        self.xp, self.y = xp, y / scale
-        t, weights = gauss_legendre_panels(np.linspace(-24.0, 3.0, 82), 8)
-        self.t, self.log_weights = xp.asarray(t), xp.asarray(np.log(weights))
-
-    def moments(self, rows: slice, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
-        """Return g and the sum of -dg/domega."""
-        xp, y = self.xp, self.y[rows]
-        first = xp.exp(self.t)
-        z1 = xp.concatenate([first, -first])
-        inverse = np.linalg.inv(V)
-        weights = xp.concatenate([self.log_weights, self.log_weights])
-        g, curvature = xp.empty(omega.shape), np.zeros_like(V)
-        for part in split_rows(len(y), len(z1), _CHUNK):
-            z2 = y[part, None] / z1
-            a, b = z1 - omega[part, :1], z2 - omega[part, 1:]
-            exponent = weights - 0.5 * (inverse[0, 0] * a**2 + 2 * inverse[0, 1] * a * b + inverse[1, 1] * b**2)
-            weight = xp.exp(exponent - xp.max(exponent, axis=1)[:, None])
-            weight /= xp.sum(weight, axis=1)[:, None]
-            shift = xp.stack([xp.sum(weight * a, axis=1), xp.sum(weight * b, axis=1)], axis=1)
-            second = [[xp.sum(weight * x * w) for w in (a, b)] for x in (a, b)]
-            covariance = np.array([[float(entry) for entry in row] for row in second]) - to_numpy(shift.T @ shift)
-            g[part] = shift @ xp.asarray(inverse)
-            curvature += len(shift) * inverse - inverse @ covariance @ inverse
-        return g, curvature

@@ -149,7 +149,7 @@ class SampledChannel:
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution, bayes_multi_index (3)."""
         r = len(M)
-        sizes, vectors = np.linalg.eigh(self.information(_inside(M)))
+        sizes, vectors = np.linalg.eigh(self.information(moved_inside(M)))
         precision = (vectors * np.maximum(alpha * sizes, 0.0)) @ vectors.T
         return np.eye(r) - np.linalg.inv(np.eye(r) + precision)
 
@@ -191,8 +191,12 @@ def _halves(half: int) -> tuple[slice, slice]:
     return slice(0, half), slice(half, 2 * half)
 
 
-def _inside(M: Floats) -> Floats:
-    sizes, vectors = np.linalg.eigh(0.5 * (M + M.T))
+def moved_inside(M: Floats) -> Floats:
+    """Return the symmetric matrix with eigenvalues moved into [0, 1)."""
+    M = 0.5 * (M + M.T)
+    sizes, vectors = np.linalg.eigh(M)
+    if sizes[0] >= 0 and sizes[-1] < LARGEST_OVERLAP:
+        return M
     return np.asarray((vectors * np.clip(sizes, 0.0, LARGEST_OVERLAP)) @ vectors.T)
 
 

@@ -83,12 +83,6 @@ _CURVE = tuple(
         ("stable", "-", "1 where the fixed point is stable (alpha rises), 0 where not"),
     )
 )
-_MATRIX = Setting(
-    "stored",
-    "the data matrix in memory, or drawn again in every sweep where it does not fit",
-    engines=_EXPERIMENT,
-    choices=("stored", "redrawn"),
-)
 
 
 class BayesLimit(Scenario):
@@ -140,7 +134,6 @@ class BayesLimit(Scenario):
                 ),
                 "overlap": Setting(0.9, "overlap of the seed with the truth", engines=_EXPERIMENT),
                 "max_sweeps": Setting(200, "sweeps of GAMP at most", engines=_EXPERIMENT),
-                "matrix": _MATRIX,
             },
             plot=("mse", "error", "q"),
             labels={"branch": BRANCHES},
@@ -151,7 +144,6 @@ class BayesLimit(Scenario):
             settings={
                 "overlap": Setting(None, "overlap of the start: q, the r diagonal entries of M, or all r r entries"),
                 "steps": Setting(12, "sweeps"),
-                "matrix": _MATRIX,
             },
             plot=("q", "mse"),
         ),
@@ -159,14 +151,6 @@ class BayesLimit(Scenario):
             "samples per dimension at which each direction is learnt, branches are born and the optimum is reached; "
             "samples_per_dim itself plays no part",
             _THRESHOLDS,
-            settings={
-                "search": Setting(
-                    "stages",
-                    "of two directions without symmetry: where each is learnt, or first-order jumps too (seconds)",
-                    engines=_LIMIT,
-                    choices=("stages", "jumps"),
-                )
-            },
             plot=("alpha_weak", "alpha_it", "alpha_amp"),
         ),
         "branches": Question(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from giantstep.errors import bad_field
 from giantstep.families.bayes_limit.scenario import BayesLimit
 from giantstep.gaussian.source import Language
@@ -52,8 +50,6 @@ def program(scenario: BayesLimit, dim: int, lang: Language) -> Program:
     if not scenario.noise and found is None:
         raise bad_field("noise", scenario.noise, f"above 0 {_WRITTEN}, unless the target has labels")
     values = None if scenario.noise else found
-    z = np.linspace(0.01, 4.0, 200)[:, None]
-    even = np.allclose(scenario.target(z), scenario.target(-z))
     exact = "((target((Z @ w)[:, None]) - guess) ** 2).mean() + noise"
     error = exact if values is None else "((observe(rng, Z @ w) - guess) ** 2).mean()"
     n = max(1, round(scenario.samples_per_dim * dim))
@@ -73,7 +69,7 @@ def program(scenario: BayesLimit, dim: int, lang: Language) -> Program:
             "density": ("np.exp(-grid**2 / 2) / np.exp(-grid**2 / 2).sum()", "of the standard normal law"),
         },
         functions=_functions(scenario, values is not None) + "\n" + _PASSING,
-        trial=_TRIAL.replace("SIGN", "abs" if even else "").replace("ERROR", error),
+        trial=_TRIAL.replace("SIGN", "abs" if scenario.reading.line.is_even else "").replace("ERROR", error),
         variables=["q", "M", "mse"],
         index={"branch": ["uninformed"], "direction": [1], "direction_2": [1]},
     )

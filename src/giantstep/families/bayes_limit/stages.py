@@ -57,12 +57,6 @@ def find_stages(channel: Sliced, rank: int) -> list[LearntStage]:
     return _continue(channel, rank, [LearntStage(1 / rate, rows)])
 
 
-def in_order(stages: list[LearntStage]) -> tuple[Floats, Floats]:
-    """Return alpha of every direction (r,), and the directions as rows."""
-    alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in stages])
-    return alphas, np.concatenate([stage.rows for stage in stages])
-
-
 def _moments_at_zero(slab: Slab) -> tuple[Floats, Floats]:
     """Return E[m1 m1^T] and the matrix of dM -> E[G dM G], bayes_multi_index (12)."""
     density = slab.weights * normal_density(slab.z)
@@ -137,5 +131,5 @@ def _second_stage(slab: Slab, first: float) -> LearntStage:
         return LearntStage(math.inf, slab.rest)
     t = brent_root(excess, float(_SCAN[crossings[0]]), float(_SCAN[crossings[0] + 1]), xtol=1e-12)
     m = float(expit(t))
-    _, rows = _leading(slab.growth(m))
-    return LearntStage(max(first, math.exp(t) / slab.information(m)), rows @ slab.rest, m)
+    information, growth = slab.information_and_growth(m)
+    return LearntStage(max(first, math.exp(t) / information), _leading(growth)[1] @ slab.rest, m)

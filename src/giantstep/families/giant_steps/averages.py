@@ -12,7 +12,6 @@ import numpy as np
 import scipy
 from scipy.special import ndtr
 
-from giantstep.blocks import split_rows
 from giantstep.families.giant_steps.tolerances import LEAST_SPREAD
 from giantstep.gaussian import Function, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import even_rule
@@ -23,8 +22,6 @@ _TABLE, _SPLINE = 1500, 7
 """Points of a table at most, of which there are twenty for each spread, and the degree of the spline through it."""
 _PANEL = 16
 """Gauss-Legendre nodes of a panel between kinks, two standard deviations wide or less."""
-_BLOCK = 1 << 18
-"""Numbers that are integrated together (2 MB)."""
 
 
 @dataclass(frozen=True)
@@ -82,24 +79,13 @@ def _relu(u: Floats, sd: float) -> Averages:
 
 def _integrate(activation: Function, u: Floats, sd: float) -> Floats:
     """Return the eleven averages at the nodes, an array (11, len(u))."""
-    nodes = _PANEL * (9 + len(activation.kinks)) if activation.kinks else len(_smooth_rule(sd)[0])
-    return np.concatenate(
-        [_integrate_some(activation, u[part], sd) for part in split_rows(len(u), nodes, _BLOCK)], axis=1
-    )
-
-
-def _smooth_rule(sd: float) -> tuple[Floats, Floats]:
-    return even_rule(min(0.12, 0.25 / max(sd, 1.0)))
-
-
-def _integrate_some(activation: Function, u: Floats, sd: float) -> Floats:
     if activation.kinks:
         moving = np.clip((np.array(activation.kinks) - u[:, None]) / sd, -9.0, 9.0)
         fixed = np.broadcast_to(np.linspace(-9.0, 9.0, 10), (len(u), 10))
         e, weights = gauss_legendre_panels(np.sort(np.concatenate([fixed, moving], axis=1), axis=1), _PANEL)
         weights = weights * normal_density(e)
     else:
-        e, weights = (values[None, :] for values in _smooth_rule(sd))
+        e, weights = (values[None, :] for values in even_rule(min(0.12, 0.25 / max(sd, 1.0))))
     at = u[:, None] + sd * e
     s, slope = activation(at), activation.derivative(at)
     S = np.sum(s * weights, axis=1)

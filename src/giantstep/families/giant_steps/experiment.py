@@ -63,8 +63,7 @@ class _Trial:
 
     def again(self) -> _Trial:
         """Return the same trial with its streams at their beginning."""
-        draws = type(self.draws)(self.draws.seed, self.draws.key, self.draws.trial, self.draws.device)
-        return replace(self, draws=draws)
+        return replace(self, draws=self.draws.anew())
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ def _orientation(run: _Trial, order: int, cleaned: bool) -> dict[str, Any]:
 
 
 def _spike_cosine(run: _Trial, spike: DeviceArray) -> float:
-    C1 = statistics(run.scenario.target, run.scenario.activation, 1).vector()
+    C1 = statistics(run.scenario.target, run.scenario.activation, 1).tensors[1]
     length = float(np.linalg.norm(C1))
     if length < 1e-9:
         return 0.0

@@ -14,7 +14,7 @@ from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.bounds import kernel_bound, lower_bound
 from giantstep.families.giant_steps.overlap_map import BlockNetwork, RepellingNeurons
 from giantstep.families.giant_steps.scenario import GiantSteps
-from giantstep.families.giant_steps.specialisation import check_order, orientation, statistics
+from giantstep.families.giant_steps.specialisation import check_order, orientation, spread_of, statistics
 from giantstep.families.giant_steps.tolerances import DIVERGED, MOST_SINGLE, RULES_AGREE, RULES_DISAGREE
 from giantstep.family import Answer
 from giantstep.types import Booleans, Floats, Points
@@ -55,48 +55,42 @@ def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str
     for b in range(size):
         point = {name: float(column[b]) for name, column in points.items()}
         try:
-            fine, rough = _two_trajectories(scenario, point, what, settings)
+            found, residual[b], status[b] = _checked_trajectory(scenario, point, what, settings)
         except RepellingNeurons as reason:
             status[b], residual[b] = str(reason), np.nan
             continue
-        name = _COMPARED[what]
-        residual[b], status[b], accurate = _compare_rules(fine[name], rough[name], int(point["steps"]))
-        residual[b] += float(np.max(fine.pop("clipped")))
-        if accurate:
-            for name, value in fine.items():
-                inside: tuple[Any, ...] = (b, *map(slice, value.shape))
-                values[name][inside] = value
+        for name, value in found.items():
+            inside: tuple[Any, ...] = (b, *map(slice, value.shape))
+            values[name][inside] = value
     iterations = points["steps"].astype(np.int64)
     return Answer(values, status.astype(str), residual, iterations, coords={"time": settings["time"]})
 
 
-def _two_trajectories(
+def _checked_trajectory(
     scenario: GiantSteps, point: Mapping[str, float], what: str, settings: Mapping[str, Any]
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return the trajectory with a fine rule and with a coarser one."""
-    pairs = _RULES[-1:] if what == "errors" else _RULES  # the bounds of errors ask which directions are seen at all
-    for rules in pairs:
-        fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in rules)
-        done = min(len(fine["clipped"]), len(rough["clipped"]))
-        names = [name for name in fine if fine[name].ndim and name != "clipped"]
-        both = ((fine[name], rough[name]) for name in names)
-        gaps = [np.max(np.abs(a[:done] - b[:done]) / max(1.0, np.max(np.abs(a))), initial=0.0) for a, b in both]
-        if max(gaps) < RULES_AGREE:
-            break
-    return fine, rough
-
-
-def _compare_rules(fine: Floats, rough: Floats, steps: int) -> tuple[float, str, bool]:
-    """Return the relative difference of two rules, why the trajectory ends early or is wrong, and whether it is right.
+) -> tuple[dict[str, Floats], float, str]:
+    """Return the trajectory by a fine rule, its distance to a coarser rule, and why it ends early or is not told.
 
     A trajectory that ends early is right up to there.
     """
-    done = min(len(fine), len(rough))
-    gap = float(np.max(np.abs(fine[:done] - rough[:done]))) / max(1.0, float(np.max(np.abs(fine))))
-    if done <= steps:
-        return gap, f"the weights diverged in step {done}: decrease the rate", True
-    accurate = gap <= RULES_DISAGREE
-    return gap, "" if accurate else f"the quadrature is accurate only to {gap:.0e}", accurate
+    for rules in _RULES[-1:] if what == "errors" else _RULES:  # bounds of errors ask which directions are seen at all
+        fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in rules)
+        clipped = fine.pop("clipped")
+        done = min(len(clipped), len(rough["clipped"]))
+        gaps = {
+            name: float(np.max(np.abs(value[:done] - rough[name][:done]))) / max(1.0, float(np.max(np.abs(value))))
+            for name, value in fine.items()
+            if value.ndim
+        }
+        if np.max(list(gaps.values())) < RULES_AGREE:
+            break
+    gap = gaps[_COMPARED[what]]
+    residual = gap + float(np.max(clipped))
+    if done <= point["steps"]:
+        return fine, residual, f"the weights diverged in step {done}: decrease the rate"
+    if gap > RULES_DISAGREE:
+        return {}, residual, f"the quadrature is accurate only to {gap:.0e}"
+    return fine, residual, ""
 
 
 def _empty_table(scenario: GiantSteps, what: str, size: int, settings: Mapping[str, Any]) -> dict[str, Floats]:
@@ -191,11 +185,12 @@ def _specialisation(scenario: GiantSteps, points: Points, settings: Mapping[str,
     hermite = statistics(scenario.target, scenario.activation, int(points["batch_exponent"].max()))
     columns = (points[name].tolist() for name in ("batch_exponent", "batch_per_dim", "noise", "dim"))
     laws = [orientation(hermite, order, alpha, noise, cleaned, dim) for order, alpha, noise, dim in zip(*columns)]
+    matrices, spikes = (np.array(values) for values in zip(*laws))
     values = {
-        "alignment": np.array([law.alignment for law in laws]),
-        "alignment_by_direction": np.array([np.diag(law.matrix) for law in laws]),
-        "specialised": np.array([law.specialised for law in laws]),
-        "spike": np.array([law.spike for law in laws]),
+        "alignment": np.trace(matrices, axis1=1, axis2=2),
+        "alignment_by_direction": np.diagonal(matrices, axis1=1, axis2=2),
+        "specialised": np.array([spread_of(matrix) for matrix in matrices]),
+        "spike": spikes,
     }
     is_finite = bool(np.isfinite(points["dim"]).any())
     facts = {"finite_size": "what is not aligned adds (1 - cos^2)/d in every direction"} if is_finite else {}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -20,7 +19,6 @@ from giantstep.families.giant_steps.averages import Averages, private_averages
 from giantstep.families.giant_steps.tolerances import MOST_CLIPPED, MOST_SINGLE, NO_VARIANCE, REPELLING
 from giantstep.gaussian import Function, Target
 from giantstep.gaussian.grids import NodeGrid, even_rule, hermite_rule, product_grid
-from giantstep.gaussian.target import Plane
 from giantstep.types import Floats
 
 SOBOL_POINTS = 1 << 15
@@ -134,8 +132,7 @@ def shared_space(network: BlockNetwork, state: Overlaps) -> Shared:
         raise RepellingNeurons(f"neurons of one block repel each other (overlap {sizes[0]:.2g} beyond the target)")
     kept = sizes > NO_VARIANCE * scale
     A = np.concatenate([state.M, vectors[:, kept] * np.sqrt(sizes[kept])], axis=1)
-    polynomial = network.target.degree is not None
-    grid = _grid(tuple(network.target.planes), network.fineness, A.shape[1], polynomial)
+    grid = _grid(network.target, network.fineness, A.shape[1])
     spread = np.sqrt(np.maximum(state.q - np.sum(A * A, axis=1), 0.0))
     fields = zip((grid.points @ A.T).T, spread.tolist())
     averages = tuple(private_averages(network.activation, u, sd) for u, sd in fields)
@@ -158,12 +155,11 @@ def _shared_covariance(network: BlockNetwork, state: Overlaps) -> Floats:
     return R
 
 
-@lru_cache(maxsize=8)  # at most some 20 MB each (28^4 nodes); every step of both rules asks for one of them
-def _grid(planes: tuple[Plane, ...], fineness: float, dims: int, polynomial: bool) -> NodeGrid:
+def _grid(target: Target, fineness: float, dims: int) -> NodeGrid:
     if dims <= 4:
         nodes = max(8, round(fineness * _NODES[dims]))
-        within = [plane.within(dims) for plane in planes]
-        even = not polynomial and not planes and dims in _STEPS  # poles near the axis: Gauss rules converge slowly
+        within = [plane.within(dims) for plane in target.planes]
+        even = target.degree is None and not within and dims in _STEPS  # poles near the axis: Gauss rules are slow
         smooth = even_rule(_STEPS[dims] / fineness) if even else hermite_rule(nodes)
         return product_grid(dims, within, smooth, max(6, round(fineness * _PIECE[dims])))
     count = SOBOL_POINTS if fineness >= 1 else SOBOL_POINTS // 4

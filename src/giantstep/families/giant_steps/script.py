@@ -9,7 +9,7 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.families.giant_steps.scenario import GiantSteps
 from giantstep.gaussian.source import Language
-from giantstep.scripts import Program, activation_source, number, target_source, to_torch
+from giantstep.scripts import Program, activation_source, number, target_source
 
 _STEP = {
     "numpy": """
@@ -78,21 +78,18 @@ def program(scenario: GiantSteps, dim: int, lang: Language) -> Program:
         "steps": (str(scenario.steps), "T"),
         "rate": (number(scenario.rate), "g, step size over p"),
         "noise": (number(scenario.noise), "Delta, variance of the label noise"),
-        "a": (f"{'torch.tensor' if lang == 'torch' else 'np.array'}({layer})", "second layer"),
+        "a": (f"np.array({layer})", "second layer"),
         "BLOCKS": ("[" + ", ".join(f"slice({i}, {j})" for i, j in zip(edges, edges[1:])) + "]", "neurons of equal a_j"),
     }
     functions = target_source(scenario.target, lang) + activation_source(
         scenario.activation, lang, slope=lang == "numpy"
     )
     functions += "\n" + _FUNCTIONS.format(step=_STEP[lang].lstrip("\n")).lstrip("\n")
-    trial = _TRIAL
-    if lang == "torch":
-        functions, trial = to_torch(functions), to_torch(trial)
     blocks = range(1, len(scenario.values) + 1)
     return Program(
         sizes=sizes,
         functions=functions,
-        trial=trial,
+        trial=_TRIAL,
         variables=["cosine", "norm", "M", "R", "gradient_cosine"],
         index={"time": range(scenario.steps + 1), "block": blocks, "block_2": blocks, "direction": range(1, k + 1)},
     )

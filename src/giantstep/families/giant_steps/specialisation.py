@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.gaussian import Function, Target, expectation
+from giantstep.gaussian import Function, Target
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices, root_factorials
-from giantstep.learnability.prepared import relevant, rules
+from giantstep.learnability.prepared import rules
 from giantstep.types import Floats
 
 _NODES = {1: 80, 2: 60, 3: 30, 4: 20, 5: 12, 6: 10}
@@ -30,64 +30,33 @@ class Statistics:
     Attributes
     ----------
     directions : k.
-    coefficients : by order, the Hermite tensor of the target as normalised coefficients E[h h_b].
+    tensors : by order, the normalised coefficients E[h h_b] of the target, b as in `multi_indices`.
     second, slope_second : E h^2 and E s'^2.
     c : c_0, c_1, ... of the activation.
     """
 
     directions: int
-    coefficients: tuple[dict[tuple[int, ...], float], ...]
+    tensors: tuple[Floats, ...]
     second: float
     c: Floats
     slope_second: float
 
-    @property
-    def constant(self) -> float:
-        """C_0."""
-        return self.coefficients[0][(0,) * self.directions]
-
-    def vector(self) -> Floats:
-        """C_1."""
-        return np.array([self.coefficients[1][index] for index in multi_indices(self.directions, 1)])
-
     def energy(self, order: int) -> float:
         """E of the squared Hermite component of one order."""
-        return sum(value**2 for value in self.coefficients[order].values())
+        return float(self.tensors[order] @ self.tensors[order])
 
 
 def statistics(target: Target, activation: Function, highest: int) -> Statistics:
     """Return the Hermite components of the target up to an order, and those of the activation."""
-    relevant(target)
-    fine, _ = rules(target, target.planes, target.axis_degree)
+    fine, _ = rules(target, target.axis_degree)
     y = np.asarray(target(fine.points), dtype=float)
-    coefficients = []
-    for order in range(highest + 1):
-        indices = multi_indices(target.directions, order)
-        coefficients.append(dict(zip(indices, (hermite_products(fine.points, indices) @ (fine.weights * y)).tolist())))
+    indices = (multi_indices(target.directions, order) for order in range(highest + 1))
+    tensors = tuple(hermite_products(fine.points, of_order) @ (fine.weights * y) for of_order in indices)
     c = activation.hermite(highest + 1) * root_factorials(highest + 1)
-    if activation.expression is None:
-        slope_second = float(Function(activation.derivative, kinks=activation.kinks).second_moment(0.0, 1.0))
-    else:
-        slope_second = float(expectation(lambda z: activation.derivative(z) ** 2, activation.kinks)[0])
-    return Statistics(target.directions, tuple(coefficients), float(fine.weights @ (y * y)), c, slope_second)
-
-
-@dataclass(frozen=True)
-class Orientation:
-    """Answers of the limit: E cos^2 as a matrix (k, k) over the target space, and the cosine of the spike."""
-
-    matrix: Floats
-    spike: float
-
-    @property
-    def alignment(self) -> float:
-        """E cos^2 of the gradient with the target space."""
-        return float(np.trace(self.matrix))
-
-    @property
-    def specialised(self) -> float:
-        """Number of directions over which the gradients spread."""
-        return spread_of(self.matrix)
+    slope = Function(activation.derivative, kinks=activation.kinks)
+    return Statistics(
+        target.directions, tensors, float(fine.weights @ (y * y)), c, float(slope.second_moment(0.0, 1.0))
+    )
 
 
 def spread_of(matrix: Floats) -> float:
@@ -98,8 +67,10 @@ def spread_of(matrix: Floats) -> float:
 
 def orientation(
     hermite: Statistics, order: float, alpha: float, noise: float, cleaned: bool, dim: float
-) -> Orientation:
-    """Return the law of the orientation at n = alpha d^order; finite ``dim`` adds (1 - cos^2)/d in every direction.
+) -> tuple[Floats, float]:
+    """Return E cos^2 as a matrix (k, k) over the target space and the cosine of the spike at n = alpha d^order.
+
+    A finite ``dim`` adds (1 - cos^2)/d in every direction.
 
     Cleaned labels lose their Hermite parts below the order as fitted on the batch itself. That takes away the noise
     of those parts too: E[s'^2] becomes E[s'^2] - sum_{j <= order-2} c_{j+1}^2/j!. Raw labels show their lowest part.
@@ -113,7 +84,7 @@ def orientation(
         seen = next((m for m in range(1, level) if _dominates(hermite, m)), level)
         noise_size = size * hermite.slope_second / alpha if seen == level else 0.0
     if seen == 1:
-        C1, C0 = hermite.vector(), 0.0 if cleaned else hermite.constant
+        C1, C0 = hermite.tensors[1], 0.0 if cleaned else float(hermite.tensors[0][0])
         linear, effective = hermite.c[1] * C1, alpha if level == 1 else math.inf
         total = float(linear @ linear) + hermite.c[2] ** 2 * C0**2 + noise_size
         matrix = np.outer(linear, linear) / total if total > 0 else np.zeros((k, k))
@@ -123,13 +94,13 @@ def orientation(
         matrix, spike = _random_orientation(hermite, seen, noise_size), 0.0
     if math.isfinite(dim):
         matrix = matrix + (1 - np.trace(matrix)) / dim * np.eye(k)
-    return Orientation(matrix, spike)
+    return matrix, spike
 
 
 def _dominates(hermite: Statistics, order: int) -> bool:
     """Tell whether a part of the labels below order l dominates the gradient: C_1 or C_0 c_2, then C_2, ..."""
     floor = 1e-14 * hermite.second
-    if order == 1 and (hermite.c[2] * hermite.constant) ** 2 > floor:
+    if order == 1 and (hermite.c[2] * hermite.tensors[0][0]) ** 2 > floor:
         return True
     return hermite.energy(order) * hermite.c[order] ** 2 > floor
 
@@ -139,7 +110,7 @@ def _random_orientation(hermite: Statistics, level: int, noise: float) -> Floats
     k = hermite.directions
     grid = product_grid(k, (), hermite_rule(_NODES[k]), 8)
     v = np.zeros_like(grid.points)
-    for index, value in hermite.coefficients[level].items():
+    for index, value in zip(multi_indices(k, level), hermite.tensors[level]):
         # C_l(omega^(l-1), .)/(l-1)! is the gradient of the polynomial sum_b C_b omega^b/b!, C_b = sqrt(b!) E[h h_b]
         scale = value / math.sqrt(math.prod(math.factorial(n) for n in index))
         for axis, power in enumerate(index):

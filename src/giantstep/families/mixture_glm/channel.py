@@ -39,12 +39,13 @@ def _square(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floa
 
 
 def _binary(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
-    strength = np.repeat(problem.strength(state.V), 2)
-    moments = channel_moments(problem.margin_laws(state), problem.label_law, problem.margin_loss, strength)
+    V = np.tile(problem.strength(state.V).ravel(), 2)
+    loss = problem.margin_loss.at(np.arange(V.size) % state.V.size)
+    moments = channel_moments(problem.margin_laws(state).with_mirrored(), problem.label_law, loss, V)
     g, g2, slope, along = (
-        part.reshape(*state.V.shape, 2) for part in (moments.g, moments.g2, moments.slope, moments.along_teacher)
+        part.reshape(2, *state.V.shape) for part in (moments.g, moments.g2, moments.slope, moments.along_teacher)
     )
-    return g[..., 0] - g[..., 1], g2.sum(axis=-1), slope.sum(axis=-1), along.sum(axis=-1)
+    return g[0] - g[1], g2.sum(axis=0), slope.sum(axis=0), along.sum(axis=0)
 
 
 def _real(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:

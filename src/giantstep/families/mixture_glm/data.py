@@ -6,6 +6,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas  # type: ignore[import-untyped]
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.families.mixture_glm.parts import MARGIN_LOSSES, Dataset, Dense
@@ -109,33 +110,25 @@ def prepare_table(X: Any, y: Any, scale: str = "columns") -> PreparedTable:
 
 def _inputs(X: Any) -> tuple[Floats, list[str]]:
     """Return the numbers of a frame or an array and the names of its columns; text and missing values are refused."""
-    names = [str(name) for name in X.columns] if hasattr(X, "columns") else []
-    if names:
-        for number, (name, kind) in enumerate(zip(names, X.dtypes)):
-            if getattr(kind, "kind", "O") not in "iufb":
-                missing = np.asarray(X.iloc[:, number].isna())
-                if missing.any():
-                    raise _missing(int(missing.sum()), name, int(np.argmax(missing)))
-                raise InputError(
-                    f"Column `{name}` holds text or other objects, not numbers; leave it out (--drop {name}) or code "
-                    "it as numbers."
-                )
-        table = X.to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        table = np.asarray(X)
-        if table.dtype.kind not in "iufb":
-            raise InputError(f"The inputs must be numbers, but their type is {table.dtype}.")
-        table = table.astype(np.float64)
-    if table.ndim != 2 or 0 in table.shape:
-        raise InputError(f"The inputs must be a table with rows and columns, but have the shape {table.shape}.")
-    table = np.ascontiguousarray(table)
-    names = names or [str(i) for i in range(table.shape[1])]
-    bad = ~np.isfinite(table)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise _missing(int(bad.sum()), names[column], int(row))
-    if np.abs(table).max() > LARGEST:
-        row, column = np.argwhere(np.abs(table) > LARGEST)[0]
+    if np.ndim(X) != 2 or 0 in np.shape(X):
+        raise InputError(f"The inputs must be a table with rows and columns, but have the shape {np.shape(X)}.")
+    frame = pandas.DataFrame(X)
+    names = [str(name) for name in frame.columns]
+    for number, (name, kind) in enumerate(zip(names, frame.dtypes)):
+        column = frame.iloc[:, number]
+        if column.isna().any():
+            raise _missing(int(column.isna().sum()), name, int(np.argmax(column.isna())))
+        if getattr(kind, "kind", "O") not in "iufb":
+            raise InputError(
+                f"Column `{name}` holds text or other objects, not numbers; leave it out (--drop {name}) or code it as "
+                "numbers."
+            )
+    table = np.ascontiguousarray(frame.to_numpy(dtype=np.float64))
+    far = ~(np.abs(table) <= LARGEST)
+    if far.any():
+        row, column = np.argwhere(far)[0]
+        if np.isinf(table[row, column]):
+            raise _missing(int(np.isinf(table).sum()), names[column], int(row))
         raise InputError(f"Column `{names[column]}` reaches {table[row, column]:g}, too large; divide it by a number.")
     return table, names
 
@@ -185,12 +178,7 @@ def _label_values(y: Any) -> Array:
     values = np.asarray(y)
     if values.ndim != 1:
         raise InputError(f"The labels must be a list, one for each row, but have the shape {values.shape}.")
-    if not len(values):
-        raise InputError("There are no labels.")
-    if hasattr(y, "isna"):
-        missing = np.asarray(y.isna())
-    else:
-        missing = np.isnan(values) if values.dtype.kind == "f" else np.array([value is None for value in values])
+    missing = pandas.isna(values)
     if missing.any():
         raise InputError(
             f"{int(missing.sum())} of {len(values)} labels are missing (the first in row {int(np.argmax(missing))}); "

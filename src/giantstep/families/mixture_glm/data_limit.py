@@ -45,7 +45,7 @@ def with_data(scenario: MixtureGLM, points: Points, answer: Answer, theory: str)
             predictions.append(NO_PREDICTION)
         else:
             predictions.append(predict(n, ridge))
-    mse, train, _, norm = np.array(predictions).reshape(-1, 4).T
+    mse, train, norm = np.array(predictions).reshape(-1, 3).T
     penalty = np.where(ridges > 0, ridges, 1.0 if scenario.loss == "interpolate" else 0.0)
     values = {
         **answer.values,

@@ -1,15 +1,13 @@
-"""The prior side with an l1 penalty, mixture_glm section 2.2: soft thresholds, and a mean step that is not linear."""
+"""The prior side with an l1 penalty, mixture_glm section 2.2: soft thresholds, means that are not linear in h_hat."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from giantstep.deadline import check_time
 from giantstep.families.mixture_glm.channel import Hats
 from giantstep.families.mixture_glm.fixed_point import Norms
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
-from giantstep.families.mixture_glm.tolerances import MOST_MEAN_STEPS
 from giantstep.gaussian import normal_density
 from giantstep.risk import implicit_mean_step, stiffness
 from giantstep.risk.clipping import Clipped, clipped_moments
@@ -23,7 +21,11 @@ class ElasticNet:
         """Return the new state and the size of the correction."""
         field = _Field(problem, hat)
         weights = stiffness(hat.V, problem.strength(state.V), problem.samples * problem.omega)
-        delta, step = _solve_mean_step(field, hat, state.h, weights, problem.intercept)
+        now = field.threshold(hat.h)
+        drift = field.means(hat.h, now)[:, problem.clusters :] - state.h
+        response = field.response(hat.h, now)
+        # one step of Newton's method: it vanishes at the fixed point, whatever the means are on the way
+        delta, step = implicit_mean_step(weights * drift, hat.h.sum(axis=1), response, weights, problem.intercept)
         h_hat = hat.h + delta
         moments = field.threshold(h_hat)
         m, h = np.split(field.means(h_hat, moments), 2, axis=1)
@@ -102,38 +104,3 @@ def _vectors(G: Floats) -> Floats:
     """Return f_k with f_k f_k^T = G_k; its sign plays no part."""
     values, vectors = np.linalg.eigh(G)
     return vectors[..., -1] * np.sqrt(np.maximum(values[..., -1:], 0.0))
-
-
-def _solve_mean_step(
-    field: _Field, hat: Hats, h_old: Floats, weights: Floats, intercept: bool
-) -> tuple[Floats, Floats]:
-    """Solve delta + weights (h(h_hat + delta) - h_old + db) = 0 [sum(h_hat + delta) = 0]: Newton with backtracking."""
-    B, K = hat.h.shape
-    delta, shift = np.zeros((B, K)), np.zeros(B)
-
-    def residual(delta: Floats, shift: Floats) -> tuple[Floats, Floats, Floats, Clipped]:
-        moments = field.threshold(hat.h + delta)
-        h = field.means(hat.h + delta, moments)[:, K:]
-        value = delta + weights * (h - h_old + shift[:, None])
-        balance = (hat.h + delta).sum(axis=1) if intercept else np.zeros(B)
-        return value, balance, np.maximum(np.abs(value).max(axis=1), np.abs(balance)), moments
-
-    value, balance, norm, moments = residual(delta, shift)
-    for _ in range(MOST_MEAN_STEPS):
-        check_time()
-        if np.all(~(norm > 1e-14 * (1 + np.abs(hat.h).max(axis=1)))):
-            break
-        response = field.response(hat.h + delta, moments)
-        step, shift_step = implicit_mean_step(value, balance, response, weights, intercept)
-        length = np.ones(B)
-        for _ in range(12):
-            worse = ~(residual(delta + length[:, None] * step, shift + length * shift_step)[2] < norm)
-            if not worse.any():
-                break
-            length = np.where(worse, 0.5 * length, length)
-        if worse.all():
-            break
-        delta = np.where(worse[:, None], delta, delta + length[:, None] * step)
-        shift = np.where(worse, shift, shift + length * shift_step)
-        value, balance, norm, moments = residual(delta, shift)
-    return delta, shift

@@ -25,17 +25,16 @@ def check_existence(scenario: MixtureGLM, points: Points) -> None:
 
 def _check_teacher(scenario: MixtureGLM, points: Points) -> None:
     parts, norms = scenario.covariances, np.unique(points["teacher_norm"])
-    if parts.has_teacher:
-        if np.any(norms != 1):
-            raise bad_field("teacher_norm", norms[norms != 1][0], "left out where the covariances bring the teacher")
-    elif isinstance(parts, Spiked):
-        for norm in norms:
+    if parts.has_teacher and np.any(norms != 1):
+        raise bad_field("teacher_norm", norms[norms != 1][0], "left out where the covariances bring the teacher")
+    for norm in norms if scenario.uses_teacher else []:
+        if isinstance(parts, Spiked):
             _check_spikes(scenario, parts, norm)
-    else:
-        for norm in norms if scenario.uses_teacher else []:
+        elif isinstance(parts, Blocks) and not parts.moments.size:
+            for block, overlaps in enumerate(parts.overlaps(norm, scenario.tau, scenario.gram), 1):
+                check_gram(f"covariances.teacher_means (block {block})", *overlaps)
+        elif not parts.has_teacher:
             check_gram("teacher_means", norm, scenario.tau, scenario.gram)
-            if isinstance(parts, Blocks) and (parts.means.size or parts.teacher_means.size):
-                _check_blocks(scenario, parts, norm)
     if scenario.uses_teacher:
         rho = scenario.mixture.rho(norms)
         if np.any(rho <= 0):
@@ -43,14 +42,6 @@ def _check_teacher(scenario: MixtureGLM, points: Points) -> None:
             if parts.has_teacher:
                 raise bad_field("covariances", parts, allowed)
             raise bad_field("teacher_norm", float(norms[0]), allowed)
-
-
-def _check_blocks(scenario: MixtureGLM, parts: Blocks, norm: float) -> None:
-    """Refuse overlaps of teacher and means that no vectors have in one of the blocks."""
-    for k in range(len(parts.weights)):
-        tau = np.asarray(parts.teacher_means)[k] if parts.teacher_means.size else scenario.tau
-        gram = np.asarray(parts.means)[k] if parts.means.size else scenario.gram
-        check_gram(f"covariances.teacher_means (block {k + 1})", norm, tau, gram)
 
 
 def _check_fixed_vectors(scenario: MixtureGLM, points: Points) -> None:

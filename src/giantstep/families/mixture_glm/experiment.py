@@ -14,16 +14,15 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.labels import loss_of
+from giantstep.families.mixture_glm.observables import Observables
 from giantstep.families.mixture_glm.parts import Dataset
 from giantstep.families.mixture_glm.population import populate
-from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, TrialSamples, mean_by
+from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, Samples, mean_by
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.families.mixture_glm.tolerances import ON_MARGIN
 from giantstep.lab import Draws, to_numpy
-from giantstep.risk.fitting import ConvexFit, check_solvers, fit
+from giantstep.risk.fitting import ConvexFit, fit
 from giantstep.types import Array, Floats, Points
-
-_OBSERVABLES = ("test_error", "test_mse", "test_loss", "train_loss", "train_error")
 
 
 def trial(
@@ -49,23 +48,21 @@ def _reason(estimate: ConvexFit) -> str:
     return estimate.problem or f"the fit is not optimal (relative gap {estimate.gap:.1g})"
 
 
-def _draw(
-    scenario: MixtureGLM, count: int, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]
-) -> TrialSamples:
+def _draw(scenario: MixtureGLM, count: int, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]) -> Samples:
     if scenario.data is not None:
         return DatasetSamples(scenario, draws)
     population = populate(scenario, dim, draws)
     clean = settings.get("test_labels") == "clean"
-    samples = MixtureSamples.draw(scenario, population, count, draws, clean=clean)
+    samples = MixtureSamples(scenario, population, count, draws, clean=clean)
     if what == "universality":  # as many samples of the two single Gaussians, with the same teacher
         for name, gaussian in (("matched", population.matched()), ("within", population.within())):
-            samples.references[name] = MixtureSamples.draw(scenario, gaussian, count, draws, stream=f"{name} ")
+            one = MixtureSamples(scenario, gaussian, count, draws, clean=False, stream=f"{name} ")
+            samples.references[name] = one
     return samples
 
 
 def memory(scenario: MixtureGLM, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
     """Return the bytes of the samples, of what the fit makes of them, and of the covariances."""
-    check_solvers(scenario.loss, bool(scenario.l1))
     if what == "universality" and scenario.labels == "cluster":
         raise InputError('One Gaussian has no clusters to take labels from: universality is not for labels="cluster".')
     if scenario.loss == "hinge" and scenario.l1 and bool((points["ridge"] > 0).any()):
@@ -103,7 +100,7 @@ Answered = tuple[dict[str, Any], ConvexFit]
 """Variables of one size and ridge, and the fit behind them."""
 
 
-def _errors(samples: TrialSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
+def _errors(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     s, estimate = samples.scenario, samples.fit(n, ridge)
     values = {**_training(samples, n, estimate), **samples.test(n, estimate), **samples.overlaps(n, estimate)}
     w = estimate.weights
@@ -121,7 +118,7 @@ def _errors(samples: TrialSamples, n: int, ridge: float, settings: Mapping[str, 
     return values, estimate
 
 
-def _training(samples: TrialSamples, n: int, estimate: ConvexFit) -> dict[str, Any]:
+def _training(samples: Samples, n: int, estimate: ConvexFit) -> dict[str, Any]:
     """Return losses and errors of the training samples, over all and in each cluster."""
     s = samples.scenario
     y, z = samples.predict(estimate, 0, n)
@@ -130,23 +127,21 @@ def _training(samples: TrialSamples, n: int, estimate: ConvexFit) -> dict[str, A
     if s.loss == "interpolate":
         losses = np.zeros_like(losses)
     clusters = samples.clusters[:n]
-    weights = s.omega[clusters] if s.loss_weights else np.ones(n)
     return {
         "train_loss": float(losses.mean()),
         "train_error": float(errors.mean()),
-        "weighted_loss": float((weights * losses).mean()),
+        "weighted_loss": float((s.omega[clusters] * losses).mean()),
         "train_loss_by_cluster": mean_by(clusters, losses, s.clusters),
         "train_error_by_cluster": mean_by(clusters, errors, s.clusters),
     }
 
 
-def _cross_validation(samples: TrialSamples, n: int, ridge: float, train_loss: float) -> float:
+def _cross_validation(samples: Samples, n: int, ridge: float, train_loss: float) -> float:
     """Return 2 train/(1 - tr H/n)^2 for the square loss, H the matrix that maps labels to predictions."""
     s = samples.scenario
     if s.loss != "square" or s.l1:
         return np.nan
-    rows = to_numpy(samples.rows[:n])
-    weights = s.omega[samples.clusters[:n]] if s.loss_weights else np.ones(n)
+    rows, weights = to_numpy(samples.rows[:n]), s.omega[samples.clusters[:n]]
     if s.intercept:
         rows = rows - weights @ rows / weights.sum()
     rows = rows * np.sqrt(weights)[:, None]
@@ -164,16 +159,16 @@ def _universality(samples: MixtureSamples, n: int, ridge: float, settings: Mappi
         return {**_training(source, n, estimate), **source.test(n, estimate)}, estimate
 
     own, estimate = observe(samples)
-    gaps: dict[str, list[float]] = {name: [] for name in _OBSERVABLES}
+    gaps: dict[str, list[float]] = {name: [] for name in Observables._fields}
     for reference in samples.references.values():
         values, other = observe(reference)
         estimate = estimate if not estimate.solved or other.solved else other
-        for name in _OBSERVABLES:
-            gaps[name].append(own[name] - values[name])
+        for name, gap in gaps.items():
+            gap.append(own[name] - values[name])
     return {name: np.array(pair) for name, pair in gaps.items()}, estimate
 
 
-def _thresholds(samples: TrialSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
+def _thresholds(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     """Return the largest margin of this draw (0 where there is none) and whether its classes are separable."""
     estimate = fit(samples.rows[:n], samples.labels[:n], "maxmargin", ridge=0.0, intercept=samples.scenario.intercept)
     if estimate.inseparable:
@@ -182,7 +177,7 @@ def _thresholds(samples: TrialSamples, n: int, ridge: float, settings: Mapping[s
     return {"kappa": norm**-0.5, "separable": 1.0}, estimate
 
 
-def _margins(samples: TrialSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
+def _margins(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     """Return the laws of training and fresh margins (residuals of real labels) at the prepared x."""
     s, estimate = samples.scenario, samples.fit(n, ridge)
     x = np.asarray(settings["x"], dtype=np.float64)

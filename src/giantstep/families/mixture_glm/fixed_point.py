@@ -11,7 +11,6 @@ from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.risk import implicit_mean_step, stiffness
 from giantstep.solve import solve_accelerated
-from giantstep.solve.accelerated import GOAL
 from giantstep.types import Floats, Indices, Integers
 
 
@@ -83,10 +82,8 @@ def unpack(problem: MixtureProblem, x: Floats) -> State:
     return State(V, q, m * root, h * root, x[:, -1] * scale)
 
 
-def solve(
-    problem: MixtureProblem, prior: Prior, start: State | None = None, *, patient: bool = True, goal: float = GOAL
-) -> SolvedBatch:
-    """Solve all points until the residual, the largest change in scale-free coordinates, is below the goal.
+def solve(problem: MixtureProblem, prior: Prior, start: State | None = None, *, patient: bool = True) -> SolvedBatch:
+    """Solve all points until the residual, the largest change in scale-free coordinates, is small.
 
     Without patience a point that neither mixing nor Newton solves is given up, rather than damped.
     """
@@ -97,7 +94,7 @@ def solve(
         return pack(part, prior.update(part, state, hats(part, state))[0])
 
     begin = pack(problem, problem.start() if start is None else start)
-    point = solve_accelerated(sweep, begin, damping=(0.5, 0.8, 0.95) if patient else (), goal=goal)
+    point = solve_accelerated(sweep, begin, damping=(0.5, 0.8, 0.95) if patient else ())
     state = unpack(problem, point.x)
     with np.errstate(all="ignore"):
         hat = hats(problem, state)

@@ -17,7 +17,7 @@ from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
 from giantstep.families.mixture_glm.solver import solve_points
 from giantstep.families.mixture_glm.thresholds import thresholds
 from giantstep.families.mixture_glm.tolerances import NO_MARGIN, VANISHING
-from giantstep.family import LOOSE, Answer
+from giantstep.family import Answer
 from giantstep.types import Floats, Points
 
 AT_ONCE = 4096
@@ -74,8 +74,8 @@ def _answer(
 
 
 def _errors(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
-    problem, tolerance = MixtureProblem.of(scenario, points), settings.get("tolerance", 1e-10)
-    solution = solve_points(problem, tolerance) if tolerance > LOOSE else solve_points(problem)
+    problem = MixtureProblem.of(scenario, points)
+    solution = solve_points(problem)
     test = problem.without_noise() if settings.get("test_labels", "noisy") == "clean" else problem
     with np.errstate(all="ignore"):
         observed = observables(problem, solution.state, test)

@@ -52,8 +52,7 @@ def margin_laws(scenario: MixtureGLM, problem: MixtureProblem, state: State, x: 
     """
     order = np.argsort(x)
     copies = 2 if problem.binary else 1
-    V, loss = np.repeat(problem.strength(state.V), copies), problem.margin_loss
-    law = _binary_law(problem, state) if problem.binary else _residual_law(problem, state)
+    V, loss, law = np.tile(problem.strength(state.V).ravel(), copies), problem.margin_loss, _law(problem, state)
     margins = np.broadcast_to(x[order], (len(V), len(x)))
     test_cdf, test_density = law(margins)
     whole = law(np.full((len(V), 1), np.inf))[0]
@@ -66,26 +65,38 @@ def margin_laws(scenario: MixtureGLM, problem: MixtureProblem, state: State, x: 
         train_density = np.where(stretch > 0, density * stretch, 0.0)
         if atom is not None:
             on_margin = np.diff(law(np.stack(atom, axis=1))[0])
-
-    def average(values: Floats, p: Floats) -> Floats:
-        return np.einsum("brx,r->bx", values.reshape(problem.size, len(p) * copies, -1), np.repeat(p, copies))
-
-    back = np.argsort(order)
+    back, p, p_test = np.argsort(order), scenario.p, scenario.p_test
     return {
-        "test_cdf": average(test_cdf, scenario.p_test)[:, back],
-        "train_cdf": average(train_cdf, scenario.p)[:, back],
-        "test_density": average(test_density, scenario.p_test)[:, back],
-        "train_density": average(train_density, scenario.p)[:, back],
-        "on_margin": average(on_margin, scenario.p)[:, 0],
-        "support_vectors": average(law(loss.idle_above(V)[:, None])[0], scenario.p)[:, 0],
+        "test_cdf": _average(problem, test_cdf, p_test)[:, back],
+        "train_cdf": _average(problem, train_cdf, p)[:, back],
+        "test_density": _average(problem, test_density, p_test)[:, back],
+        "train_density": _average(problem, train_density, p)[:, back],
+        "on_margin": _average(problem, on_margin, p)[:, 0],
+        "support_vectors": _average(problem, law(loss.idle_above(V)[:, None])[0], p)[:, 0],
     }
+
+
+def fresh_margins(problem: MixtureProblem, state: State, p: Floats, x: Floats) -> Floats:
+    """Return the distribution function at x of the margins of fresh samples, with cluster c in a share p[c] of them."""
+    order, rows = np.argsort(x), state.q.size * (2 if problem.binary else 1)
+    cdf = _law(problem, state)(np.broadcast_to(x[order], (rows, len(x))))[0]
+    return _average(problem, cdf, p)[:, np.argsort(order)]
+
+
+def _average(problem: MixtureProblem, values: Floats, p: Floats) -> Floats:
+    """Return the average over clusters (and the sum over labels) of values at rows, (B, n)."""
+    return np.einsum("ybcx,c->bx", values.reshape(-1, problem.size, len(p), values.shape[1]), p)
+
+
+def _law(problem: MixtureProblem, state: State) -> Law:
+    return _binary_law(problem, state) if problem.binary else _residual_law(problem, state)
 
 
 def _origin(problem: MixtureProblem, margins: Floats, V: Floats) -> tuple[Floats, Floats]:
     """Return what the proximal map takes to these margins (residuals), and the derivative."""
     if problem.binary:
         rows = np.repeat(np.arange(len(margins)), margins.shape[1])
-        origin, stretch = problem.margin_loss.at(rows).origin(
+        origin, stretch = problem.margin_loss.at(rows % (problem.size * problem.clusters)).origin(
             margins.ravel(), np.broadcast_to(V, margins.shape).ravel()
         )
         return origin.reshape(margins.shape), stretch.reshape(margins.shape)
@@ -94,8 +105,8 @@ def _origin(problem: MixtureProblem, margins: Floats, V: Floats) -> tuple[Floats
 
 
 def _binary_law(problem: MixtureProblem, state: State) -> Law:
-    """Return the law P(label, s <= margin) of rows (point, cluster, label)."""
-    rows, labels = problem.margin_laws(state), problem.label_law
+    """Return the law P(label, s <= margin) of rows (label, point, cluster)."""
+    rows, labels = problem.margin_laws(state).with_mirrored(), problem.label_law
 
     def law(margins: Floats) -> tuple[Floats, Floats]:
         nodes = quadrature(rows, labels, margins)

@@ -100,35 +100,28 @@ def _in_one_basis(mixture: GaussianMixture) -> tuple[BlockModel, Floats]:
 def describe(scenario: MixtureGLM) -> GaussianMixture:
     """Return the mixture of a scenario as the limit sees it; Gram matrices that are none are refused."""
     parts, known = scenario.covariances, (scenario.p, scenario.gram, scenario.tau)
-    if isinstance(parts, Isotropic):
-        return _blocks(Blocks([1.0], np.array(parts.values)[:, None]), *known)
-    if isinstance(parts, Blocks):
-        return _blocks(parts, *known)
+    if isinstance(parts, Isotropic | Blocks):
+        return _blocks(parts.as_blocks() if isinstance(parts, Isotropic) else parts, *known)
     return _dense(parts, *known) if isinstance(parts, Dense) else _spiked(parts, *known)
 
 
 def _blocks(parts: Blocks, p: Floats, gram: Floats, tau: Floats) -> GaussianMixture:
     K, pi, sigma = parts.clusters, np.array(parts.weights), np.asarray(parts.values)
-    trace, zero = sigma @ pi, np.zeros(K)
+    trace = sigma @ pi
     if parts.moments.size:
         moments = np.asarray(parts.moments)
         model = BlockModel(pi, sigma, moments, np.zeros_like(moments), law=parts.law)
-        return GaussianMixture(p, tau, np.array(parts.teacher_variance), zero, trace, model)
-    grams = np.asarray(parts.means) if parts.means.size else np.broadcast_to(gram, (len(pi), K, K))
-    taus = np.asarray(parts.teacher_means) if parts.teacher_means.size else np.broadcast_to(tau, (len(pi), K))
+        return GaussianMixture(p, tau, np.array(parts.teacher_variance), np.zeros(K), trace, model)
+    teacher, taus, grams = map(np.array, zip(*parts.overlaps(0.0, tau, gram)))
     moments, per_norm = np.zeros((2, len(pi), 2 * K, 2 * K))
     per_norm[:, :K, :K] = sigma.T[:, :, None] * sigma.T[:, None, :]
     moments[:, :K, K:] = sigma.T[:, :, None] * taus[:, None, :]
     moments[:, K:, :K] = moments[:, :K, K:].swapaxes(1, 2)
     moments[:, K:, K:] = grams
-    if not parts.teacher:
-        return GaussianMixture(p, tau, zero, trace, trace, BlockModel(pi, sigma, moments, per_norm, law=parts.law))
-    teacher = np.array(parts.teacher)
-    for k in range(len(pi)):
-        check_gram(f"covariances (block {k + 1}: teacher, teacher_means, means)", teacher[k], taus[k], grams[k])
-    moments = moments + teacher[:, None, None] * per_norm
-    model = BlockModel(pi, sigma, moments, np.zeros_like(moments), law=parts.law)
-    return GaussianMixture(p, tau, sigma @ (pi * teacher), zero, trace, model)
+    moments += teacher[:, None, None] * per_norm
+    free = not parts.teacher  # its length is then that of the scenario
+    model = BlockModel(pi, sigma, moments, free * per_norm, law=parts.law)
+    return GaussianMixture(p, tau, sigma @ (pi * teacher), free * trace, trace, model)
 
 
 def _dense(parts: Dense, p: Floats, gram: Floats, tau: Floats) -> GaussianMixture:

@@ -8,7 +8,7 @@ import numpy as np
 
 from giantstep.families.mixture_glm.channel import Residuals
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
-from giantstep.risk import quadrature
+from giantstep.risk import Margins, quadrature
 from giantstep.types import Floats
 
 
@@ -24,52 +24,69 @@ class Observables(NamedTuple):
 
 def observables(problem: MixtureProblem, state: State, test: MixtureProblem) -> Observables:
     """Return the observables of every cluster; `test` is the problem with the labels of the test samples."""
-    mse = test.moments().squared_error(state)
+    shared = None
+    if problem.binary and test is problem:  # both kinds of samples have the same margins
+        shared = _both_labels(problem, state, np.concatenate([_kinks(problem, state, V) for V in (0.0, 1.0)], axis=1))
+    return Observables(*fresh_errors(test, state, shared), *training_errors(problem, state, shared))
+
+
+def fresh_errors(
+    problem: MixtureProblem, state: State, margins: Margins | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Return error, squared error and loss of fresh samples, which see q, m, h and b of the weights only."""
+    mse = problem.moments().squared_error(state)
     if problem.binary:
-        return _binary(problem, state, test, mse)
-    if problem.loss == "huber":
-        return _huber(problem, state, test, mse)
-    left = np.zeros_like(mse)
-    if problem.loss == "square":
-        left = problem.moments().squared_error(state) / (1 + problem.strength(state.V)) ** 2
-    return Observables(mse, mse, 0.5 * mse, 0.5 * left, left)
+        margins = margins or _both_labels(problem, state, _kinks(problem, state, 0.0))
+        values = problem.margin_loss.at(margins.nodes.row % mse.size).value(margins.s)
+        test_loss, error = margins.expect(values, (margins.s < 0).astype(float))
+        return _by_cluster(error, mse), mse, _by_cluster(test_loss, mse)
+    if problem.loss != "huber":
+        return mse, mse, 0.5 * mse
+    delta, residuals = problem.huber[:, None], Residuals.of(problem, state)
+    moments = residuals.clip(np.broadcast_to(delta, mse.shape))
+    return mse, mse, 0.5 * residuals.average(moments.second) + delta * residuals.average(moments.rest_size)
 
 
-def _binary(problem: MixtureProblem, state: State, test: MixtureProblem, mse: Floats) -> Observables:
-    loss, strength = problem.margin_loss, np.repeat(problem.strength(state.V), 2)
-    turning = loss.turning_point(strength)[:, None]
-    ends = np.broadcast_to(np.array([0.0, 1.0]), (len(strength), 2))
-    kinks = [loss.kinks(strength), turning, ends]
-    if problem.loss == "huber":
-        reach = np.repeat(problem.huber, 2 * problem.clusters)[:, None]
-        kinks += [1 - reach, 1 + reach]
-    edges = np.concatenate(kinks, axis=1)
-
-    def by_cluster(part: Floats) -> Floats:
-        return part.reshape(*mse.shape, 2).sum(axis=-1)
-
-    trained = quadrature(problem.margin_laws(state), problem.label_law, edges)
-    train_loss = train_error = np.zeros(mse.shape)
-    if problem.loss not in ("interpolate", "maxmargin"):
-        row = trained.nodes.row
+def training_errors(problem: MixtureProblem, state: State, margins: Margins | None = None) -> tuple[Floats, Floats]:
+    """Return loss and error of the training samples."""
+    if problem.loss in ("interpolate", "maxmargin"):
+        return np.zeros(state.V.shape), np.zeros(state.V.shape)
+    if problem.binary:
+        V, loss = problem.strength(state.V).ravel(), problem.margin_loss
+        margins = margins or _both_labels(problem, state, _kinks(problem, state, 1.0))
+        row = margins.nodes.row % len(V)
         at_nodes = loss.at(row)
-        values = at_nodes.value(at_nodes.pull(trained.s, strength[row]).u)
-        train_loss, train_error = map(by_cluster, trained.expect(values, (trained.s < turning[row, 0]).astype(float)))
-    fresh = trained if test is problem else quadrature(test.margin_laws(state), test.label_law, edges)
-    values = loss.at(fresh.nodes.row).value(fresh.s)
-    test_loss, test_error = map(by_cluster, fresh.expect(values, (fresh.s < 0).astype(float)))
-    return Observables(test_error, mse, test_loss, train_loss, train_error)
+        values = at_nodes.value(at_nodes.pull(margins.s, V[row]).u)
+        train_loss, error = margins.expect(values, (margins.s < loss.turning_point(V)[row]).astype(float))
+        return _by_cluster(train_loss, state.V), _by_cluster(error, state.V)
+    stretch = 1 + problem.strength(state.V)
+    if problem.loss == "square":
+        left = problem.moments().squared_error(state) / stretch**2
+        return 0.5 * left, left
+    return _huber_training(problem, state, stretch)
 
 
-def _huber(problem: MixtureProblem, state: State, test: MixtureProblem, mse: Floats) -> Observables:
-    """Return Huber's loss of real labels: E clip(r)^2/2 + delta E(|r| - delta)_+, training residuals are r/(1 + V)."""
-    stretch, delta = 1 + problem.strength(state.V), problem.huber[:, None]
-    residuals = Residuals.of(problem, state)
+def _kinks(problem: MixtureProblem, state: State, share: float) -> Floats:
+    """Return where the loss bends or predictions change sides, after a fit (share 1) and on fresh samples (share 0)."""
+    V, loss = share * problem.strength(state.V).ravel(), problem.margin_loss
+    sides = loss.turning_point(V) if share else np.zeros(V.shape)
+    return np.concatenate([loss.kinks(V), sides[:, None]], axis=1)
+
+
+def _both_labels(problem: MixtureProblem, state: State, kinks: Floats) -> Margins:
+    """Return nodes for the margins of label 1, then of label -1, in all clusters of all points."""
+    return quadrature(problem.margin_laws(state).with_mirrored(), problem.label_law, np.tile(kinks, (2, 1)))
+
+
+def _by_cluster(of_rows: Floats, like: Floats) -> Floats:
+    """Return the sum over both labels."""
+    return of_rows.reshape(2, *like.shape).sum(axis=0)
+
+
+def _huber_training(problem: MixtureProblem, state: State, stretch: Floats) -> tuple[Floats, Floats]:
+    """Return Huber's loss of real labels, E clip(r)^2/2 + delta E(|r| - delta)_+: training residuals are r/(1 + V)."""
+    delta, residuals = problem.huber[:, None], Residuals.of(problem, state)
     moments = residuals.clip(delta * stretch)
     inner = 0.5 * residuals.average(moments.second) / stretch**2
     tail = delta * residuals.average(moments.rest_size)
-    train_error = 2 * inner + 2 * tail + residuals.average(moments.rest_squared)
-    residuals = Residuals.of(test, state)
-    moments = residuals.clip(np.broadcast_to(delta, stretch.shape))
-    test_loss = 0.5 * residuals.average(moments.second) + delta * residuals.average(moments.rest_size)
-    return Observables(mse, mse, test_loss, inner + tail, train_error)
+    return inner + tail, 2 * inner + 2 * tail + residuals.average(moments.rest_squared)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -65,6 +65,10 @@ class Isotropic(CovarianceForm):
     def mean_eigenvalues(self) -> Floats:
         """Mean eigenvalue tr Sigma_c/d of each cluster."""
         return np.array(self.values)
+
+    def as_blocks(self) -> Blocks:
+        """Return the same covariances as one block."""
+        return Blocks([1.0], np.array(self.values)[:, None])
 
 
 class Blocks(CovarianceForm):
@@ -139,6 +143,16 @@ class Blocks(CovarianceForm):
     def mean_eigenvalues(self) -> Floats:
         """Mean eigenvalue tr Sigma_c/d of each cluster."""
         return np.asarray(self.values) @ np.array(self.weights)
+
+    def overlaps(self, teacher_norm: float, tau: Floats, gram: Floats) -> Iterator[tuple[float, Floats, Floats]]:
+        """Yield mean square of the teacher, its products with the means and their Gram matrix, block by block.
+
+        Those of the scenario spread evenly where they are left out.
+        """
+        for k in range(len(self.weights)):
+            own = self.teacher[k] if self.teacher else teacher_norm
+            products = np.asarray(self.teacher_means)[k] if self.teacher_means.size else tau
+            yield own, products, np.asarray(self.means)[k] if self.means.size else gram
 
 
 class Dense(CovarianceForm):

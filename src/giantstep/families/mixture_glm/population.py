@@ -8,7 +8,7 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.labels import draw_vector
-from giantstep.families.mixture_glm.parts import Blocks, Dense, Spiked, joint_gram
+from giantstep.families.mixture_glm.parts import Blocks, Dense, Isotropic, Spiked, joint_gram
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.lab import Draws, to_numpy
 from giantstep.types import DeviceArray, Floats, Indices
@@ -146,14 +146,9 @@ def populate(scenario: MixtureGLM, dim: int, draws: Draws) -> Population:
     parts = scenario.covariances
     if isinstance(parts, Dense):
         return _dense(scenario, parts, dim, draws)
-    if isinstance(parts, Blocks):
-        return _blocks(scenario, parts, dim, draws)
     if isinstance(parts, Spiked):
         return _spiked(scenario, parts, dim, draws)
-    gram = _gram(scenario)
-    vectors = with_gram(gram, _normals(draws, dim, len(gram)))
-    variances = np.tile(np.array(parts.values)[:, None], dim)
-    return Population.with_teacher(scenario.p, vectors[0] * np.sqrt(dim), vectors[1:], variances)
+    return _blocks(scenario, parts.as_blocks() if isinstance(parts, Isotropic) else parts, dim, draws)
 
 
 def _gram(scenario: MixtureGLM) -> Floats:
@@ -190,8 +185,11 @@ def block_sizes(weights: Floats, dim: int) -> Indices:
 def _blocks(scenario: MixtureGLM, parts: Blocks, dim: int, draws: Draws) -> Population:
     sizes, count = block_sizes(np.array(parts.weights), dim), scenario.clusters
     variances = np.repeat(np.asarray(parts.values), sizes, axis=1)
-    pieces = []
-    for moment, size in zip(np.asarray(parts.moments) if parts.moments.size else _moments(scenario, parts), sizes):
+    moments, pieces = np.asarray(parts.moments), []
+    if not parts.moments.size:
+        overlaps = parts.overlaps(scenario.teacher_norm, scenario.tau, scenario.gram)
+        moments = np.array([joint_gram(*block) for block in overlaps])
+    for moment, size in zip(moments, sizes):
         normals = _normals(draws, int(size), len(moment))
         if parts.law == "fixed":
             values, axes = np.linalg.eigh(moment)
@@ -203,15 +201,6 @@ def _blocks(scenario: MixtureGLM, parts: Blocks, dim: int, draws: Draws) -> Popu
         return Population.with_teacher(scenario.p, vectors[0], vectors[1:] / np.sqrt(dim), variances)
     means, rho = vectors[count:] / np.sqrt(dim), np.array(parts.teacher_variance)
     return Population(scenario.p, means, variances, np.zeros((0, dim)), None, vectors[:count], rho, scenario.tau)
-
-
-def _moments(scenario: MixtureGLM, parts: Blocks) -> list[Floats]:
-    """Return, for each block, the second moment of a coordinate of (theta0, sqrt(d) mu_1..mu_K)."""
-    blocks = len(parts.weights)
-    teacher = parts.teacher or [scenario.teacher_norm] * blocks
-    means = np.asarray(parts.means) if parts.means.size else [scenario.gram] * blocks
-    along = np.asarray(parts.teacher_means) if parts.teacher_means.size else [scenario.tau] * blocks
-    return [joint_gram(*block) for block in zip(teacher, along, means)]
 
 
 def _dense(scenario: MixtureGLM, parts: Dense, dim: int, draws: Draws) -> Population:

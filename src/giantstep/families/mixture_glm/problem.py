@@ -39,7 +39,6 @@ _LOSSES: dict[str, Loss] = {
 }
 NUMBERS = ("alpha", "ridge", "l1", "noise", "flip", "huber", "teacher_norm")
 """Fields of a `MixtureProblem` that are one number for each point."""
-_LABELS = np.array([1.0, -1.0])
 
 
 class State(NamedTuple):
@@ -184,8 +183,8 @@ class MixtureProblem:
 
     @property
     def margin_loss(self) -> Loss:
-        """The loss as a function of the margin, for rows of (points, clusters, labels), flattened."""
-        return HuberLoss(np.repeat(self.huber, 2 * self.clusters)) if self.loss == "huber" else _LOSSES[self.loss]
+        """The loss as a function of the margin, for rows of (points, clusters), flattened."""
+        return HuberLoss(np.repeat(self.huber, self.clusters)) if self.loss == "huber" else _LOSSES[self.loss]
 
     @property
     def label_law(self) -> BinaryLabels:
@@ -193,31 +192,24 @@ class MixtureProblem:
         return _LAWS.get(str(self.labels), GivenLabels())
 
     def margin_laws(self, state: State) -> MarginLaws:
-        """Return the margins of all points, clusters and labels (1, then -1), flattened."""
+        """Return the margins of label 1 in all clusters of all points, flattened."""
         root = np.sqrt(state.q)
         slope = state.m / root
         variance = np.maximum(self.rho - slope**2, 0.0) + (self.noise[:, None] if self.labels == "sign" else 0.0)
         return self.label_rows(state.mean, root, slope, variance)
 
     def label_rows(self, mean: Floats, scale: Floats, slope: Floats, variance: Floats) -> MarginLaws:
-        """Return rows for labels 1, then -1, of predictions mean + scale xi with teacher fields tau + slope xi.
+        """Return rows for label 1 of predictions mean + scale xi with teacher fields tau + slope xi.
 
-        All arrays are (B, K); `variance` is what is left of the teacher field. For label -1 everything changes its
-        sign, xi too. Labels that see no teacher field have their chance in place of its mean.
+        All arrays are (B, K); `variance` is what is left of the teacher field. Labels that see no teacher field have
+        their mean in place of its own.
         """
-        if self.labels in _LAWS:
-            field = self.mixture.tau[:, None] * _LABELS
-        else:
-            signs = self.signs if self.labels == "cluster" else np.zeros(self.clusters)
-            field, slope, variance = 0.5 + 0.5 * signs[:, None] * _LABELS, 0 * slope, 0 * variance
-        return MarginLaws(
-            (mean[..., None] * _LABELS).ravel(),
-            np.repeat(scale, 2),
-            np.broadcast_to(field, (*mean.shape, 2)).ravel(),
-            np.repeat(slope, 2),
-            np.repeat(variance, 2),
-            np.repeat(self.flip, 2 * self.clusters),
-        )
+        field = self.mixture.tau
+        if self.labels not in _LAWS:
+            field = self.signs if self.labels == "cluster" else np.zeros(self.clusters)
+            slope, variance = 0 * slope, 0 * variance
+        columns = (mean, scale, field, slope, variance, self.flip[:, None])
+        return MarginLaws(*(np.broadcast_to(column, mean.shape).ravel() for column in columns))
 
     def teacher_nodes(self) -> TeacherNodes:
         """Return a rule over the teacher fields of all points and clusters, for real labels."""

@@ -18,19 +18,14 @@ from giantstep.types import Floats
 
 
 class Prediction(NamedTuple):
-    """What a theory says at one n and lambda.
-
-    mse : on fresh samples; train : E(y - z)^2/2 on the fitted ones; norm : |w|^2/d.
-    response : V = tr(Sigma A^-1)/d; the limit lambda V where there is no ridge and n < d.
-    """
+    """What a theory says at one n and lambda: E(y - z)^2 of fresh samples, E(y - z)^2/2 of fitted ones, |w|^2/d."""
 
     mse: float
     train: float
-    response: float
     norm: float
 
 
-NO_PREDICTION = Prediction(*[np.nan] * 4)
+NO_PREDICTION = Prediction(*[np.nan] * 3)
 
 
 class SingularRows(NamedTuple):
@@ -74,8 +69,8 @@ class RidgeCurve:
     def _freedom(self, ridge: float) -> float:
         return float((self.values / (self.values + ridge)).sum()) / self.dim
 
-    def _at(self, ridge: float) -> tuple[float, float, float, float]:
-        """Return kappa, df1, df2 and GCV of the fit of all N rows with this ridge.
+    def _at(self, ridge: float) -> tuple[float, float, float]:
+        """Return df1, df2 and GCV of the fit of all N rows with this ridge.
 
         kappa = ridge/(N/d - df1) is the ridge an infinite dataset would need for the same shrinkage; df2 = df1 + kappa
         ddf1/dkappa.
@@ -88,7 +83,7 @@ class RidgeCurve:
         shrunk = (self._along * ridge / (values + ridge)) ** 2
         residual = float(shrunk.sum()) + self._square - float(self._along @ self._along)
         gcv = residual / self.rows / (1 - df1 / alpha) ** 2
-        return kappa, df1, df1 + kappa * slope / moved, gcv
+        return df1, df1 + kappa * slope / moved, gcv
 
     def transport(self, n: int, ridge: float) -> Prediction:
         """Carry the cross-validated error of N rows over to n: the same kappa means the same shrinkage.
@@ -110,11 +105,10 @@ class RidgeCurve:
             ridge_n = float(np.exp(low))
         else:
             ridge_n = float(np.exp(brent_root(excess, low, high, xtol=1e-12, rtol=1e-14)))
-        kappa, df1, df2, gcv = self._at(ridge_n)
+        df1, df2, gcv = self._at(ridge_n)
         mse = gcv * (1 - df2 / self.alpha) / (1 - df2 / alpha)
         shrinkage = (alpha - df1) / alpha  # = ridge/(kappa alpha), also where both vanish
-        response = df1 * kappa / ridge if ridge > 0 else (df1 * kappa if n < self.dim else df1 / (alpha - df1))
-        return Prediction(mse, 0.5 * mse * shrinkage**2, response, self.plug_in(n, ridge).norm)
+        return Prediction(mse, 0.5 * mse * shrinkage**2, self.plug_in(n, ridge).norm)
 
     # -- the Gaussian covariate model ------------------------------------------------------------------
 
@@ -151,4 +145,4 @@ class RidgeCurve:
         spread = alpha * factor**2 / self.dim
         mse = bias / (1 - spread * float((spectrum**2 / resolvent**2).sum()))
         norm = float((squares * signal**2).sum()) / self.dim + spread * mse * float((spectrum / resolvent**2).sum())
-        return Prediction(mse, 0.0 if bare else 0.5 * mse * factor**2, response, norm)
+        return Prediction(mse, 0.0 if bare else 0.5 * mse * factor**2, norm)

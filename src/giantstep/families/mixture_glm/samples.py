@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from giantstep.families.mixture_glm.fresh import Fresh
-from giantstep.families.mixture_glm.labels import ClusterLabels, draw_labels, labels_of, loss_of
+from giantstep.families.mixture_glm.labels import draw_labels, loss_of
+from giantstep.families.mixture_glm.margins import fresh_margins
+from giantstep.families.mixture_glm.observables import fresh_errors
 from giantstep.families.mixture_glm.population import Population
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.scenario import MixtureGLM
+from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.lab import Draws, array_module, to_numpy
 from giantstep.risk.fitting import ConvexFit, fit
 from giantstep.types import DeviceArray, Floats, Indices
@@ -49,70 +52,58 @@ class TrialSamples:
         z = rows @ array_module(rows).asarray(estimate.weights) + estimate.intercept
         return to_numpy(self.labels[start:stop]), to_numpy(z)
 
-    def test(self, n: int, estimate: ConvexFit) -> dict[str, Any]:
-        """Return errors on samples other than the n that were fitted, over all clusters and in each."""
-        raise NotImplementedError
 
-    def margin_law(self, n: int, estimate: ConvexFit, x: Floats) -> Floats:
-        """Return the law of the margin at x on samples other than the n that were fitted."""
-        raise NotImplementedError
-
-    def overlaps(self, n: int, estimate: ConvexFit) -> dict[str, Floats]:
-        """Return q, m, h of the fitted weights in each cluster."""
-        raise NotImplementedError
-
-
-@dataclass
 class MixtureSamples(TrialSamples):
     """Samples of a population; what they are tested on is exact, given the fitted weights.
 
-    Attributes
+    Parameters
     ----------
-    laws : how the labels of fresh samples are made in each cluster.
-    references : samples of the two single Gaussians of universality, by their names.
+    population : what is sampled: the mixture, or one Gaussian in its place.
+    count : how many samples.
+    clean : whether they are tested on labels without noise and flips.
+    stream : beginning of the names of the random streams.
     """
 
-    population: Population
-    laws: list[ClusterLabels]
-    references: dict[str, MixtureSamples] = field(default_factory=dict)
-
-    @classmethod
-    def draw(
-        cls, scenario: MixtureGLM, population: Population, count: int, draws: Draws, *, clean: bool = False,
-        stream: str = "",
-    ) -> MixtureSamples:  # fmt: skip
-        """Draw `count` samples of the mixture, or of one Gaussian in its place."""
-        laws = labels_of(scenario)[: len(population.p)]
+    def __init__(
+        self, scenario: MixtureGLM, population: Population, count: int, draws: Draws, *, clean: bool, stream: str = ""
+    ) -> None:
         inputs, clusters, fields = population.sample(count, draws, stream)
-        labels = draw_labels(laws, fields, clusters, draws, stream)
-        inputs /= np.sqrt(population.dim)
-        return cls(scenario, inputs, labels, clusters, population, labels_of(scenario, clean=True) if clean else laws)
+        labels = draw_labels(scenario, fields, clusters, draws, stream)
+        super().__init__(scenario, inputs / np.sqrt(population.dim), labels, clusters)
+        self.population = population
+        self.references: dict[str, MixtureSamples] = {}
+        """Samples of the two single Gaussians of universality, by their names."""
+        points = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
+        problem = MixtureProblem.of(scenario, points)
+        mixture = replace(
+            scenario.mixture, p=population.p, tau=population.tau, variance=population.rho,
+            variance_per_norm=np.zeros(len(population.p)),
+        )  # fmt: skip
+        problem = problem.without_noise() if clean else problem
+        whole = len(population.p) == scenario.clusters
+        self.problem = replace(problem, mixture=mixture) if whole else problem.on_one_gaussian(mixture)
 
     def loss_weights(self, n: int) -> Floats | None:
         """Return the weights of the first n samples in the loss; one Gaussian has none."""
         return super().loss_weights(n) if len(self.population.p) == self.scenario.clusters else None
 
-    def _fresh(self, estimate: ConvexFit) -> list[Fresh]:
-        """Return the law of a fresh sample in each cluster."""
-        population, overlaps = self.population, self.population.overlaps(estimate.weights)
-        columns = (population.tau, population.rho, overlaps["h"] + estimate.intercept, overlaps["q"], overlaps["m"])
-        return [Fresh(law, *map(float, numbers)) for law, *numbers in zip(self.laws, *columns)]
+    def _state(self, estimate: ConvexFit) -> State:
+        """Return what fresh samples see of the fitted weights; V is not one of these."""
+        q, m, h = self.overlaps(0, estimate).values()
+        q = np.maximum(q, LEAST_STATE)
+        return State(np.ones((1, len(q))), q[None], m[None], h[None], np.array([estimate.intercept]))
 
     def test(self, n: int, estimate: ConvexFit) -> dict[str, Any]:
         """Return exact errors on fresh samples, over all clusters and in each."""
-        s, laws = self.scenario, self._fresh(estimate)
-        values = {
-            "test_error": np.array([law.error() for law in laws]),
-            "test_mse": np.array([law.squared() for law in laws]),
-            "test_loss": np.array([law.loss(s.loss, s.huber_threshold) for law in laws]),
-        }
-        p = s.p_test if len(laws) == s.clusters else np.ones(1)
+        p = self.scenario.p_test if len(self.population.p) == self.scenario.clusters else np.ones(1)
+        errors = fresh_errors(self.problem, self._state(estimate))
+        values = {name: value[0] for name, value in zip(("test_error", "test_mse", "test_loss"), errors)}
         totals: dict[str, Any] = {name: float(p @ value) for name, value in values.items()}
         return {**totals, **{f"{name}_by_cluster": value for name, value in values.items()}}
 
     def margin_law(self, n: int, estimate: ConvexFit, x: Floats) -> Floats:
         """Return the law of the margin of fresh samples at x."""
-        return np.asarray(self.scenario.p_test @ np.stack([law.margin_law(x) for law in self._fresh(estimate)]))
+        return fresh_margins(self.problem, self._state(estimate), self.scenario.p_test, x)[0]
 
     def overlaps(self, n: int, estimate: ConvexFit) -> dict[str, Floats]:
         """Return q, m, h of the fitted weights in each cluster."""
@@ -179,6 +170,10 @@ class DatasetSamples(TrialSamples):
             h[c], q[c] = own.mean(), own.var()
             m[c] = float(np.mean((labels - labels.mean()) * (own - h[c])))
         return {"q": q, "m": m, "h": h}
+
+
+Samples = MixtureSamples | DatasetSamples
+"""The samples of a trial, with tests, laws of margins and overlaps on other samples than the n that were fitted."""
 
 
 def mean_by(clusters: Indices, values: Floats, count: int) -> Floats:

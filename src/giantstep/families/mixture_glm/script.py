@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from giantstep.errors import bad_field
+from giantstep.families.mixture_glm.observables import Observables
 from giantstep.families.mixture_glm.parts import Isotropic
 from giantstep.families.mixture_glm.scenario import REAL_LABELS, MixtureGLM
 from giantstep.gaussian.source import Language, expression_source
@@ -22,7 +23,6 @@ _LOSSES = {
     ),
 }
 """Loss -> its value and its slope in the prediction z."""
-_BY = ("test_error", "test_mse", "test_loss", "train_loss", "train_error")
 
 
 def program(scenario: MixtureGLM, dim: int, lang: Language) -> Program:
@@ -47,7 +47,7 @@ def program(scenario: MixtureGLM, dim: int, lang: Language) -> Program:
     if scenario.mean_gram.size:
         gram[1:, 1:] = np.asarray(scenario.mean_gram)
     variances = np.broadcast_to(np.asarray(parts.values or (1.0,), dtype=float), c)
-    by = [f"{name}_by_cluster" for name in _BY]
+    by = [f"{name}_by_cluster" for name in Observables._fields]
     return Program(
         sizes={
             "n": (str(n), f"samples, n/d = {scenario.samples_per_dim:g}"),
@@ -64,7 +64,7 @@ def program(scenario: MixtureGLM, dim: int, lang: Language) -> Program:
         },
         functions=_functions(scenario),
         trial=_TRIAL,
-        variables=[*_BY, "objective", "q", "m", "h", "b", "norm", "nonzero", *by],
+        variables=[*Observables._fields, "objective", "q", "m", "h", "b", "norm", "nonzero", *by],
         index={"cluster": range(1, c + 1)},
         imports=["from scipy.optimize import minimize"],
     )

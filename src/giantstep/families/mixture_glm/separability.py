@@ -124,9 +124,9 @@ def _geometry(
     if problem.labels == "sign":
         rest = rest + float(problem.noise[0])
     ones = np.ones((1, K))
-    rows = problem.label_rows(0 * ones, ones, np.sqrt(explained)[None], rest[None])
+    rows = problem.label_rows(0 * ones, ones, np.sqrt(explained)[None], rest[None]).with_mirrored()
     margins = quadrature(rows, problem.label_law, np.zeros((2 * K, 0)))
-    c, y = margins.nodes.row // 2, 1.0 - 2 * (margins.nodes.row % 2)
+    c, y = margins.nodes.row % K, np.where(margins.nodes.row < K, 1.0, -1.0)
     weights = problem.mixture.p[c] * margins.nodes.weights * margins.chance
     signed = y[:, None] * (np.concatenate([means, shift[:, None]], axis=1) if problem.intercept else means)[c]
     signed[:, 0] += margins.s

@@ -22,26 +22,22 @@ from giantstep.families.mixture_glm.tolerances import (
     PATH_START,
     SOLVED,
 )
-from giantstep.solve.accelerated import GOAL
 from giantstep.types import Array, Indices
 
 
-def solve_points(problem: MixtureProblem, goal: float = GOAL) -> SolvedBatch:
-    """Solve all points of a batch; the residual of a point that was not solved stays large.
-
-    A `goal` above the usual one ends the iterations earlier, where they do not follow a path.
-    """
-    dense, sparse = partial(_solve_dense, goal=goal), partial(solve, prior=ElasticNet(), goal=goal)
-    return _solve_groups(problem, [(np.flatnonzero(problem.l1 == 0), dense), (np.flatnonzero(problem.l1), sparse)])
+def solve_points(problem: MixtureProblem) -> SolvedBatch:
+    """Solve all points of a batch; the residual of a point that was not solved stays large."""
+    dense, sparse = np.flatnonzero(problem.l1 == 0), np.flatnonzero(problem.l1)
+    return _solve_groups(problem, [(dense, _solve_dense), (sparse, partial(solve, prior=ElasticNet()))])
 
 
-def _solve_dense(problem: MixtureProblem, goal: float) -> SolvedBatch:
+def _solve_dense(problem: MixtureProblem) -> SolvedBatch:
     """Solve points without an l1 penalty."""
     if problem.loss in ("square", "interpolate"):
         return solve_ridge(problem)
     if problem.loss == "maxmargin":
         return _solve_groups(problem, [(index, _solve_max_margin) for index in problem.kinds()])
-    return solve(problem, Quadratic(), goal=goal)
+    return solve(problem, Quadratic())
 
 
 def _solve_max_margin(problem: MixtureProblem) -> SolvedBatch:

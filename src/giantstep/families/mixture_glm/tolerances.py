@@ -28,5 +28,3 @@ THRESHOLD_NEAR = 3e-4
 """Relative distance from the zero of the margin at which it is extrapolated: the polynomial leaves 1e-8."""
 MOST_THRESHOLD_STEPS = 80
 """Steps towards the threshold at most: each leaves a fifth of the way, or 8% more samples."""
-MOST_MEAN_STEPS = 60
-"""Newton steps of the means at most; a good start needs five."""

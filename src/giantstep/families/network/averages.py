@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from giantstep.families.network.layer import BlockRows, Layer, SharedView, scale_of, views
 from giantstep.families.network.problem import Problem
+from giantstep.families.network.tolerances import RANK
 from giantstep.gaussian import Function
 from giantstep.gaussian.residual import Residual
 from giantstep.gaussian.tables import tabulated
+from giantstep.readout.stacked import Stacked
 from giantstep.types import Floats
 
 
-@dataclass(frozen=True)
-class Gradient:
+@dataclass(frozen=True, eq=False)
+class Gradient(Stacked):
     """The population gradient as the motion of a layer, and the noise of a batch of d samples beside it."""
 
     motion: BlockRows
     slopes: Floats  # (M, k, k): E[D_1q D_1c]
     bends: Floats  # (M, k): E[D_0 D_2]
-    shared: Floats  # (M, k, k): covariance of the noise that all neurons of two blocks share
+    common: Floats  # (M, k, k): covariance of the noise that all neurons of two blocks share
     total: Floats  # (M, k): variance of all of the noise of a neuron
 
 
 def follow_gradient(
-    problem: Problem, layer: Layer, square_loss: bool, whitening: Floats, with_noise: bool = False
+    problem: Problem, layer: Layer, share: Floats, whitening: Floats, with_noise: bool = False
 ) -> Gradient:
-    """Return the gradient of every set: structured_inputs (3.1)-(3.5), averages at the old U and s; F: (2.2), (6.1)."""
+    """Return the gradient of every set: structured_inputs (3.1)-(3.5), averages at the old U and s; F: (2.2), (6.1).
+
+    `share` (M, k) is what the gradient sees of the output of every block.
+    """
     parts, order = [], []
     for view in views(problem, layer):
-        parts.append(_gradient_of(problem, layer.take(view.rows), view, square_loss, whitening[view.rows], with_noise))
-        order.append(view.rows)
-    back = np.argsort(np.concatenate(order))
-    U, B, JU, JB, F, *others = (np.concatenate(column)[back] for column in zip(*parts))
-    return Gradient(BlockRows(U, B, JU, JB, F), *others)
+        rows = view.rows
+        parts.append(_gradient_of(problem, layer.take(rows), view, share[rows], whitening[rows], with_noise))
+        order.append(rows)
+    return Gradient.join(parts).take(np.argsort(np.concatenate(order)))
 
 
 def _gradient_of(
-    problem: Problem, layer: Layer, view: SharedView, square_loss: bool, whitening: Floats, with_noise: bool
-) -> tuple[Floats, ...]:
+    problem: Problem, layer: Layer, view: SharedView, share: Floats, whitening: Floats, with_noise: bool
+) -> Gradient:
     zeta = problem.zeta[:, None]
     s = scale_of(problem, layer)
     A = layer.U @ view.basis.learnt @ view.given.nodes.T
     D = tabulated(problem.activation, Function.smoothed, A, s)
-    share = problem.pi[view.rows] * problem.zeta if square_loss else np.zeros(s.shape)
     said = (share[:, None] @ D[0])[:, 0]
     residual = Residual(view.given, view.basis, problem.kept[view.rows], said)
     slope, pull = _slopes(problem, layer, whitening)
@@ -68,7 +72,7 @@ def _gradient_of(
         power = view.given.weights * residual.power(problem.numbers["noise"][view.rows])
         shared = (D[1] * power[:, None]) @ np.swapaxes(D[1], 1, 2)
         total = (derivative.second_moment(A, s[..., None]) @ power[:, :, None])[..., 0]
-    return U, B, JU, JB, F, slopes, bends, shared, total
+    return Gradient(BlockRows(U, B, JU, JB, F), slopes, bends, shared, total)
 
 
 def _slopes(problem: Problem, layer: Layer, whitening: Floats) -> tuple[Floats, Floats]:
@@ -78,3 +82,57 @@ def _slopes(problem: Problem, layer: Layer, whitening: Floats) -> tuple[Floats, 
     slope = np.where(inputs.eigenvalues > 0, np.maximum(inputs.eigenvalues, 1e-300) ** power, 0.0)
     ones = np.ones((len(slope), extra))  # planted directions and the noise of batches, on isotropic inputs
     return slope, np.concatenate([slope[:, inputs.atoms], ones], axis=1)
+
+
+# -- the noise of a finite batch as isotropic noise of every row, an approximation: few_steps_readout section 6 --------
+
+
+def add_isotropic(problem: Problem, layer: Layer, e: Floats, shared: Floats, total: Floats) -> Layer:
+    """Return the layer on isotropic inputs with the noise of a batch, (6.2)-(6.3).
+
+    `shared` (M, k, k) is the covariance of the noise that all neurons share, `total` (M, k) the variance of each
+    neuron's own and shared noise together.
+    """
+    R, C, s = layer.U.shape[2], len(layer.is_length), np.abs(layer.B[..., 0])
+    own = np.maximum(e**2 * (total - np.diagonal(shared, axis1=1, axis2=2)), 0.0)
+    tau, scale = np.sqrt(own), np.sqrt(s**2 + own)
+    values, vectors = np.linalg.eigh(shared)
+    kept = np.any(values > RANK * values.max(axis=1, keepdims=True), axis=0)
+    new = e[..., None] * np.sqrt(np.maximum(values[:, None, kept], 0.0)) * vectors[..., kept]
+    n = new.shape[2]
+    after = layer.extended((False,) * (n + R + 1), new)
+    after.JU[:, :, R + np.arange(n), C + np.arange(n)] = scale[..., None]
+    after.JU[:, :, np.arange(R), C + n + np.arange(R)] = tau[..., None]
+    after.Js[:] *= (s / scale)[..., None]
+    after.Js[..., -1] = np.sqrt((4 * s**2 * own + 2 * own**2) / (4 * scale**2))
+    sign = np.sign(layer.B)
+    return _widened(problem, after, scale[..., None] * sign, after.Js[:, :, None, :] * sign[..., None], tau)
+
+
+def add_coloured(problem: Problem, layer: Layer, e: Floats, shared: Floats, total: Floats) -> Layer:
+    """Return the layer after a first finite batch of inputs with a covariance: structured_inputs (7.1)-(7.2).
+
+    The noise that all neurons share is a coordinate of every atom; what each neuron has for itself widens the bulk.
+    """
+    inputs, lam = problem.inputs, problem.inputs.eigenvalues
+    R, K, C = layer.U.shape[2], len(lam), len(layer.is_length)
+    diagonal = np.diagonal(shared, axis1=1, axis2=2)
+    along = e * np.sqrt(diagonal)  # at the first step all blocks have the same slope: the shared noise has rank one
+    tau = np.sqrt(np.maximum(e**2 * (total - diagonal), 0.0))
+    B = np.sqrt(layer.B**2 + tau[..., None] ** 2 * lam)
+    scale = np.sqrt(inputs.average(lam * B**2))
+    after = layer.extended((False,) * (K + 1), along[..., None] * lam * np.sqrt(inputs.masses))
+    after.JU[:, :, R + np.arange(K), C + np.arange(K)] = np.sqrt(lam) * B
+    after.Js[:] *= (scale_of(problem, layer) / scale)[..., None]
+    third, fourth = inputs.average(lam**3 * layer.B**2), inputs.average(lam**4)
+    after.Js[..., -1] = np.sqrt(4 * tau**2 * third + 2 * tau**4 * fourth) / (2 * scale)
+    own = np.pad(tau[..., None] * inputs.coordinate_eigenvalues, ((0, 0), (0, 0), (0, K)))
+    return _widened(problem, dataclasses.replace(after, own=own), B, 0 * after.JB, tau)  # no step follows
+
+
+def _widened(problem: Problem, layer: Layer, B: Floats, JB: Floats, tau: Floats) -> Layer:
+    """Return the layer with a wider bulk, and the means of what each neuron has for itself: finite_size_steps (2.7)."""
+    root = np.sqrt(problem.inputs.eigenvalues)[:, None, None]
+    means = root * tau[:, None, :, None] * np.eye(tau.shape[1])
+    feedback = np.concatenate([layer.feedback, means], axis=3)
+    return dataclasses.replace(layer, B=B, JB=JB, feedback=feedback, rows_known=False, all_terms=False)

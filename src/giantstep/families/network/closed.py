@@ -21,7 +21,6 @@ from giantstep.family import Answer
 from giantstep.readout import random_features as formulas
 from giantstep.readout.feature_spikes import (
     HIGHEST_DEGREE,
-    SPIKE_ROOM,
     FeatureBulk,
     Neurons,
     check_degrees,
@@ -29,6 +28,7 @@ from giantstep.readout.feature_spikes import (
     spike_degrees,
 )
 from giantstep.readout.same_sample import SameSample
+from giantstep.readout.weight_spikes import weight_spikes
 from giantstep.types import Floats, Points
 
 NOT_FINITE = "the closed form has no finite answer here"
@@ -122,36 +122,24 @@ def answer_spikes(step: WeakStep, network: Network, points: Points, settings: Ma
     dim, width, degrees = points["dim"], points["width_per_dim"], check_degrees(settings.get("degree"))
     count, spike, neurons = len(dim), step.spike(network, points), _neurons(network, whole=True)
     added = np.zeros(count) if exact else step.remainder(network, points)
-    values = {
-        "singular_values": np.full((count, SPIKE_ROOM), np.nan),
-        "alignment": np.full((count, SPIKE_ROOM, len(degrees)), np.nan),
-        "norm_alignment": np.full((count, SPIKE_ROOM), np.nan),
-        "bulk_edge": np.full(count, np.nan),
-    }
-    status = np.full(count, "", dtype=object)
+    status, rows = np.full(count, "", dtype=object), []
     c1, rest = formulas.linear_and_rest(network.activation)
     eta = np.where(spike.eta == 0, 1.0, spike.eta)
     length = np.where(spike.eta == 0, 1.0, spike.power(eta) / eta**2)  # b^2
     s = spike.eta * c1 * np.sqrt(np.maximum(length, 0.0) / (width * dim))  # 0 without a dimension
     for point in range(count):
         bulk = FeatureBulk(c1, rest, float(width[point]), float(width[point] / points["samples_per_dim"][point]))
-        threshold = bulk.threshold()
-        values["bulk_edge"][point] = np.sqrt(bulk.spike(np.array(threshold))[1])
         if np.isinf(dim[point]):
-            strength, vectors = neurons.without_dimension(spike.eta[point] ** 2 * length[point], bulk.width)
-        elif length[point] <= 0:
-            status[point] = NO_LENGTH
-            continue
+            pairs = neurons.without_dimension(spike.eta[point] ** 2 * length[point], bulk.width)
         else:
             gram = neurons.gram(float(s[point]), float(dim[point]), bulk.width, float(added[point]))
-            strength, vectors = eigenpairs(gram, c1**2 * bulk.width)
-        outside = np.flatnonzero(strength > threshold)[:SPIKE_ROOM]
-        singular, overlaps = bulk.outliers(strength[outside], vectors[:, outside])
-        values["singular_values"][point, : len(outside)] = singular
-        values["alignment"][point, : len(outside)] = overlaps[degrees].T
-        values["norm_alignment"][point, : len(outside)] = overlaps[-1]
+            pairs = eigenpairs(gram, c1**2 * bulk.width)
+            if length[point] <= 0:
+                status[point] = NO_LENGTH
+        rows.append(bulk.spikes(*pairs, degrees))
+    values = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     values["spike_degree"] = spike_degrees(values["alignment"], values["norm_alignment"], degrees)
-    answer = Answer.closed(values, status=status, coords={"degree": degrees})
+    answer = Answer.closed(values, status=status)
     if np.max(np.abs(s)) > STRONG_SPIKE:
         answer.warnings.append(
             f"The spikes stand on the bulk of random features, which so large a step moves (eta c1 |beta|/sqrt(p) = "
@@ -163,34 +151,12 @@ def answer_spikes(step: WeakStep, network: Network, points: Points, settings: Ma
 
 
 def answer_weights(step: WeakStep, network: Network, points: Points, settings: Mapping[str, Any]) -> Answer:
-    """Answer ``what="weights"`` at every point; a growing step needs a finite ``points["dim"]``.
-
-    W1 = W0 + eta c1 a beta^T up to a vanishing remainder, with beta = X0^T r/n0 (step_size_regimes section 4). With
-    c = p/d, b0^2 = g1^2 + E r^2 d/n0, f0 the initial output (0 or 1) and eta in units of |a| = sqrt(E zeta^2),
-    ell = (1 - f0 eta c1^2)^2 + eta^2 c1^2 b0^2 is the squared length of W1^T a/|a|. The bulk of singular values is that
-    of W0, |1 -+ sqrt(c)|. One leaves it at the top where ell > 1 + sqrt(c) (Baik, Ben Arous, Peche), and then (4a)
-
-        s^2 = ell + c ell/(ell - 1),   (left . a)^2/|a|^2 = (1 - c/(ell - 1)^2)/(1 + c/(ell - 1)),
-        (right . w*)^2 = (eta c1 g1)^2/ell (1 - c/(ell - 1)^2).
-
-    With f0 = 1 and c < 1 one leaves it at the bottom where ell < 1 - sqrt(c), with the same formulas.
-    """
+    """Answer ``what="weights"`` at every point; a growing step needs a finite ``points["dim"]``."""
     if settings.get("theory") not in (None, "exact"):
         raise bad_field("theory", settings["theory"], '"exact" for what="weights"')
-    spike, power, c = step.spike(network, points), _neurons(network, whole=True).power, points["width_per_dim"]
-    step_length = spike.eta * np.sqrt(power) * spike.c1
-    ell = (1 - spike.fed_back * step_length * spike.c1) ** 2 + step_length**2 * (spike.g1**2 + spike.noise)
-    lower, upper = np.abs(1 - np.sqrt(c)), 1 + np.sqrt(c)
-    top, bottom = ell > upper, ell < 1 - np.sqrt(c)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        kept = np.where(top | bottom, 1 - c / (ell - 1) ** 2, np.nan)
-        value = np.sqrt(ell + c * ell / (ell - 1))
-        left, right = kept / (1 + c / (ell - 1)), (step_length * spike.g1) ** 2 / ell * kept
-    values = {"bulk_lower": lower, "bulk_upper": upper, "spike_strength": ell, "threshold": upper}
-    for end, prefix, there, edge in (("top", "", top, upper), ("bottom", "bottom_", bottom, lower)):
-        values[f"{end}_singular_value"] = np.where(there, value, edge)
-        values[f"{prefix}left_alignment"] = np.where(there, left, np.nan)
-        values[f"{prefix}right_alignment"] = np.where(there, right, np.nan)
+    spike, power = step.spike(network, points), _neurons(network, whole=True).power
+    eta, width = spike.eta * np.sqrt(power), points["width_per_dim"]
+    values = weight_spikes(width, eta, spike.c1, spike.g1, spike.noise, spike.fed_back)
     answer = Answer.closed(values, attrs={"theory": "exact"})
     added = np.max(step.remainder(network, points)) * power
     if added > LEFT_OUT:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Discriminator, Tag
+from pydantic import Discriminator, Tag
 
+from giantstep.families.network.fields import name_or_law, only
 from giantstep.scenario import Number, Part, field
 from giantstep.types import DeviceArray, Points
 
@@ -40,33 +41,26 @@ class Coordinates(Part):
     )
 
 
-def _tag(value: Any) -> str:
-    return "name" if isinstance(value, str) else "law"
-
-
-def _known(value: Any) -> Any:
-    if (
-        isinstance(value, str)
-        and value not in ("gaussian", "equal")
-        or not isinstance(value, str | Coordinates | Mapping)
-    ):
-        raise ValueError(
-            '"gaussian", "equal" or gs.Coordinates(nonzero=0.1, sizes="gaussian"), in a file { nonzero = 0.1 }'
-        )
-    return value
-
-
+_ALLOWED = '"gaussian", "equal" or gs.Coordinates(nonzero=0.1, sizes="gaussian"), in a file { nonzero = 0.1 }'
 AnyCoordinates = Annotated[
-    Annotated[Coordinates, Tag("law")] | Annotated[Sizes, Tag("name")], Discriminator(_tag), BeforeValidator(_known)
+    Annotated[Coordinates, Tag("law")] | Annotated[Sizes, Tag("name")],
+    Discriminator(name_or_law),
+    only(Coordinates, get_args(Sizes), _ALLOWED),
 ]
+
+
+def _law(coordinates: Coordinates | str, points: Points, index: int) -> tuple[str, float]:
+    """Return the law of the sizes, and which fraction is not zero at a point."""
+    if isinstance(coordinates, str):
+        return coordinates, 1.0
+    return coordinates.sizes, float(points["coordinates.nonzero"][index])
 
 
 def components(coordinates: Coordinates | str, points: Points, index: int) -> tuple[Component, ...]:
     """Return the law at one point, in units of the root mean square: sign_step section 2."""
     from giantstep.readout.sign_statistics import Component
 
-    sizes = coordinates if isinstance(coordinates, str) else coordinates.sizes
-    kept = 1.0 if isinstance(coordinates, str) else float(points["coordinates.nonzero"][index])
+    sizes, kept = _law(coordinates, points, index)
     one = Component(kept, 0.0, 1 / kept) if sizes == "gaussian" else Component(kept, kept**-0.5, 0.0)
     return (one,) if kept == 1 else (one, Component(1 - kept, 0.0, 0.0))
 
@@ -76,8 +70,7 @@ def draw_directions(
 ) -> DeviceArray:
     """Return orthonormal target directions (r, d) at random: a fixed number of entries of each is not zero."""
     (r, d), xp = shape, draws.xp
-    sizes = coordinates if isinstance(coordinates, str) else coordinates.sizes
-    kept = 1.0 if isinstance(coordinates, str) else float(points["coordinates.nonzero"][0])
+    sizes, kept = _law(coordinates, points, 0)
     values = draws.normal("coordinates", (r, d))
     if sizes == "equal":
         values = xp.where(values < 0, -1.0, 1.0)
@@ -86,12 +79,12 @@ def draw_directions(
         order = xp.argsort(draws.uniform("coordinates_kept", r * d).reshape(r, d), axis=1)
         for a in range(r):
             values[a, order[a, count:]] = 0.0
-    directions: Sequence[DeviceArray] = []
+    directions: list[DeviceArray] = []
     for row in values:
         for other in directions:
             row = row - (row @ other) * other
-        directions = [*directions, row / xp.linalg.norm(row)]
-    return xp.stack(list(directions))
+        directions.append(row / xp.linalg.norm(row))
+    return xp.stack(directions)
 
 
 def reflections(axes: DeviceArray, directions: DeviceArray, xp: Any) -> list[DeviceArray]:

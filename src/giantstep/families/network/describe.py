@@ -1,6 +1,11 @@
-"""From a layer to what the read-out sees: its features given kappa, the labels beside them, the law of the rows.
+"""From a layer to what the read-out sees: features given kappa, labels beside them, law of the rows, finite size.
 
 few_steps_readout (4.1), (4.2), structured_inputs (4.5), spiked_features (6.1): one description for every list of steps.
+
+At a finite dimension (finite_size_steps, level by level) a ridge fit on isotropic rows after gradients of the
+population has all its terms. Fits of classes, and finite batches described as isotropic, have the means of the blocks
+alone; inputs with a covariance have them and the stretch (6.5). What is not known to move the means leaves them as
+those of independent rows, `FiniteSize(1/d)`.
 """
 
 from __future__ import annotations
@@ -21,15 +26,33 @@ from giantstep.families.network.layer import (
 )
 from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import ROUNDING_OF_MEANS
-from giantstep.gaussian import Function
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.tables import tabulated
 from giantstep.gaussian.target import Plane
-from giantstep.readout import PACKED_BLOCKS, Bulk, Features, InputBulk, IsotropicBulk, SignBulk
+from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
+from giantstep.readout.block_means import products_of_means
 from giantstep.readout.chain import ChainBulk
+from giantstep.readout.finite_size import one_stretch, stretch_of_atoms
 from giantstep.readout.input_spread import InputSpread
 from giantstep.types import Floats, Integers
 
+_WHOLE = "whole numbers of samples and neurons; "
+ALL_TERMS = _WHOLE + (
+    "the means of the blocks as the steps leave them, the action of neurons on themselves, stretched inputs and the "
+    "number of fitted parameters (finite_size_steps, all terms)"
+)
+MEANS_ONLY = _WHOLE + "the means of the blocks as the steps leave them (finite_size_steps sections 2 to 4)"
+MEANS_AND_STRETCH = _WHOLE + (
+    "the means of the blocks as the steps leave them, and stretched inputs (finite_size_steps section 6)"
+)
+ON_BATCHES = _WHOLE + (
+    "the means of the blocks as those of independent rows, with a ridge of 1/(d R), and what the output of the network "
+    "adds to them (finite_size_steps sections 2 and 7), as if the batches had no preferred directions"
+)
+INDEPENDENT = _WHOLE + "the means of the blocks as those of independent rows, with a ridge of 1/(d R)"
+STRETCHED = INDEPENDENT + ", and stretched inputs"
+LARGE_MEANS = 0.3
+"""What steps may add to the squared length of the mean of a block, in units of its rows, for first order in it."""
 CLASS_ENDS = (0.0, 0.06, -0.06, 0.25, -0.25)
 """Where a class ends and breaks around it: a wrong sign may become likely within a hundredth there."""
 
@@ -82,7 +105,7 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
     given, basis = view.given, view.basis
     s, sets = scale_of(problem, layer), len(layer)
     A = layer.U @ basis.learnt @ given.nodes.T
-    moments = _moments(problem, A, s, basis.learnt.shape[1])
+    moments = _moments(problem, A, s)
     slope = moments.slope / s[..., None]  # D_1
     h1, lengths = given.h1.T, 0
     if problem.isotropic and layer.batch is None:
@@ -163,14 +186,10 @@ def _classes(problem: Problem, layer: Layer, view: SharedView, unlearnt: int) ->
     return view.given.nodes @ (direction @ view.basis.learnt), rho
 
 
-def _moments(problem: Problem, A: Floats, s: Floats, learnt: int) -> Moments:
-    """Return the moments of the blocks at A (S, k, N), on a rule in so many learnt directions."""
-    columns = tabulated(problem.activation, _stacked_moments, A, s, A.shape[2] if learnt > 1 else 0.0)
-    return Moments(columns[0], columns[1], np.maximum(columns[2], 0.0), columns[3])
-
-
-def _stacked_moments(activation: Function, A: Floats, s: Floats) -> Floats:
-    return np.stack(activation.moments(A, s))
+def _moments(problem: Problem, A: Floats, s: Floats) -> Moments:
+    """Return the moments of the blocks at A (S, k, N)."""
+    moments = Moments(*tabulated(problem.activation, lambda f, *at: np.stack(f.moments(*at)), A, s))
+    return moments._replace(noise=np.maximum(moments.noise, 0.0))
 
 
 def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]:
@@ -222,3 +241,65 @@ def _with_quadratic_noise(problem: Problem, layer: Layer, spread: InputSpread) -
         own=np.pad(spread.own, ((0, 0), (0, K))),
         quadratic=K,
     )
+
+
+# -- finite size ------------------------------------------------------------------------------------------------------
+
+
+def finite_size(problem: Problem, layer: Layer, members: Integers, dim: Floats) -> FiniteSize:
+    """Return the finite size of points of these dimensions (B,), whose parameter sets are `members` (B,)."""
+    inverse_dim, k = 1 / dim, len(problem.zeta)
+    if not np.isfinite(dim).any() or isinstance(layer.batch, SignBulk):
+        return FiniteSize(inverse_dim)
+    if layer.batch is not None:
+        products = products_of_means(layer.feedback, problem.neurons)[:, 0]
+        independent = np.eye(k) * (layer.B[..., 0] ** 2 / problem.neurons)[:, None]
+        return FiniteSize(inverse_dim, excess=(products - independent)[members])
+    if layer.stretched:
+        return FiniteSize(inverse_dim, stretch=one_stretch(inverse_dim, k))
+    gram = gram_of_means(problem, layer)[members]
+    if not problem.isotropic:
+        if problem.network.readout.classes:  # the identity of their fit does not know the stretch
+            return FiniteSize(inverse_dim, gram)
+        scale = (problem.inputs.eigenvalues * layer.B**2).swapaxes(1, 2)[members]
+        return FiniteSize(inverse_dim, gram, stretch_of_atoms(inverse_dim, scale, problem.inputs.masses))
+    if not layer.all_terms:
+        return FiniteSize(inverse_dim, gram)
+    directions = np.full(len(dim), float(layer.U.shape[2]))
+    return FiniteSize(inverse_dim, gram, one_stretch(inverse_dim, k), directions)
+
+
+def gram_of_means(problem: Problem, layer: Layer) -> Floats:
+    """Return Gamh of (2.4) (M, k, k), or lambda Gam(lambda) at the atoms (6.2) (M, K, k, k)."""
+    products = products_of_means(layer.feedback, problem.neurons)
+    if not problem.isotropic:
+        return problem.inputs.eigenvalues[:, None, None] * products
+    s = layer.B[..., 0]
+    return products[:, 0] / (s[:, :, None] * s[:, None, :])
+
+
+def terms_of(problem: Problem, layer: Layer) -> str:
+    """Say which terms of a finite size are in."""
+    if layer.batch is not None:
+        return INDEPENDENT if isinstance(layer.batch, SignBulk) else ON_BATCHES
+    if layer.stretched:
+        return STRETCHED
+    if not problem.isotropic and not problem.network.readout.classes:
+        return MEANS_AND_STRETCH
+    return ALL_TERMS if layer.all_terms else MEANS_ONLY
+
+
+def means_warning(problem: Problem, layer: Layer) -> list[str]:
+    """Warn where the mean of a block is too long: finite_size_steps section 13; nodes of a law are no blocks."""
+    if layer.batch is not None or layer.stretched or problem.network.second_layer == "gaussian":
+        return []
+    squares = np.einsum("m...qq->m...q", gram_of_means(problem, layer))
+    if squares.ndim == 3:
+        squares = problem.inputs.average(squares.swapaxes(1, 2)) / scale_of(problem, layer) ** 2
+    added = float(np.max(squares - 1 / problem.neurons))
+    if not added > LARGE_MEANS:
+        return []
+    return [
+        f"The steps add {added:.2g} to the squared length of the mean of a block, in units of its rows: the correction "
+        f"at a finite dim is of first order in it ({LARGE_MEANS:g} at most)."
+    ]

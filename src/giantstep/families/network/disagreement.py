@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from giantstep.checks import check_whole
 from giantstep.errors import bad_field, field_error
 from giantstep.families.network.questions import SHARED, TEST_SAMPLES
 from giantstep.families.network.scenario import Network
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import xarray
 
     from giantstep.families.network.answers.laws import FittedPoint
-    from giantstep.lab import Draws
+    from giantstep.family import Answer
 
 Shared = Literal["samples", "layer", "both", "nothing"]
 OF_THE_FIT = ("samples_per_dim", "readout")
@@ -69,38 +70,36 @@ def disagreement(
     """
     from giantstep.listing import Result
 
-    if shared not in get_args(Shared):
-        raise bad_field("shared", shared, f"one of {', '.join(map(repr, get_args(Shared)))}")
     _check(first, second, shared)
-    _check_trials(dim, trials, test_samples)
-    theories = {"limit": np.inf} if dim is None else {"limit": np.inf, "theory": float(dim)}
-    found = [_theory(first, second, shared, at) for at in theories.values()]
-    rows, status = [values for values, _ in found], [reason for _, reason in found]
-    sources, errors = list(theories), [np.full(4, np.nan)] * len(rows)
+    check_whole("trials", trials, "a whole number from 0 on", 0)
+    check_whole("test_samples", test_samples, "a whole number from 1 on", 1)
+    if trials or dim is not None:
+        check_whole("dim", dim, "a whole number from 2 on" + " where there are trials" * (dim is None), 2)
+    nothing = np.full(4, np.nan)
+    rows = {"limit": (*_theory(first, second, shared, np.inf), nothing)}
+    if dim is not None:
+        rows["theory"] = (*_theory(first, second, shared, float(dim)), nothing)
     if trials:
-        sources.append("experiment")
-        measured = np.stack(
-            [_trial(first, second, shared, int(dim or 0), t, seed, test_samples) for t in range(trials)]
-        )
-        rows.append(measured.mean(axis=0))
-        errors.append(measured.std(axis=0, ddof=1) / np.sqrt(trials) if trials > 1 else np.full(4, np.nan))
-        status.append("")
-    result = Result(coords={"source": sources, "network": list(NETWORKS)})
-    for suffix, table in (("", np.stack(rows)), ("_stderr", np.stack(errors))):
+        pairs = [_trial(first, second, shared, int(dim or 0), t, seed, test_samples) for t in range(trials)]
+        error = np.std(pairs, axis=0, ddof=1) / np.sqrt(trials) if trials > 1 else nothing
+        rows["experiment"] = (np.mean(pairs, axis=0), "", error)
+    result = Result(coords={"source": list(rows), "network": list(NETWORKS)})
+    means, status, errors = zip(*rows.values())
+    for suffix, table in (("", np.stack(means)), ("_stderr", np.stack(errors))):
         result[f"disagreement{suffix}"] = "source", table[:, 0]
         result[f"average_error{suffix}"] = "source", table[:, 1]
         result[f"test_error{suffix}"] = ("source", "network"), table[:, 2:]
     result["status"] = "source", np.array(status, dtype=object)
-    result.attrs |= {"title": f"Two networks that share {shared}", "shared": shared, "trials": trials} | (
-        {} if dim is None else {"dim": dim}
-    )
-    return result
+    result.attrs |= {"title": f"Two networks that share {shared}", "shared": shared, "trials": trials}
+    return result if dim is None else result.assign_attrs(dim=dim)
 
 
 def _check(first: Network, second: Network, shared: Shared) -> None:
     """Refuse pairs of which no overlap is derived: beyond_the_error section 12."""
     from giantstep.families.network.limit import refuse_missing
 
+    if shared not in get_args(Shared):
+        raise bad_field("shared", shared, f"one of {', '.join(map(repr, get_args(Shared)))}")
     for name, network in zip(NETWORKS, (first, second)):
         if not isinstance(network, Network):
             raise bad_field(name, network, "a gs.Network")
@@ -124,15 +123,6 @@ def _check(first: Network, second: Network, shared: Shared) -> None:
             raise bad_field(name, getattr(second, name), f"{getattr(first, name)!r} in both networks, as {why}")
 
 
-def _check_trials(dim: int | None, trials: int, test_samples: int) -> None:
-    whole = (int, np.integer)
-    for name, value, least in (("trials", trials, 0), ("test_samples", test_samples, 1)):
-        if isinstance(value, bool) or not isinstance(value, whole) or value < least:
-            raise bad_field(name, value, f"a whole number from {least} on")
-    if (trials or dim is not None) and (isinstance(dim, bool) or not isinstance(dim, whole) or dim < 2):
-        raise bad_field("dim", dim, "a whole number from 2 on" + " where there are trials" * (dim is None))
-
-
 def _point(network: Network, dim: float = np.inf) -> dict[str, Floats]:
     return whole_sizes({**network.point(), "dim": np.array([dim])})
 
@@ -145,7 +135,10 @@ def _theory(first: Network, second: Network, shared: Shared, dim: float) -> tupl
     from giantstep.readout.unlike_pairs import FitAt, Labels, disagreement
 
     if first == second and shared in SHARED:  # which has further terms of a finite dimension
-        return _alike(first, shared, dim)
+        answer = _answer_alike(first, dim)
+        kind, test = SHARED.index(shared), float(answer.values["test_error"][0, -1])
+        apart, average = (answer.values[name][0, -1, kind] for name in ("disagreement", "ensemble_error"))
+        return np.array([float(apart), float(average[1]), test, test]), str(answer.status[0])
     fits, law = [], FreshLaw.of_the_fit(first.target.directions)
     for network in (first, second):
         point, reason = _fitted(network, dim)
@@ -162,19 +155,14 @@ def _theory(first: Network, second: Network, shared: Shared, dim: float) -> tupl
     labels = Labels(inputs.weights, inputs.label, inputs.square + fits[0].noise)
     common = min(side.samples for side in sides) if shared in ("samples", "both") else 0.0
     apart = disagreement(sides[0], sides[1], labels, common, shared in ("layer", "both"), dim)
-    tests = [float(point.fit.solution.test[0]) for point in fits]
+    tests = [point.test_error for point in fits]
     return np.array([apart, 0.5 * sum(tests) - 0.25 * apart, *tests]), ""
 
 
-def _alike(network: Network, shared: Shared, dim: float) -> tuple[Floats, str]:
-    """Return what ``what="variance"`` says of two networks alike."""
+def _answer_alike(network: Network, dim: float) -> Answer:
+    """Return what ``what="variance"`` says of one network and of the mean of two."""
     points = _point(network, dim)
-    settings = network.prepare(points, "variance", {"members": np.array([1.0, 2.0])})
-    answer = network.limit(points, "variance", settings)
-    kind = SHARED.index(shared)
-    test = float(answer.values["test_error"][0, -1])
-    apart, average = answer.values["disagreement"][0, -1, kind], answer.values["ensemble_error"][0, -1, kind, 1]
-    return np.array([float(apart), float(average), test, test]), str(answer.status[0])
+    return network.limit(points, "variance", network.prepare(points, "variance", {"members": np.array([1.0, 2.0])}))
 
 
 def _fitted(network: Network, dim: float) -> tuple[FittedPoint | None, str]:
@@ -188,47 +176,36 @@ def _fitted(network: Network, dim: float) -> tuple[FittedPoint | None, str]:
     table = Table(network, points, 1)
     (share,) = share_points(network, points, np.arange(1))
     with np.errstate(all="ignore"):
-        moments = list(follow(share.problem, "exact", reasons))
-        if reasons:
-            return None, reasons[0]
-        for fits in solved_groups(table, share, moments[-1], {}):
-            for point in fits.points():
-                return point, ""
-    return None, str(table.status[0])
+        *_, last = follow(share.problem, "exact", reasons)
+        found = [point for fits in solved_groups(table, share, last, {}) for point in fits.points()]
+    return (None, reasons[0]) if reasons else (found[0], "") if found else (None, str(table.answer.status[0]))
 
 
 def _trial(
     first: Network, second: Network, shared: Shared, dim: int, trial: int, seed: int, test_samples: int
 ) -> Floats:
     """Return disagreement, error of the average and both errors of one real pair."""
-    from giantstep.families.network.measure_pairs import fitted_copy, outputs_of, second_draws
+    from giantstep.families.network.experiment import trained_networks, whiten
+    from giantstep.families.network.measure_beyond import fitted_copy, second_draws
+    from giantstep.families.network.trained import outputs_of
     from giantstep.lab import Draws, check_memory, threads_for
 
     needed = sum(network.memory(_point(network), "variance", dim, {"device": "cpu"}) for network in (first, second))
     check_memory(needed)
     draws = Draws(seed, f"{first.digest()} {second.digest()} {shared} dim={dim}", trial)
-    own = second_draws(draws)
+    own, pair = second_draws(draws), []
     with threads_for(needed, "cpu"):
-        one = _real(first, dim, draws)
-        other = _real(second, dim, draws if shared in ("layer", "both") else own)
-        pair = tuple(dataclasses.replace(real, draws=stream.anew()) for real, stream in ((one, draws), (other, own)))
+        for network, stream in ((first, draws), (second, draws if shared in ("layer", "both") else own)):
+            points = network.point()
+            inputs = whiten(network, points, dim)
+            pair.append([*trained_networks(network, points, inputs, dim, stream.anew(), {})][-1])
+        pair = [dataclasses.replace(real, draws=stream.anew()) for real, stream in zip(pair, (draws, own))]
         copies = ((0, 0, 0), (1, 0 if shared in ("samples", "both") else 1, 0))
-        fits = {
-            copy: fitted_copy(pair, copy, np.array([network.readout.ridge]))
-            for copy, network in zip(copies, (first, second))
-        }
+        ridges = [np.array([network.readout.ridge]) for network in (first, second)]
+        fits = {copy: fitted_copy(pair, copy, ridge) for copy, ridge in zip(copies, ridges)}
         gram = np.zeros((2, 2))
-        for outputs, signal in outputs_of(pair, fits, test_samples):
+        for outputs, signal, _ in outputs_of(pair, fits, test_samples):
             wrong = outputs[:, :, 0] - np.asarray(first.target(signal))
             gram += wrong @ wrong.T / test_samples
     gram = gram + first.noise
     return np.array([gram[0, 0] + gram[1, 1] - 2 * gram[0, 1], gram.mean(), gram[0, 0], gram[1, 1]])
-
-
-def _real(network: Network, dim: int, draws: Draws) -> Any:
-    """Return the real network after its last step."""
-    from giantstep.families.network.experiment import trained_networks, whiten
-
-    points = network.point()
-    *_, last = trained_networks(network, points, whiten(network, points, dim), dim, draws.anew(), {})
-    return last

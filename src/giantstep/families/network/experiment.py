@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network import beyond, measure, measure_beyond
+from giantstep.families.network.asked import BEYOND
 from giantstep.families.network.limit import count_outliers
-from giantstep.families.network.measure_pairs import PAIRED, second_draws, trained_pairs
+from giantstep.families.network.measure import MEASURES
+from giantstep.families.network.measure_beyond import PAIRED, second_draws
 from giantstep.families.network.problem import take_points
 from giantstep.families.network.scenario import Network
-from giantstep.families.network.shift import FreshLaw
+from giantstep.families.network.shift import test_law
 from giantstep.families.network.trained import Trained
 from giantstep.inputs.parts import InputRows
 from giantstep.lab import Draws, chunk_rows
@@ -41,33 +42,18 @@ def trial(
         draws = _row_draws(network, inputs.rows, points, dim, draws, settings)
         settings = {**settings, "test_samples": min(int(settings.get("test_samples") or 1), draws.left)}
     counted = count_outliers(network, points, dim, times).T if what == "spectrum" else None
-    measures = {**measure.MEASURES, **measure_beyond.MEASURES}
+    if what in BEYOND:
+        law, noise = test_law(network, points, 0)
+        settings = {**settings, "law": law, "shifted_noise": noise}
+    streams = [draws, second_draws(draws)] if what in PAIRED else [draws]
+    paths = [trained_networks(network, points, inputs, dim, own, settings) for own in streams]
     path: list[dict[str, Array]] = []
-    if what in beyond.QUESTIONS:
-        settings = {**settings, **_fresh_law(network, points)}
-    networks = trained_networks(network, points, inputs, dim, draws, settings)
-    if what in PAIRED:
-        others = trained_networks(network, points, inputs, dim, second_draws(draws), settings)
-        for time, pair in enumerate(trained_pairs(networks, others)):
-            if time in times:
-                path.append(PAIRED[what](pair, points["readout.ridge"], settings))
-        return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
-    for time, trained in enumerate(networks):
+    for time, networks in enumerate(zip(*paths)):
         if time in times:
-            again = dataclasses.replace(trained, draws=draws.anew())  # the same samples after every step
+            again = [dataclasses.replace(real, draws=real.draws.anew()) for real in networks]  # the same samples
             outliers = None if counted is None else counted[len(path)]
-            path.append(measures[what](again, points["readout.ridge"], {**settings, "outliers": outliers}))
+            path.append(MEASURES[what](*again, points["readout.ridge"], {**settings, "outliers": outliers}))
     return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
-
-
-def _fresh_law(network: Network, points: Points) -> dict[str, Any]:
-    """Return the law of test inputs and the variance of their label noise, which all points share."""
-    shift, noise = network.shift, float(points["noise"][0])
-    if shift is None:
-        return {"law": FreshLaw.of_the_fit(network.target.directions), "shifted_noise": noise}
-    if "shift.noise" in points:
-        noise = float(points["shift.noise"][0])
-    return {"law": shift.law(network.target.directions, points, 0), "shifted_noise": noise}
 
 
 def trained_networks(
@@ -76,7 +62,12 @@ def trained_networks(
     """Yield the real network before the first step and after every one; `inputs` is where `whiten` has the target."""
     xp, width = draws.xp, count_neurons(points, dim)
     rows = draw_rows(width, dim, draws, sphere=network.rows == "sphere")
-    blocks, second_layer = draw_second_layer(network, width, draws)
+    blocks, law = [slice(0, width)], network.second_layer
+    if isinstance(law, Vocabulary):
+        blocks = split_neurons(law.probabilities, width)
+        second_layer = xp.asarray(np.repeat(law.values, [block.stop - block.start for block in blocks]))
+    else:
+        second_layer = draws.normal("second_layer", width)
     if inputs.root is not None:
         rows *= xp.asarray(inputs.root)
     noise = float(points["noise"][0])
@@ -108,16 +99,6 @@ def _target_axes(inputs: Whitened, dim: int, xp: Any) -> DeviceArray:
     (gamma, across), axes = inputs.frame[0], np.zeros((dim, 2))
     axes[:2] = [[gamma, across], [across, -gamma]]
     return xp.asarray(axes)
-
-
-def draw_second_layer(network: Network, width: int, draws: Draws) -> tuple[list[slice], DeviceArray]:
-    """Return the neurons of every block and the values zeta_i of all; a Gaussian law is one block."""
-    law = network.second_layer
-    if not isinstance(law, Vocabulary):
-        return [slice(0, width)], draws.normal("second_layer", width)
-    blocks = split_neurons(law.probabilities, width)
-    counts = [block.stop - block.start for block in blocks]
-    return blocks, draws.xp.asarray(np.repeat(law.values, counts))
 
 
 def whiten(network: Network, points: Points, dim: int) -> Whitened:
@@ -164,8 +145,7 @@ def memory(network: Network, points: Points, what: str, dim: int, settings: Mapp
     chunk = chunk_rows(device)
     table = 0 if network.inputs is None else getattr(getattr(network.inputs, "rows", None), "size", 0)
     momentum = any(np.any(points.get(place.field("momentum"), np.zeros(1))) for place in network.places)
-    copies = 1 + 2 * bool(network.steps) + momentum
-    weights = 2 * table + copies * p * dim
+    weights = 2 * table + (1 + 2 * bool(network.steps) + momentum) * p * dim
     building = [network.steps[place.number].memory(place, points, p, dim, chunk) for place in network.places]
     fitting = _fitting_memory(network, points, what, p, dim, samples, chunk)
     if device != "cpu":
@@ -187,7 +167,7 @@ def _fitting_memory(
         return p * p + max(3 * p * p, 2 * p * p + (network.blocks + 1) * dim * min(chunk, p))
     if what in PAIRED:  # a second network, and the outputs of eight fits
         return p * dim + 9 * p * len(samples) + 8 * chunk * len(samples) + 2 * int(samples.max()) * p + 2 * p * p
-    if what in measure_beyond.MEASURES:
+    if what in ("sensitivity", "calibration"):
         return 3 * chunk * p + 2 * chunk * dim + 2 * int(samples.max()) * p + 2 * p * p
     if what == "errors" and network.readout.classes:  # all features at once, Newton's weighted copy, its matrices
         return 2 * int(samples.max()) * p + 2 * p * p

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -98,14 +99,13 @@ class FewSteps(Preset):
         made = (self.planted,) if self.has_shifts else tuple(MaximalStep(rate, *like) for rate in rates)
         return {"steps": made, "readout": Ridge(self.ridge)}
 
-    def own_names(self, steps: int) -> Mapping[str, str]:
-        """Return fields of the network -> fields here."""
-        same = {"readout.ridge": "ridge", "readout.kind": "ridge"}
+    def own_name(self, name: str) -> str:
+        """Return the field here that means the same as a field of the network; steps have no places of their own."""
         if self.has_shifts:
-            return {**same, "steps.0": "planted", "steps.0.shifts": "planted.shifts", "steps.0.bulk": "planted.bulk"}
-        alike = ("batch_per_dim", "precondition", *(("rate",) if isinstance(self.rate, float) else ()))
-        own = {f"steps.{t}.{name}": name for t in range(steps) for name in alike}
-        return {**same, **own, **{f"steps.{t}": "batch_per_dim" for t in range(steps)}}
+            name = name.replace("steps.0", "planted")
+        if re.fullmatch(r"readout\.\w+", name):
+            return "ridge"
+        return re.sub(r"steps\.\d+\.?", "", name) or "batch_per_dim"
 
     def step_counts(self, points: Points) -> Array:
         """Return the number of steps; planted shifts are one, shown as time 0."""
@@ -123,12 +123,6 @@ class FewSteps(Preset):
         """Choose what both engines share."""
         prepared = super().prepare(points, what, settings)
         return {**prepared, "time": np.zeros(1, dtype=np.int64)} if self.has_shifts else prepared
-
-    def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Any:
-        """Answer as the network does; planted shifts have the time 0."""
-        answer = super().limit(points, what, settings)
-        answer.coords["time"] = settings["time"]
-        return answer
 
     def content(self) -> dict[str, Any]:
         """Return the plain content; what is as it was before a field existed is left out."""

@@ -47,17 +47,28 @@ StepLoss = Literal["square", "correlation"]
 Update = Literal["exact", "rank-one"]
 
 
-def _second_layer(value: Any) -> Any:
-    if isinstance(value, str) and value != "gaussian" or not isinstance(value, str | Vocabulary | Mapping):
-        raise ValueError(
-            'gs.Vocabulary([1, -1]) or "gaussian", in a file { values = [1, -1] } (a plain list would be a finite '
-            "network, not a law)"
-        )
-    return value
+def name_or_law(value: Any) -> str:
+    """Return which of two kinds of value a law is given by, for a discriminator."""
+    return "name" if isinstance(value, str) else "law"
 
 
+def only(law: type, names: tuple[str, ...], allowed: str) -> BeforeValidator:
+    """Return what refuses values that are neither a law, a table of its fields, nor one of some names."""
+
+    def known(value: Any) -> Any:
+        if value not in names if isinstance(value, str) else not isinstance(value, law | Mapping):
+            raise ValueError(allowed)
+        return value
+
+    return BeforeValidator(known)
+
+
+_LAYERS = (
+    'gs.Vocabulary([1, -1]) or "gaussian", in a file { values = [1, -1] } (a plain list would be a finite network, not '
+    "a law)"
+)
 SecondLayer = Annotated[
-    Annotated[Vocabulary, Tag("vocabulary")] | Annotated[Literal["gaussian"], Tag("gaussian")],
-    Discriminator(lambda value: "gaussian" if isinstance(value, str) else "vocabulary"),
-    BeforeValidator(_second_layer),
+    Annotated[Vocabulary, Tag("law")] | Annotated[Literal["gaussian"], Tag("name")],
+    Discriminator(name_or_law),
+    only(Vocabulary, ("gaussian",), _LAYERS),
 ]

@@ -7,6 +7,7 @@ finite_batches_several_steps sections 1 to 3, whose equations are cited by numbe
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -107,6 +108,11 @@ class Chains:
     def take(self, index: Any) -> Chains:
         """Return the sets in `index`."""
         return Chains(tuple(self.of_set[number] for number in np.arange(len(self.of_set))[index].tolist()))
+
+    def advance(self, activation: Function, target: Target, fields: Sequence[StepFields]) -> Chains:
+        """Return the chains after one more step; sets that see the labels alike share their law."""
+        known: dict[Any, LabelLaw] = {}
+        return Chains(tuple(one.advance(activation, target, own, known) for one, own in zip(self.of_set, fields)))
 
     @property
     def U(self) -> Floats:

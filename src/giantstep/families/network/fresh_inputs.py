@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from giantstep.families.network.layer import Layer, coarsened
+from giantstep.families.network.layer import Layer
 from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.tolerances import LINE_RULE
-from giantstep.gaussian.conditional import condition
+from giantstep.gaussian.conditional import WIDEST_SCALE, coarsened, condition
 from giantstep.gaussian.target import Plane, Target
 from giantstep.readout.output_law import OutputLaw
 from giantstep.types import Floats
@@ -29,8 +29,6 @@ SEEN = 1e-4
 """Density of inputs, relative to its largest, below which no rule need resolve anything: 1e-6 of a probability."""
 RARE = 1e-10
 """Weight of an input, relative to the largest, below which rules that are made finer for a sign leave it out."""
-LARGEST_SCALE = 0.45
-"""Scale above which the rules of `condition` do not change."""
 FOR_QUANTILES, FOR_MEANS = {2: 0.15, 3: 0.3}, {2: 0.36, 3: 0.36}
 """Scale of rules that is not made smaller, by the number of coordinates: for chances of |y - f| <= w and for means of
 |y - f|, of which it leaves 1e-6 unresolved."""
@@ -95,7 +93,7 @@ def scale_of_features(layer: Layer, row: int, frame: Floats, law: FreshLaw, s: F
     along = frame.T @ law.root
     spread = np.concatenate([along, law.bulk * np.linalg.svd(frame)[2][len(frame) :].T], axis=1)
     steepness = float(np.max(np.linalg.norm(layer.U[row] @ spread, axis=1) / (law.bulk * s)))
-    return min(1 / max(steepness, 1e-3), LARGEST_SCALE)
+    return min(1 / max(steepness, 1e-3), WIDEST_SCALE)
 
 
 def resolved(

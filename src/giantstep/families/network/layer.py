@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from giantstep.errors import InputError
 from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK
-from giantstep.gaussian.conditional import ConditionalTarget, condition
+from giantstep.gaussian.conditional import ConditionalTarget, coarsened, condition
 from giantstep.gaussian.directions import FEW_AXES, LEARNT, Directions, split_directions
 from giantstep.gaussian.target import Plane
 from giantstep.readout import SignBulk
@@ -32,9 +32,6 @@ from giantstep.types import Booleans, Floats, Integers, Strings
 TOO_MANY = f"more than {MOST_LEARNT} learnt directions"
 DIVERGES = "the weights grow without bound (|w|^2 above 1e8)"
 CANCELS = "the step cancels the initial weights of a block (bulk scale s = 0)"
-Channel = Literal["length", "axis", "batch", "own"]
-"""What a variable of the spread is: the fluctuation of w0^T Sigma B^2 w0 at one time; a coordinate of w0; a coordinate
-of the noise of a batch; a neuron's own part of that noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,18 +47,15 @@ class BlockRows(Stacked):
     JB: Floats  # (M, k, K, C)
     feedback: Floats  # (M, K, k, C'): F of finite_size_steps (2.2), what became of the mean rows of the blocks
 
-    def plus(self, rate: Floats, change: BlockRows, keep: Floats | None = None) -> BlockRows:
+    def plus(self, rate: Floats, change: BlockRows, keep: Floats) -> BlockRows:
         """Return keep rows + rate change, `keep` and `rate` (M,); what the rows have gained since did not change."""
-
-        def scaled(factor: Floats, values: Floats) -> Floats:
-            return factor.reshape(-1, *(1,) * (values.ndim - 1)) * values
-
         found = []
-        for name in ("U", "B", "JU", "JB", "feedback"):
-            own, more = getattr(self, name), getattr(change, name)
+        for field in dataclasses.fields(BlockRows):
+            own, more = getattr(self, field.name), getattr(change, field.name)
             if own.shape != more.shape:
                 more = np.pad(more, [(0, large - small) for large, small in zip(own.shape, more.shape)])
-            found.append((own if keep is None else scaled(keep, own)) + scaled(rate, more))
+            each = (-1, *(1,) * (own.ndim - 1))
+            found.append(keep.reshape(each) * own + rate.reshape(each) * more)
         return BlockRows(*found)
 
 
@@ -70,13 +64,14 @@ class Layer(BlockRows):
     """The first layer after some steps.
 
     Directions of batch noise are further coordinates on which the target does not depend: columns of zeros of `frame`.
-    The columns "length" have the covariance structured_inputs (3.7); all others are independent standard normals.
+    A variable of the spread is a length, the fluctuation of w0^T Sigma B^2 w0 at one time, or an independent standard
+    normal: a coordinate of w0, of the noise of a batch, or a neuron's own part of that noise.
     """
 
     Js: Floats  # (M, k, C): how s differs inside a block
-    columns: tuple[Channel, ...]  # (C,)
+    is_length: tuple[bool, ...]  # (C,): which variables have the covariance structured_inputs (3.7)
     frame: Floats  # (M, r, R), the target's directions
-    past: Floats  # (M, T, k, K): B at the times of the columns "length"
+    past: Floats  # (M, T, k, K): B at the times of the lengths
     length: Floats  # (M, k): length of the rows without the mean of their block, with its sign (isotropic inputs)
     correlated: Booleans  # (M,): the spike depends on the rows, of which nothing can be said one by one
     flagged: Strings  # (M,): why a set cannot be trusted at a finite dimension
@@ -97,16 +92,12 @@ class Layer(BlockRows):
     accuracy: tuple[tuple[str, str], ...] = ()
     """What was approximated on the way, in words, and how far off that may be."""
 
-    shared: ClassVar[tuple[str, ...]] = ("columns", "rows_known", "bulk_rows", "stretched", "all_terms", "accuracy")
+    shared: ClassVar[tuple[str, ...]] = ("is_length", "rows_known", "bulk_rows", "stretched", "all_terms", "accuracy")
 
     def __len__(self) -> int:
         return len(self.U)
 
-    def of_kind(self, *kinds: Channel) -> Integers:
-        """Return the columns of these kinds."""
-        return np.flatnonzero([column in kinds for column in self.columns])
-
-    def extended(self, columns: Sequence[Channel], moved: Floats) -> Layer:
+    def extended(self, columns: tuple[bool, ...], moved: Floats) -> Layer:
         """Return the layer with new columns of zeros, and new coordinates along which blocks have `moved` (M, k, n)."""
         n, more = moved.shape[2], (0, len(columns))
         same = (0, 0)
@@ -116,7 +107,7 @@ class Layer(BlockRows):
             JU=np.pad(self.JU, (same, same, (0, n), more)),
             JB=np.pad(self.JB, (same, same, same, more)),
             Js=np.pad(self.Js, (same, same, more)),
-            columns=(*self.columns, *columns),
+            is_length=(*self.is_length, *columns),
             frame=np.pad(self.frame, (same, same, (0, n))),
         )
 
@@ -142,7 +133,7 @@ def start(problem: Problem) -> Layer:
         JB=np.zeros((M, k, K, 1 + R)),
         feedback=np.broadcast_to(np.eye(k), (M, K, k, k)),
         Js=Js,
-        columns=("length", *("axis",) * R),
+        is_length=(True, *(False,) * R),
         frame=frame,
         past=B[:, None],
         length=np.ones((M, k)),
@@ -164,10 +155,10 @@ def shifted(problem: Problem, layer: Layer, shifts: Floats, bulk: Floats) -> Lay
     gain = (bulk - 1)[..., None]
     wide, feedback = gain[..., None], (bulk - 1)[:, None, :, None] * layer.feedback
     motion = BlockRows(gain * layer.U + shifts, gain * layer.B, wide * layer.JU, wide * layer.JB, feedback)
-    return moved(problem, layer, motion, np.ones(len(layer)))
+    return moved(problem, layer, motion, *np.ones((2, len(layer))))
 
 
-def moved(problem: Problem, layer: Layer, motion: BlockRows, rate: Floats, keep: Floats | None = None) -> Layer:
+def moved(problem: Problem, layer: Layer, motion: BlockRows, rate: Floats, keep: Floats) -> Layer:
     """Return the layer whose rows are keep rows + rate motion, `keep` and `rate` (M,)."""
     inputs, rows = problem.inputs, layer.plus(rate, motion, keep)
     B, s = rows.B, np.sqrt(inputs.average(inputs.eigenvalues * rows.B**2))
@@ -176,7 +167,7 @@ def moved(problem: Problem, layer: Layer, motion: BlockRows, rate: Floats, keep:
     after = dataclasses.replace(
         layer, U=rows.U, B=B, JU=rows.JU, JB=rows.JB, feedback=rows.feedback, Js=Js, past=past, length=length
     )
-    after = after.extended(("length",), B[..., :0])
+    after = after.extended((True,), B[..., :0])
     after.Js[..., -1] = 0.5 / s
     return after
 
@@ -197,7 +188,7 @@ def without_mean(problem: Problem, rows: Floats) -> Floats:
 
 
 def length_root(problem: Problem, layer: Layer) -> Floats:
-    """Return square roots (M, k, t, rank) of d Cov of the columns "length", structured_inputs (3.7)."""
+    """Return square roots (M, k, t, rank) of d Cov of the lengths, structured_inputs (3.7)."""
     inputs = problem.inputs
     weighted = np.swapaxes(inputs.eigenvalues * layer.past**2, 1, 2)  # (M, k, t, K)
     if np.isfinite(problem.quadratic_dim):
@@ -218,9 +209,9 @@ def independent_spread(problem: Problem, layer: Layer) -> tuple[Floats, Floats, 
     The lengths come first, then the other columns in their order.
     """
     root = length_root(problem, layer)
-    lengths, others = layer.of_kind("length"), layer.of_kind("axis", "batch", "own")
-    JU = np.concatenate([layer.JU[..., lengths] @ root, layer.JU[..., others]], axis=3)
-    Js = np.concatenate([(layer.Js[:, :, None, lengths] @ root)[:, :, 0], layer.Js[..., others]], axis=2)
+    lengths = np.array(layer.is_length)
+    JU = np.concatenate([layer.JU[..., lengths] @ root, layer.JU[..., ~lengths]], axis=3)
+    Js = np.concatenate([(layer.Js[:, :, None, lengths] @ root)[:, :, 0], layer.Js[..., ~lengths]], axis=2)
     return JU, Js, root.shape[3]
 
 
@@ -287,13 +278,6 @@ def _graded(problem: Problem, layer: Layer, basis: Directions, fineness: float) 
         return basis, condition(problem.target, learnt, rest, scales, fineness)
     except InputError:
         return basis, condition(problem.target, learnt, rest, scales, fineness, sampled=True)
-
-
-def coarsened(scale: float) -> float:
-    """Return the next smaller of few scales on which functions may vary; one for all that are wide."""
-    widest = 0.45  # the rules of `condition` are at their coarsest from here on
-    # steep features have fine structure in every panel, not in one of many: 0.8 leaves 1e-9 of them
-    return widest if scale >= widest else 0.8 * widest * 2.0 ** (np.floor(2 * np.log2(scale / widest)) / 2)
 
 
 def _keys(problem: Problem, layer: Layer, steepness: Floats) -> Iterator[Any]:

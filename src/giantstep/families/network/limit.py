@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,36 +10,28 @@ import numpy as np
 
 from giantstep.checks import every_time
 from giantstep.errors import InputError, bad_field, field_error
-from giantstep.families.network import beyond
-from giantstep.families.network.answers.table import Table
-from giantstep.families.network.finite_size import means_warning, terms_of
-from giantstep.families.network.problem import Share, share_points, take_points
-from giantstep.families.network.refinements import (
-    FINITE_DIM,
-    check_finite_dim,
-    choose_refinements,
-    finite_batches,
-    rank_warnings,
-)
-from giantstep.families.network.scenario import Network
+from giantstep.families.network.answers.table import Table, room_for
+from giantstep.families.network.asked import checks, chosen_theories, lacking_beyond, rank_warnings, refuse_shift
+from giantstep.families.network.describe import means_warning, terms_of
+from giantstep.families.network.problem import Share, finite_batches, share_points, take_points
+from giantstep.families.network.questions import QUESTIONS, SHARED
+from giantstep.families.network.scenario import THEORIES, Network
 from giantstep.families.network.trajectory import Moment, follow
 from giantstep.family import Answer
 from giantstep.gaussian.directions import split_directions
-from giantstep.padding import corner, largest_shape
+from giantstep.padding import corner
 from giantstep.readout.finite_size import whole_sizes
-from giantstep.types import Floats, Integers, Points
+from giantstep.types import Floats, Integers, Points, Strings
 
-BOUND = 9.0
-"""Largest |kappa| that rules reach."""
 GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
     "give dim= for a prediction at a finite size."
 )
-SETTING_AXES = ("time", "x", "z", "kappa", "members", "shared", "eps", "logit")
-"""Settings along which variables run."""
-FILLED_BY = {"steps": "others", "along": "others", "spectrum": "others", "resolvent": "others"}
+FILLED_BY = {
+    **dict.fromkeys(("steps", "along", "spectrum", "resolvent"), "others"),
+    **dict.fromkeys(("shift", "sensitivity", "calibration"), "tested"),
+}
 """Question -> module of `answers` whose function `answer_<question>` fills it, where it has another name."""
-Fill = Callable[[Table, Share, Moment, int, Mapping[str, Any]], None]
 
 
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
@@ -57,15 +49,14 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
         if what != "weights":  # their theory is exact, and sees a target without a linear part, too
             answer.warnings += _warnings(network, points, theory)
         return answer
+    module = import_module(f"giantstep.families.network.answers.{FILLED_BY.get(what, what)}")  # no other is loaded
     table = Table(network, points, len(settings["time"]))
-    chosen = _theories(network, points, what, theory)
-    for name, share in _shares(network, points, chosen):
-        _answer(table, share, what, name, settings)
-    table.warnings += _warnings(network, points, theory)
-    answer = table.answer()
-    answer.coords |= {name: settings[name] for name in SETTING_AXES if settings.get(name) is not None}
-    answer.attrs["theory"] = _said(points, chosen, theory, bool(table.accuracy))
-    answer.approximations = table.accuracy
+    chosen = chosen_theories(network, points, what, theory)
+    for share, moment, time in _moments(table, chosen, settings["time"]):
+        getattr(module, f"answer_{what}")(table, share, moment, time, settings)
+    answer = table.answer
+    answer.warnings = list(dict.fromkeys([*answer.warnings, *_warnings(network, points, theory)]))
+    answer.attrs["theory"] = _said(points, chosen, bool(answer.approximations))
     if table.finite_size:
         answer.attrs["finite_size"] = "; ".join(table.finite_size)
     return answer
@@ -76,75 +67,44 @@ def joined(answers: Sequence[tuple[Integers, Answer]]) -> Answer:
     if len(answers) == 1:
         return answers[0][1]
     whole = Answer.blank(sum(len(rows) for rows, _ in answers))
-    for name in dict.fromkeys(name for _, answer in answers for name in answer.values):
-        arrays = [(rows, answer.values[name]) for rows, answer in answers if name in answer.values]
-        shape = largest_shape([array.shape[1:] for _, array in arrays])
-        whole.values[name] = np.full((len(whole.status), *shape), np.nan)
-        for rows, array in arrays:
-            whole.values[name][corner(rows, array.shape[1:])] = array
     for rows, answer in answers:
+        for name, array in answer.values.items():
+            room_for(whole, name, array.shape[1:])[corner(rows, array.shape[1:])] = array
         whole.status[rows], whole.residual[rows] = answer.status, answer.residual
         whole.iterations[rows] = answer.iterations
         whole.warnings += [text for text in answer.warnings if text not in whole.warnings]
         whole.attrs |= answer.attrs
-        whole.coords |= answer.coords
         whole.approximations |= answer.approximations
     return whole
 
 
-def _answer(table: Table, share: Share, what: str, theory: str, settings: Mapping[str, Any]) -> None:
-    """Follow the steps of one problem and fill what is asked at every time."""
-    fill, times, reasons = _fills(what), settings["time"].tolist(), dict[int, str]()
-    if what == "errors":
-        from giantstep.families.network.answers.errors import fill_constants
-
-        fill_constants(table, share)
-    moment = None
-    for moment in follow(share.problem, theory, reasons):
-        if moment.time in times:
-            fill(table, share, moment, times.index(moment.time), settings)
-    for number, reason in reasons.items():
-        table.note(share.index[share.owner == number], reason)
-    if moment is not None:
-        table.accuracy |= dict(moment.layer.accuracy)
-        table.warnings += _unlearnt(moment)
-        if np.isfinite(moment.problem.neurons).any():
-            table.finite_size[terms_of(moment.problem, moment.layer)] = None
-            table.warnings += means_warning(moment.problem, moment.layer)
+def _moments(table: Table, chosen: Strings, times: Integers) -> Iterator[tuple[Share, Moment, int]]:
+    """Yield the problems of all points at every time asked for, counted from the first one; facts go to the table."""
+    for theory in dict.fromkeys(chosen.tolist()):
+        for share in share_points(table.network, table.points, np.flatnonzero(chosen == theory), theory):
+            reasons = dict[int, str]()
+            for moment in follow(share.problem, theory, reasons):
+                if moment.time in times:
+                    yield share, moment, int(np.searchsorted(times, moment.time))
+            for number, reason in reasons.items():
+                table.note(share.index[share.owner == number], reason)
+            _say(table, moment)
 
 
-def _fills(what: str) -> Fill:
-    """Return what fills the table of a question; only its modules are loaded."""
-    module = import_module(f"giantstep.families.network.answers.{FILLED_BY.get(what, what)}")
-    fill: Fill = getattr(module, f"answer_{what}")
-    return fill
+def _say(table: Table, last: Moment) -> None:
+    """Say what the limit approximated up to the last time, what it did not learn, and what of a finite size it has."""
+    problem, layer = last.problem, last.layer
+    table.answer.approximations |= dict(layer.accuracy)
+    table.answer.warnings += _unlearnt(last)
+    if np.isfinite(problem.neurons).any():
+        table.finite_size[terms_of(problem, layer)] = None
+        table.answer.warnings += means_warning(problem, layer)
 
 
-def _shares(network: Network, points: Points, chosen: Any) -> Iterator[tuple[str, Share]]:
-    """Yield the problems of all points, each with its theory."""
-    for name in dict.fromkeys(chosen.tolist()):
-        for share in share_points(network, points, np.flatnonzero(chosen == name), name):
-            yield name, share
-
-
-def _theories(network: Network, points: Points, what: str, theory: str | None) -> Any:
-    """Return the theory of every point: refinements where they are asked for, else that of the steps."""
-    if theory in FINITE_DIM:
-        check_finite_dim(network, points, what, str(theory))
-    if theory == "auto":
-        return choose_refinements(network, points, what)
-    return np.full(len(points["dim"]), theory or "exact", dtype=object)
-
-
-def _said(points: Points, chosen: Any, theory: str | None, approximated: bool) -> str:
+def _said(points: Points, chosen: Strings, approximated: bool) -> str:
     """Say which theories answered."""
-    refined = np.isin(chosen, FINITE_DIM)
-    if theory in ("published", "isotropic") or refined.all():
-        return " and ".join(dict.fromkeys(chosen.tolist()))
-    finite = finite_batches(points) & ~refined
-    names = {"exact": (~finite & ~refined).any() or not approximated, "isotropic": finite.any() and approximated}
-    names |= {name: name in chosen for name in FINITE_DIM}
-    return " and ".join(name for name, said in names.items() if said)
+    names = np.where((chosen == "exact") & finite_batches(points) & approximated, "isotropic", chosen)
+    return " and ".join(name for name in THEORIES if name in names)
 
 
 def refuse_missing(network: Network, points: Points, what: str, theory: str | None) -> None:
@@ -165,7 +125,7 @@ def refuse_missing(network: Network, points: Points, what: str, theory: str | No
     weak = [step for step in network.steps if step.shares_sample]
     if what in ("weights", "spikes") and not (weak and len(network.steps) == 1):
         raise missing_theory("steps", f'a theory of what="{what}" other than after one SmallStep or GrowingStep')
-    beyond_it = beyond.lacking(network, points, what)
+    beyond_it = lacking_beyond(network, points, what)
     if beyond_it is not None:
         raise missing_theory(*beyond_it)
     if network.readout.classes and what == "along":
@@ -187,22 +147,18 @@ def _after_the_step(network: Network, what: str, closed: Any, points: Points, se
     answer, times, before = closed(network, points, settings), settings["time"].tolist(), dict[str, Any]()
     nothing = np.zeros(len(answer.status))
     if 0 in times and what == "errors":
-        untrained = network.replace(steps=(), fit_sample="fresh")
-        start = {"time": np.zeros(1, dtype=np.int64), "theory": None}
-        found = limit(untrained, points, what, {**settings, **start}).values
+        untrained = {**settings, "time": np.zeros(1, dtype=np.int64), "theory": None}
+        found = limit(network.replace(steps=(), fit_sample="fresh"), points, what, untrained).values
         before = {name: values[:, 0] for name, values in found.items() if values.ndim > 1}
     elif 0 in times:  # the spikes of a step of size 0
         still = {**points, "steps.0.rate": nothing, "steps.0.initial_output": nothing}
         before = closed(network, still, settings).values
     for name, values in answer.values.items():
         if name not in ("null_error", "affine_error"):
-            answer.values[name] = np.full((len(values), len(times), *values.shape[1:]), np.nan)
-            answer.values[name][:, times.index(1)] = values
-            if name in before:
-                answer.values[name][:, times.index(0)] = before[name]
+            path = [before.get(name, np.full_like(values, np.nan)), values]
+            answer.values[name] = np.stack([path[time] for time in times], axis=1)
     if what == "errors":
         answer.values |= {"effective_rank": nothing + 1, "effective_rank_4": nothing + 1}
-    answer.coords["time"] = settings["time"]
     if np.isfinite(points["dim"]).any():
         answer.attrs["finite_size"] = "whole numbers of samples and neurons, and a formula at a finite dimension"
     return answer
@@ -240,52 +196,27 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
 
     The times begin with ``settings["first"]``, for who asks after some steps only.
     """
-    beyond.refuse_shift(network, what)
+    refuse_shift(network, what)
     times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
     settings = {**{name: value for name, value in settings.items() if name != "first"}, "time": times}
-    if what in beyond.QUESTIONS:
-        return beyond.prepared(what, settings)
-    if what == "resolvent":
-        from giantstep.readout.answers import check_z
-
-        settings["z"] = check_z(settings.get("z"))
-    elif what == "spectrum":
-        from giantstep.readout.answers import check_x
-
-        x = settings.get("x")
-        settings["x"] = _abscissae(network, points, settings) if x is None else check_x(x)
-    elif what == "along":
-        settings["kappa"] = check_kappa(settings.get("kappa"))
-    elif what == "spikes":
-        from giantstep.readout.feature_spikes import check_degrees
-
-        settings["degree"] = check_degrees(settings.get("degree"))
-    return settings
-
-
-def check_kappa(kappa: Any) -> Floats:
-    """Return the checked positions along kappa; between -3 and 3 if left open."""
-    if kappa is None:
-        return np.arange(-12, 13) / 4
-    positions = np.asarray(kappa, dtype=float)
-    several = positions.ndim == 1 and len(positions) > 1
-    if not several or np.any(np.diff(positions) <= 0) or np.max(np.abs(positions)) > BOUND:
-        raise bad_field("kappa", kappa, f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}")
-    return positions
+    if what in ("variance", "shift"):
+        settings["shared"] = SHARED
+    if what == "spectrum" and settings.get("x") is None:
+        return {**settings, "x": _abscissae(network, points, settings)}
+    known = {name: check for name, check in checks().items() if name in QUESTIONS[what].settings}
+    return {**settings, **{name: check(settings.get(name)) for name, check in known.items()}}
 
 
 def _all_spectra(network: Network, points: Points, settings: Mapping[str, Any]) -> Iterator[tuple[int, int, Any, Any]]:
     """Yield (time, point, spectrum, size) of the limit, times counted from the first one asked for."""
     from giantstep.families.network.answers.others import spectra
 
-    theory, times = settings.get("theory"), settings["time"].tolist()
+    theory, points = settings.get("theory"), whole_sizes(points)
     refuse_missing(network, points, "spectrum", theory)
-    table = Table(network, whole_sizes(points), len(times))
-    for name, share in _shares(network, table.points, _theories(network, table.points, "spectrum", theory)):
-        for moment in follow(share.problem, name, {}):
-            if moment.time in times:
-                for point, spectrum, size, _ in spectra(table, share, moment):
-                    yield times.index(moment.time), point, spectrum, size
+    table, chosen = Table(network, points, 0), chosen_theories(network, points, "spectrum", theory)
+    for share, moment, time in _moments(table, chosen, settings["time"]):
+        for point, spectrum, size, _ in spectra(table, share, moment):
+            yield time, point, spectrum, size
 
 
 @np.errstate(all="ignore")

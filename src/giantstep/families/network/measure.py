@@ -7,56 +7,41 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.families.network.measure_beyond import (
+    measure_calibration,
+    measure_sensitivity,
+    measure_shift,
+    measure_variance,
+    wrong_signs,
+)
 from giantstep.families.network.questions import TEST_SAMPLES
-from giantstep.families.network.trained import Trained
+from giantstep.families.network.trained import ONLY, Trained, outputs_of
 from giantstep.gaussian import hermite_values
-from giantstep.lab import Rows, accumulate, ridge_path, to_numpy
-from giantstep.lab.algebra import add_gram, leading_eigenvectors, multiply, outer_gram
+from giantstep.lab import Rows, accumulate, to_numpy
+from giantstep.lab.algebra import add_gram, leading_eigenvectors, outer_gram
 from giantstep.lab.feature_spectra import cell_edges, gram_eigenvalues, resolvent_traces, summarise_spectrum
 from giantstep.lab.network import block_sums
-from giantstep.readout import LOSSES, OUTLIER_ROOM
+from giantstep.readout import OUTLIER_ROOM
 from giantstep.readout.feature_spikes import SPIKE_ROOM, check_degrees, spike_degrees
-from giantstep.risk.fitting import fit
 from giantstep.types import Array, DeviceArray, Floats, Integers
 
 # -- errors ----------------------------------------------------------------------------------------------------------
 
 
 def measure_errors(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
-    """Fit the second layer at every point and measure its errors on fresh samples."""
-    rows = int(settings.get("test_samples") or TEST_SAMPLES)
-    return trained.network_of.readout.fit(trained, ridges, trained.flip, rows)
-
-
-def measure_ridge(trained: Trained, ridges: Floats, test_samples: int) -> dict[str, Array]:
-    """Fit b = a/sqrt(p) at every point: f(x) = sum_i b_i sigma(<w_i,x>), penalty ridge*p."""
-    p = trained.network.width
-    penalties = ridges * p
-    fitted, train = ridge_path(trained.training(), p, trained.samples, penalties, trained.draws.xp)
-    test, wrong = _test(trained, fitted, test_samples)
-    values = _order_parameters(trained, fitted)
-    objective = train + penalties * values["norm"] / trained.samples
-    return {"test_error": test, "train_error": train, "objective": objective, "test_misclassified": wrong, **values}
-
-
-def _test(trained: Trained, fitted: DeviceArray, rows: int) -> tuple[Floats, Floats]:
-    """Return E(y - f)^2 of the fits b (p, B) on fresh samples, label noise included, and how often sign f is wrong.
-
-    Without a direction whose sign the output is held against, that is NaN.
-    """
-    xp, network = trained.draws.xp, trained.network
-    squares, wrong = xp.zeros(fitted.shape[1]), xp.zeros(fitted.shape[1])
-    normal = trained.network_of.class_direction
-    for features, signal, _ in network.samples("test", rows, trained.draws):
-        outputs = multiply(features, fitted, xp)
-        if normal is None:
-            wrong += np.nan
-        else:
-            side = xp.sign(signal @ xp.asarray(normal))
-            wrong += xp.sum(xp.sign(outputs) != side[:, None], axis=0)
-        outputs -= network.target(signal)[:, None]
-        squares += xp.sum(xp.square(outputs, out=outputs), axis=0)
-    return to_numpy(squares) / rows + network.noise, to_numpy(wrong) / rows
+    """Fit the second layer at every point and measure its errors on fresh samples, label noise included."""
+    fit, rows = trained.fitted(ridges), int(settings.get("test_samples") or TEST_SAMPLES)
+    network, flip = trained.network_of, trained.flip
+    squares, wrong = (np.zeros(len(ridges)) for _ in range(2))
+    for outputs, signal, _ in outputs_of((trained,), {ONLY: fit.weights}, rows):
+        squares += np.sum((outputs[0] - np.asarray(network.target(signal))[:, None]) ** 2, axis=0)
+        wrong += wrong_signs(network, outputs, signal)
+    values = {"train_error": fit.train, "objective": fit.objective, **_order_parameters(trained, fit.weights)}
+    values["test_misclassified"] = np.where(np.isnan(fit.train), np.nan, wrong / rows)
+    values["test_error"] = squares / rows + trained.network.noise
+    if network.readout.classes:
+        values["test_error"] = (1 - 2 * flip) * values["test_misclassified"] + flip
+    return values
 
 
 def _order_parameters(trained: Trained, fitted: DeviceArray) -> dict[str, Array]:
@@ -70,39 +55,6 @@ def _order_parameters(trained: Trained, fitted: DeviceArray) -> dict[str, Array]
     along = tau @ trained.spike_axes
     across = tau @ tau.swapaxes(1, 2) - along[:, :, :1] * along[:, None, :, 0]
     return {**values, "t": along[:, :, 0], "psi": along[:, :, 1], "Q1": across}
-
-
-def measure_classes(trained: Trained, loss: str, ridges: Floats, flip: float, test_samples: int) -> dict[str, Array]:
-    """Fit b = a/sqrt(p) with a convex loss at every point, to optimality; penalty ridge*p/2 |b|^2."""
-    p, samples, draws = trained.network.width, trained.samples, trained.draws
-    xp = draws.xp
-    inputs, labels = _collect(trained)
-    labels[draws.uniform("flips", len(labels)) < flip] *= -1
-    penalties = ridges * p
-    fits = [fit(inputs[:size], labels[:size], loss, ridge=penalty) for size, penalty in zip(samples, penalties)]
-    fitted = xp.asarray(np.stack([solution.weights for solution in fits], axis=1))
-    values = _order_parameters(trained, fitted)
-    margins = [to_numpy(labels[:size] * (inputs[:size] @ a)) for size, a in zip(samples, fitted.T)]
-    values["train_error"] = np.array([np.mean(margin < 0) for margin in margins])
-    losses = np.array([np.mean(LOSSES[loss].value(margin)) for margin in margins])
-    values["objective"] = losses + 0.5 * penalties * values["norm"] / samples
-    values["test_misclassified"] = _test(trained, fitted, test_samples)[1]
-    values["test_error"] = (1 - 2 * flip) * values["test_misclassified"] + flip
-    unsolved = np.array([not solution.solved for solution in fits])
-    for name, array in values.items():
-        values[name] = np.where(unsolved.reshape((-1,) + (1,) * (array.ndim - 1)), np.nan, array)
-    return values
-
-
-def _collect(trained: Trained) -> tuple[DeviceArray, DeviceArray]:
-    """Return all features (n, p) and labels (n,) of the fit, on their device."""
-    rows, xp = int(trained.samples.max()), trained.draws.xp
-    inputs, labels, start = xp.empty((rows, trained.network.width)), xp.empty(rows), 0
-    for features, chunk in trained.training():  # the features are views of a buffer: copied at once
-        stop = start + len(chunk)
-        inputs[start:stop], labels[start:stop] = features, chunk
-        start = stop
-    return inputs, labels
 
 
 # -- where the blocks are, and errors along kappa ----------------------------------------------------------------------
@@ -132,18 +84,15 @@ def measure_steps(trained: Trained, ridges: Floats, settings: Mapping[str, Any])
 
 def measure_along(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
     """Sort fresh samples by the leading learnt direction into cells around the positions; average error and output."""
-    xp, network, kappa = trained.draws.xp, trained.network, np.asarray(settings["kappa"], dtype=float)
-    penalties = ridges * network.width
-    fitted, train = ridge_path(trained.training(), network.width, trained.samples, penalties, xp)
+    network, kappa, rows = trained.network, np.asarray(settings["kappa"], dtype=float), int(settings["test_samples"])
     place, cells = _leading(trained), cell_edges(kappa)
     counts = np.zeros(len(kappa))
-    squares, means = (np.zeros((len(train), len(kappa))) for _ in range(2))
-    for features, signal, inputs in network.samples("test", int(settings["test_samples"]), trained.draws):
-        outputs, labels = to_numpy(multiply(features, fitted, xp)), to_numpy(network.target(signal))
-        cell = np.searchsorted(cells, place(inputs)) - 1
+    squares, means = (np.zeros((len(ridges), len(kappa))) for _ in range(2))
+    for outputs, signal, inputs in outputs_of((trained,), {ONLY: trained.fitted(ridges).weights}, rows):
+        labels, cell = np.asarray(network.target(signal)), np.searchsorted(cells, place(inputs)) - 1
         inside = np.flatnonzero((cell >= 0) & (cell < len(kappa)))
         counts += np.bincount(cell[inside], minlength=len(kappa))
-        for point, output in enumerate(outputs.T):
+        for point, output in enumerate(outputs[0].T):
             squares[point] += np.bincount(cell[inside], (labels - output)[inside] ** 2, len(kappa))
             means[point] += np.bincount(cell[inside], output[inside], len(kappa))
     with np.errstate(invalid="ignore"):  # an empty cell is not measured
@@ -257,7 +206,7 @@ def _features_and_functions(trained: Trained, degrees: Integers) -> Iterator[tup
         yield block, nothing[: len(block)]
 
 
-MEASURES = {
+MEASURES: Mapping[str, Callable[..., dict[str, Array]]] = {
     "errors": measure_errors,
     "spectrum": measure_spectrum,
     "steps": measure_steps,
@@ -265,5 +214,9 @@ MEASURES = {
     "resolvent": measure_resolvent,
     "weights": measure_weights,
     "spikes": measure_spikes,
+    "variance": measure_variance,
+    "shift": measure_shift,
+    "sensitivity": measure_sensitivity,
+    "calibration": measure_calibration,
 }
-"""Question -> what measures it, given the network, the ridges and the settings."""
+"""Question -> what measures it, given the network (two of them where `PAIRED`), the ridges and the settings."""

@@ -1,8 +1,14 @@
-"""What an experiment measures of a real network beyond its mean error: gradients, perturbed inputs, calibration."""
+"""What an experiment measures beyond the mean error: several networks alike, other test inputs, gradients, calibration.
+
+Two first layers, two samples and two label noises make eight fits. All are held against the same fresh inputs, and
+pairs of one kind are averaged, so that every part of the variance is estimated without bias: the errors of two networks
+that share nothing have the product `bias` in the mean.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +16,26 @@ from scipy.optimize import brentq
 from scipy.special import entr, expit
 
 from giantstep.errors import bad_field
-from giantstep.families.network.answers.calibration import OF_CLASSES
-from giantstep.families.network.measure_pairs import fitted_copy, mover, outputs_of
-from giantstep.families.network.trained import Trained
-from giantstep.lab import to_numpy
+from giantstep.families.network.answers.tested import OF_CLASSES
+from giantstep.families.network.answers.variance import averaged
+from giantstep.families.network.questions import TEST_SAMPLES
+from giantstep.families.network.scenario import Network
+from giantstep.families.network.trained import ONLY, Copy, Trained, outputs_of
+from giantstep.lab import Draws, to_numpy
 from giantstep.lab.algebra import multiply
 from giantstep.lab.feature_spectra import cell_edges
-from giantstep.lab.network import apply_by_rows
+from giantstep.lab.network import Moved, apply_by_rows
 from giantstep.readout.calibration import NAIVE, WANTED, coverage, honest_width
 from giantstep.readout.sensitivity import folded_mean
-from giantstep.types import Array, Floats
+from giantstep.types import Array, DeviceArray, Floats
+
+PAIRED = ("variance", "shift")
+"""Questions for which two networks are trained."""
+NOISES = ("train", "train_again")
+"""Streams of the two label noises on one sample."""
+PARTS = ("bias", "from_layer", "from_samples", "from_noise", "from_layer_samples", "from_layer_noise")
+KINDS = ((True, False), (False, True), (False, False))
+"""What pairs of fits share: the layer alone, the sample alone, nothing."""
 
 CELLS = 40
 """Cells of logits of equal counts: their calibration error is biased by chance, and not compared."""
@@ -29,31 +45,154 @@ SHARPEST = 1e3
 """Largest 1/T that is looked for, where every label has the sign of its output."""
 
 
+def second_draws(draws: Draws) -> Draws:
+    """Return the draws of everything that a second network has of its own."""
+    return Draws(draws.seed, f"{draws.key} second", draws.trial, draws.device)
+
+
+def fitted_copies(pair: Sequence[Trained], ridges: Floats, noises: int = 1) -> dict[Copy, DeviceArray]:
+    """Return the fits (p, B) of both layers on both samples, with so many label noises."""
+    if pair[0].network_of.fit_sample == "same":
+        raise bad_field("fit_sample", "same", '"fresh" where two networks share samples or layers')
+    if pair[0].inputs.rows is not None:
+        raise bad_field("inputs", "rows of a table", "a law of inputs where two samples are drawn")
+    copies = itertools.product((0, 1), (0, 1), range(noises))
+    return {copy: fitted_copy(pair, copy, ridges) for copy in copies}
+
+
+def fitted_copy(pair: Sequence[Trained], copy: Copy, ridges: Floats) -> DeviceArray:
+    """Return the fits b = a/sqrt(p) (p, B) of one copy."""
+    layer, sample, noise = copy
+    readout = pair[layer].network_of.readout
+    return readout.fit(pair[layer], ridges, pair[sample].draws.anew(), NOISES[noise]).weights
+
+
+def measure_variance(one: Trained, other: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Measure the parts of the variance, disagreements, and the errors of averages: beyond_the_error (2.6)-(2.8)."""
+    network, classes, noise = one.network_of, one.network_of.readout.classes, one.network.noise
+    fits = fitted_copies((one, other), ridges, 2 if noise > 0 and not classes else 1)
+    copies, rows = list(fits), int(settings.get("test_samples") or TEST_SAMPLES)
+    gram, alone = np.zeros((len(ridges), len(fits), len(fits))), np.zeros(len(ridges))
+    opposite, wrong, square = (np.zeros((len(ridges), 3)) for _ in range(3))
+    for outputs, signal, _ in outputs_of((one, other), fits, rows):
+        labels = np.asarray(network.target(signal))[None, :, None]
+        residuals, margins = outputs - labels, outputs * labels
+        gram += np.einsum("amb,cmb->bac", residuals, residuals) / rows
+        alone += np.mean(margins < 0, axis=0).sum(axis=0) / rows
+        opposite += _over_pairs(lambda a, b: a * b < 0, outputs, copies) / rows
+        wrong += _over_pairs(lambda a, b: a + b < 0, margins, copies) / rows
+        square += _over_pairs(lambda a, b: (a - b) ** 2, outputs, copies) / rows
+    if not classes:
+        signs = opposite if network.sign_direction is not None else np.full_like(opposite, np.nan)
+        return {**_parts(gram, copies, noise, settings), "sign_disagreement": signs}
+    members, kept = np.asarray(settings["members"]), 1 - 2 * one.flip
+    errors = np.full((*wrong.shape, len(members)), np.nan)
+    errors[:, :, members == 1] = alone[:, None, None]
+    errors[:, :, members == 2] = wrong[:, :, None]
+    values = {
+        **dict.fromkeys(PARTS, np.full(len(ridges), np.nan)),
+        "test_error": kept * alone + one.flip,
+        "disagreement": square,
+        "sign_disagreement": opposite,
+        "ensemble_error": kept * errors + one.flip,
+    }
+    known = np.isfinite(square[:, 0])
+    return {name: np.where(known.reshape(-1, *(1,) * (a.ndim - 1)), a, np.nan) for name, a in values.items()}
+
+
+def _parts(gram: Floats, copies: list[Copy], noise: float, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the parts of the variance from the products of errors (B, copies, copies)."""
+    kinds: dict[tuple[bool, bool, bool], list[Floats]] = {}
+    for first, second in itertools.product(range(len(copies)), repeat=2):
+        shares = tuple(a == b for a, b in zip(copies[first], copies[second]))
+        kinds.setdefault((shares[0], shares[1], shares[1] and shares[2]), []).append(gram[:, first, second])
+    means = {kind: np.mean(values, axis=0) for kind, values in kinds.items()}
+    everything, samples = means[True, True, True], means[False, True, True]
+    layer, bias = means[True, False, False], means[False, False, False]
+    but_noise, inputs = means.get((True, True, False), everything), means.get((False, True, False), samples)
+    parts = (
+        *(bias, layer - bias, inputs - bias, samples - inputs),
+        *(but_noise - layer - inputs + bias, everything - but_noise - samples + inputs),
+    )
+    test, apart = everything + noise, everything[:, None] - np.stack([layer, samples, bias], axis=1)
+    rest = {"test_error": test, "disagreement": 2 * apart, "ensemble_error": averaged(test, apart, settings)}
+    return {**dict(zip(PARTS, parts)), **rest}
+
+
+def _over_pairs(of: Callable[[Floats, Floats], Array], outputs: Floats, copies: Sequence[Copy]) -> Floats:
+    """Return the sum over inputs of a function of two outputs, averaged over the pairs of each kind (B, 3)."""
+    found: dict[tuple[bool, bool], list[Array]] = {kind: [] for kind in KINDS}
+    for a, b in itertools.combinations(range(len(copies)), 2):
+        kind = (copies[a][0] == copies[b][0], copies[a][1] == copies[b][1])
+        if kind in found:
+            found[kind].append(np.sum(of(outputs[a], outputs[b]), axis=0))
+    return np.stack([np.mean(sums, axis=0) for sums in found.values()], axis=1)
+
+
+def measure_shift(one: Trained, other: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Measure errors and disagreements at inputs of another law: beyond_the_error section 4."""
+    network, fits = one.network_of, fitted_copies((one, other), ridges)
+    rows = int(settings.get("test_samples") or TEST_SAMPLES)
+    squares, wrong, apart = np.zeros(len(ridges)), np.zeros(len(ridges)), np.zeros((len(ridges), 3))
+    for outputs, signal, _ in outputs_of((one, other), fits, rows, mover(one, settings)):
+        labels = np.asarray(network.target(signal))[None, :, None]
+        squares += np.mean((outputs - labels) ** 2, axis=0).sum(axis=0) / rows
+        wrong += wrong_signs(network, outputs, signal) / rows
+        apart += _over_pairs(lambda a, b: (a - b) ** 2, outputs, list(fits)) / rows
+    test = squares + settings["shifted_noise"]
+    if network.readout.classes:
+        test = (1 - 2 * one.flip) * wrong + one.flip
+    return {"test_error": test, "test_misclassified": wrong, "disagreement": apart}
+
+
+def wrong_signs(network: Network, outputs: Floats, signal: Floats) -> Floats:
+    """Return how often outputs (copies, m, B) have another sign than their class, in the mean over copies (B,).
+
+    NaN without a direction whose sign the output is held against.
+    """
+    if network.class_direction is None:
+        return np.full(outputs.shape[2], np.nan)
+    side = np.sign(signal @ network.class_direction)
+    return np.asarray(np.mean(np.sign(outputs) != side[None, :, None], axis=0).sum(axis=0))
+
+
+def mover(trained: Trained, settings: Mapping[str, Any]) -> Moved | None:
+    """Return what makes test inputs of those of the fit; None where they are the same."""
+    if trained.network_of.shift is None:
+        return None
+    xp, law = trained.draws.xp, settings["law"]
+
+    def moved(inputs: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        plain = trained.inputs.signal(inputs, xp)
+        signal = plain @ xp.asarray(law.root.T) + xp.asarray(law.mean)
+        elsewhere = law.bulk * inputs
+        trained.inputs.add_along(elsewhere, signal - law.bulk * plain, xp)
+        if law.angle:  # the last axis is one that no step and no target knows
+            signal[:, 0] = np.cos(law.angle) * signal[:, 0] + np.sin(law.angle) * elsewhere[:, -1]
+        return elsewhere, signal
+
+    return moved
+
+
+# -- beyond the mean error of one network: gradients, perturbed inputs, calibration ----------------------------------
+
+
 def measure_sensitivity(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
     """Measure the gradient of every fit at fresh inputs, and its errors to first order in the perturbation."""
     if trained.network_of.inputs is not None:
         raise bad_field("inputs", type(trained.network_of.inputs).__name__, 'left out where what="sensitivity"')
-    network, draws, xp = trained.network, trained.draws, trained.draws.xp
-    fitted, eps = fitted_copy((trained,), (0, 0, 0), ridges), np.asarray(settings["eps"])
-    rows, (p, d) = int(settings.get("test_samples") or 1), network.weights.shape
+    network, xp, eps = trained.network, trained.draws.xp, np.asarray(settings["eps"])
+    fitted, rows = trained.fitted(ridges).weights, int(settings.get("test_samples") or 1)
     norm, along, attacked = np.zeros(len(ridges)), np.zeros(len(ridges)), np.zeros((len(ridges), len(eps)))
-    before, values = xp.empty((min(draws.chunk, rows), p)), xp.empty((min(draws.chunk, rows), p))
-    moved = mover(trained, settings)
-    for start, stop, inputs in draws.chunks("test", rows, d):
-        signal = network.signal(inputs)
-        if moved is not None:
-            inputs, signal = moved(inputs)
-        z, f = before[: stop - start], values[: stop - start]
-        multiply(inputs, network.weights.T, xp, out=z)
-        apply_by_rows(network.activation, z, f, xp)
-        outputs, labels = to_numpy(multiply(f, fitted, xp)), to_numpy(network.target(signal))
-        apply_by_rows(network.activation.derivative, z, f, xp)
-        for point in range(len(ridges)):
-            gradient = multiply(f * fitted[:, point], network.weights, xp)
+    for outputs, signal, inputs in outputs_of((trained,), {ONLY: fitted}, rows, mover(trained, settings)):
+        labels, slopes = np.asarray(network.target(signal)), multiply(inputs, network.weights.T, xp)
+        apply_by_rows(network.activation.derivative, slopes, slopes, xp)
+        for point, output in enumerate(outputs[0].T):
+            gradient = multiply(slopes * fitted[:, point], network.weights, xp)
             squares = to_numpy(xp.sum(gradient**2, axis=1))
             norm[point] += squares.sum() / rows
             along[point] += float(xp.sum(trained.inputs.signal(gradient, xp) ** 2)) / rows
-            perturbed = _attacked(trained, settings["shifted_noise"], outputs[:, point], labels, squares, eps)
+            perturbed = _attacked(trained, settings["shifted_noise"], output, labels, squares, eps)
             attacked[point] += perturbed / rows
     return {
         "gradient_norm2": norm,
@@ -79,14 +218,14 @@ def _attacked(trained: Trained, noise: float, outputs: Floats, labels: Floats, s
 def measure_calibration(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
     """Measure probabilities of classes, or intervals of regression, at fresh inputs."""
     network, rows = trained.network_of, int(settings.get("test_samples") or 1)
-    fits = {(0, 0, 0): fitted_copy((trained,), (0, 0, 0), ridges)}
-    seen = list(outputs_of((trained,), fits, rows, mover(trained, settings)))
-    outputs = np.concatenate([part[0] for part, _ in seen])
-    labels = np.asarray(network.target(np.concatenate([signal for _, signal in seen])))
+    fit, moved = trained.fitted(ridges), mover(trained, settings)
+    seen = [(part[0], signal) for part, signal, _ in outputs_of((trained,), {ONLY: fit.weights}, rows, moved)]
+    outputs, signals = (np.concatenate(parts) for parts in zip(*seen))
+    labels = np.asarray(network.target(signals))
     nothing, logits = np.full(len(ridges), np.nan), np.asarray(settings["logit"])
     if network.sign_direction is None:
-        train = network.readout.fit(trained, ridges, trained.flip, 1)["train_error"]
-        values = [_intervals(settings["shifted_noise"], train[b], gap) for b, gap in enumerate(outputs.T - labels)]
+        noise = settings["shifted_noise"]
+        values = [_intervals(noise, fit.train[b], gap) for b, gap in enumerate(outputs.T - labels)]
         none = {**dict.fromkeys(OF_CLASSES, nothing), "reliability": np.full((len(ridges), len(logits)), np.nan)}
         return {**none, "coverage": np.array(values)[:, 0], "honest_width": np.array(values)[:, 1]}
     positive = 0.5 * (1 + (1 - 2 * trained.flip) * labels)
@@ -130,7 +269,3 @@ def _scores(outputs: Floats, positive: Floats, logits: Floats) -> dict[str, Any]
         *(float(np.mean(np.abs(share - expit(sharpness * said)))), float(np.mean(entr(share) + entr(1 - share)))),
     )
     return {**dict(zip(OF_CLASSES, values)), "reliability": reliability}
-
-
-MEASURES = {"sensitivity": measure_sensitivity, "calibration": measure_calibration}
-"""Question -> what measures it."""

@@ -11,7 +11,7 @@ import pydantic
 from pydantic import BeforeValidator
 
 from giantstep.families.network import fields
-from giantstep.families.network.notation import PAPERS
+from giantstep.families.network.notation import PRESET_PAPERS
 from giantstep.families.network.preset import Preset
 from giantstep.families.network.questions import questions_without
 from giantstep.families.network.readouts import Hinge, Logistic, Ridge
@@ -21,14 +21,14 @@ from giantstep.family import Answer, Question
 from giantstep.gaussian import as_target
 from giantstep.inputs.parts import Inputs, Whitening
 from giantstep.paper_symbols import Paper, notation_of
-from giantstep.scenario import Expression, Number, Scenario, field
+from giantstep.scenario import Expression, Number, field
 from giantstep.types import Array, Points
 from giantstep.vocabulary import Vocabulary
 
 AnyStep = Annotated[NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalStep, pydantic.Field(discriminator="kind")]
 _READOUTS = {"square": Ridge, "logistic": Logistic, "hinge": Hinge}
 _LOSS = "loss of the second layer's fit; log(1 + e^-yf) and max(1 - yf, 0) need the target sign(z)"
-_SAME = {"readout.ridge": "ridge", "readout.kind": "loss", "steps.0": "step", "steps": "step"}
+_SAME = {"readout.kind": "loss", "steps": "step", "steps.0.precondition": "precondition"}
 _GAINED = {"loss": "square", "precondition": 0.0, "weight_decay": 0.0, "momentum": 0.0}
 """Fields that steps have gained, with the values at which they say nothing: left out of the content."""
 
@@ -68,9 +68,9 @@ class OneStep(Preset):
         **{name: text for name, text in THEORIES.items() if name != "published"},
         "isotropic": "the published map of the step onto spiked random features with an isotropic bulk",
     }
-    papers: ClassVar[tuple[str, ...]] = (*PAPERS, "giantstep2026batch")
-    paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
-    notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
+    papers: ClassVar[tuple[str, ...]] = (*PRESET_PAPERS, "giantstep2026batch")
+    paper_symbols: ClassVar[Mapping[str, Paper]] = PRESET_PAPERS
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PRESET_PAPERS)
     elsewhere: ClassVar[Mapping[str, str]] = {
         "steps": "it takes one step; FewSteps takes several",
         "rate": "the step has it, step=gs.MaximalStep(rate=2.0)",
@@ -106,10 +106,9 @@ class OneStep(Preset):
         made, readout = () if step.kind == "none" else (step,), _READOUTS[self.loss](self.ridge)
         return {"target": as_target(self.target), "steps": made, "readout": readout}
 
-    def own_names(self, steps: int) -> Mapping[str, str]:
-        """Return fields of the network -> fields here."""
-        own = {f"steps.0.{name}": f"step.{name}" for name in type(self.step).model_fields}
-        return {**_SAME, **own, "steps.0.precondition": "precondition"}
+    def own_name(self, name: str) -> str:
+        """Return the field here that means the same as a field of the network."""
+        return _SAME.get(name, name.replace("steps.0", "step").removeprefix("readout."))
 
     def translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
         """Return the points in the fields of the network; the preconditioners of scenario and step multiply."""
@@ -140,43 +139,16 @@ class OneStep(Preset):
         return text.replace("the last step", "the step")
 
     def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
-        """Answer as the network does, without a time; the published map is called isotropic here."""
+        """Answer as the network does; the published map is called isotropic here."""
         answer = super().limit(points, what, settings)
-        answer.coords.pop("time", None)
         if answer.attrs.get("theory") == "published":
             answer.attrs["theory"] = "isotropic"
         return answer
-
-    def shown(self, what: str, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the variables that are declared here, after the step and for the one direction there is."""
-        dims = {variable.name: variable.dims for variable in Network.questions[what].variables}
-        chosen = {"time": -1, "direction": 0, "direction_2": 0}
-        return {
-            name: array[(slice(None), *(chosen.get(dim, slice(None)) for dim in dims[name]))]
-            for name, array in super().shown(what, values).items()
-        }
 
     def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Choose what both engines share; the time is no setting here."""
         prepared = super().prepare(points, what, settings)
         return {name: value for name, value in prepared.items() if name not in ("floors", "stream")}
-
-    def with_inputs(self, inputs: Any, precondition: float | str = 0.0) -> Scenario:
-        """Return this network on inputs with a covariance, as a `Network` whose answers have a `time`.
-
-        Parameters
-        ----------
-        inputs : `InputBlocks`, `PowerLaw`, `InputCovariance`, `InputRows` or None.
-        precondition : the step is multiplied by Sigma^-c: c, "none" (0) or "whitened" (1).
-
-        >>> import giantstep as gs
-        >>> s = gs.OneStep(activation="tanh", target="sin(z)", noise=0.02, width_per_dim=1.0, samples_per_dim=1.5,
-        ...                ridge=0.1, second_layer=gs.Vocabulary([1]), step=MaximalStep(3.0))
-        >>> mixed = gs.InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5])
-        >>> gs.predict(s.with_inputs(mixed, "whitened")).test_error.values.round(4)
-        array([0.2681, 0.0473])
-        """
-        return self.replace(inputs=inputs, precondition=precondition).network()
 
     def content(self) -> dict[str, Any]:
         """Return the plain content, with the step as it was known before it gained fields."""
@@ -193,10 +165,9 @@ class OneStep(Preset):
     @classmethod
     def example_for(cls, what: str) -> OneStep:
         """Return a small valid scenario for a question: spikes have one of a small step."""
-        if what not in ("weights", "spikes"):
-            return cls.example()
-        step = SmallStep(4, batch_per_dim=4, update="rank-one")
-        return cls.example().replace(activation="relu(z) - 1/sqrt(2*pi)", step=step)
+        weak = Network.example_for(what)
+        alike = {"activation": weak.activation, "step": weak.steps[0]}
+        return cls.example().replace(alike if what in ("weights", "spikes") else {})
 
     @classmethod
     def reference(cls) -> tuple[OneStep, str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -28,8 +28,8 @@ class Preset(OfNetwork):
         """Return the steps, so many, and the read-out of the network that is meant; other fields have one name."""
         raise NotImplementedError
 
-    def own_names(self, steps: int) -> Mapping[str, str]:
-        """Return fields of the network -> fields of the preset that mean the same."""
+    def own_name(self, name: str) -> str:
+        """Return the field of the preset that means the same as a field of the network."""
         raise NotImplementedError
 
     def step_counts(self, points: Points) -> Array:
@@ -45,15 +45,31 @@ class Preset(OfNetwork):
         return text
 
     def shown(self, what: str, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the variables of the preset among those of the network."""
-        here = {variable.name for variable in self.questions[what].variables}
-        return {name: array for name, array in values.items() if name in here}
+        """Return the variables of the preset; of a dimension that it does not have the last time, the one direction."""
+        here = {variable.name: variable.dims for variable in self.questions[what].variables}
+        dims = {variable.name: variable.dims for variable in Network.questions[what].variables}
+        return {
+            name: array[(slice(None), *(slice(None) if dim in here[name] else -1 for dim in dims[name]))]
+            for name, array in values.items()
+            if name in here
+        }
 
     # -- both engines --------------------------------------------------------------------------------------------
 
     def network(self, steps: int | None = None) -> Network:
         """Return the network that is meant, with so many steps (as many as the scenario has, if left out)."""
-        return _network_of(self, int(self.step_counts(self.point())[0]) if steps is None else steps)
+        count = int(self.step_counts(self.point())[0]) if steps is None else steps
+        key = (count, hash(self))  # a copy with other fields shares the dictionary
+        if key not in self._made:
+            parts = self.parts(count)
+            same = [name for name in Network.model_fields if name in type(self).model_fields and name not in parts]
+            self._made[key] = Network(**{name: getattr(self, name) for name in same}, **parts)
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[tuple[int, int], Network]:
+        """Networks that were made: an experiment asks for the same one at every trial."""
+        return {}
 
     def check(self) -> None:
         """Check what the network checks, in the words of the preset."""
@@ -101,29 +117,28 @@ class Preset(OfNetwork):
         counts, told = self.step_counts(points), []
         for steps in np.unique(counts).tolist()[-1 if most else 0 :]:
             rows = np.flatnonzero(counts == steps)
-            with self.in_own_words(steps):
+            with self.in_own_words():
                 inside, own = self.translated(points, rows, steps), self.own_settings(settings, steps)
                 told.append((rows, question(self.network(steps), inside, own)))
         return told
 
     def translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
         """Return the points of `rows` in the fields of the network."""
-        names, inside = self.own_names(steps), {}
+        inside = {"dim": points["dim"][rows]} if "dim" in points else {}
         for name, (value, _) in self.network(steps).numeric_fields().items():
-            own = names.get(name, name)
+            own = self.own_name(name)
             inside[name] = points[own][rows] if own in points else np.full(len(rows), value)
-        return {**inside, **({"dim": points["dim"][rows]} if "dim" in points else {})}
+        return inside
 
     @contextmanager
-    def in_own_words(self, steps: int) -> Iterator[None]:
+    def in_own_words(self) -> Iterator[None]:
         """Let errors name the fields as they are called here."""
         try:
             yield
         except InputError as error:
-            own = self.own_names(steps).get(error.field or "", error.field)
-            if own is None:
+            if error.field is None:
                 raise
-            said = self.own_words(error.allowed or error.sentence)
+            own, said = self.own_name(error.field), self.own_words(error.allowed or error.sentence)
             raise (bad_field(own, error.value, said) if error.allowed else field_error(own, said)) from None
 
     # -- what it says of itself ----------------------------------------------------------------------------------
@@ -139,10 +154,3 @@ class Preset(OfNetwork):
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the own dimensions."""
         return self.network().block_count()
-
-
-@lru_cache(maxsize=32)  # small objects; an experiment asks for the network of one scenario at every trial
-def _network_of(preset: Preset, steps: int) -> Network:
-    parts = preset.parts(steps)
-    same = [name for name in Network.model_fields if name in type(preset).model_fields and name not in parts]
-    return Network(**{name: getattr(preset, name) for name in same}, **parts)

@@ -6,6 +6,7 @@ ridge, label noise after large batches) share a parameter set, whose steps are f
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,11 @@ class Problem:
     numbers: Points  # the numeric fields of every set (M,)
     quadratic_dim: float = np.inf
     """Dimension at which every atom has a fluctuation of its own in place of the lengths: structured_inputs (8.1)."""
+
+    def take(self, kept: Integers) -> Problem:
+        """Return the problem of some of its parameter sets."""
+        numbers = take_points(self.numbers, kept)
+        return dataclasses.replace(self, frame=self.frame[kept], pi=self.pi[kept], numbers=numbers)
 
     @property
     def activation(self) -> Function:
@@ -82,6 +88,11 @@ class Problem:
         """Return a field of step `number`, (M,)."""
         return self.numbers[f"steps.{number}.{name}"]
 
+    def fed_back(self, number: int) -> Floats:
+        """Return pi_q zeta_q, by which the gradient of a step sees the output; zero for the correlation loss (M, k)."""
+        square = getattr(self.network.steps[number], "loss", "square") == "square"
+        return self.pi * self.zeta if square else np.zeros_like(self.pi)
+
     def strengths(self, number: int) -> Floats:
         """Return rate zeta_q of a step (M, k)."""
         return self.of_step(number, "rate")[:, None] * self.zeta
@@ -116,16 +127,6 @@ def second_layer_law(network: Network, whole: bool = False) -> tuple[Floats, Flo
         return nodes, weights
     keep = weights > NEGLIGIBLE
     return nodes[keep], weights[keep] / weights[keep].sum()
-
-
-def block_fractions(network: Network, points: Points) -> Floats:
-    """Return pi_q of every point (B, k); at a finite dimension those of whole neurons, where the values are a list."""
-    pi = second_layer_law(network)[1]
-    neurons = points["width_per_dim"] * points["dim"]
-    finite = np.isfinite(neurons)[:, None]
-    if network.second_layer == "gaussian" or not finite.any():
-        return np.broadcast_to(pi, (len(neurons), len(pi)))
-    return np.where(finite, whole_blocks(pi, neurons) / np.where(finite, neurons[:, None], 1.0), pi)
 
 
 def take_points(points: Points, index: Integers) -> dict[str, Floats]:
@@ -165,12 +166,19 @@ def _share(network: Network, points: Points, index: Integers, theory: str) -> Sh
     rows = np.stack([points[name] for name in names], axis=1)
     _, first, owner = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     numbers = take_points(points, first)
-    inputs = input_spectrum(network, points, 0)
+    inputs = InputSpectrum.isotropic(network.target.directions)
+    if network.inputs is not None:
+        law = input_law(network, points, 0)
+        inputs = inputs if law.isotropic else law.binned().spectrum()
     frame = np.broadcast_to(inputs.frame, (len(first), *inputs.frame.shape))
     for number, step in enumerate(network.steps):
         frame = step.turned(network, frame, numbers, number)
+    zeta, pi = second_layer_law(network)
+    neurons = (numbers["width_per_dim"] * numbers["dim"])[:, None]
+    if network.second_layer != "gaussian" and np.isfinite(neurons).all():  # fractions of whole neurons
+        pi = whole_blocks(pi, neurons[:, 0]) / neurons
+    pi = np.broadcast_to(pi, (len(first), len(zeta)))
     quadratic = float(points["dim"][0]) if theory == "quadratic" else np.inf
-    zeta, pi = second_layer_law(network)[0], block_fractions(network, numbers)
     return Share(index, owner.reshape(-1), Problem(network, zeta, pi, inputs, frame, numbers, quadratic))
 
 
@@ -189,11 +197,3 @@ def inputs_at(network: Network, points: Points, index: int) -> Network:
         if value != own[name][0]
     }
     return network.replace(changed) if changed else network
-
-
-def input_spectrum(network: Network, points: Points, index: int) -> InputSpectrum:
-    """Return the atoms of the inputs at one point."""
-    if network.inputs is None:
-        return InputSpectrum.isotropic(network.target.directions)
-    law = input_law(network, points, index)
-    return InputSpectrum.isotropic(network.target.directions) if law.isotropic else law.binned().spectrum()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from giantstep.dimensions import Dimension
@@ -18,16 +19,12 @@ def _both(name: str, dims: str, symbol: str, meaning: str, **options: Any) -> Va
     return Variable(name, tuple(dims.split()), symbol, meaning, **options)
 
 
-def _limit(name: str, dims: str, symbol: str, meaning: str, **options: Any) -> Variable:
-    """Declare a variable that only the limit has."""
-    return _both(name, dims, symbol, meaning, engines=_LIMIT, **options)
-
-
+_limit = partial(_both, engines=_LIMIT)
+"""Declare a variable that only the limit has."""
 _SHOWN = {"compared": False}
 _CLOSED = {"absent": "the closed form that answers here does not have it"}
 _NO_ROWS = "it is known for one target direction on isotropic inputs, where the spike does not depend on the rows"
 _ROWS = {"absent": _NO_ROWS, "partial": True}
-_TRACES = {"absent": _NO_ROWS, "partial": True}
 _SIGN = {"absent": "the label is not the sign of a direction", "partial": True}
 _SQUARE = {"absent": "it is defined for the square loss"}
 _OUTLIER = {"absent": "no further outlier exists", "compared": False}
@@ -60,7 +57,7 @@ _ERRORS = (
     _both("t", "time block", "t_q", "sum of a_i <w0_i, v> over block q, divided by sqrt(p)", **_ROWS),
     _both("psi", "time block", "psi_q", "sum of a_i <w0_i, v_perp> over block q, divided by sqrt(p)", **_ROWS),
     _both("Q1", "time block block_2", "Q1_qq'", "a_q W0_q (1 - v v^T) W0_q'^T a_q'/p", **_ROWS),
-    _limit("V1", "time block block_2", "V1_qq'", "tr[W0_q^T (Phi^T Phi/p + lambda)^-1_qq' W0_q']/p", **_TRACES),
+    _limit("V1", "time block block_2", "V1_qq'", "tr[W0_q^T (Phi^T Phi/p + lambda)^-1_qq' W0_q']/p", **_ROWS),
     _limit("learned", "time", "m", "number of directions learned", **_CLOSED),
     _limit("all_data_error", "time", "E(y - f)^2, n/d = inf", "error of this width on all data", **_SQUARE),
     _limit("floor", "time", "E(y - f)^2, n/d = p/d = inf", "least error of these features at any width", **_SQUARE),
@@ -102,8 +99,8 @@ _RESOLVENT = (
     _both("m_imag", "time z", "Im m(z)", "Stieltjes transform, imaginary part"),
     _both("V2_real", "time z block", "Re V2_q", "trace of the resolvent over block q, divided by p"),
     _both("V2_imag", "time z block", "Im V2_q", "trace of the resolvent over block q, imaginary part"),
-    _both("V1_real", "time z block block_2", "Re V1_qq'", "trace with W0_q ... W0_q'^T inserted, over p", **_TRACES),
-    _both("V1_imag", "time z block block_2", "Im V1_qq'", "the same, imaginary part", **_TRACES),
+    _both("V1_real", "time z block block_2", "Re V1_qq'", "trace with W0_q ... W0_q'^T inserted, over p", **_ROWS),
+    _both("V1_imag", "time z block block_2", "Im V1_qq'", "the same, imaginary part", **_ROWS),
 )
 _WEIGHTS = (
     _both("top_singular_value", "time", "s_1(W)", "largest singular value of the weights; the edge without an outlier"),
@@ -161,11 +158,7 @@ _SHIFT = (
 )
 _NOT_CLASSES = {"absent": "the labels are not classes", "partial": True}
 _NOT_REGRESSION = {"absent": "the labels are classes", "partial": True}
-_UNSEEN = {
-    "absent": "the labels are not classes, or no output has this logit",
-    "partial": True,
-    "counted": True,
-}
+_UNSEEN = {"absent": "the labels are not classes, or no output has this logit", "partial": True, "counted": True}
 _AT_T = "how far probabilities are off at this temperature"
 _COVERAGE = "share of labels within 1.96 roots of the training error"
 _CALIBRATION = (

@@ -2,44 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+import numpy as np
 import pydantic
 
 from giantstep.families.network import fields
 from giantstep.scenario import Number, Part, field
-from giantstep.types import Array, Floats
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
-    from giantstep.families.network.trained import Trained
+    from giantstep.families.network.trained import RealFit, Trained
+    from giantstep.lab import Draws
     from giantstep.readout.fits import Asked, Fit
 
 
 class ReadOut(Part):
-    """How the second layer is fitted on fresh samples, or on those of the step."""
+    """How the second layer is fitted on fresh samples, or on those of the step: here with a convex loss of classes."""
 
     if TYPE_CHECKING:
-        kind: str
+        kind: Literal["ridge", "logistic", "hinge"]
         ridge: float
 
-    @property
-    def classes(self) -> bool:
-        """Whether the labels are classes, 1 and -1."""
-        return self.kind != "ridge"
+    classes: ClassVar[bool] = True
+    """Whether the labels are classes, 1 and -1."""
 
     def solve(self, asked: Asked) -> Fit:
         """Return the errors and order parameters of the fit in the limit."""
-        from giantstep.readout.fits import solve_classes, solve_ridge
+        from giantstep.readout.fits import solve_classes
 
-        return solve_classes(asked, self.kind) if self.classes else solve_ridge(asked)
+        return solve_classes(asked, self.kind)
 
-    def fit(self, trained: Trained, ridges: Floats, flip: float, test_samples: int) -> dict[str, Array]:
-        """Fit a real second layer at every point and measure it."""
-        from giantstep.families.network.measure import measure_classes, measure_ridge
+    def fit(self, trained: Trained, ridges: Floats, draws: Draws, noise: str) -> RealFit:
+        """Fit b = a/sqrt(p) at every point, to optimality: penalty ridge*p/2 |b|^2; a fit that failed is NaN.
 
-        if self.classes:
-            return measure_classes(trained, self.kind, ridges, flip, test_samples)
-        return measure_ridge(trained, ridges, test_samples)
+        The samples come from `draws`; the label noise of a ridge fit has a stream of this name.
+        """
+        from giantstep.families.network.trained import RealFit
+        from giantstep.lab import to_numpy
+        from giantstep.readout import LOSSES
+        from giantstep.risk.fitting import fit
+
+        assert self.kind != "ridge"
+        rows, xp, p = int(trained.samples.max()), draws.xp, trained.network.width
+        inputs, labels, start = xp.empty((rows, p)), xp.empty(rows), 0
+        for features, chunk in trained.training(draws, noise):  # the features are views of a buffer: copied at once
+            stop = start + len(chunk)
+            inputs[start:stop], labels[start:stop] = features, chunk
+            start = stop
+        labels[draws.uniform("flips", rows) < trained.flip] *= -1
+        penalties, weights, train, objective = ridges * p, [], [], []
+        for size, penalty in zip(trained.samples, penalties):
+            found = fit(inputs[:size], labels[:size], self.kind, ridge=penalty)
+            b = found.weights if found.solved else np.full(p, np.nan)
+            margin = to_numpy(labels[:size] * (inputs[:size] @ xp.asarray(b)))
+            weights.append(b)
+            train.append(np.mean(margin < 0) if found.solved else np.nan)
+            objective.append(np.mean(LOSSES[self.kind].value(margin)) + 0.5 * penalty * (b @ b) / size)
+        return RealFit(xp.asarray(np.stack(weights, axis=1)), np.array(train), np.array(objective))
 
 
 class Ridge(ReadOut):
@@ -54,8 +74,26 @@ class Ridge(ReadOut):
 
         def __init__(self, ridge: float = ...) -> None: ...
 
+    classes: ClassVar[bool] = False
+
     kind: Literal["ridge"] = "ridge"
     ridge: Number = fields.ridge()
+
+    def solve(self, asked: Asked) -> Fit:
+        """Return the errors and order parameters of the fit in the limit."""
+        from giantstep.readout.fits import solve_ridge
+
+        return solve_ridge(asked)
+
+    def fit(self, trained: Trained, ridges: Floats, draws: Draws, noise: str) -> RealFit:
+        """Fit b = a/sqrt(p) at every point: f(x) = sum_i b_i sigma(<w_i,x>), penalty ridge*p |b|^2."""
+        from giantstep.families.network.trained import RealFit
+        from giantstep.lab import ridge_path, to_numpy
+
+        p, xp = trained.network.width, draws.xp
+        weights, train = ridge_path(trained.training(draws, noise), p, trained.samples, ridges * p, xp)
+        norm = to_numpy(xp.sum(weights * weights, axis=0))
+        return RealFit(weights, train, train + ridges * p * norm / trained.samples)
 
 
 class Logistic(ReadOut):

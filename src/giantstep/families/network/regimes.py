@@ -7,14 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.display import Readable, paragraphs
+from giantstep.display import Readable
 from giantstep.errors import InputError, bad_field
 from giantstep.families.network.one_step import OneStep
 from giantstep.families.network.scenario import Network
-from giantstep.families.network.steps.gradient import GradientStep
+from giantstep.families.network.steps.base import GradientStep
+from giantstep.readout.random_features import active_degrees
 
 HIGHEST_DEGREE = 12
 """Degrees that are looked at: the next one needs an exponent above 6/13, nearly that of a maximal step."""
+
+EVERYTHING = (
+    "The spike is as large as the initial weights: every degree that the second layer can tell apart is learnt."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,9 +33,6 @@ class Regime(Readable):
 
     def __str__(self) -> str:
         return f"{self.name} (exponent {self.exponent:.3g}): " + " ".join(self.reasons)
-
-    def _repr_html_(self) -> str:
-        return paragraphs([f"{self.name} (exponent {self.exponent:.3g}):", *self.reasons])
 
 
 def regime(scenario: OneStep | Network, dim: int) -> Regime:
@@ -69,15 +71,11 @@ def regime(scenario: OneStep | Network, dim: int) -> Regime:
 
 
 def _stairs(network: Network, exponent: float) -> tuple[str, tuple[int, ...], list[str]]:
-    coefficients = network.activation.hermite(HIGHEST_DEGREE)
-    present = [k for k in range(1, HIGHEST_DEGREE + 1) if abs(coefficients[k]) > 1e-10]
+    present = [degree for degree in active_degrees(network.activation, HIGHEST_DEGREE) if degree]
     if exponent <= 0:
         return "small step", (1,), ["One spike of finite strength: the fit stays linear in x."]
     if exponent >= 0.5:
-        everything = (
-            "The spike is as large as the initial weights: every degree that the second layer can tell apart is learnt."
-        )
-        return "maximal step", tuple(present), [everything]
+        return "maximal step", tuple(present), [EVERYTHING]
     reached = [k for k in range(1, HIGHEST_DEGREE + 1) if exponent > (k - 1) / (2 * k)]
     degrees = tuple(k for k in reached if k in present)
     why = [f"Degrees {', '.join(map(str, degrees))} of the learnt direction have diverging spikes."]

@@ -217,6 +217,13 @@ class Network(OfNetwork):
         """The unit vector (r,) whose sign the target is; None where it is no such sign."""
         return self.target.sign_direction()
 
+    @cached_property
+    def expansion(self) -> Any:
+        """The target's expansion in Hermite polynomials, which every trial asks for."""
+        from giantstep.lab.population_gradient import hermite_tensor
+
+        return hermite_tensor(self.target)
+
     @property
     def class_direction(self) -> Floats | None:
         """The unit vector (r,) whose sign an output is held against: of the labels, or of the one direction."""

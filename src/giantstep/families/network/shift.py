@@ -15,6 +15,7 @@ from giantstep.scenario import Number, Numbers, Part, field
 from giantstep.types import Floats, Points
 
 if TYPE_CHECKING:
+    from giantstep.families.network.scenario import Network
     from giantstep.gaussian.target import Target
 
 SINGULAR = 1e-12
@@ -107,3 +108,11 @@ class Shift(Part):
             return np.eye(directions)
         values, vectors = np.linalg.eigh(np.atleast_2d(given))
         return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def test_law(network: Network, points: Points, number: int) -> tuple[FreshLaw, float]:
+    """Return the law of the test inputs at one point of a grid, and the variance of their label noise."""
+    noise = float(points["shift.noise" if "shift.noise" in points else "noise"][number])
+    if network.shift is None:
+        return FreshLaw.of_the_fit(network.target.directions), noise
+    return network.shift.law(network.target.directions, points, number), noise

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from giantstep.families.network.scenario import Network
 from giantstep.lab import Draws, to_numpy
-from giantstep.lab.network import RealNetwork, batch_gradient
-from giantstep.lab.population_gradient import hermite_tensor, interpolated_hermite, population_gradient
+from giantstep.lab.algebra import multiply
+from giantstep.lab.network import Moved, RealNetwork, batch_gradient
+from giantstep.lab.population_gradient import interpolated_hermite, population_gradient
 from giantstep.lab.whitened import Whitened
 from giantstep.types import DeviceArray, Floats, Integers
 
-_tensor_of = lru_cache(maxsize=8)(hermite_tensor)  # expansions of targets, which every trial asks for
+Copy = tuple[int, int, int]
+"""Which layer, which sample and which label noise a fit has."""
+ONLY: Copy = (0, 0, 0)
+"""The fit of a single network."""
+
+
+class RealFit(NamedTuple):
+    """Fits of a real second layer at B points."""
+
+    weights: DeviceArray  # (p, B): b = a/sqrt(p), f(x) = sum_i b_i sigma(<w_i, x>)
+    train: Floats  # (B,): training error
+    objective: Floats  # (B,): loss and penalty per sample
 
 
 @dataclass(frozen=True)
@@ -64,12 +77,22 @@ class Trained:
         """Return the name of the random stream of a step's batch."""
         return self.streams.format(number=number)
 
-    def training(self) -> Iterator[tuple[DeviceArray, DeviceArray]]:
-        """Yield (features, labels) of the samples of the fit, as many as the largest size; classes are not flipped."""
-        rows, stream, draws = int(self.samples.max()), "train", self.draws
+    def training(self, draws: Draws | None = None, noise: str = "train") -> Iterator[tuple[DeviceArray, DeviceArray]]:
+        """Yield (features, labels) of the samples of the fit, as many as the largest size; classes are not flipped.
+
+        Other `draws` give other samples, another stream of the `noise` other labels of the same samples.
+        """
+        network, rows, stream, draws = self.network, int(self.samples.max()), "train", draws or self.draws
         if self.network_of.fit_sample == "same":  # drawn once more from the start of their streams
-            draws, stream = self.draws.anew(), self.stream(len(self.network_of.steps) - 1)
-        return self.network.labelled(stream, rows, draws)
+            stream = noise = self.stream(len(self.network_of.steps) - 1)
+            draws = draws.anew()
+        errors = network.label_noise(noise, rows, draws)
+        for (features, signal, _), error in zip(network.samples(stream, rows, draws), errors):
+            yield features, network.target(signal) + error
+
+    def fitted(self, ridges: Floats) -> RealFit:
+        """Return the fits of this network on its own samples."""
+        return self.network_of.readout.fit(self, ridges, self.draws, "train")
 
     @cached_property
     def spike_axes(self) -> Floats:
@@ -91,7 +114,7 @@ class Trained:
         if math.isfinite(batch):
             real = self._flipped(stream) if self.flip else network
             return batch_gradient(real, output, max(1, round(batch)), self.draws, offset=offset, stream=stream)
-        expansion = (_tensor_of(self.network_of.target), self.inputs)
+        expansion = (self.network_of.expansion, self.inputs)
         kept = 1 - 2 * self.flip
         gradient = population_gradient(network.activation, expansion, network.weights, output, xp, kept)
         if offset:
@@ -111,16 +134,17 @@ class Trained:
 
         return dataclasses.replace(self.network, target=flipped)
 
-    def add_spike(self, weights: DeviceArray, sizes: DeviceArray, alignment: float) -> None:
-        """Add sizes_i v to the rows, v the first axis, which has this alignment with the first target direction."""
-        xp = self.draws.xp
-        if self.inputs.root is None:  # the frame was turned so that the spike is an axis
-            weights[:, 0] += sizes
-            return
-        v = np.zeros((1, self.dim))
-        along = np.eye(1, self.network_of.target.directions)
-        self.inputs.add_along(v, along * alignment, np)
-        across = np.delete(np.arange(self.dim), self.inputs.axes)
-        if across.size:
-            v[0, across[0]] = math.sqrt(max(1 - alignment**2, 0.0))
-        weights += sizes[:, None] * xp.asarray(v)
+
+def outputs_of(
+    networks: Sequence[Trained], fits: Mapping[Copy, DeviceArray], rows: int, moved: Moved | None = None
+) -> Iterator[tuple[Floats, Floats, DeviceArray]]:
+    """Yield the outputs of all fits (copies, m, B) at fresh inputs, the coordinates (m, r) of their labels, the inputs.
+
+    Fits (p, B) of the first network come first. `moved` makes inputs of another law out of those of the fit.
+    """
+    draws = networks[0].draws
+    streams = [trained.network.samples("test", rows, draws.anew(), moved) for trained in networks]
+    for chunks in zip(*streams):
+        _, signal, inputs = chunks[0]
+        outputs = [to_numpy(multiply(chunks[layer][0], fit, draws.xp)) for (layer, _, _), fit in fits.items()]
+        yield np.stack(outputs), np.array(to_numpy(signal)), inputs  # the signal is a view of a buffer

@@ -48,14 +48,8 @@ def follow(problem: Problem, theory: str, reasons: dict[int, str]) -> Iterator[M
         if not kept.size:
             return
         if len(kept) < len(sets):
-            sets, layer, problem = sets[kept], layer.take(kept), taken(problem, kept)
+            sets, layer, problem = sets[kept], layer.take(kept), problem.take(kept)
         yield Moment(number + 1, sets, problem, layer)
-
-
-def taken(problem: Problem, kept: Integers) -> Problem:
-    """Return the problem of some of its parameter sets."""
-    numbers = {name: values[kept] for name, values in problem.numbers.items()}
-    return dataclasses.replace(problem, frame=problem.frame[kept], pi=problem.pi[kept], numbers=numbers)
 
 
 def reason_of(error: InputError) -> str:
@@ -83,5 +77,5 @@ def _split_blocks(problem: Problem) -> tuple[Problem, Layer]:
     dim = float(problem.numbers["dim"][0])
     U = np.tile(nodes, len(problem.zeta))[:, None] * (root * n) / np.sqrt(dim)
     layer.U[:] = U
-    layer.JU[..., layer.of_kind("axis")] -= np.outer(root * n, n)
+    layer.JU[..., 1:] -= np.outer(root * n, n)
     return finer, layer

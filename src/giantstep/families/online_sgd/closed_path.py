@@ -13,9 +13,8 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import Drive
-from giantstep.families.online_sgd.erf import ErfIntegrator
-from giantstep.families.online_sgd.moments import Integrator
-from giantstep.families.online_sgd.tilted import tilted_moments
+from giantstep.families.online_sgd.erf import ErfIntegrator, tilted_moments
+from giantstep.families.online_sgd.integrators import Integrator
 from giantstep.families.online_sgd.tolerances import DIVERGED
 from giantstep.types import Floats
 

@@ -8,7 +8,8 @@ from giantstep.blocks import filled
 from giantstep.deadline import check_time
 from giantstep.families.online_sgd.closed_path import closed_path
 from giantstep.families.online_sgd.drive import Drive
-from giantstep.families.online_sgd.moments import Forces, Integrator
+from giantstep.families.online_sgd.integrators import Integrator
+from giantstep.families.online_sgd.moments import Forces
 from giantstep.families.online_sgd.states import State, best_cosine, block_averages, has_diverged, normalise, rows
 from giantstep.families.online_sgd.tolerances import ROUNDING
 from giantstep.types import Floats, Integers

@@ -11,12 +11,12 @@ gradient_dynamics (2.5a). Without a constraint the cosine c = m/sqrt(q) obeys th
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, gammaln, xlogy
 
 from giantstep.families.online_sgd.drive import Drive, drive_of
 from giantstep.families.online_sgd.dynamics import flow
-from giantstep.families.online_sgd.integrators import integrator_for
-from giantstep.families.online_sgd.moments import Integrator, Summation
+from giantstep.families.online_sgd.integrators import Integrator, integrator_for
+from giantstep.families.online_sgd.moments import Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian.quadrature import gauss_legendre_panels
 from giantstep.types import Floats, Points
@@ -34,14 +34,14 @@ def escape(scenario: OnlineSGD, points: Points, threshold: float, integrator: In
     single = scenario.width == 1 and scenario.directions == 1 and scenario.constraint != "none"
     if not single or integrator.sampled:
         return time, rate
-    every = drive_of(scenario, points)
+    every, plain = drive_of(scenario, points), plain_integrator(scenario)
     for i in range(count):
         drive = every.take(slice(i, i + 1))
         r = _slope(integrator, drive)
         if r is None or r <= 0:
             continue
         rate[i] = r
-        variance = label_diffusion(scenario, drive) / (2 * r)
+        variance = label_diffusion(plain, drive) / (2 * r)
         time[i] = -_mean_log(scenario, float(drive.dim[0]), variance) / (2 * r)
         time[i] += _constant(integrator, drive, r, threshold)
     return time, rate
@@ -62,13 +62,18 @@ def _slope(integrator: Integrator, drive: Drive) -> float | None:
     return float((drift[1] - drift[0]) / (2 * SMALL))
 
 
-def label_diffusion(scenario: OnlineSGD, drive: Drive, q: float = 1.0) -> float:
-    """Return Dm = g^2 a^2 E[F^2 z^2]/n_b at m = 0, label noise included."""
+def plain_integrator(scenario: OnlineSGD) -> Summation:
+    """Return a sum over nodes for the moments of one neuron without a constraint: closed forms know no E[F^2 z^2]."""
     free = scenario.replace(constraint="none")
     integrator = integrator_for(free)
     if not isinstance(integrator, Summation):
         integrator = integrator_for(free, "tensor")
     assert isinstance(integrator, Summation)
+    return integrator
+
+
+def label_diffusion(integrator: Summation, drive: Drive, q: float = 1.0) -> float:
+    """Return Dm = g^2 a^2 E[F^2 z^2]/n_b at m = 0, label noise included."""
     total = integrator.label_spread(np.array([[[0.0, np.sqrt(q)]]]), drive.inner[:1], drive.noise[:1]).item()
     return float((drive.pace[0] * drive.second_layer[0]) ** 2 * total / drive.batch[0])
 
@@ -84,7 +89,7 @@ def _mean_log(scenario: OnlineSGD, dim: float, variance: float) -> float:
     if mean > 300:
         return float(np.log(start) - variance / start)
     n = np.arange(1000)
-    poisson = np.exp(n * np.log(max(mean, 1e-300)) - mean - gammaln(n + 1)) if mean > 0 else (n == 0).astype(float)
+    poisson = np.exp(xlogy(n, mean) - mean - gammaln(n + 1))
     return float(np.log(2 * variance) + poisson @ digamma(n + 0.5))
 
 

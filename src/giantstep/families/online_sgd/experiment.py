@@ -12,11 +12,10 @@ from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.moments import NodeIntegrator
-from giantstep.families.online_sgd.observables import average, observe
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import BLOCK, ROWS, SIMULATORS, Simulator
 from giantstep.families.online_sgd.start import starts
-from giantstep.families.online_sgd.states import best_cosine, has_diverged
+from giantstep.families.online_sgd.states import average, best_cosine, has_diverged, observe
 from giantstep.lab import to_numpy
 from giantstep.types import Array, Points
 

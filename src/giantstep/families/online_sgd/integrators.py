@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
-from giantstep.families.online_sgd.erf import erf_integrator
+from giantstep.families.online_sgd.erf import ErfIntegrator, erf_integrator
 from giantstep.families.online_sgd.kinks import KinkIntegrator
-from giantstep.families.online_sgd.moments import Integrator, NodeIntegrator
+from giantstep.families.online_sgd.moments import NodeIntegrator, Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.tolerances import COARSE
 from giantstep.gaussian import joint_rule
 from giantstep.gaussian.target import turned_planes
 
+Integrator = ErfIntegrator | Summation
+"""What takes the moments: `forces`, `mse`, `error`, `name` and `sampled`."""
 SCRAMBLES = 4
 """Independent sets of Sobol points, whose spread is the standard error of a limit computed by sampling."""
 
 
-@lru_cache(maxsize=8)  # at most some 20 MB each (26^4 nodes); every trial of an experiment asks for the same one
 def integrator_for(
     scenario: OnlineSGD, kind: str = "auto", nodes: int | None = None, points: int = 8192, scramble: int = 0
 ) -> Integrator:

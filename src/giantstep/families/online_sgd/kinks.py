@@ -6,11 +6,10 @@ import numpy as np
 
 from giantstep.families.online_sgd.moments import ForceNodes, Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.tolerances import KINK_SIDE
 from giantstep.gaussian import Plane, gauss_legendre_panels, normal_density, parse_expression
 from giantstep.gaussian.expression import roots as zeros_of
 from giantstep.gaussian.grids import hermite_rule, product_grid
-from giantstep.learnability.algorithms import CLIP, NAMED
+from giantstep.learnability.algorithms import force_breaks
 from giantstep.types import Floats
 
 EDGES = (-9.5, -6.0, -3.0, 0.0, 3.0, 6.0, 9.5)
@@ -26,10 +25,9 @@ class KinkIntegrator(Summation):
     def __init__(self, scenario: OnlineSGD, fine: bool = True) -> None:
         k, algorithm, target = scenario.directions, scenario.known_algorithm, scenario.target
         self.per_panel = PANEL_NODES if fine else PANEL_NODES - 4
-        self.clipped = algorithm is NAMED["exponential"]
         extra = int(scenario.noise > 0 and not algorithm.affine)
         planes = [*target.planes] if np.allclose(scenario.whitening, np.eye(k)) else []
-        if k == 1 and (algorithm.repeats or self.clipped) and target.expression is not None:
+        if k == 1 and (algorithm.repeats or algorithm.name == "exponential") and target.expression is not None:
             tree = parse_expression(target.expression)
             planes += [Plane((1.0,), -root) for name in tree.variables for root in zeros_of(tree.tree, name)]
         smooth, piece = ((72, 20) if k == 1 else (36, 16) if k == 2 else (20, 10)) if fine else (48, 14)
@@ -39,9 +37,6 @@ class KinkIntegrator(Summation):
         grid = product_grid(k + extra, planes, hermite_rule(smooth), piece)
         self.z, self.weights = grid.points[:, :k], grid.weights
         super().__init__(scenario, self.z, grid.points[:, k] if extra else None)
-        self.kinks = np.array(scenario.activation.kinks)
-        self.heights = np.asarray(self.net.activation(self.kinks), dtype=float)
-        self.slopes = np.stack([self.net.slopes(self.kinks + side) for side in (-KINK_SIDE, KINK_SIDE)], axis=1)
 
     def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
         """Return nodes at one state R (1, 1, k + 1): at every z panels of the field's own coordinate t."""
@@ -57,35 +52,14 @@ class KinkIntegrator(Summation):
         mean = (R[:, 0, :k] @ self.z.T)[..., None]
         scale = np.maximum(R[:, 0, k], 1e-150)[:, None, None]
         shape = (*np.broadcast_shapes(mean.shape[:2], label.shape), 1)
-        breaks = np.concatenate([np.broadcast_to(at, shape) for at in self._breaks(label[..., None], inner)], axis=-1)
+        broken = force_breaks(self.algorithm, self.net, label[..., None], inner[:, None, None])
+        breaks = np.concatenate([np.broadcast_to(at, shape) for at in broken], axis=-1)
         edges = np.broadcast_to(np.array(EDGES), (*shape[:2], len(EDGES)))
         with np.errstate(over="ignore", invalid="ignore"):
             moved = np.clip((breaks - mean) / scale, EDGES[0], EDGES[-1])
         t, weights = gauss_legendre_panels(np.sort(np.concatenate([edges, moved], axis=-1), axis=-1), self.per_panel)
         return t, weights * normal_density(t) * self.weights[:, None], mean + scale * t
 
-    def _breaks(self, label: Floats, inner: Floats) -> list[Floats]:
-        """Return the fields at which the force is not smooth: its kinks, those after an inner step, where it is cut."""
-        a, breaks = self.net.second_layer[0], [*self.kinks]
-        for kink, height, slopes in zip(self.kinks, self.heights, self.slopes):
-            for slope in slopes:
-                if self.algorithm.repeats:  # on a straight piece the moved field is l + rho a s'(y - a s(l))
-                    rho, pull = inner[:, None, None], label - a * (height - slope * kink)
-                    breaks.append((kink - rho * a * slope * pull) / (1 - rho * a * a * slope * slope))
-                if self.clipped and slope != 0:  # where -y f = 2
-                    with np.errstate(divide="ignore"):
-                        breaks.append(kink + (-CLIP / (a * label) - height) / slope)
-        return breaks
-
     def coarser(self) -> KinkIntegrator:
         """Return a rule of fewer nodes."""
         return KinkIntegrator(self.scenario, fine=False)
-
-    def mse(self, R: Floats) -> Floats:
-        """Return E(h - f)^2."""
-        label, still = self.clean[None, :], np.zeros(1)
-        mse = np.empty(len(R))
-        for i in range(len(R)):
-            _, weights, fields = self._panels(R[i : i + 1], label, still)
-            mse[i] = (weights * (label[..., None] - self.net.output(fields[..., None])) ** 2).sum()
-        return mse

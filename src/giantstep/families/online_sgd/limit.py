@@ -13,14 +13,12 @@ from giantstep.errors import bad_field
 from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.dynamics import map_recovery, map_trajectory
 from giantstep.families.online_sgd.escape import escape
-from giantstep.families.online_sgd.integrators import SCRAMBLES, integrator_for
-from giantstep.families.online_sgd.moments import Integrator
-from giantstep.families.online_sgd.observables import average, observe
+from giantstep.families.online_sgd.integrators import SCRAMBLES, Integrator, integrator_for
 from giantstep.families.online_sgd.ode import ode_recovery, ode_trajectory
 from giantstep.families.online_sgd.phases import phases
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.start import is_random, starts
-from giantstep.families.online_sgd.states import DIVERGED_REASON, equal_neurons, rows
+from giantstep.families.online_sgd.states import DIVERGED_REASON, average, equal_neurons, observe, rows
 from giantstep.families.online_sgd.tolerances import COARSE
 from giantstep.family import Answer
 from giantstep.types import Array, Floats, Integers, Points

@@ -12,11 +12,11 @@ section 2.1.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.deadline import check_time
+from giantstep.blocks import split_rows
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian import JointRule
 from giantstep.types import Floats
@@ -31,22 +31,6 @@ class Forces(NamedTuple):
     drift: Floats
     chi: Floats
     spread: Floats
-
-
-class Integrator(Protocol):
-    """What the dynamics needs."""
-
-    name: str
-    sampled: bool
-
-    def forces(self, R: Floats, inner: Floats, noise: Floats) -> Forces:
-        """Return drift, chi and spread at the states R (B, p, k + p)."""
-
-    def mse(self, R: Floats) -> Floats:
-        """Return E(h - f)^2 at the states R."""
-
-    def error(self, R: Floats, inner: Floats, noise: Floats) -> float:
-        """Return an estimate of the relative error of the moments at the states R."""
 
 
 class ForceNodes(NamedTuple):
@@ -83,6 +67,7 @@ class Summation:
         self.clean = np.asarray(scenario.target(z @ scenario.whitening.T), dtype=float)
         self.label_noise = label_noise
         self.chunk = 1
+        """States that are held at a time."""
 
     def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
         """Return the nodes at the states R."""
@@ -99,13 +84,19 @@ class Summation:
 
     def forces(self, R: Floats, inner: Floats, noise: Floats) -> Forces:
         """Return drift, chi and spread at the states R (B, p, k + p)."""
-        chunks = []
-        for first in range(0, len(R), self.chunk):
-            check_time()
-            rows = slice(first, first + self.chunk)
+        parts = []
+        for rows in split_rows(len(R), 1, self.chunk):
             nodes = self.nodes(R[rows], inner[rows], self.labels(noise[rows]))
-            chunks.append(force_moments(self.scenario, nodes, R[rows], inner[rows], noise[rows]))
-        return chunks[0] if len(chunks) == 1 else Forces(*map(np.concatenate, zip(*chunks)))
+            parts.append(force_moments(self.scenario, nodes, R[rows], inner[rows], noise[rows]))
+        return parts[0] if len(parts) == 1 else Forces(*map(np.concatenate, zip(*parts)))
+
+    def mse(self, R: Floats) -> Floats:
+        """Return E(h - f)^2 at the states R."""
+        mse, still = np.empty(len(R)), np.zeros(len(R))
+        for rows in split_rows(len(R), 1, self.chunk):
+            nodes = self.nodes(R[rows], still[rows], self.clean[None, :])
+            mse[rows] = ((nodes.label - self.net.output(nodes.fields)) ** 2) @ nodes.weights
+        return mse
 
     def label_spread(self, R: Floats, inner: Floats, noise: Floats) -> Floats:
         """Return E[F_j F_l |zeta|^2], |zeta|^2 the part of |xi|^2 in the target space."""
@@ -152,16 +143,6 @@ class NodeIntegrator(Summation):
     def coarser(self) -> NodeIntegrator | None:
         """Return the coarser rule; None for polynomials, which are exact."""
         return None if self.rule.coarser is None else NodeIntegrator(self.scenario, self.rule.coarser())
-
-    def mse(self, R: Floats) -> Floats:
-        """Return E(h - f)^2."""
-        mse = np.empty(len(R))
-        for first in range(0, len(R), self.chunk):
-            check_time()
-            rows = slice(first, first + self.chunk)
-            output = self.net.output(np.matmul(self.xi, np.swapaxes(R[rows], -1, -2)))
-            mse[rows] = ((self.clean - output) ** 2) @ self.rule.weights
-        return mse
 
 
 def force_moments(scenario: OnlineSGD, nodes: ForceNodes, R: Floats, inner: Floats, noise: Floats) -> Forces:

@@ -1,7 +1,6 @@
 """The limit of small rates: the ODE of the overlaps, its trajectories and recovery times.
 
-Where moments are sampled they jump when a point crosses a kink, on which adaptive solvers stall: such flows are
-integrated in equal steps.
+Where moments are sampled they jump when a point crosses a kink, on which a solver of high order and accuracy stalls.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from giantstep.blocks import filled
 from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.dynamics import flow
-from giantstep.families.online_sgd.moments import Integrator
-from giantstep.families.online_sgd.states import State, best_cosine, has_diverged
+from giantstep.families.online_sgd.integrators import Integrator
+from giantstep.families.online_sgd.states import State, best_cosine
 from giantstep.families.online_sgd.tolerances import DIVERGED
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats, Integers
 
-_RTOL, _ATOL = 1e-11, 1e-14
-"""Errors allowed in one step of the ODE, relative and absolute: far below its distance from the map."""
-SAMPLED_STEPS = 64
-"""Equal steps of the ODE where its moments are sampled."""
+_EXACT, _SAMPLED = ("DOP853", 1e-11), ("RK45", 3e-4)
+"""Method and relative error of one step: far below the distance from the map, or below that of sampled moments."""
+_ABSOLUTE = 1e-3
+"""Absolute error of one step over the relative one: overlaps below this do not count."""
 
 
 def ode_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, times: Integers) -> State:
@@ -33,17 +32,6 @@ def ode_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, t
     Ms = filled((len(M), len(times), *M.shape[1:]), np.nan)
     Qs = filled((len(M), len(times), *Q.shape[1:]), np.nan)
     wanted = times.astype(float)
-    if integrator.sampled:
-        now = 0.0
-        for column, time in enumerate(wanted):
-            count = int(np.ceil(SAMPLED_STEPS * (time - now) / max(wanted[-1], 1.0)))
-            for _ in range(count):
-                check_time()
-                M, Q = _runge_kutta(integrator, drive, M, Q, (time - now) / count)
-            now = time
-            good = ~has_diverged(Q)
-            Ms[good, column], Qs[good, column] = M[good], Q[good]
-        return Ms, Qs
     for i in range(len(M)):
         single = _SingleFlow(integrator, drive.take(slice(i, i + 1)), *M.shape[1:])
         end = max(float(wanted[-1]), 1e-9)
@@ -57,8 +45,6 @@ def ode_recovery(
     integrator: Integrator, drive: Drive, M: Floats, Q: Floats, frame: Floats, threshold: float, steps: Floats
 ) -> Floats:
     """Return the time at which the ODE's best cosine reaches the threshold, by an event of the solver."""
-    if integrator.sampled:
-        return _sampled_recovery(integrator, drive, M, Q, frame, threshold, steps)
     time = np.where(best_cosine(M, Q, frame) >= threshold, 0.0, np.inf)
     for i in np.flatnonzero(time > 0):
         single = _SingleFlow(integrator, drive.take(slice(i, i + 1)), *M.shape[1:])
@@ -73,25 +59,6 @@ def ode_recovery(
         elif len(lost) or solution.status == -1:
             time[i] = np.nan
     return time
-
-
-def _sampled_recovery(
-    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, frame: Floats, threshold: float, steps: Floats
-) -> Floats:
-    step = float(steps.max()) / (4 * SAMPLED_STEPS)
-    before = best_cosine(M, Q, frame)
-    time = np.where(before >= threshold, 0.0, np.inf)
-    for count in range(4 * SAMPLED_STEPS):
-        check_time()
-        M, Q = _runge_kutta(integrator, drive, M, Q, step)
-        after = best_cosine(M, Q, frame)
-        new = (after >= threshold) & np.isinf(time)
-        time[new] = (count + (threshold - before[new]) / (after[new] - before[new])) * step
-        time[has_diverged(Q) & np.isinf(time)] = np.nan
-        if not np.isinf(time).any():
-            break
-        before = after
-    return np.where(time <= steps, time, np.where(np.isnan(time), np.nan, np.inf))
 
 
 class _SingleFlow:
@@ -133,19 +100,9 @@ class _SingleFlow:
             event.terminal = True  # type: ignore[attr-defined]
         start = np.concatenate([M.ravel(), Q[self.low]])
         require_finite("the state at the start", start)
+        method, error = _SAMPLED if self.integrator.sampled else _EXACT
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return scipy.integrate.solve_ivp(
-                right, (0.0, end), start, method="DOP853", t_eval=times, events=events, rtol=_RTOL, atol=_ATOL,
-                first_step=min(first, end),
+                right, (0.0, end), start, method=method, t_eval=times, events=events, rtol=error,
+                atol=_ABSOLUTE * error, first_step=min(first, end),
             )  # fmt: skip
-
-
-def _runge_kutta(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, step: float) -> State:
-    """Return one step of the classical fourth-order method."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        first = flow(integrator, drive, M, Q)
-        second = flow(integrator, drive, M + 0.5 * step * first[0], Q + 0.5 * step * first[1])
-        third = flow(integrator, drive, M + 0.5 * step * second[0], Q + 0.5 * step * second[1])
-        fourth = flow(integrator, drive, M + step * third[0], Q + step * third[1])
-        dM, dQ = (a + 2 * b + 2 * c + d for a, b, c, d in zip(first, second, third, fourth))
-        return M + step / 6 * dM, Q + step / 6 * dQ

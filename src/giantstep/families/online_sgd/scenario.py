@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
 from giantstep.families.online_sgd.notation import PAPERS
-from giantstep.families.online_sgd.tolerances import NEGATIVE, UNDECLARED
+from giantstep.families.online_sgd.tolerances import NEGATIVE
 from giantstep.family import PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function
-from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.learnability.algorithms import NAMED, Algorithm, Student, as_algorithm
+from giantstep.learnability.prepared import rules
 from giantstep.paper_symbols import Paper, notation_of
-from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, as_number, field
+from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
 from giantstep.types import Floats
-
-
-def _as_matrix(value: Any, names: Sequence[str]) -> str | tuple[tuple[float, ...], ...]:
-    allowed = f"one of {', '.join(names)}, or a matrix (a list of rows of finite numbers)"
-    if isinstance(value, str):
-        if value in names:
-            return value
-        raise ValueError(allowed)
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, Sequence):
-        value = [[value]]
-    try:
-        rows = tuple(tuple(as_number(entry) for entry in row) for row in value)
-    except (TypeError, ValueError):
-        raise ValueError(allowed) from None
-    if any(len(row) != len(rows[0]) for row in rows) or not np.all(np.isfinite(np.array(rows, dtype=float))):
-        raise ValueError(allowed)
-    return rows
-
-
-def _named_matrix(*names: str) -> BeforeValidator:
-    return BeforeValidator(lambda value: _as_matrix(value, names))
-
-
-_MATRIX_SCHEMA = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "array"}}]})
-Rows = tuple[tuple[float, ...], ...]
-Start = Annotated[
-    Literal["zero", "random", "gaussian"] | Rows, _named_matrix("zero", "random", "gaussian"), _MATRIX_SCHEMA
-]
-Gram = Annotated[Literal["orthogonal", "random"] | Rows, _named_matrix("orthogonal", "random"), _MATRIX_SCHEMA]
-TargetGram = Annotated[Literal["identity"] | Rows, _named_matrix("identity"), _MATRIX_SCHEMA]
 
 
 def _read_algorithm(value: Any) -> Any:
@@ -221,15 +190,17 @@ class OnlineSGD(Scenario):
     constraint: Literal["none", "projected", "spherical"] = field(
         "|w_j|", "what is done to the rows: nothing, normalised, or moved on the sphere", default="none"
     )
-    initial_overlap: Start = field(
+    initial_overlap: Literal["zero", "random", "gaussian"] | ArrayField = field(
         "M_0", "a p x k matrix, zero, random (norm d^-1/2, from the seed) or gaussian (variance 1/d)", default="random"
     )
-    initial_gram: Gram = field(
+    initial_gram: Literal["orthogonal", "random"] | ArrayField = field(
         "Q_0",
         "a p x p matrix, or unit rows whose parts outside the target space are orthogonal or random",
         default="orthogonal",
     )
-    target_gram: TargetGram = field("P", "Gram matrix W* W*^T of the target directions", default="identity")
+    target_gram: Literal["identity"] | ArrayField = field(
+        "P", "Gram matrix W* W*^T of the target directions", default="identity"
+    )
 
     # -- what follows from the fields -----------------------------------------------------------------
 
@@ -299,44 +270,19 @@ class OnlineSGD(Scenario):
             values = self.target(np.random.default_rng(0).standard_normal((512, k)))
         if not np.all(np.isfinite(values)):
             raise bad_field("target", self.target.name, "finite almost everywhere")
-        if self.target.expression is None or not self.target.all_planes:
-            self._check_jumps()
-
-    def _check_jumps(self) -> None:
-        """Refuse a target that is rough where no rule expects it: two rules for E h, E h z_r or E h^2 then disagree."""
-        k = self.directions
-        if k > 3:
-            return
-        sizes = {1: ((201, 90), (150, 61)), 2: ((64, 48), (47, 37)), 3: ((24, 16), (19, 13))}[k]
-        moments = []
-        for smooth, piece in sizes:
-            grid = product_grid(k, self.target.planes, hermite_rule(smooth), piece)
-            values = self.target(grid.points)
-            moments.append(grid.weights @ np.column_stack([values, values[:, None] * grid.points, values**2]))
-        gap = float(np.max(np.abs(moments[0] - moments[1])))
-        if not gap <= UNDECLARED * max(float(moments[0][-1]), 1.0):
-            raise InputError(
-                f"Field `target` has a kink or a jump that was not declared: two rules for the moments of "
-                f"{self.target.name} differ by {gap:.0e}; say where with gs.Function(f, kinks=[...]) or write it with "
-                "planes such as sign(z1 + z2)."
-            )
+        if k <= 3 and (self.target.expression is None or not self.target.all_planes):
+            rules(self.target, None)  # refuses kinks and jumps that no rule expects
 
     def _check_start(self) -> None:
         p, k = self.width, self.directions
-        given = {name: getattr(self, name) for name in ("initial_overlap", "initial_gram")}
-        matrices = {name: np.array(value) for name, value in given.items() if not isinstance(value, str)}
-        M, Q = matrices.get("initial_overlap"), matrices.get("initial_gram")
-
-        def refuse(name: str, allowed: str) -> InputError:
-            return bad_field(name, [list(row) for row in given[name]], allowed)
-
+        M = None if isinstance(self.initial_overlap, str) else np.array(self.initial_overlap)
+        Q = None if isinstance(self.initial_gram, str) else np.array(self.initial_gram)
         if M is not None and M.shape != (p, k):
-            shape = (
-                f"a {p} x {k} matrix: a row for each number of second_layer, a column for each direction of the target"
-            )
-            raise refuse("initial_overlap", shape)
+            shape = f"a {p} x {k} matrix: a row for each number of second_layer, a column for each target direction"
+            raise bad_field("initial_overlap", self.initial_overlap, shape)
         if Q is not None and (Q.shape != (p, p) or not np.allclose(Q, Q.T)):
-            raise refuse("initial_gram", f"a symmetric {p} x {p} matrix: a row for each number of second_layer")
+            shape = f"a symmetric {p} x {p} matrix: a row for each number of second_layer"
+            raise bad_field("initial_gram", self.initial_gram, shape)
         if Q is not None and self.constraint == "spherical" and not np.allclose(np.diag(Q), 1.0, rtol=0, atol=1e-9):
             raise bad_field("initial_gram", np.diag(Q).tolist(), 'one on the diagonal where constraint="spherical"')
         if M is None:
@@ -344,11 +290,11 @@ class OnlineSGD(Scenario):
         M = M @ np.linalg.inv(self.whitening).T
         if Q is None and np.any((M**2).sum(axis=1) > 1 + 1e-12):
             unit = "rows of length at most 1 where initial_gram is not given (rows have unit norm)"
-            raise refuse("initial_overlap", unit)
+            raise bad_field("initial_overlap", self.initial_overlap, unit)
         rest = 0.0 if Q is None else float(np.linalg.eigvalsh(Q - M @ M.T)[0])
         if rest < NEGATIVE:
             least = f"at least M P^-1 M^T of the initial overlaps (an eigenvalue of the difference is {rest:.2g})"
-            raise refuse("initial_gram", least)
+            raise bad_field("initial_gram", self.initial_gram, least)
 
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Check dimension, batch and inner rate against width and algorithm."""

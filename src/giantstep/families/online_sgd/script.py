@@ -8,9 +8,10 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.start import is_odd
 from giantstep.gaussian import Function
 from giantstep.gaussian.source import Language, expression_source
-from giantstep.scripts import Program, activation_source, lines, number, target_source, to_torch
+from giantstep.scripts import Program, activation_source, floats, lines, number, target_source
 
 SHOWN = 5
 """Times that are printed beside the start, evenly spaced: a program prints a table, not a curve."""
@@ -27,7 +28,6 @@ def program(scenario: OnlineSGD, dim: int, lang: Language) -> Program:
     p, k = scenario.width, scenario.directions
     if scenario.target_gram != "identity":
         raise bad_field("target_gram", scenario.target_gram, f'"identity" {_WRITTEN}')
-    array = "torch.tensor" if lang == "torch" else "np.array"
     sizes = {
         "p": (str(p), "neurons"),
         "k": (str(k), "directions of the target"),
@@ -36,7 +36,7 @@ def program(scenario: OnlineSGD, dim: int, lang: Language) -> Program:
         **({"inner_rate": (number(scenario.inner_rate), "rho0")} if _inner(scenario) else {}),
         "noise": (number(scenario.noise), "variance of the label noise"),
         "tests": ("20_000", "samples of the error"),
-        "a": (f"{array}({[float(value) for value in scenario.second_layer]})", "second layer"),
+        "a": (f"np.array({floats(scenario.second_layer)})", "second layer"),
         "times": (str(shown_times(scenario.steps)), "updates after which is measured"),
     }
     functions = lines(
@@ -49,14 +49,11 @@ def program(scenario: OnlineSGD, dim: int, lang: Language) -> Program:
         "",
         _MEASURE,
     )
-    trial = _TRIAL
-    if lang == "torch":
-        functions, trial = to_torch(functions), to_torch(trial)
     neurons, directions = range(1, p + 1), range(1, k + 1)
     return Program(
         sizes=sizes,
         functions=functions,
-        trial=trial,
+        trial=_TRIAL,
         variables=["M", "Q", "mse", "cosine"],
         index={
             "time": shown_times(scenario.steps),
@@ -74,8 +71,7 @@ def _inner(scenario: OnlineSGD) -> bool:
 def _start(scenario: OnlineSGD) -> str:
     """Return the text of the rows at the start: overlaps with the target, then what lies across it."""
     p, k = scenario.width, scenario.directions
-    z = np.random.default_rng(0).standard_normal((64, k))
-    odd = k == 1 and np.allclose(scenario.target(-z), -scenario.target(z))
+    odd = k == 1 and is_odd(scenario)
     overlap = {
         "zero": ["    M = np.zeros((p, k))"],
         "gaussian": ["    M = rng.standard_normal((p, k)) / d**0.5"],
@@ -83,7 +79,7 @@ def _start(scenario: OnlineSGD) -> str:
             "    M = rng.standard_normal((p, k))",
             "    M = " + ("abs(M)" if odd else "M") + " / (M**2).sum(1)[:, None] ** 0.5 / d**0.5",
         ],
-    }.get(str(scenario.initial_overlap)) or [f"    M = np.array({_floats(scenario.initial_overlap)})"]
+    }.get(str(scenario.initial_overlap)) or [f"    M = np.array({floats(scenario.initial_overlap)})"]
     if not isinstance(scenario.initial_gram, str):
         if isinstance(scenario.initial_overlap, str) and scenario.initial_overlap != "zero":
             raise bad_field("initial_gram", scenario.initial_gram, f"a name where the overlaps are drawn, {_WRITTEN}")
@@ -91,7 +87,7 @@ def _start(scenario: OnlineSGD) -> str:
         values, vectors = np.linalg.eigh(np.array(scenario.initial_gram) - M @ M.T)
         root = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
         rest = [
-            f"    root = np.array({_floats(np.round(root, 14))})  # root of Q - M M^T",
+            f"    root = np.array({floats(np.round(root, 14))})  # root of Q - M M^T",
             "    return M @ Wstar + root @ across",
         ]
     else:
@@ -108,10 +104,6 @@ def _start(scenario: OnlineSGD) -> str:
     )
 
 
-def _floats(values: object) -> str:
-    return str(np.asarray(values, dtype=float).tolist())
-
-
 def _update(scenario: OnlineSGD, lang: Language) -> str:
     """Return the text of one update."""
     algorithm = scenario.algorithm
@@ -121,8 +113,7 @@ def _update(scenario: OnlineSGD, lang: Language) -> str:
         "exponential": ("np.exp(-np.maximum(y * f, -2)) * y", "-((-y * f).clamp(max=2).exp().detach() * y * f).mean()"),
     }
     if isinstance(algorithm, Function) and algorithm.expression is not None:
-        text = "(" + expression_source(algorithm.expression, lang) + ")"
-        text = _renamed(text)
+        text = "(" + re.sub(r"\bz\b", "y", expression_source(algorithm.expression, lang)) + ")"  # a transform of y
         texts["own"] = (text, f"-({text} * f).mean()")
     name = "own" if "own" in texts else algorithm
     inner = _inner(scenario)
@@ -166,11 +157,6 @@ def _update(scenario: OnlineSGD, lang: Language) -> str:
         scenario.constraint != "none" and unit,
         "    return W",
     )
-
-
-def _renamed(text: str) -> str:
-    """Return a transform of the label, an expression in z, in y."""
-    return re.sub(r"\bz\b", "y", text)
 
 
 _MEASURE = """

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.blocks import split_rows
 from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.scenario import OnlineSGD
@@ -157,9 +158,8 @@ class DirectSimulator:
         for run in range(self.runs):
             gradient = xp.zeros_like(W[:, run])
             radial = xp.zeros(W[:, run].shape[:2])
-            for start in range(0, self.batch, ROWS):
-                check_time()
-                count = min(ROWS, self.batch - start)
+            for part in split_rows(self.batch, 1, ROWS):
+                count = part.stop - part.start
                 X = self.draws.normal("inputs", (count, self.dim))
                 clean = self.scenario.target(X @ targets[run].T @ whitening)
                 extra = self.draws.normal("noise", (count,)) if np.any(drive.noise > 0) else None

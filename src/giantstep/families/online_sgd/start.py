@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.states import State
 from giantstep.lab import Draws, array_module
-from giantstep.types import DeviceArray, Floats
-
-
-class Starts(NamedTuple):
-    """Overlaps (n, p, k) with the whitened target directions and Gram matrices (n, p, p)."""
-
-    M: Floats
-    Q: Floats
+from giantstep.types import DeviceArray
 
 
 def is_random(scenario: OnlineSGD) -> bool:
@@ -30,8 +24,8 @@ def is_odd(scenario: OnlineSGD) -> bool:
     return bool(np.allclose(values, -mirrored, rtol=1e-9, atol=1e-12 * np.abs(values).max()))
 
 
-def starts(scenario: OnlineSGD, dim: int, seed: int, trial: int, runs: int) -> Starts:
-    """Return the starts of the runs of one trial.
+def starts(scenario: OnlineSGD, dim: int, seed: int, trial: int, runs: int) -> State:
+    """Return the starts of the runs of one trial: overlaps with the whitened target directions, and Gram matrices.
 
     "random" puts a component of norm exactly d^-1/2 in a random direction of the target space into every row (one
     direction and an odd target: with a positive sign); "gaussian" draws the overlaps of rows uniform on the sphere,
@@ -53,14 +47,14 @@ def starts(scenario: OnlineSGD, dim: int, seed: int, trial: int, runs: int) -> S
         own = np.array(scenario.initial_overlap) @ np.linalg.inv(scenario.whitening).T
         M = np.broadcast_to(own, (runs, p, k)).copy()
     if not isinstance(scenario.initial_gram, str):
-        return Starts(M, np.broadcast_to(np.array(scenario.initial_gram), (runs, p, p)).copy())
+        return M, np.broadcast_to(np.array(scenario.initial_gram), (runs, p, p)).copy()
     rest = np.sqrt(np.maximum(1 - (M**2).sum(axis=-1), 0.0))
     across = np.broadcast_to(np.eye(p), (runs, p, p))
     if scenario.initial_gram == "random":  # Gram matrices of independent unit vectors in d - k dimensions
         factor = wishart_factor(generator.standard_normal((runs, p, p)), generator, dim - k)
         factor /= np.linalg.norm(factor, axis=-1, keepdims=True)
         across = factor @ np.swapaxes(factor, -1, -2)
-    return Starts(M, M @ np.swapaxes(M, -1, -2) + rest[:, :, None] * across * rest[:, None, :])
+    return M, M @ np.swapaxes(M, -1, -2) + rest[:, :, None] * across * rest[:, None, :]
 
 
 def wishart_factor(normal: DeviceArray, generator: Any, freedom: int) -> DeviceArray:

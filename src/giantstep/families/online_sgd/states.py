@@ -1,9 +1,11 @@
-"""States of the overlaps: M (..., p, k) with the whitened target directions and Q (..., p, p), on any device."""
+"""States of the overlaps: M (..., p, k) with the whitened target directions and Q (..., p, p), and what is measured."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from giantstep.families.online_sgd.integrators import Integrator
+from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.tolerances import DIVERGED
 from giantstep.gaussian import semidefinite_factor
 from giantstep.lab import array_module
@@ -60,3 +62,27 @@ def equal_neurons(second_layer: Floats, M: Floats, Q: Floats) -> Integers | None
     averages = block_averages(M, Q, blocks)
     alike = all(np.allclose(start, average, atol=1e-12) for start, average in zip((M, Q), averages))
     return blocks if alike else None
+
+
+def observe(scenario: OnlineSGD, integrator: Integrator, M: Floats, Q: Floats) -> dict[str, Floats]:
+    """Return what is measured on states M (n, times, p, k) in whitened coordinates and Q (n, times, p, p)."""
+    flat_M, flat_Q = M.reshape(-1, *M.shape[2:]), Q.reshape(-1, *Q.shape[2:])
+    good = np.isfinite(flat_Q).all(axis=(1, 2))
+    mse = np.full(len(flat_Q), np.nan)
+    if good.any():
+        mse[good] = integrator.mse(rows(flat_M[good], flat_Q[good]))
+    norm = np.sqrt(np.diagonal(Q, axis1=-2, axis2=-1))
+    cosine = M @ scenario.frame / norm[..., None]
+    return {
+        "M": M @ scenario.whitening.T,
+        "Q": Q,
+        "mse": mse.reshape(M.shape[:2]),
+        "cosine": cosine,
+        "best": np.abs(cosine).max(axis=-2),
+        "rms": cosine[..., 0, :],
+    }
+
+
+def average(name: str, values: Floats, axis: int) -> Floats:
+    """Average an observable over runs or starts; `rms` is the root of the mean square."""
+    return np.sqrt((values**2).mean(axis=axis)) if name == "rms" else values.mean(axis=axis)

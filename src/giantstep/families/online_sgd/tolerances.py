@@ -6,13 +6,9 @@ ROUNDING = 1e-14
 """Components of the drift below this share of sqrt(E F^2) are rounding errors."""
 COARSE = 1e-2
 """Relative difference to a coarser rule above which a rule does not see its integrand (the error is far smaller)."""
-KINK_SIDE = 1e-7
-"""Distance from a kink at which the slopes of its sides are taken."""
 SAME_EXPONENT = 0.05
 """Exponents closer than this count as equal when a regime is named."""
 NEGATIVE = -1e-10
 """Eigenvalues of Q - M P^-1 M^T below this are refused."""
-UNDECLARED = 1e-6
-"""Two rules for moments of the target that differ by more show a jump which the target does not declare."""
 DIVERGED = 1e6
 """A neuron of larger squared norm has diverged."""

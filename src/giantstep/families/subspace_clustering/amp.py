@@ -38,14 +38,12 @@ class AMPSettings:
     Attributes
     ----------
     max_iterations, tolerance : stop where |U - U_old|^2/|U|^2 < tolerance.
-    damping : share of the old U and V kept in each sweep; a rescue after non-convergence only.
     learn : which of ``"sparsity"`` and ``"snr"`` are learnt by expectation-maximisation, from the values of the
         mixture (needs up to 2000 sweeps).
     """
 
     max_iterations: int = 400
     tolerance: float = 1e-9
-    damping: float = 0.0
     learn: Collection[str] = ()
 
     def __post_init__(self) -> None:
@@ -53,8 +51,6 @@ class AMPSettings:
             raise bad_field("max_iterations", self.max_iterations, "a whole number at least 1")
         if not self.tolerance > 0:
             raise bad_field("tolerance", self.tolerance, "a number above 0")
-        if not 0 <= self.damping < 1:
-            raise bad_field("damping", self.damping, "a number at least 0 and below 1")
 
 
 @dataclass(frozen=True)
@@ -164,8 +160,8 @@ def amp(
         check_time()
         if settings.learn and iteration:
             sweep.learn(settings.learn)
-        sweep.update_features(settings.damping)
-        sweep.update_assignments(settings.damping)
+        sweep.update_features()
+        sweep.update_assignments()
         iteration += 1
         if observe is not None:
             observe(AMPEstimate(sweep.posteriors, sweep.U, sweep.V, sweep.support))
@@ -189,7 +185,7 @@ class _Sweep:
         self.U, self.V, self.Sigma_U = U, xp.zeros((X.shape[1], p)), xp.zeros((p, p))
         self.change = math.inf
 
-    def update_features(self, damping: float) -> None:
+    def update_features(self) -> None:
         """V from U, (9a)-(9c): with S = (1/tau + A_v)^-1, mu_j = S B_v,j,
 
         A_v = U^T U,  B_v = X^T U - V Sigma_U
@@ -208,11 +204,11 @@ class _Sweep:
             self.support = 0.5 * (1 + xp.tanh(0.5 * self.exponent))
         else:
             self.support = xp.ones(len(mu))
-        pi, V = self.support, self.support[:, None] * mu
-        self.V = V if damping == 0 else (1 - damping) * V + damping * self.V
+        pi = self.support
+        self.V = pi[:, None] * mu
         self.Sigma_V = pi.sum() * self.S + (mu * (pi * (1 - pi))[:, None]).T @ mu
 
-    def update_assignments(self, damping: float) -> None:
+    def update_assignments(self) -> None:
         """U from V, (9d)-(9e):
 
         A_u = V^T V,  B_u = X V - U Sigma_V
@@ -229,8 +225,6 @@ class _Sweep:
         self.total = P.sum(axis=0)
         P /= self.total
         self.posteriors, self.U = P.T, (Q.T @ P).T
-        if damping:
-            self.U = (1 - damping) * self.U + damping * U_old
         self.T_U = self.U.T @ self.U
         self.Sigma_U = (Q * P.sum(axis=1)[:, None]).T @ Q - self.T_U
         step, self.size = self.U - U_old, float(self.T_U.trace())

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.interpolate import BSpline, make_interp_spline
 
-from giantstep.deadline import check_time
-from giantstep.gaussian import gauss_legendre_panels
-from giantstep.solve import bisect
+from giantstep.blocks import split_rows
+from giantstep.gaussian import gauss_legendre_panels, trapezoid_rule
+from giantstep.solve.finite import brent_root
 from giantstep.types import Floats
 
 _LOWEST, _HIGHEST = 1e-6, 400.0
@@ -88,8 +88,7 @@ class AssignmentChannel:
             half = 0.5 * gap * np.sqrt(x)
             value: Floats = w * special.ndtr(half + shift) + (1 - w) * special.ndtr(half - shift)
             return value
-        z = np.linspace(-9, 9, 181)
-        density = np.exp(-(z**2) / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+        z, density = trapezoid_rule(0.1, 9.0)
         inner = special.ndtr(z + np.sqrt(a)[..., None]) ** (self.clusters - 1)
         total: Floats = inner @ density
         return total
@@ -97,10 +96,10 @@ class AssignmentChannel:
     def snr(self, overlap: float) -> float:
         """Return the a with m_u(a) = `overlap`."""
 
-        def is_below(x: float) -> bool:
-            return float(self.overlap(math.exp(x))) < overlap
+        def missing(x: float) -> float:
+            return overlap - float(self.overlap(math.exp(x)))
 
-        return math.exp(bisect(is_below, math.log(1e-12), math.log(_HIGHEST), relative=0.0))
+        return math.exp(brent_root(missing, math.log(1e-12), math.log(_HIGHEST)))
 
     @staticmethod
     def _inside(a: ArrayLike) -> tuple[Floats, Floats]:
@@ -135,16 +134,14 @@ def _gumbel(a: float, clusters: int) -> float:
     root, step = math.sqrt(a), 0.2
     y = np.arange(-9 * root - 4, 9 * root + a + 40, step)
     if a < 0.25:
-        z = np.linspace(-9, 9, 61)
-        density = np.exp(-(z**2) / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+        z, density = trapezoid_rule(0.3, 9.0)
         g = np.exp(root * z[None, :] - y[:, None])
         law = np.exp(-g)
         F, f = law @ density, (g * law) @ density
         rise = (-law * np.expm1(-g * math.expm1(a))) @ density
     else:
-        reach = math.ceil(9.5 * root / step)
-        lattice = np.arange(-reach, reach + 1) * step
-        kernel = np.exp(-(lattice**2) / (2 * a)) * step / math.sqrt(2 * math.pi * a)
+        _, kernel = trapezoid_rule(step / root, 9.5)
+        reach = len(kernel) // 2
         padded = y[0] + step * np.arange(-reach, len(y) + reach)
         g = np.exp(-np.maximum(padded, -700.0))
         F, f = (np.convolve(values, kernel, "valid") for values in (np.exp(-g), g * np.exp(-g)))
@@ -156,8 +153,7 @@ def _gumbel(a: float, clusters: int) -> float:
 def _two_point(a: float, w: float) -> float:
     """Return E u_hat^2 for u = sqrt((1-w)/w) with probability w, else -sqrt(w/(1-w)), at SNR x = 2w(1-w) a."""
     x = 2 * w * (1 - w) * a
-    z = np.arange(-9.5, 9.5 + 1e-9, min(0.2, 0.2 / math.sqrt(x)))
-    density = np.exp(-(z**2) / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+    z, density = trapezoid_rule(min(0.2, 0.2 / math.sqrt(x)), 9.5)
     upper, lower = math.sqrt((1 - w) / w), -math.sqrt(w / (1 - w))
     total = 0.0
     for u, weight in ((upper, w), (lower, 1 - w)):
@@ -289,9 +285,7 @@ def _sigmoid_means(
 ) -> tuple[Floats, Floats, Floats]:
     """Return means of expit(x), expit'(x)(t/2 - drift) and expit'(x); x = scale t/2 - threshold, t ~ chi^2_{p+2}."""
     means = np.empty((3, len(scale)))
-    for first in range(0, len(scale), _CHUNK):
-        check_time()
-        piece = slice(first, first + _CHUNK)
+    for piece in split_rows(len(scale), 1, _CHUNK):
         r, weights = chi_nodes(scale[piece], threshold[piece], rank + 2, order)
         t = 0.5 * r**2
         value = special.expit(scale[piece, None] * t - threshold[piece, None])
@@ -306,9 +300,7 @@ def _softplus_mean(b: Floats, gamma: Floats | None, threshold: Floats, rank: int
     """Return E softplus(b t/2 + gamma t1/2 - threshold), t ~ chi^2_p, t1 ~ chi^2_1."""
     nodes, masses, shifted, wide = _mean_nodes(b, gamma, threshold)
     scale, threshold, mean = wide.ravel(), shifted.ravel(), np.empty(nodes.size)
-    for first in range(0, len(scale), _CHUNK):
-        check_time()
-        piece = slice(first, first + _CHUNK)
+    for piece in split_rows(len(scale), 1, _CHUNK):
         r, weights = chi_nodes(scale[piece], threshold[piece], rank, _FINE if gamma is None else _COARSE)
         values = np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])
         mean[piece] = (weights * values).sum(axis=1)

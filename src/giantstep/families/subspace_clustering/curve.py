@@ -13,8 +13,8 @@ needed and no root can be missed by iterating through a critical slowing down. E
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -145,16 +145,7 @@ class CurveProblems:
         return self.alpha * self.channel.entropy(a) + psi_v - 0.5 * self.alpha * nu * p * a * m_u
 
 
-class ProblemTable:
-    """Columns with an entry for every problem."""
-
-    def at(self, index: Indices) -> Self:
-        """Return the rows of an index."""
-        return type(self)(*(getattr(self, column.name)[index] for column in fields(self)))  # type: ignore[arg-type]
-
-
-@dataclass
-class Turning(ProblemTable):
+class Turning(NamedTuple):
     """The turning points of each curve; where lam(a) rises throughout, all of them are the onset (a = 0, lam_alg)."""
 
     a_dyn: Floats
@@ -162,6 +153,10 @@ class Turning(ProblemTable):
     a_algB: Floats
     lam_algB: Floats
     first_order: Booleans
+
+    def at(self, index: Indices) -> Turning:
+        """Return the points of some of the problems."""
+        return Turning(*(column[index] for column in self))  # type: ignore[arg-type]
 
 
 def turning_points(problems: CurveProblems) -> Turning:
@@ -304,8 +299,7 @@ def _on_piece(
     return a, residual
 
 
-@dataclass
-class ClusteringThresholds(ProblemTable):
+class ClusteringThresholds(NamedTuple):
     """The thresholds of each problem, as snr lam; all equal to lam_alg where the transition is continuous."""
 
     lam_dyn: Floats

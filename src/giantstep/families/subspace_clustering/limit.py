@@ -205,13 +205,12 @@ def _trajectory(batch: ClusterBatch) -> Solved:
 
 def _thresholds(batch: ClusterBatch) -> Solved:
     curves, index = batch.different_problems()
-    table = thresholds(curves).at(index)
-    values: dict[str, Array] = {f"lam_{name}": getattr(table, f"lam_{name}") for name in (*_JUMPS, "alg")}
-    values |= {f"ratio_{name}": values[f"lam_{name}"] / table.lam_alg for name in _JUMPS}
-    values |= {name: getattr(table, name) for name in ("m_dyn", "m_jump", "m_algB")}
-    values["transition"] = np.where(table.first_order, "first-order", "continuous")
-    failed = ~(table.residual <= _RESIDUAL)
-    return Solved(values, table.residual, failed, "the free entropies of the two branches do not cross")
+    values: dict[str, Array] = {name: column[index] for name, column in thresholds(curves)._asdict().items()}
+    residual, first_order = values.pop("residual"), values.pop("first_order")
+    values |= {f"ratio_{name}": values[f"lam_{name}"] / values["lam_alg"] for name in _JUMPS}
+    values["transition"] = np.where(first_order, "first-order", "continuous")
+    failed = ~(residual <= _RESIDUAL)
+    return Solved(values, residual, failed, "the free entropies of the two branches do not cross")
 
 
 def _critical(batch: ClusterBatch) -> Solved:

@@ -21,7 +21,7 @@ from scipy import special
 from giantstep.deadline import check_time
 from giantstep.families.subspace_clustering.channels import log_odds
 from giantstep.families.subspace_clustering.mixture import assignment_covariance, cluster_directions
-from giantstep.solve import bisect
+from giantstep.solve.finite import brent_root
 from giantstep.types import Floats
 
 _SIDE, _EDGE, _END = 96, 8001, 8.0
@@ -143,10 +143,10 @@ class UnequalClusters:
     def start_snr(self, overlap: float) -> float:
         """Return the a at which tr M_u(a 1) = `overlap` tr Cov(u)."""
 
-        def is_below(x: float) -> bool:
-            return bool(np.trace(self.assignments(math.exp(x) * np.eye(self.rank))[0]) < overlap * self.full)
+        def missing(x: float) -> float:
+            return overlap * self.full - float(np.trace(self.assignments(math.exp(x) * np.eye(self.rank))[0]))
 
-        return math.exp(bisect(is_below, math.log(1e-9), math.log(300.0), relative=0.0, max_steps=40))
+        return math.exp(brent_root(missing, math.log(1e-9), math.log(300.0)))
 
 
 def unequal_clusters(weights: tuple[float, ...]) -> tuple[UnequalClusters, ...]:

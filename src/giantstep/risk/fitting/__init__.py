@@ -1,13 +1,11 @@
 """The estimators of the experiment: sum_i v_i l(y_i, <w,a_i> + b) + lambda/2 |w|^2 + lambda1 |w|_1, to optimality.
 
-Square, logistic and Huber losses run on the device of their rows, the others on the CPU; an l1 penalty needs
-scikit-learn, but for the hinge loss. Every fit carries a certificate of how far it is from the optimum: a duality gap,
-or Newton's decrement.
+Square, logistic and Huber losses run on the device of their rows, the others and l1 penalties on the CPU. Every fit
+carries a certificate of how far it is from the optimum: a duality gap, or Newton's decrement.
 """
 
 from __future__ import annotations
 
-from giantstep.errors import InputError
 from giantstep.lab import array_module, to_numpy
 from giantstep.risk.fitting.hinge import fit_hinge, fit_max_margin
 from giantstep.risk.fitting.objective import ConvexFit, Objective
@@ -15,19 +13,7 @@ from giantstep.risk.fitting.quadratic import fit_interpolation, fit_ridge
 from giantstep.risk.fitting.smooth import fit_elastic_net, fit_huber, fit_logistic
 from giantstep.types import DeviceArray
 
-__all__ = ["ConvexFit", "check_solvers", "fit"]
-
-
-def check_solvers(loss: str, l1: bool) -> None:
-    """Refuse an experiment whose solver is not installed."""
-    if l1 and loss in ("square", "logistic", "huber"):
-        try:
-            import sklearn  # noqa: F401
-        except ImportError:
-            raise InputError(
-                f"The experiment with loss={loss!r} and an l1 penalty needs scikit-learn, which is not installed "
-                "(install giantstep[estimators])."
-            ) from None
+__all__ = ["ConvexFit", "fit"]
 
 
 def fit(

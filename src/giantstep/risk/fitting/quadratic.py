@@ -1,8 +1,6 @@
-"""The square loss: by LAPACK, and with an l1 penalty by coordinate descent (scikit-learn)."""
+"""The square loss without an l1 penalty, by LAPACK."""
 
 from __future__ import annotations
-
-import warnings
 
 import numpy as np
 from scipy import linalg
@@ -42,24 +40,3 @@ def fit_interpolation(objective: Objective) -> ConvexFit:
     w: Floats = linalg.lstsq(a, y, lapack_driver="gelsd", check_finite=False)[0]
     missed = float(np.linalg.norm(y - a @ w) / max(float(np.linalg.norm(y)), 1e-300))
     return ConvexFit(w, squares.intercept(w), missed**2, "no weights fit every label" if missed > 1e-8 else "")
-
-
-def descend_coordinates(
-    squares: LeastSquares, ridge: float, l1: float, start: Floats | None = None, tol: float = 1e-13
-) -> Floats:
-    """Return the weights of the elastic net by scikit-learn; a caller finds out how far they are from the optimum."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import ElasticNet
-
-    strength, warm = l1 + ridge, start is not None
-    model = ElasticNet(
-        alpha=strength / len(squares.labels), l1_ratio=l1 / strength, fit_intercept=False, tol=tol, max_iter=50_000,
-        warm_start=warm,
-    )  # fmt: skip
-    if start is not None:
-        model.coef_ = start.copy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(np.asfortranarray(squares.rows), squares.labels)
-    w: Floats = model.coef_
-    return w

@@ -1,16 +1,16 @@
-"""Smooth losses: Newton's method with a line search, and quadratic models of it under an l1 penalty."""
+"""Smooth losses: Newton's method with a line search; with an l1 penalty by L-BFGS-B, then Newton on the support."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
+import scipy
 
 from giantstep.deadline import check_time
 from giantstep.lab import array_module, to_numpy
-from giantstep.risk.fitting.objective import ConvexFit, LeastSquares, Objective
-from giantstep.risk.fitting.quadratic import descend_coordinates
+from giantstep.risk.fitting.objective import ConvexFit, Objective
 from giantstep.types import DeviceArray, Floats
 
 Slopes = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray, DeviceArray]]
@@ -18,6 +18,8 @@ Slopes = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray, DeviceArray]]
 
 _STEPS = 200
 """Newton steps at most; ten are usual, and small ridges on separable classes take some dozen."""
+_SUPPORTS = 50
+"""Supports tried at most where a penalised fit is finished; one or two are usual."""
 
 
 def fit_logistic(objective: Objective) -> ConvexFit:
@@ -82,31 +84,6 @@ def _huber(labels: DeviceArray, scale: DeviceArray, threshold: float, free: int)
     return slopes
 
 
-@dataclass
-class _Smooth:
-    """sum_i l_i((a x)_i) + sum_j penalty_j x_j^2/2 + <linear, x>."""
-
-    a: DeviceArray
-    slopes: Slopes
-    penalty: DeviceArray
-    linear: DeviceArray
-
-    def value(self, x: DeviceArray, z: DeviceArray) -> float:
-        """Return the objective at x, with z = a x."""
-        return float(self.slopes(z)[0].sum() + 0.5 * self.penalty @ x**2 + self.linear @ x)
-
-    def search_line(self, x: DeviceArray, z: DeviceArray, step: DeviceArray, value: float, fall: float) -> DeviceArray:
-        """Halve the step until the objective falls as it should; near the optimum, where it cannot be seen, keep it."""
-        along, length = self.a @ step, 1.0
-        for _ in range(40):
-            check_time()
-            trial = self.value(x + length * step, z + length * along)
-            if trial <= value - 1e-4 * length * 2 * fall + 1e-13 * abs(value):
-                break
-            length /= 2
-        return length * step
-
-
 def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, tilt: DeviceArray = None) -> ConvexFit:
     """Minimise a smooth loss by Newton's method with a line search; `tilt` adds <tilt, w>.
 
@@ -126,16 +103,18 @@ def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, ti
         penalty[-1] = 0.0
     if tilt is not None:
         linear[:size] = tilt
-    problem = _Smooth(a, slopes, penalty, linear)
+
+    def value_at(x: DeviceArray) -> float:
+        return float(slopes(a @ x)[0].sum() + 0.5 * penalty @ x**2 + linear @ x)
+
     x, decrement, value = xp.zeros(a.shape[1]), np.inf, np.inf
     for _ in range(_STEPS):
         check_time()
-        z = a @ x
-        value = problem.value(x, z)
-        _, slope, curvature = slopes(z)
+        value = value_at(x)
+        _, slope, curvature = slopes(a @ x)
         gradient = a.T @ slope + penalty * x + linear
         hessian = (a.T * curvature) @ a
-        floor = 1e-14 * max(float(xp.trace(hessian)) / len(x), 1e-30)
+        floor = 1e-14 * max(float(xp.trace(hessian)) / max(len(x), 1), 1e-30)
         try:
             step = xp.linalg.solve(hessian + xp.diag(penalty + floor), -gradient)
         except np.linalg.LinAlgError:
@@ -143,7 +122,11 @@ def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, ti
         decrement = -0.5 * float(gradient @ step)
         if not np.isfinite(decrement) or decrement <= 1e-18 * max(abs(value), 1.0):
             break
-        x = x + problem.search_line(x, z, step, value, decrement)
+        for _ in range(40):  # until the objective falls as it should, or too little for rounding
+            if value_at(x + step) <= value + 1e-4 * float(gradient @ step) + 1e-13 * abs(value):
+                break
+            step = step / 2
+        x = x + step
     w = x[:size] if basis is None else basis @ x[:size]
     gap = max(decrement, 0.0) / max(abs(value), 1e-300) if np.isfinite(decrement) else np.inf
     return ConvexFit(to_numpy(w), float(x[-1]) if intercept else 0.0, gap)
@@ -153,49 +136,44 @@ def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, ti
 
 
 def _fit_sparse(objective: Objective, slopes: Slopes) -> ConvexFit:
-    """Minimise a smooth loss with an l1 penalty: quadratic models by coordinate descent, then Newton on the support."""
-    rows = objective.rows
-    w, b = np.zeros(rows.shape[1]), 0.0
-    value = _value(objective, slopes, w, b)
-    for _ in range(100):
+    """Minimise a smooth loss with an l1 penalty over w = u - v, u and v at least 0, and finish it on its support."""
+    rows, l1, ridge, intercept = objective.rows, objective.l1, objective.ridge, objective.intercept
+    d = rows.shape[1]
+
+    def value(x: Floats) -> tuple[float, Floats]:
         check_time()
-        _, slope, curvature = slopes(rows @ w + b)
-        weight = np.maximum(curvature, 1e-3 * max(curvature.max(), 1e-12))
-        model = LeastSquares.of(rows, rows @ w + b - slope / weight, weight, objective.intercept)
-        new = descend_coordinates(model, objective.ridge, objective.l1, w, 1e-10)
-        new_b = model.intercept(new)
-        length = 1.0
-        while length > 1e-6:
-            trial = w + length * (new - w), b + length * (new_b - b)
-            lower = _value(objective, slopes, *trial)
-            if lower < value:
-                break
-            length /= 2
-        else:
-            break
-        fallen = value - lower
-        w, b, value = *trial, lower
-        if fallen < 1e-11 * abs(value):
-            break
-    return _finish_on_support(objective, slopes, w, b)
+        w, b = x[:d] - x[d : 2 * d], x[2 * d :].sum()
+        losses, slope, _ = slopes(rows @ w + b)
+        gradient = rows.T @ slope + ridge * w
+        total = losses.sum() + 0.5 * ridge * w @ w + l1 * x[: 2 * d].sum()
+        return float(total), np.concatenate([l1 + gradient, l1 - gradient, [slope.sum()] * intercept])
+
+    start = np.zeros(2 * d + intercept)
+    bounds = [(0, None)] * (2 * d) + [(None, None)] * intercept
+    options = {"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-9 * l1}
+    x = scipy.optimize.minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    return _finish_on_support(objective, slopes, np.sign(x[:d] - x[d : 2 * d]))
 
 
-def _finish_on_support(objective: Objective, slopes: Slopes, w: Floats, b: float) -> ConvexFit:
-    """Finish on the support with its signs held; the gap counts what the optimality conditions still miss."""
+def _finish_on_support(objective: Objective, slopes: Slopes, signs: Floats) -> ConvexFit:
+    """Solve for the weights with these signs; drop those that turn, add those that want to leave zero, and repeat.
+
+    The gap counts what the optimality conditions still miss.
+    """
     rows, ridge, l1 = objective.rows, objective.ridge, objective.l1
-    support = np.abs(w) > 1e-10 * max(np.abs(w).max(), 1e-300)
-    if support.any() or objective.intercept:
-        exact = _newton(rows[:, support], slopes, ridge, objective.intercept, tilt=l1 * np.sign(w[support]))
-        if np.all(np.sign(exact.weights) == np.sign(w[support])):
-            b, w = exact.intercept, np.zeros_like(w)
-            w[support] = exact.weights
-    slope = slopes(rows @ w + b)[1]
-    gradient = rows.T @ slope + ridge * w
+    for _ in range(_SUPPORTS):
+        support = signs != 0
+        exact = _newton(rows[:, support], slopes, ridge, objective.intercept, tilt=l1 * signs[support])
+        b, w = exact.intercept, np.zeros(len(signs))
+        w[support] = exact.weights
+        slope = slopes(rows @ w + b)[1]
+        gradient = rows.T @ slope + ridge * w
+        turned = w * signs < 0
+        pulled = ~support & (np.abs(gradient) > l1 * (1 + 1e-9))
+        if not turned.any() and not pulled.any():
+            break
+        signs = np.where(turned, 0.0, np.where(pulled & ~turned.any(), -np.sign(gradient), signs))
     wrong = np.where(w != 0, gradient + l1 * np.sign(w), np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0))
     missed = float(np.abs(wrong) @ np.maximum(np.abs(w), np.abs(w).mean())) + abs(slope.sum() * b) * objective.intercept
-    return ConvexFit(w, b, missed / max(abs(_value(objective, slopes, w, b)), 1e-300))
-
-
-def _value(objective: Objective, slopes: Slopes, w: Floats, b: float) -> float:
-    losses = slopes(objective.rows @ w + b)[0]
-    return float(losses.sum() + 0.5 * objective.ridge * w @ w + objective.l1 * np.abs(w).sum())
+    value = float(slopes(rows @ w + b)[0].sum() + 0.5 * ridge * w @ w + l1 * np.abs(w).sum())
+    return ConvexFit(w, b, missed / max(abs(value), 1e-300))

@@ -11,8 +11,7 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.network.answers.table import Table
-from giantstep.families.network.describe import Description, describe
-from giantstep.families.network.finite_size import finite_size
+from giantstep.families.network.describe import Description, describe, finite_size
 from giantstep.families.network.problem import Share, take_points
 from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
 from giantstep.families.network.trajectory import Moment, reason_of
@@ -39,6 +38,8 @@ class Group:
 
 def answer_errors(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill the errors of the points of a share at one time."""
+    if time == 0:
+        _fill_constants(table, share)
     for group in groups(table, share, moment, settings):
         fit, index, learnt = table.network.readout.solve(group.asked), group.index, float(group.seen[0].learnt)
         solution = fit.solution
@@ -68,25 +69,27 @@ def groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, An
         return
     for together in _together(descriptions):
         parts = [descriptions[number] for number in together]
-        sets = np.concatenate([moment.sets[fine.rows] for fine, _ in parts])
-        index, owner = share.points_of(sets)
-        members = np.concatenate([fine.rows for fine, _ in parts])[owner]
-        numbers = take_points(table.points, index)
-        size = finite_size(moment.problem, moment.layer, members, numbers["dim"])
-        if not settings.get("stretch", True):
-            size = dataclasses.replace(size, stretch=None)
-        asked = Asked(
-            Features.join([fine.features for fine, _ in parts]),
-            _joined_bulks([fine.bulks for fine, _ in parts]),
-            owner,
-            numbers,
-            settings.get("tolerance", SOLVED),
-            size,
-            moment.problem.pi[members] if np.ptp(moment.problem.pi, axis=0).any() else None,
-            None if parts[0][1] is None else Features.join([c.features for _, c in parts if c is not None]),
+        group = asked_about(table, share, moment, [fine for fine, _ in parts])
+        size = group.asked.size
+        asked = dataclasses.replace(
+            group.asked,
+            tolerance=settings.get("tolerance", SOLVED),
+            size=size if settings.get("stretch", True) else dataclasses.replace(size, stretch=None),
+            coarse=None if parts[0][1] is None else Features.join([c.features for _, c in parts if c is not None]),
             with_floors=bool(settings.get("floors", True)) and not table.network.readout.classes,
         )
-        yield Group(asked, index, members, [fine for fine, _ in parts])
+        yield dataclasses.replace(group, asked=asked)
+
+
+def asked_about(table: Table, share: Share, moment: Moment, seen: list[Description]) -> Group:
+    """Return the points of parameter sets whose descriptions have one shape."""
+    problem, rows = moment.problem, np.concatenate([one.rows for one in seen])
+    index, owner = share.points_of(moment.sets[rows])
+    members, numbers = rows[owner], take_points(table.points, index)
+    size = finite_size(problem, moment.layer, members, numbers["dim"])
+    pi = problem.pi[members] if np.ptp(problem.pi, axis=0).any() else None
+    features, bulks = Features.join([one.features for one in seen]), _joined_bulks([one.bulks for one in seen])
+    return Group(Asked(features, bulks, owner, numbers, SOLVED, size, pi), index, members, seen)
 
 
 def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Description, Description | None]]:
@@ -140,7 +143,7 @@ def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: I
         index, np.where(fit.status == "", moment.layer.flagged[members], fit.status), fit.residual, fit.iterations
     )
     if fit.rare.any():
-        table.warnings.append(
+        table.answer.warnings.append(
             f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {fit.rare.sum()} of {len(index)} points "
             "(tiny ridge, n < p): a finite network sees few of them, expect a gap at any reachable dimension."
         )
@@ -188,7 +191,7 @@ def by_block(values: Array, blocks: int) -> Array:
     return values
 
 
-def fill_constants(table: Table, share: Share) -> None:
+def _fill_constants(table: Table, share: Share) -> None:
     """Fill what no step changes: the effective ranks, and the error of the best affine predictor."""
     index, problem = share.index, share.problem
     masses, eigenvalues = problem.inputs.masses, problem.inputs.eigenvalues

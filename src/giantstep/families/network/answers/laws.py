@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import InputError
 from giantstep.families.network.answers.errors import Group, groups, note_fit
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.fresh_inputs import FreshInputs, inputs_of, resolved, scale_of_features
 from giantstep.families.network.layer import Layer, independent_spread, scale_of
 from giantstep.families.network.problem import Problem, Share
 from giantstep.families.network.shift import FreshLaw
-from giantstep.families.network.trajectory import Moment, reason_of
+from giantstep.families.network.trajectory import Moment
 from giantstep.gaussian.target import Target
 from giantstep.readout import Classifier
-from giantstep.readout.class_pairs import spread_of_classes
+from giantstep.readout.class_pairs import ClassParts, class_parts, spread_of_classes
 from giantstep.readout.fits import Fit
 from giantstep.readout.output_law import Blocks, Fitted, LayerAt, OutputLaw
-from giantstep.readout.pairs import spread_of_means
+from giantstep.readout.pairs import Parts, ridge_parts, spread_of_means
 from giantstep.types import Floats
 
 RULES_KEPT = 6
@@ -51,10 +50,15 @@ class FittedPoint:
     made: dict[tuple[object, ...], tuple[FreshInputs, LayerAt]] = field(default_factory=dict)
     """The last rules that were made, for this fit or for another of the group."""
 
-    @cached_property
+    @property
     def own_law(self) -> FreshLaw:
         """The law of the inputs of the fit."""
         return FreshLaw.of_the_fit(self.problem.target.directions)
+
+    @property
+    def test_error(self) -> float:
+        """Its error at inputs of that law."""
+        return float(self.fit.solution.test[self.number])
 
     def at(
         self, law: FreshLaw, scale: tuple[float, ...], target: Target | None = None
@@ -119,17 +123,29 @@ class Fits:
                 continue
             blocks = Blocks(problem.activation, layer.U[row], s[row], layer.B[row, :, 0], JU[row], Js[row])
             noise, flip = (float(asked.points[name][number]) for name in ("noise", "flip"))
-            fitted = _fitted(self.fit, number, spread)
+            solution = self.fit.solution
+            x, own = solution.x[number].reshape(-1, len(s[row])), [part[number] for part in spread]
+            fitted = Fitted(solution.theta[number], x, solution.Q1[number], solution.Q2[number], *own)
             finite = bool(np.isfinite(asked.points["dim"][number]))
             yield FittedPoint(problem, layer, row, self.fit, number, point, blocks, fitted, noise, flip, finite, made)
 
-    def _spread(self) -> tuple[Floats, Floats] | None:
-        """Return how the fitted means vary from sample to sample, and what the bulk has of it; None: not counted."""
+    @cached_property
+    def parts(self) -> Parts | ClassParts:
+        """What two networks alike have in common."""
+        asked, solution = self.group.asked, self.fit.solution
+        if self.fit.first is not None:
+            return ridge_parts(self.fit.first, asked.points["noise"], asked.size)
+        assert isinstance(solution, Classifier) and self.fit.equations is not None
+        coordinates, kind = self.moment.layer.U.shape[2], self.moment.problem.network.readout.kind
+        return class_parts(self.fit.equations, solution, kind, asked.points["flip"], asked.size, coordinates)
+
+    def _spread(self) -> tuple[Floats, ...]:
+        """Return how the fitted means vary from sample to sample, and what the bulk has of it; none: not counted."""
         size, solution = self.group.asked.size, self.fit.solution
         if self.fit.first is not None:
-            return spread_of_means(self.fit.first, size)
+            return spread_of_means(self.fit.first, size) or ()
         assert isinstance(solution, Classifier) and self.fit.equations is not None
-        return spread_of_classes(self.fit.equations, solution, size, self.moment.layer.U.shape[2])
+        return spread_of_classes(self.fit.equations, solution, size, self.moment.layer.U.shape[2]) or ()
 
 
 def solved_groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]) -> Iterator[Fits]:
@@ -138,30 +154,3 @@ def solved_groups(table: Table, share: Share, moment: Moment, settings: Mapping[
         fit = table.network.readout.solve(group.asked)
         note_fit(table, group.index, moment, fit, group.members)
         yield Fits(moment, group, fit)
-
-
-def _fitted(fit: Fit, number: int, spread: tuple[Floats, Floats] | None) -> Fitted:
-    solution, k = fit.solution, fit.solution.theta.shape[1]
-    moved, twice = (None, None) if spread is None else (part[number] for part in spread)
-    x = solution.x[number].reshape(-1, k)
-    return Fitted(solution.theta[number], x, solution.Q1[number], solution.Q2[number], moved, twice)
-
-
-def test_law(table: Table, point: FittedPoint) -> tuple[FreshLaw, float]:
-    """Return the law of the test inputs of a point, and the variance of their label noise."""
-    shift = table.network.shift
-    if shift is None:
-        return point.own_law, point.noise
-    law = shift.law(len(point.own_law.mean), table.points, point.place)
-    return law, float(table.points["shift.noise"][point.place]) if "shift.noise" in table.points else point.noise
-
-
-def put_point(table: Table, point: int, time: int, values: Mapping[str, Any]) -> None:
-    """Fill variables of one point."""
-    for name, value in values.items():
-        table.put(name, np.array([point]), time, np.asarray(value, dtype=float)[None])
-
-
-def note_refused(table: Table, point: int, error: InputError) -> None:
-    """Keep why a point has no answer."""
-    table.note(np.array([point]), reason_of(error))

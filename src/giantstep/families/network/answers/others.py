@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.answers.errors import by_block
+from giantstep.families.network.answers.errors import asked_about, by_block
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.describe import describe
 from giantstep.families.network.finite_batches import Chains
-from giantstep.families.network.finite_size import finite_size
 from giantstep.families.network.layer import independent_spread, scale_of, views
-from giantstep.families.network.problem import Share, take_points
+from giantstep.families.network.problem import Share
 from giantstep.families.network.tolerances import SOLVED, SPECTRUM_RULE
 from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.readout import Equations, FiniteSize, InputBulk, SignBulk, Spectrum, ridge_errors, solve_first_order
 from giantstep.readout.answers import UNBOUNDED, describe_resolvent, describe_spectrum, grows_linearly
 from giantstep.readout.condensed import condense
-from giantstep.readout.fits import Asked
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
@@ -39,19 +37,11 @@ def answer_steps(table: Table, share: Share, moment: Moment, time: int, settings
         spread, spread_s = JU @ JU.swapaxes(2, 3), np.sum(Js**2, axis=2)
     else:  # what the rows share lies across the target, too; the spread after a sign step is not followed
         s = np.sqrt(norm - np.sum(U**2, axis=2))
-        r, unknown = U.shape[2], np.full_like(s, np.nan)
-        spread, spread_s = np.repeat(unknown[..., None], r * r, axis=2).reshape(*s.shape, r, r), unknown
+        spread, spread_s = np.full((*U.shape, U.shape[2]), np.nan), np.full_like(s, np.nan)
         if isinstance(layer.batch, Chains):
             spread, spread_s = layer.batch.spread()
-    values = {
-        "U": U,
-        "s": s,
-        "cosine": U / np.sqrt(norm)[..., None],
-        "row_norm": norm,
-        "spread": spread,
-        "spread_s": spread_s,
-        "B": layer.B,
-    }
+    values = {"U": U, "s": s, "row_norm": norm, "spread": spread, "spread_s": spread_s, "B": layer.B}
+    values["cosine"] = U / np.sqrt(norm)[..., None]
     index, owner = share.points_of(moment.sets)
     for name, value in values.items():
         shown = value if len(problem.zeta) == table.network.blocks else np.full_like(value[:, :1], np.nan)
@@ -75,17 +65,14 @@ def answer_along(table: Table, share: Share, moment: Moment, time: int, settings
     positions = settings["kappa"]
     for seen in describe(moment.problem, moment.layer, leading=True, finer=SPECTRUM_RULE):
         kappa = np.asarray(seen.features.kappa)
-        index, owner = share.points_of(moment.sets[seen.rows])
+        group = asked_about(table, share, moment, [seen])
+        index, members, asked = group.index, group.members, group.asked
         if not kappa.shape[1]:  # nothing is learnt yet
             for name in ("error_along", "mean_along"):
                 table.put(name, index, time, np.full((len(index), len(positions)), np.nan))
             continue
-        numbers, members = take_points(table.points, index), seen.rows[owner]
-        size = finite_size(moment.problem, moment.layer, members, numbers["dim"])
-        pi = moment.problem.pi[members]
-        asked = Asked(seen.features, seen.bulks, owner, numbers, SOLVED, size, pi)
         first = solve_first_order(asked.ridge_equations(seen.features))
-        errors = ridge_errors(first, size, at_nodes=True)
+        errors = ridge_errors(first, asked.size, at_nodes=True)
         axis, which = np.unique(kappa[0, 0], return_inverse=True)
         weights = seen.features.weights[0]
         mass = np.bincount(which, weights)
@@ -109,28 +96,22 @@ def spectra(table: Table, share: Share, moment: Moment) -> Iterator[tuple[int, S
     problem, layer = moment.problem, moment.layer
     linear = grows_linearly(problem.activation)
     for seen in describe(problem, layer, finer=SPECTRUM_RULE):
-        for own, row in enumerate(seen.rows.tolist()):
-            index = share.points_of(moment.sets[[row]])[0]
-            numbers = take_points(table.points, index)
+        group = asked_about(table, share, moment, [seen])
+        asked, ones, width = group.asked, np.ones(len(group.index)), group.asked.points["width_per_dim"]
+        ratio = asked.points["samples_per_dim"] / width
+        together = Equations(asked.labelled, ratio, width, ones, ones, asked.bulk, asked.pi)
+        for position, (point, row) in enumerate(zip(group.index.tolist(), group.members.tolist())):
             bounded = linear or not layer.U[row].any()
             on_population = isinstance(layer.batch, SignBulk) and not layer.batch.per_sample.any()
             bounded &= layer.batch is None or on_population or _bounded_residuals(table)
-            size = finite_size(problem, layer, np.full(len(index), row), numbers["dim"])
-            asked = Asked(seen.features, seen.bulks, np.full(len(index), own), numbers, SOLVED, size)
-            bulk, ones = asked.bulk, np.ones(len(index))
-            if isinstance(bulk, InputBulk):  # a spectrum needs integrals over the atoms at hundreds of z
-                single = seen.bulks[own]
-                assert isinstance(single, InputBulk)
+            alone = np.array([position])
+            equations, size = together.take(alone), asked.size.take(alone)
+            single = seen.bulks[asked.owner[position] % len(seen.bulks)]  # one for all sets, or one for each
+            if isinstance(single, InputBulk):  # a spectrum needs integrals over the atoms at hundreds of z
                 bulk, gram = condense(single, problem.inputs.eigenvalues, size.gram)
-                size = dataclasses.replace(size, gram=gram)
-            width = numbers["width_per_dim"]
-            ratio = numbers["samples_per_dim"] / width
-            pi = np.broadcast_to(problem.pi[row], (len(index), len(problem.zeta)))
-            equations = Equations(asked.labelled, ratio, width, ones, ones, bulk, pi)
+                equations, size = dataclasses.replace(equations, bulk=bulk), dataclasses.replace(size, gram=gram)
             scale = layer.B[row, :, 0] if layer.bulk_rows else np.ones(len(problem.zeta))
-            for position, point in enumerate(index):
-                alone = np.array([position])
-                yield int(point), Spectrum(equations.take(alone), bool(bounded)), size.take(alone), scale
+            yield point, Spectrum(equations, bool(bounded)), size, scale
 
 
 def _bounded_residuals(table: Table) -> bool:
@@ -154,7 +135,7 @@ def answer_spectrum(table: Table, share: Share, moment: Moment, time: int, setti
                 table.put(name, np.array([point]), time, np.asarray(value)[None])
             table.note(np.array([point]), row.status, row.residual, row.iterations)
             if np.isinf(row.values["upper_edge"]):
-                table.warnings.append(UNBOUNDED)
+                table.answer.warnings.append(UNBOUNDED)
     except InputError as error:
         table.note(share.index, reason_of(error))
 

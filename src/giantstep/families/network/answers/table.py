@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,46 +12,36 @@ from giantstep.padding import corner, largest_shape
 from giantstep.types import Floats, Integers, Points, Strings
 
 
-@dataclass
 class Table:
     """The answer under construction: every variable is NaN until it is filled; times count from the first one asked."""
 
-    network: Network
-    points: Points
-    times: int
-    values: dict[str, Floats] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    finite_size: dict[str, None] = field(default_factory=dict)
-    """Which terms of a finite size are in, in words."""
-    accuracy: dict[str, str] = field(default_factory=dict)
-    """What was approximated, in words -> how far off that may be."""
-
-    def __post_init__(self) -> None:
-        count = len(self.points["dim"])
-        self.status = np.full(count, "", dtype=object)
-        self.residual, self.iterations = np.zeros(count), np.zeros(count, dtype=np.int64)
+    def __init__(self, network: Network, points: Points, times: int) -> None:
+        self.network, self.points, self.times = network, points, times
+        self.answer = Answer.blank(len(points["dim"]))
+        self.finite_size: dict[str, None] = {}
+        """Which terms of a finite size are in, in words."""
 
     def put(self, name: str, index: Integers, time: int | None, values: Any) -> None:
         """Fill one variable at some points, at one time (None: it has no time)."""
         values = np.asarray(values, dtype=float)
-        lead = () if time is None else (self.times,)
-        array = self.values.get(name)
-        own = values.shape[1:] if array is None else largest_shape([values.shape[1:], array.shape[1 + len(lead) :]])
-        if array is None or array.shape[1 + len(lead) :] != own:  # inputs at other points may have fewer atoms
-            larger = np.full((len(self.status), *lead, *own), np.nan)
-            if array is not None:
-                larger[corner(slice(None), array.shape[1:])] = array
-            array = self.values[name] = larger
+        own = values.shape[1:]
+        array = room_for(self.answer, name, own if time is None else (self.times, *own))
         at_time = array if time is None else array[:, time]
-        at_time[corner(index, values.shape[1:])] = values
+        at_time[corner(index, own)] = values
 
     def note(self, index: Integers, status: Strings | str, residual: Any = 0.0, iterations: Any = 0) -> None:
         """Keep the first reason, the largest residual and all iterations of some points."""
-        self.status[index] = np.where(self.status[index] == "", status, self.status[index])
-        self.residual[index] = np.fmax(self.residual[index], residual)
-        self.iterations[index] += iterations
+        answer = self.answer
+        answer.status[index] = np.where(answer.status[index] == "", status, answer.status[index])
+        answer.residual[index] = np.fmax(answer.residual[index], residual)
+        answer.iterations[index] += iterations
 
-    def answer(self) -> Answer:
-        """Return what was filled."""
-        warnings = list(dict.fromkeys(self.warnings))
-        return Answer(self.values, self.status.astype(str), self.residual, self.iterations, warnings=warnings)
+
+def room_for(answer: Answer, name: str, shape: tuple[int, ...]) -> Floats:
+    """Return a variable of an answer, NaN where it is not filled, enlarged where it has no room for so many entries."""
+    known = answer.values.get(name, np.empty((0, *shape)))
+    largest = largest_shape([shape, known.shape[1:]])
+    if len(known) < len(answer.status) or known.shape[1:] != largest:
+        answer.values[name] = np.full((len(answer.status), *largest), np.nan)
+        answer.values[name][corner(slice(len(known)), known.shape[1:])] = known
+    return answer.values[name]

@@ -14,10 +14,8 @@ from giantstep.families.network.answers.table import Table
 from giantstep.families.network.problem import Share
 from giantstep.families.network.questions import SHARED
 from giantstep.families.network.trajectory import Moment
-from giantstep.readout import Classifier
 from giantstep.readout.calibration import wrong_signs
-from giantstep.readout.class_pairs import ClassParts, class_parts
-from giantstep.readout.pairs import Overlap, ridge_parts
+from giantstep.readout.pairs import Overlap, Parts
 from giantstep.readout.signs import sign_disagreement
 from giantstep.types import Floats
 
@@ -30,42 +28,37 @@ FEW = 1 / 64
 
 def answer_variance(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="variance"``: beyond_the_error (2.6)-(2.8), and (2.10), (2.11) for classes."""
+    classes, members = table.network.readout.classes, settings["members"]
     for fits in solved_groups(table, share, moment, settings):
-        values = _of_classes(fits, settings) if table.network.readout.classes else _of_ridge(table, fits, settings)
+        test, values = fits.fit.solution.test, dict[str, Floats]()
+        own, layer, samples = overlaps_of(fits)
+        apart = half_disagreements(own, layer, samples)
+        signs, errors = np.full(apart.shape, np.nan), averaged(test, apart, settings)
+        if not classes:
+            values = _parts_of_ridge(table, fits)
+        for point in fits.points() if table.network.sign_direction is not None else ():
+            signs[point.number] = opposite_signs_of(point, layer, samples)
+            if classes:
+                shares = (layer, samples, None)
+                errors[point.number] = [[_misclassified(point, shared, 1 / k) for k in members] for shared in shares]
+        values |= {"test_error": test, "disagreement": 2 * apart, "sign_disagreement": signs, "ensemble_error": errors}
         for name, array in values.items():
             table.put(name, fits.group.index, time, array)
 
 
-def _of_ridge(table: Table, fits: Fits, settings: Mapping[str, Any]) -> dict[str, Floats]:
-    assert fits.fit.first is not None
-    noise, test = fits.group.asked.points["noise"], fits.fit.solution.test
-    parts = ridge_parts(fits.fit.first, noise, fits.group.asked.size)
-    values = parts.variance()
+def _parts_of_ridge(table: Table, fits: Fits) -> dict[str, Floats]:
+    """Return the parts of the variance, and note where they do not sum to the error."""
+    assert isinstance(fits.parts, Parts)
+    noise, test, values = fits.group.asked.points["noise"], fits.fit.solution.test, fits.parts.variance()
     lost = np.abs(sum(values.values()) + noise - test) > SUM_OF_PARTS * test
     table.note(fits.group.index, np.where(lost, "digits lost: the parts of the variance do not sum to the error", ""))
-    apart = half_disagreements(parts.everything, parts.layer, parts.samples)
-    signs = np.full(apart.shape, np.nan)
-    if table.network.sign_direction is not None:
-        for point in fits.points():
-            signs[point.number] = opposite_signs_of(point, parts.layer, parts.samples)
-    errors = averaged(test, apart, settings)
-    return {**values, "test_error": test, **_of_pairs(apart, signs), "ensemble_error": errors}
+    return values
 
 
-def _of_classes(fits: Fits, settings: Mapping[str, Any]) -> dict[str, Floats]:
-    parts, test = overlaps_of_classes(fits), fits.fit.solution.test
-    apart = half_disagreements(parts.own, parts.layer, parts.samples)
-    signs, errors = np.full(apart.shape, np.nan), np.full((*apart.shape, len(settings["members"])), np.nan)
-    for point in fits.points():
-        signs[point.number] = opposite_signs_of(point, parts.layer, parts.samples)
-        for row, shared in enumerate((parts.layer, parts.samples, None)):
-            for column, members in enumerate(settings["members"]):
-                errors[point.number, row, column] = _misclassified(point, shared, 1 / members)
-    return {"test_error": test, **_of_pairs(apart, signs), "ensemble_error": errors}
-
-
-def _of_pairs(apart: Floats, signs: Floats) -> dict[str, Floats]:
-    return {"disagreement": 2 * apart, "sign_disagreement": signs}
+def overlaps_of(fits: Fits) -> tuple[Overlap, Overlap, Overlap]:
+    """Return the overlap of a fit with itself, and of fits that share the layer or the samples."""
+    parts = fits.parts
+    return parts.everything if isinstance(parts, Parts) else parts.own, parts.layer, parts.samples
 
 
 def averaged_output(point: FittedPoint, shared: Overlap | None, share: float) -> FittedPoint:
@@ -111,14 +104,6 @@ def opposite_signs_of(point: FittedPoint, layer: Overlap, samples: Overlap) -> F
 def half_disagreements(own: Overlap, layer: Overlap, samples: Overlap) -> Floats:
     """Return E(f_a - f_b)^2/2 of networks that share the layer, the samples, nothing (B, 3): (2.6)."""
     return np.stack([own.mean - layer.mean, own.mean - samples.mean, own.mean], axis=1)
-
-
-def overlaps_of_classes(fits: Fits) -> ClassParts:
-    """Return the overlaps of classifiers at the points of a group."""
-    asked, solution = fits.group.asked, fits.fit.solution
-    assert isinstance(solution, Classifier) and fits.fit.equations is not None
-    layer, kind = fits.moment.layer, fits.moment.problem.network.readout.kind
-    return class_parts(fits.fit.equations, solution, kind, asked.points["flip"], asked.size, layer.U.shape[2])
 
 
 def averaged(test: Floats, apart: Floats, settings: Mapping[str, Any]) -> Floats:

@@ -6,18 +6,20 @@ that a scenario is made without them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from giantstep.errors import InputError
 from giantstep.family import Answer
+from giantstep.gaussian import Function, expectation
 from giantstep.scenario import Part
 from giantstep.types import DeviceArray, Floats, Points
 
 if TYPE_CHECKING:
-    from giantstep.families.network.finite_batches import StepFields
     from giantstep.families.network.layer import Layer
     from giantstep.families.network.problem import Problem
     from giantstep.families.network.scenario import Network
@@ -58,9 +60,6 @@ class Step(Part):
     shares_sample: ClassVar[bool] = False
     """Whether a theory of a fit on the sample of the step is known."""
 
-    def check(self) -> None:
-        """Check what its fields cannot say alone."""
-
     def check_place(self, place: Place) -> None:
         """Refuse a network that this step makes no sense in, whoever answers; raise `bad_field`."""
 
@@ -77,10 +76,6 @@ class Step(Part):
     def turned(self, network: Network, frame: Floats, numbers: Points, number: int) -> Floats:
         """Return the target's directions (M, r, R) in coordinates that hold what this step plants."""
         return frame
-
-    def on_set(self, problem: Problem, number: int, row: int) -> StepFields:
-        """Return the numbers of the step for one parameter set, where it is `on_batches`."""
-        raise NotImplementedError
 
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer after the step, for all parameter sets at once; it stays as it is here."""
@@ -119,6 +114,47 @@ class NoStep(Step):
     strong: ClassVar[bool] = False
 
     kind: Literal["none"] = "none"
+
+
+class GradientStep(Step):
+    """A step along the gradient on a batch of `batch_per_dim` * d samples, of a size proportional to `rate`."""
+
+    if TYPE_CHECKING:
+        rate: float
+        batch_per_dim: float
+
+    def check_place(self, place: Place) -> None:
+        """Refuse an activation without a derivative."""
+        activation = place.network.activation
+        if activation.jumps:
+            raise InputError(
+                f"Field `activation` must have a derivative for a gradient step, but {activation.name} jumps at "
+                f"{activation.jumps[0]:g}; take a smooth one such as tanh(5*z), or no gradient step."
+            )
+
+    def size(self, points: Points, number: int = 0) -> Floats:
+        """Return eta of every point, in the normalisation eta_raw = eta sqrt(p)."""
+        raise NotImplementedError
+
+    def samples(self, place: Place, point: Points, dim: int) -> float:
+        """Return the size of the batch."""
+        batch = float(point[place.field("batch_per_dim")][0]) * dim
+        return max(1, round(batch)) if math.isfinite(batch) else math.inf
+
+    def memory(self, place: Place, point: Points, width: int, dim: int, chunk: int) -> int:
+        """Return how many numbers the gradient needs beside the weights before and after it."""
+        from giantstep.lab.network import ROW_BLOCK
+        from giantstep.lab.population_gradient import gradient_memory
+
+        if math.isinf(float(point[place.field("batch_per_dim")][0])):
+            return gradient_memory(width)
+        return chunk * (2 * width + dim) + 4 * ROW_BLOCK * width
+
+
+def slope_variance(activation: Function) -> float:
+    """Return Var sigma'(z), what the rank-one part of the gradient leaves out."""
+    square = expectation(lambda z: activation.derivative(z) ** 2, kinks=activation.kinks)[0]
+    return square - activation.hermite(1)[1] ** 2
 
 
 def by_neuron(values: Floats, trained: Trained) -> DeviceArray:

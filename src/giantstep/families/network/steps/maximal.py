@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from giantstep.families.network import fields
-from giantstep.families.network.steps.base import Place
-from giantstep.families.network.steps.gradient import GradientStep, slope_variance
+from giantstep.families.network.steps.base import GradientStep, Place, slope_variance
 from giantstep.inputs.parts import Whitening
 from giantstep.scenario import Number, field
 from giantstep.types import Booleans, Floats, Points
@@ -17,11 +16,10 @@ from giantstep.types import Booleans, Floats, Points
 if TYPE_CHECKING:
     from giantstep.families.network.averages import Gradient
     from giantstep.families.network.finite_batches import StepFields
-    from giantstep.families.network.layer import BlockRows, Layer
+    from giantstep.families.network.layer import Layer
     from giantstep.families.network.problem import Problem
     from giantstep.families.network.scenario import Network
     from giantstep.families.network.trained import Trained
-    from giantstep.gaussian.label_law import LabelLaw
 
 WELL_DESCRIBED = 100.0
 """Samples per dimension of a batch from which its isotropic description is good to 0.5%."""
@@ -80,30 +78,27 @@ class MaximalStep(GradientStep):
     def missing(self, place: Place, points: Points, theory: str | None) -> str:
         """Refuse what no theory of batch noise covers."""
         network, name = place.network, place.field
+        if theory == "published" and np.any(points[name("weight_decay")] != 0):
+            return "the published map of a step with weight decay"
         earlier = [points.get(f"steps.{number}.batch_per_dim", np.full(1, np.inf)) for number in range(place.number)]
+        if np.any(points[name("momentum")] != 0) and any(np.isfinite(batch).any() for batch in earlier):
+            return "a theory of momentum that carries the noise of an earlier finite batch on"
         finite, reason = _finite(place, points), outside_batches(network, points)
-        unknown = bool(finite.any()) and (bool(reason) or theory == "isotropic")
+        if not finite.any() or not (reason or theory == "isotropic"):
+            return ""
+        if theory == "exact":
+            return f"the exact theory of a finite batch, because {reason}"
+        if network.rows == "gaussian":
+            return f"a theory of finite batches on Gaussian rows, because {reason or 'it is not isotropic'}"
+        if network.second_layer == "gaussian" and not place.alone:
+            return "a theory of finite batches with a Gaussian second layer after several steps"
         several = not place.alone or network.target.directions > 1
-        lacking = {
-            "a theory of momentum that carries the noise of an earlier finite batch on": (
-                np.any(points[name("momentum")] != 0) and any(np.isfinite(batch).any() for batch in earlier)
-            ),
-            "the published map of a step with weight decay": (
-                theory == "published" and np.any(points[name("weight_decay")] != 0)
-            ),
-            f"the exact theory of a finite batch, because {reason}": unknown and theory == "exact",
-            f"a theory of finite batches on Gaussian rows, because {reason or 'it is not isotropic'}": (
-                unknown and network.rows == "gaussian"
-            ),
-            "a theory of finite batches with a Gaussian second layer after several steps": (
-                unknown and network.second_layer == "gaussian" and not place.alone
-            ),
-            "a theory of the noise of finite batches where inputs have a covariance with several steps, a "
-            "preconditioner or several directions": (
-                unknown and not network.isotropic and (several or np.any(points[name("precondition")][finite] != 0))
-            ),
-        }
-        return next((words for words, holds in lacking.items() if holds), "")
+        if not network.isotropic and (several or np.any(points[name("precondition")][finite] != 0)):
+            return (
+                "a theory of the noise of finite batches where inputs have a covariance with several steps, a "
+                "preconditioner or several directions"
+            )
+        return ""
 
     def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
         """Say where a finite batch is described by an approximation."""
@@ -121,39 +116,28 @@ class MaximalStep(GradientStep):
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer after the step: structured_inputs (3.1)-(3.5), and what is known of the batch's noise."""
         from giantstep.families.network.averages import follow_gradient
+        from giantstep.families.network.layer import moved
 
         finite = np.isfinite(problem.of_step(number, "batch_per_dim")) & (problem.of_step(number, "rate") != 0)
         if theory == "published":
-            return _published(problem, number, self.loss)
+            return _published(problem, number)
         exact = theory != "isotropic" and not outside_batches(problem.network, problem.numbers)
         if exact and (finite.any() or layer.batch is not None):
             polynomial = problem.activation.polynomial
             if polynomial is not None and len(polynomial) <= 2 and len(problem.network.steps) == 1:
                 # a linear activation: its bulk stays isotropic, and the published map is exact
-                return dataclasses.replace(_published(problem, number, self.loss), accuracy=())
+                return dataclasses.replace(_published(problem, number), accuracy=())
             return _after_batches(problem, layer, number)
-        whitening = problem.of_step(number, "precondition")
-        gradient = follow_gradient(problem, layer, self.loss == "square", whitening, bool(finite.any()))
-        motion = self._velocity(problem, layer, gradient, number)
+        whitening, momentum = problem.of_step(number, "precondition"), problem.of_step(number, "momentum")
+        gradient = follow_gradient(problem, layer, problem.fed_back(number), whitening, bool(finite.any()))
+        motion = gradient.motion
+        if layer.velocity is not None and momentum.any():  # v <- momentum v + gradient
+            motion = motion.plus(momentum, layer.velocity, np.ones(len(layer)))
         keep, rate = 1 - problem.of_step(number, "weight_decay"), problem.of_step(number, "rate")
-        from giantstep.families.network.layer import moved
-
         after = dataclasses.replace(moved(problem, layer, motion, rate, keep), velocity=motion)
         if finite.any():
             return _with_batch_noise(problem, after, gradient, number)
         return self.at_dimension(problem, layer, after, gradient, number)
-
-    def on_set(self, problem: Problem, number: int, row: int) -> StepFields:
-        """Return the numbers of the step for one parameter set, for finite_batches_several_steps."""
-        from giantstep.families.network.finite_batches import StepFields
-
-        def own(name: str) -> float:
-            return float(problem.of_step(number, name)[row])
-
-        share = problem.pi[row] * problem.zeta if self.loss == "square" else np.zeros(len(problem.zeta))
-        noise, flip = (float(problem.numbers[name][row]) for name in ("noise", "flip"))
-        keep = 1 - own("weight_decay")
-        return StepFields(own("rate") * problem.zeta, share, 1 / own("batch_per_dim"), keep, noise, flip)
 
     def at_dimension(self, problem: Problem, before: Layer, after: Layer, gradient: Gradient, number: int) -> Layer:
         """Return the layer with what a finite width does to the rows themselves: finite_size_steps (2.5), (2.6)."""
@@ -171,13 +155,6 @@ class MaximalStep(GradientStep):
             width = problem.neurons.sum(axis=1, keepdims=True)
             shrink = problem.strengths(number) * problem.zeta / width * beside  # f_q of (2.5)
         return with_length(problem, after, after.U - shrink[..., None] * before.U, after.length - shrink * B)
-
-    def _velocity(self, problem: Problem, layer: Layer, gradient: Gradient, number: int) -> BlockRows:
-        """Return the gradient and what momentum keeps of the velocity before: v <- momentum v + gradient."""
-        momentum = problem.of_step(number, "momentum")
-        if layer.velocity is None or not momentum.any():
-            return gradient.motion
-        return gradient.motion.plus(momentum, layer.velocity)
 
     # -- the experiment --------------------------------------------------------------------------------------------
 
@@ -230,22 +207,16 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
     from giantstep.families.network.finite_batches import Chain, Chains
     from giantstep.families.network.layer import start
 
-    k, r = len(problem.zeta), problem.target.directions
-    before, first = [Chain.start(k, r, problem.gaussian_rows)] * len(problem.frame), 0
+    k, r, sets = len(problem.zeta), problem.target.directions, len(problem.frame)
+    chains, first = Chains((Chain.start(k, r, problem.gaussian_rows),) * sets), 0
     if isinstance(layer.batch, Chains):  # else what was done on the population so far is repeated
-        before, first = list(layer.batch.of_set), number
-    after = before
+        chains, first = layer.batch, number
     for step in range(first, number + 1):
-        own = [problem.network.steps[step].on_set(problem, step, row) for row in range(len(after))]
-        known: dict[Any, LabelLaw] = {}
-        after = [
-            chain.advance(problem.activation, problem.target, fields_of, known) for chain, fields_of in zip(after, own)
-        ]
-    chains = Chains(tuple(after))
-    frame = np.broadcast_to(np.eye(r, chains.U.shape[2]), (len(after), r, chains.U.shape[2]))
-    fresh = start(dataclasses.replace(problem, frame=frame))
+        fields = [_fields_of(problem, step, row) for row in range(sets)]
+        chains = chains.advance(problem.activation, problem.target, fields)
+    frame = np.broadcast_to(np.eye(r, chains.U.shape[2]), (sets, r, chains.U.shape[2]))
     return dataclasses.replace(
-        fresh,
+        start(dataclasses.replace(problem, frame=frame)),
         U=chains.U,
         B=np.sqrt(chains.norm)[..., None],
         feedback=np.stack([chain.feedback for chain in chains.of_set])[:, None],
@@ -254,7 +225,17 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
     )
 
 
-def _published(problem: Problem, number: int, loss: str) -> Layer:
+def _fields_of(problem: Problem, number: int, row: int) -> StepFields:
+    """Return the numbers of a maximal step for one parameter set."""
+    from giantstep.families.network.finite_batches import StepFields
+
+    names = ("rate", "batch_per_dim", "weight_decay")
+    rate, batch, decay = (float(problem.of_step(number, name)[row]) for name in names)
+    noise, flip = (float(problem.numbers[name][row]) for name in ("noise", "flip"))
+    return StepFields(rate * problem.zeta, problem.fed_back(number)[row], 1 / batch, 1 - decay, noise, flip)
+
+
+def _published(problem: Problem, number: int) -> Layer:
     """Return the published map onto an isotropic bulk without channels of its own: spiked_features section 5.1."""
     from giantstep.families.network.layer import planted
 
@@ -263,7 +244,7 @@ def _published(problem: Problem, number: int, loss: str) -> Layer:
     target = problem.network.target.of_one_variable()
     g0, g1 = target.hermite(1)
     g1 = g1 * problem.kept  # of turned classes; their g_0 is zero
-    share = problem.pi * problem.zeta if loss == "square" else np.zeros_like(problem.pi)
+    share = problem.fed_back(number)
     e, m = problem.strengths(number), c0 * share.sum(axis=1)
     power = target.second_moment(np.zeros(1), np.ones(1))[0] + problem.numbers["noise"] - 2 * g0 * m + m**2
     fluctuation = power / problem.of_step(number, "batch_per_dim")  # E(y - m)^2 d/n0
@@ -288,12 +269,10 @@ def _published(problem: Problem, number: int, loss: str) -> Layer:
 
 def _with_batch_noise(problem: Problem, layer: Layer, gradient: Gradient, number: int) -> Layer:
     """Add the noise of a finite batch, what all neurons share and what each has for itself: few_steps_readout (6.1)."""
-    from giantstep.families.network import batch_noise
+    from giantstep.families.network.averages import add_coloured, add_isotropic
 
-    alpha0, rate = problem.of_step(number, "batch_per_dim"), problem.of_step(number, "rate")
-    e = rate[:, None] * problem.zeta
-    shared, total = gradient.shared / alpha0[:, None, None], gradient.total / alpha0[:, None]
-    add = batch_noise.add_isotropic if problem.isotropic else batch_noise.add_coloured
-    return dataclasses.replace(
-        add(problem, layer, e, shared, total), accuracy=(*layer.accuracy, (ISOTROPIC, ISOTROPIC_ERROR))
-    )
+    alpha0 = problem.of_step(number, "batch_per_dim")
+    shared, total = gradient.common / alpha0[:, None, None], gradient.total / alpha0[:, None]
+    add = add_isotropic if problem.isotropic else add_coloured
+    noisy = add(problem, layer, problem.strengths(number), shared, total)
+    return dataclasses.replace(noisy, accuracy=(*layer.accuracy, (ISOTROPIC, ISOTROPIC_ERROR)))

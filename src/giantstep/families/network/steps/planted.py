@@ -55,13 +55,11 @@ class PlantedSpike(Step):
 
     def check_place(self, place: Place) -> None:
         """Refuse lists that do not have one number for each block, and blocks without initial weights."""
-        network = place.network
-        if network.second_layer == "gaussian" and not isinstance(self.strength, float):
-            raise bad_field(place.field("strength"), list(self.strength), 'one number where second_layer="gaussian"')
+        gaussian, blocks = place.network.second_layer == "gaussian", place.network.blocks
         for name, value in (("strength", self.strength), ("bulk", self.bulk)):
-            if not isinstance(value, float) and len(value) != network.blocks:
-                allowed = f"one number or a list of {network.blocks}, one per block"
-                raise bad_field(place.field(name), list(value), allowed)
+            if not isinstance(value, float) and (gaussian and name == "strength" or len(value) != blocks):
+                several = 'where second_layer="gaussian"' if gaussian else f"or a list of {blocks}, one per block"
+                raise bad_field(place.field(name), list(value), f"one number {several}")
         if np.any(np.atleast_1d(self.bulk) == 0):
             raise bad_field(place.field("bulk"), self.bulk, "different from 0")
 
@@ -86,9 +84,11 @@ class PlantedSpike(Step):
         from giantstep.families.network.layer import shifted
 
         numbers, name, ones = problem.numbers, f"steps.{number}.", np.ones((len(layer), len(problem.zeta)))
-        given = name + "strength" in numbers
-        strength = numbers[name + "strength"][:, None] * problem.zeta if given else np.array(self.strength) * ones
-        bulk = numbers[name + "bulk"][:, None] * ones if name + "bulk" in numbers else np.array(self.bulk) * ones
+        strength, bulk = np.array(self.strength) * ones, np.array(self.bulk) * ones
+        if name + "strength" in numbers:
+            strength = numbers[name + "strength"][:, None] * problem.zeta
+        if name + "bulk" in numbers:
+            bulk = numbers[name + "bulk"][:, None] * ones
         turned = problem.isotropic and problem.frame.shape[2] > problem.frame.shape[1]
         axis = np.eye(1, layer.U.shape[2]) if turned else layer.frame[:, :1]
         return shifted(problem, layer, strength[..., None] * axis, bulk)
@@ -100,9 +100,9 @@ class PlantedSpike(Step):
             for name in ("strength", "bulk")
         )
         sizes = strength * trained.second_layer if isinstance(self.strength, float) else strength
-        weights = trained.network.weights * bulk[:, None]
-        trained.add_spike(weights, sizes, float(point[f"steps.{number}.alignment"][0]))
-        after = trained.with_weights(weights)
+        spike = trained.inputs.spike(float(point[f"steps.{number}.alignment"][0]), trained.dim)
+        spike = trained.draws.xp.asarray(spike)
+        after = trained.with_weights(trained.network.weights * bulk[:, None] + sizes[:, None] * spike)
         return after if number else dataclasses.replace(after, directions=trained.draws.xp.eye(trained.dim, 2))
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network.steps.base import Place
-from giantstep.families.network.steps.gradient import GradientStep
+from giantstep.families.network.coordinates import components, draw_directions, reflected, reflections
+from giantstep.families.network.steps.base import GradientStep, Place
 from giantstep.scenario import Number, field
 from giantstep.types import Floats, Points
 from giantstep.vocabulary import Vocabulary
@@ -73,79 +73,68 @@ class SignStep(GradientStep):
         """Refuse what sign_step section 13 refuses, and what it does not cover."""
         from giantstep.readout import PACKED_BLOCKS
 
-        network = place.network
-        if np.any(points[place.field("eps")] > 0):
-            return f"a theory of Adam's first step with eps > 0 ({place.field('eps')}=0 has one)"
-        if not place.alone:
-            return "a theory of sign steps beside other steps"
-        if theory not in (None, "exact"):
-            return f'theory="{theory}" of a sign step (it has the exact one)'
-        if network.target.directions > 1:
-            return "a theory of sign steps for several target directions"
-        if not network.isotropic:
-            return "a theory of sign steps where inputs have a covariance"
-        if network.rows == "gaussian":
-            return 'a theory of sign steps on Gaussian rows (rows="sphere" has one)'
-        if network.second_layer == "gaussian" or network.blocks > PACKED_BLOCKS:
-            return f"a theory of sign steps with a Gaussian second layer or more than {PACKED_BLOCKS} blocks"
-        if network.readout.classes:
-            return "a theory of logistic and hinge fits after a sign step"
-        return self._undefined(place, points)
+        network, eps = place.network, place.field("eps")
+        lacking = {
+            f"a theory of Adam's first step with eps > 0 ({eps}=0 has one)": np.any(points[eps] > 0),
+            "a theory of sign steps beside other steps": not place.alone,
+            f'theory="{theory}" of a sign step (it has the exact one)': theory not in (None, "exact"),
+            "a theory of sign steps for several target directions": network.target.directions > 1,
+            "a theory of sign steps where inputs have a covariance": not network.isotropic,
+            'a theory of sign steps on Gaussian rows (rows="sphere" has one)': network.rows == "gaussian",
+            f"a theory of sign steps with a Gaussian second layer or more than {PACKED_BLOCKS} blocks": (
+                network.second_layer == "gaussian" or network.blocks > PACKED_BLOCKS
+            ),
+            "a theory of logistic and hinge fits after a sign step": network.readout.classes,
+        }
+        return next((words for words, holds in lacking.items() if holds), "") or self._undefined(place, points)
 
     def _undefined(self, place: Place, points: Points) -> str:
         """Say where the sign is decided by what the limit leaves out."""
-        batch = points[place.field("batch_per_dim")]
+        batch, chi = points[place.field("batch_per_dim")], self._chi(place, points)
+        finite = f"({place.field('batch_per_dim')} finite has one)"
         for number, gradient in enumerate(gradients(place, points)):
+            parts = components(place.network.coordinates, points, number)
+            zeros, whole = any(part.mean == part.variance == 0 for part in parts), np.isinf(batch[number])
             if gradient.slope == 0:
                 return "a theory of sign steps for an activation without a linear part, E sigma' = 0"
-            if np.isfinite(batch[number]):
-                continue
-            if gradient.shared == 0:
-                return (
-                    "a theory of a sign step on the population for a target without a linear part "
-                    f"({place.field('batch_per_dim')} finite has one)"
-                )
-            if gradient.own == 0 and _has_zeros(place, points, number):
+            if whole and gradient.shared == 0:
+                return f"a theory of a sign step on the population for a target without a linear part {finite}"
+            if whole and gradient.own == 0 and zeros:
                 return (
                     "a theory of a sign step on the population where coordinates of the target are zero, whose signs "
-                    f"nothing else decides ({place.field('batch_per_dim')} finite has one)"
+                    f"nothing else decides {finite}"
                 )
-        chi = self._chi(place, points)
-        wrong = [number for number in np.flatnonzero(chi > TOO_LARGE) if _has_zeros(place, points, int(number))]
-        if wrong:
-            return (
-                "a theory of a sign step at a finite dim that decides the signs where coordinates of the target are "
-                f"zero: chi = {chi[wrong[0]]:.3g} of sign_step (6.2) is above {TOO_LARGE:g}; smaller batches lower it"
-            )
+            if chi[number] > TOO_LARGE and zeros:
+                return (
+                    "a theory of a sign step at a finite dim that decides the signs where coordinates of the target "
+                    f"are zero: chi = {chi[number]:.3g} of sign_step (6.2) is above {TOO_LARGE:g}; smaller batches "
+                    "lower it"
+                )
         return ""
 
     def _chi(self, place: Place, points: Points) -> Floats:
         """Return chi of sign_step (6.2), 0 in the limit of an infinite dimension."""
-        found = [gradient.chi for gradient in gradients(place, points)]
-        inverse_dim = 1 / np.broadcast_to(points["dim"], len(found))
-        return np.array([0.0 if d == 0 or one == 0 else one * d for one, d in zip(found, inverse_dim)])
+        found = np.array([gradient.chi for gradient in gradients(place, points)])
+        dim = np.broadcast_to(points["dim"], found.shape)
+        return np.divide(found, dim, out=np.zeros_like(found), where=np.isfinite(dim) & (found != 0))
 
     def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
         """Say where a network of this dimension was found to differ."""
         if self.missing(place, points, theory):
             return []
-        said, chi = [], self._chi(place, points)
+        said, chi, batch = [], self._chi(place, points), place.field("batch_per_dim")
         if np.any(chi > NOTICED):
             said.append(
                 f"At this dim the neurons' own overlaps decide some signs (chi = {chi.max():.2g} of sign_step (6.2), "
                 f"above {NOTICED:g}), which the limit leaves out: networks were found about 1% off at chi = 1.4."
             )
-        batch, dim = points[place.field("batch_per_dim")], points["dim"]
-        if np.any((batch < SMALL_BATCH) & (dim < LARGE_DIM)):
-            said.append(
-                f"{place.field('batch_per_dim')} below {SMALL_BATCH:g} at a dim below {LARGE_DIM}: networks were found "
-                "up to 8% off."
-            )
+        if np.any((points[batch] < SMALL_BATCH) & (points["dim"] < LARGE_DIM)):
+            small = f"{batch} below {SMALL_BATCH:g} at a dim below {LARGE_DIM}"
+            said.append(f"{small}: networks were found up to 8% off.")
         return said
 
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer after the step: sign_step sections 2 and 5."""
-        from giantstep.families.network.coordinates import components
         from giantstep.families.network.layer import start
         from giantstep.readout.sign_statistics import sign_statistics
 
@@ -154,7 +143,7 @@ class SignStep(GradientStep):
         e = problem.of_step(number, "rate")[:, None] * np.sign(problem.zeta)
         laws = [components(network.coordinates, problem.numbers, row) for row in range(sets)]
         alpha0, noise = problem.of_step(number, "batch_per_dim"), problem.numbers["noise"]
-        batch, spikes = sign_statistics(problem.activation, network.label, laws, offset, e, alpha0, noise)
+        batch, spikes = sign_statistics(problem.activation, network.target, laws, offset, e, alpha0, noise)
         across = np.sqrt(np.maximum(0.0, 1 - batch.gamma**2))
         fresh = start(dataclasses.replace(problem, frame=np.stack([batch.gamma, across], axis=1)[:, None]))
         U = np.zeros_like(fresh.U)
@@ -166,7 +155,6 @@ class SignStep(GradientStep):
 
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Move every weight by the sign of its gradient, in axes in which the target has coordinates of its law."""
-        from giantstep.families.network.coordinates import draw_directions, reflected, reflections
         from giantstep.lab import Draws
 
         name, xp, d = f"steps.{number}.", trained.draws.xp, trained.dim
@@ -202,10 +190,3 @@ def gradients(place: Place, points: Points) -> list[SignGradient]:
     offset = network.activation.hermite(0)[0] * network.layer_moments()[0]
     noise = np.broadcast_to(points["noise"], batch.shape)
     return sign_gradients(network.activation, network.label, offset, batch, noise)
-
-
-def _has_zeros(place: Place, points: Points, number: int) -> bool:
-    """Tell whether some coordinates of the target are zero."""
-    from giantstep.families.network.coordinates import components
-
-    return any(part.mean == part.variance == 0 for part in components(place.network.coordinates, points, number))

@@ -15,10 +15,9 @@ import numpy as np
 
 from giantstep.errors import Code, InputError, bad_field
 from giantstep.families.network import fields
-from giantstep.families.network.steps.base import ClosedForm, Place
-from giantstep.families.network.steps.gradient import GradientStep, slope_variance
+from giantstep.families.network.steps.base import ClosedForm, GradientStep, Place, slope_variance
 from giantstep.scenario import Integer, Number, field
-from giantstep.types import DeviceArray, Floats, Integers, Points
+from giantstep.types import Floats, Integers, Points
 
 if TYPE_CHECKING:
     from giantstep.families.network.layer import Layer
@@ -56,6 +55,7 @@ class WeakStep(GradientStep):
     shares_sample: ClassVar[bool] = True
 
     if TYPE_CHECKING:
+        kind: str
         update: str
         initial_output: int
 
@@ -65,9 +65,10 @@ class WeakStep(GradientStep):
 
     def spike(self, network: Network, points: Points) -> Spike:
         """Return what is known of beta."""
-        (c0, c1), (g0, g1), unit = network.activation.hermite(1), network.label.hermite(1), (np.zeros(1), np.ones(1))
-        power, m = network.label.second_moment(*unit)[0] + points["noise"], c0 * network.layer_moments()[0]
-        fed_back, variance = points["steps.0.initial_output"], network.activation.second_moment(*unit)[0]
+        (c0, c1), (g0, g1) = network.activation.hermite(1), network.label.hermite(1)
+        power, variance = (function.second_moment(0.0, 1.0) for function in (network.label, network.activation))
+        power, m = power + points["noise"], c0 * network.layer_moments()[0]
+        fed_back = points["steps.0.initial_output"]
         residual = np.where(fed_back == 1, power + variance, power - 2 * g0 * m + m**2)
         return Spike(c1, g1, self.size(points), residual, residual / points["steps.0.batch_per_dim"], fed_back)
 
@@ -151,46 +152,35 @@ class WeakStep(GradientStep):
             return partial(closed.same_sample_errors, self)
         if what == "errors":
             return partial(closed.limit_errors, self) if np.isinf(points["dim"]).all() else None
-        self.check_dimension(points, what)
         known = {"weights": closed.answer_weights, "spikes": closed.answer_spikes}
+        if np.any(np.isinf(points["dim"])) and (what == "along" or self.kind == "growing" and what in known):
+            said = f'Field `dim` must be given for what="{what}" after such a step: its spikes depend on the dimension.'
+            raise InputError(said, Code.NEEDS_DIMENSION)
         return partial(known[what], self) if what in known else None
-
-    def check_dimension(self, points: Points, what: str) -> None:
-        """Refuse errors along a direction that is not there without a dimension."""
-        if what == "along" and np.any(np.isinf(points["dim"])):
-            raise bad_field("dim", None, 'given for what="along" of a small or growing step')
 
     # -- the experiment --------------------------------------------------------------------------------------------
 
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Follow the gradient, or its rank-one part c1 zeta_i beta."""
-        xp, rows = trained.draws.xp, trained.network.weights
-        size = trained.second_layer * (self.size(point, number)[0] / math.sqrt(len(rows)))
-        gradient, beta = self._gradient(trained, number, point)
-        c1 = float(trained.network.activation.hermite(1)[1])
-        if self.update == "rank-one":
-            gradient = xp.broadcast_to(c1 * beta, rows.shape)
-        after = trained.with_weights(rows + size[:, None] * gradient)
-        return after if trained.inputs.frame is not None else after.with_spike(c1 * size, beta)
+        from giantstep.gaussian.conditional import condition
 
-    def _gradient(self, trained: Trained, number: int, point: Points) -> tuple[DeviceArray, DeviceArray]:
-        """Return the gradient (p, d) over zeta_i/sqrt(p), and beta."""
-        activation, p = trained.network.activation, trained.network.width
-        fed_back = float(point[f"steps.{number}.initial_output"][0]) == 1
-        # the gradient divides by p
-        output = trained.second_layer * math.sqrt(p) if fed_back else 0 * trained.second_layer
-        network = trained.network_of
-        offset = 0.0 if fed_back else float(activation.hermite(0)[0] * network.layer_moments()[0])
+        network, xp, rows, p = trained.network_of, trained.draws.xp, trained.network.weights, trained.network.width
+        c0, c1 = (float(c) for c in network.activation.hermite(1))
+        output, offset = 0 * trained.second_layer, c0 * network.layer_moments()[0]
+        if float(point[f"steps.{number}.initial_output"][0]) == 1:  # the gradient divides by p
+            output, offset = trained.second_layer * math.sqrt(p), 0.0
         batch = float(point[f"steps.{number}.batch_per_dim"][0]) * trained.dim
         gradient, beta = trained.gradient(True, batch, trained.stream(number), output=output, offset=offset)
         if beta is None:  # the population: E (y - f) x
-            beta = -float(activation.hermite(1)[1]) * (output @ trained.network.weights) / p
-            from giantstep.gaussian.conditional import condition
-
-            r, xp = network.target.directions, trained.draws.xp
+            r = network.target.directions
+            beta = -c1 * (output @ rows) / p
             linear = condition(network.target, np.zeros((r, 0)), np.eye(r), 1.0).h1  # E[z g(z)]
             trained.inputs.add_along(beta[None], xp.asarray(linear), xp)
-        return gradient, beta
+        if self.update == "rank-one":
+            gradient = xp.broadcast_to(c1 * beta, rows.shape)
+        size = trained.second_layer * (self.size(point, number)[0] / math.sqrt(p))
+        after = trained.with_weights(rows + size[:, None] * gradient)
+        return after if trained.inputs.frame is not None else after.with_spike(c1 * size, beta)
 
 
 class SmallStep(WeakStep):
@@ -250,15 +240,6 @@ class GrowingStep(WeakStep):
     batch_per_dim: Number = fields.batch_per_dim(default=..., infinite=False)
     update: fields.Update = fields.update()
     initial_output: Integer = fields.initial_output()
-
-    def check_dimension(self, points: Points, what: str) -> None:
-        """Refuse questions about the spikes where no dimension is given."""
-        super().check_dimension(points, what)
-        if what in ("weights", "spikes") and np.any(np.isinf(points["dim"])):
-            raise InputError(
-                f'Field `dim` must be given for what="{what}" after a GrowingStep: its spikes grow with the dimension.',
-                Code.NEEDS_DIMENSION,
-            )
 
     def size(self, points: Points, number: int = 0) -> Floats:
         """Return eta = rate n0^exponent."""
