@@ -39,7 +39,7 @@ def test_printed_values_of_isotropic_noise(name):
         warnings.simplefilter("always")
         result = gs.predict(scenario, theory="isotropic")
     of_size = [str(one.message) for one in said if "an approximation, where theory=None is exact" in str(one.message)]
-    assert len(of_size) == (scenario.steps[0].batch_per_dim < 100) and all("14%" in text for text in of_size)
+    assert len(of_size) == (scenario.batch_per_dim < 100) and all("14%" in text for text in of_size)
     assert float(result.test_error[2]) == pytest.approx(expected[2], abs=5.1e-9)
     assert result.attrs["theory"] == "isotropic" and gs.predict(scenario).attrs["theory"] == "exact"
 
