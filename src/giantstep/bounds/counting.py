@@ -46,23 +46,15 @@ class BoundedError:
 
 @dataclass(frozen=True)
 class Teacher:
-    """What is learnt, and from how many samples.
-
-    Attributes
-    ----------
-    fit : samples per dimension of the last fit (of the whole method where it has no steps of its own).
-    batches : fresh samples per dimension of every step before it.
-    counted : how the samples were counted, in words.
-    observables : the errors that can be compared.
-    """
+    """What is learnt, and from how many samples."""
 
     target: Target
     noise: float
     flip: float
-    fit: float
-    batches: Sequence[float] | Floats
-    counted: str
-    observables: tuple[BoundedError, ...]
+    fit: float  # samples per dimension of the last fit (of the whole method where it has no steps of its own)
+    batches: Sequence[float] | Floats  # fresh samples per dimension of every step before it
+    counted: str  # how the samples were counted, in words
+    observables: tuple[BoundedError, ...]  # the errors that can be compared
 
     @property
     def problem(self) -> BoundProblem:

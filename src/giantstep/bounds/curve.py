@@ -62,8 +62,7 @@ class BoundCurve:
 
     problem: BoundProblem
     bar: Progress | None = None
-    known: dict[float, Floats] = field(default_factory=dict)
-    """Samples per dimension -> errors (names, branches)."""
+    known: dict[float, Floats] = field(default_factory=dict)  # samples per dimension -> errors (names, branches)
 
     def error(self, alpha: float, name: str, branch: str = "bayes") -> float:
         """Return the best possible "mse" or "error" at some samples per dimension."""

@@ -69,18 +69,12 @@ def gram_factor(F: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class JointRule:
-    """Nodes and weights for independent standard normals.
+    """Nodes and weights for independent standard normals."""
 
-    Attributes
-    ----------
-    nodes : (N, n); weights : (N,), of sum one.
-    kind : ``"polynomial"`` (exact), ``"tensor"`` or ``"sobol"``.
-    coarser : makes the rule with fewer nodes (or other Sobol points) whose difference measures the error.
-    """
-
-    nodes: Floats
-    weights: Floats
-    kind: str
+    nodes: Floats  # (N, n)
+    weights: Floats  # (N,), of sum one
+    kind: str  # ``"polynomial"`` (exact), ``"tensor"`` or ``"sobol"``
+    # makes the rule with fewer nodes (or other Sobol points) whose difference measures the error
     coarser: Callable[[], JointRule] | None = field(default=None, repr=False)
 
     @property

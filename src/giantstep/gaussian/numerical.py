@@ -37,23 +37,12 @@ class MomentRule:
     Without kinks the trapezoid rule in z with s*step <= 0.12/resolution; with kinks Gauss-Legendre panels of
     width <= 1.6/resolution in z (and in x, once s > 1) between the images (k - A)/s of the kinks, ``graded``
     towards them if the function is singular there. Both reach as far as f^2 phi is not negligible.
-
-    Attributes
-    ----------
-    kinks : tuple of float
-        Where the function is not smooth.
-    resolution : int
-        Refinement against the rule that suits functions varying on the scale 1.
-    graded : bool
-        Whether panels shrink geometrically towards the kinks.
-    error : float
-        Measured error of E f, E z f (relative to sqrt(E f^2)) and E f^2 (relative to itself), worst case.
     """
 
-    kinks: tuple[float, ...] = ()
-    resolution: int = 1
-    graded: bool = False
-    error: float = 0.0
+    kinks: tuple[float, ...] = ()  # where the function is not smooth
+    resolution: int = 1  # refinement against the rule that suits functions varying on the scale 1
+    graded: bool = False  # whether panels shrink geometrically towards the kinks
+    error: float = 0.0  # measured, of E f and E z f (relative to sqrt(E f^2)) and E f^2 (to itself), worst case
 
     def moments(self, f: Values, A: np.ndarray, s: np.ndarray) -> Moments:
         """Return the moments for one-dimensional ``A`` and ``s > 0``; entries share only rounding."""

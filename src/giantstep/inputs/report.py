@@ -20,18 +20,11 @@ MOST_EXCESS = 3.0
 
 @dataclass(frozen=True)
 class RowTests:
-    """What tells the rows of a table from Gaussian inputs of the same covariance: structured_inputs, section 13.
+    """What tells the rows of a table from Gaussian inputs of the same covariance: structured_inputs, section 13."""
 
-    Attributes
-    ----------
-    rows : how many there are.
-    norm_excess : Var(|x|^2/d) over its value for Gaussian inputs, 2 int lambda^2 dmu/d.
-    kurtosis : E z^4/(E z^2)^2 along every direction of the target; 3 for Gaussian inputs.
-    """
-
-    rows: int
-    norm_excess: float
-    kurtosis: tuple[float, ...]
+    rows: int  # how many there are
+    norm_excess: float  # Var(|x|^2/d) over its value for Gaussian inputs, 2 int lambda^2 dmu/d
+    kurtosis: tuple[float, ...]  # E z^4/(E z^2)^2 along every direction of the target; 3 for Gaussian inputs
 
     @classmethod
     def of_table(cls, table: InputTable, target: Floats) -> Self:

@@ -12,18 +12,11 @@ from giantstep.types import DeviceArray
 
 @dataclass
 class Rows:
-    """The first rows of the data, kept because they are no more than the columns.
+    """The first rows of the data, kept because they are no more than the columns."""
 
-    Attributes
-    ----------
-    sizes : the sample sizes they answer, increasing; the last is the number of rows.
-    features : (n, p) array.
-    labels : (n,) array.
-    """
-
-    sizes: tuple[int, ...]
-    features: DeviceArray
-    labels: DeviceArray
+    sizes: tuple[int, ...]  # the sample sizes they answer, increasing; the last is the number of rows
+    features: DeviceArray  # (n, p) array
+    labels: DeviceArray  # (n,) array
 
     def kernel(self, xp: ModuleType) -> DeviceArray:
         """Return F F^T (n, n), lower triangle filled; its leading blocks serve the smaller sizes."""

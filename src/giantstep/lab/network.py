@@ -28,22 +28,13 @@ Moved = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray]]
 
 @dataclass(frozen=True)
 class RealNetwork:
-    """The features sigma(<w_i, x>) of Gaussian inputs, and the labels they are to fit.
+    """The features sigma(<w_i, x>) of Gaussian inputs, and the labels they are to fit."""
 
-    Attributes
-    ----------
-    activation : sigma.
-    weights : (p, d) rows w_i.
-    signal : inputs (m, d) -> (m,) what the label is a function of, <w*, x>; its sign is the class of a sample.
-    target : (m,) signals -> labels without noise.
-    noise : variance of the label noise.
-    """
-
-    activation: Function
-    weights: DeviceArray
-    signal: Callable[[DeviceArray], DeviceArray]
-    target: Callable[[DeviceArray], DeviceArray]
-    noise: float = 0.0
+    activation: Function  # sigma
+    weights: DeviceArray  # (p, d) rows w_i
+    signal: Callable[[DeviceArray], DeviceArray]  # inputs (m, d) -> <w*, x> (m,); its sign is the class of a sample
+    target: Callable[[DeviceArray], DeviceArray]  # (m,) signals -> labels without noise
+    noise: float = 0.0  # variance of the label noise
 
     @property
     def width(self) -> int:

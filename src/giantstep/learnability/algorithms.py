@@ -87,21 +87,13 @@ def exponential(net: Student, fields: Any, label: Any, inner: Any, norm: Any) ->
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """One algorithm.
-
-    Attributes
-    ----------
-    name, force : what it is called, and F.
-    affine : F is affine in the label with slope s'(l): label noise adds noise * E[s'_j s'_l] to E[F_j F_l], no more.
-    repeats : F depends on |x|^2: the sample is used twice.
-    source : the label transform or the callable of a user's F.
-    """
+    """One algorithm."""
 
     name: str
-    force: Force
-    affine: bool = False
-    repeats: bool = False
-    source: Any = None
+    force: Force  # F
+    affine: bool = False  # in the label, with slope s'(l): label noise adds noise * E[s'_j s'_l] to E[F_j F_l], no more
+    repeats: bool = False  # F depends on |x|^2: the sample is used twice
+    source: Any = None  # the label transform or the callable of a user's F
 
     def degree(self, activation: int, target: int) -> int | None:
         """Return the degree of F for a polynomial network and target, or None."""

@@ -36,20 +36,12 @@ _LABELS = 8000
 
 @dataclass(frozen=True)
 class Repetition:
-    """First-order quantities at M = 0, |w| = 1, for one neuron j.
+    """First-order quantities at M = 0, |w| = 1, for one neuron j."""
 
-    Attributes
-    ----------
-    value : a_j.
-    drift : (r,) E[F_j z]; the cosine grows as rate a_j |drift| t, t in samples/d, rate = gamma_0.
-    growth : (r, r) E[lambda_j F_j (z z^T - I)].
-    second : E[F_j^2].
-    """
-
-    value: float
-    drift: Floats
-    growth: Floats
-    second: float
+    value: float  # a_j
+    drift: Floats  # (r,) E[F_j z]; the cosine grows as rate a_j |drift| t, t in samples/d, rate = gamma_0
+    growth: Floats  # (r, r) E[lambda_j F_j (z z^T - I)]
+    second: float  # E[F_j^2]
 
     def rate(self, rate: float) -> tuple[float, Floats]:
         """Return the growth rate r of a small cosine per samples/d and its direction, at a step gamma_0 = rate.

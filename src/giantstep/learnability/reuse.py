@@ -42,18 +42,11 @@ _SAME = 1e-8
 
 @dataclass(frozen=True)
 class Symmetry:
-    """The signed permutations O of the coordinates that leave the target as it is (or, for odd activations, -O).
+    """The signed permutations O of the coordinates that leave the target as it is (or, for odd activations, -O)."""
 
-    Attributes
-    ----------
-    elements : (count, k, k), the group that acts on what can be learned.
-    allowed : (r, k), orthonormal basis of the directions every one of them leaves in place.
-    odd : whether symmetries up to a sign are among them.
-    """
-
-    elements: Floats
-    allowed: Floats
-    odd: bool = False
+    elements: Floats  # (count, k, k), the group that acts on what can be learned
+    allowed: Floats  # (r, k), orthonormal basis of the directions every one of them leaves in place
+    odd: bool = False  # whether symmetries up to a sign are among them
 
     @property
     def rank(self) -> int:
@@ -79,20 +72,13 @@ class Symmetry:
 
 @dataclass(frozen=True)
 class LearnedRounds:
-    """The learned subspace round by round.
-
-    Attributes
-    ----------
-    target, activation, data : what was asked.
-    stages : of order 1, one for each round; empty where nothing is learned.
-    symmetry : the certificate from the other side.
-    """
+    """The learned subspace round by round."""
 
     target: Target
     activation: Function
     data: Data
-    stages: tuple[Stage, ...]
-    symmetry: Symmetry
+    stages: tuple[Stage, ...]  # of order 1, one for each round; empty where nothing is learned
+    symmetry: Symmetry  # the certificate from the other side
 
     @property
     def rounds(self) -> tuple[Floats, ...]:

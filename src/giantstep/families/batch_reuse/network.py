@@ -16,18 +16,11 @@ Loss = Literal["square", "correlation"]
 
 @dataclass(frozen=True)
 class Forward:
-    """One evaluation at pre-activations h.
+    """One evaluation at pre-activations h."""
 
-    Attributes
-    ----------
-    loss : (N,) loss of every sample, (f - y)^2/2 or -y f.
-    gradient : (p, N), F_j = d loss/d h_j.
-    second_layer_gradient : (p, N), d loss/d a_j.
-    """
-
-    loss: DeviceArray
-    gradient: DeviceArray
-    second_layer_gradient: DeviceArray
+    loss: DeviceArray  # (N,) loss of every sample, (f - y)^2/2 or -y f
+    gradient: DeviceArray  # (p, N), F_j = d loss/d h_j
+    second_layer_gradient: DeviceArray  # (p, N), d loss/d a_j
 
 
 def forward(activation: Function, loss: Loss, a: DeviceArray, h: DeviceArray, y: DeviceArray) -> Forward:

@@ -34,20 +34,12 @@ _SMALLEST = 2.0**-53
 
 @dataclass(frozen=True)
 class Layout:
-    """How many columns of each kind there are.
+    """How many columns of each kind there are."""
 
-    Attributes
-    ----------
-    directions : target directions k.
-    noisy : whether the labels have noise.
-    normals : columns of xi, p for every step.
-    mask : which samples a step uses: all, one of `batches` groups in turn, or each with probability 1/`batches`.
-    """
-
-    directions: int
-    noisy: bool
-    normals: int
-    mask: MaskKind = "none"
+    directions: int  # target directions k
+    noisy: bool  # whether the labels have noise
+    normals: int  # columns of xi, p for every step
+    mask: MaskKind = "none"  # a step uses all samples, one of `batches` groups in turn, or each with 1/`batches`
     batches: int = 1
     steps: int = 0
 
@@ -69,22 +61,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class WeightedPoints:
-    """Weighted points: E f is sum w f.
+    """Weighted points: E f is sum w f."""
 
-    Attributes
-    ----------
-    target : (k, N) projections h* on the target directions.
-    noise : (N,) label noise zeta, or None.
-    normals : (columns, N) independent normals xi.
-    weights : (N,), of sum one.
-    mask : (steps, N) of 0 and 1, or None where every step uses all samples.
-    """
-
-    target: Floats
-    noise: Floats | None
-    normals: Floats
-    weights: Floats
-    mask: Floats | None = None
+    target: Floats  # (k, N) projections h* on the target directions
+    noise: Floats | None  # (N,) label noise zeta, or None
+    normals: Floats  # (columns, N) independent normals xi
+    weights: Floats  # (N,), of sum one
+    mask: Floats | None = None  # (steps, N) of 0 and 1, or None where every step uses all samples
 
 
 def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int) -> WeightedPoints:

@@ -31,21 +31,14 @@ from giantstep.types import Floats
 
 @dataclass
 class Trajectory:
-    """Order parameters at times 0..T; NaN from `diverged` on where the trajectory did so.
+    """Order parameters at times 0..T; NaN from `diverged` on where the trajectory did so."""
 
-    Attributes
-    ----------
-    M, Q, a, train_loss : (T+1, p, k), (T+1, p, p), (T+1, p) and (T+1,).
-    diverged : the step that made it so, from 1, or 0.
-    C, K, Cl : block matrices of the kernels.
-    """
-
-    M: Floats
-    Q: Floats
-    a: Floats
-    train_loss: Floats
-    diverged: int
-    C: Floats
+    M: Floats  # (T+1, p, k)
+    Q: Floats  # (T+1, p, p)
+    a: Floats  # (T+1, p)
+    train_loss: Floats  # (T+1,)
+    diverged: int  # the step that made it so, from 1, or 0
+    C: Floats  # block matrices of the kernels
     K: Floats
     Cl: Floats
 

@@ -47,14 +47,10 @@ class Preimages(NamedTuple):
     """Nodes z with the other points of their level sets."""
 
     z: Floats
-    weights: Floats
-    """Weights (N,) with the density of N(0, 1)."""
-    log_slope: Floats
-    """log |g'(z)|."""
-    distance: Floats
-    """z_j - z of the other preimages (N, J); zero where there is none."""
-    log_ratio: Floats
-    """log |g'(z)/g'(z_j)| (N, J); minus infinity where there is none."""
+    weights: Floats  # weights (N,) with the density of N(0, 1)
+    log_slope: Floats  # log |g'(z)|
+    distance: Floats  # z_j - z of the other preimages (N, J); zero where there is none
+    log_ratio: Floats  # log |g'(z)/g'(z_j)| (N, J); minus infinity where there is none
 
 
 def _geometric_panels(breaks: tuple[float, ...]) -> tuple[Floats, Floats]:

@@ -84,10 +84,8 @@ class Noisy:
 
     line: Line
     noise: float
-    jump: float = 0.0
-    """Largest jump of g."""
-    stretch: float = 1.0
-    """Width of panels and steps over that of the accurate rules; less shows how accurate they are."""
+    jump: float = 0.0  # largest jump of g
+    stretch: float = 1.0  # width of panels and steps over that of the accurate rules; less shows how accurate they are
 
     directions = 1
     continuous_mass = 0.0

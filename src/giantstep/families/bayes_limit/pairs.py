@@ -47,23 +47,15 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Slab:
-    """What y says where only z1 along one unit vector is resolved, the others ~ N(0, 1) beside it.
+    """What y says where only z1 along one unit vector is resolved, the others ~ N(0, 1) beside it."""
 
-    Attributes
-    ----------
-    z, weights : nodes along the direction and weights dz.
-    rest : (D, r) orthonormal rows, the other directions.
-    law, first, second : E[1, z_D, z_D z_D^T - 1; y | z1], arrays (N, Y), (N, Y, D), (N, Y, D, D).
-    measure : (Y,) weights dy; one for labels.
-    """
-
-    z: Floats
-    weights: Floats
-    rest: Floats
-    law: Floats
-    first: Floats
-    second: Floats
-    measure: Floats
+    z: Floats  # (N,) nodes along the direction
+    weights: Floats  # (N,) weights dz
+    rest: Floats  # (D, r) orthonormal rows, the other directions
+    law: Floats  # (N, Y), P(y | z1)
+    first: Floats  # (N, Y, D), E[z_D; y | z1]
+    second: Floats  # (N, Y, D, D), E[z_D z_D^T - 1; y | z1]
+    measure: Floats  # (Y,) weights dy; one for labels
 
     def _kernels(self, m: float) -> tuple[Floats, Floats, Floats]:
         """Return w N(z; omega, 1 - m) and its derivative in omega, (O, N), and the weights of omega (O,)."""

@@ -45,8 +45,7 @@ class Transitions(NamedTuple):
     q_dyn: float
     q_it: float
     q_amp: float
-    alpha_direction: Floats
-    """(r,) of the orthonormal rows of `vector`."""
+    alpha_direction: Floats  # (r,) of the orthonormal rows of `vector`
     vector: Floats
     transition: str
     status: str = ""

@@ -34,12 +34,9 @@ _WAY = 6
 class Scramble(NamedTuple):
     """One scramble: standard normal points, the same for every M."""
 
-    omega: Floats
-    """(N, r)."""
-    truth: Floats
-    """(N, r), of z given omega."""
-    noise: Floats
-    """(N,), of y given z."""
+    omega: Floats  # (N, r)
+    truth: Floats  # (N, r), of z given omega
+    noise: Floats  # (N,), of y given z
     inner: tuple[Floats, Floats]
     """Two independent sets (N, n, r) of nodes z given omega: the square of one would be biased."""
 

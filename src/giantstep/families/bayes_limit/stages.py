@@ -29,8 +29,7 @@ class LearntStage(NamedTuple):
 
     alpha: float
     rows: Floats
-    overlap: float = 0.0
-    """Overlap m of the known direction at this alpha."""
+    overlap: float = 0.0  # overlap m of the known direction at this alpha
 
 
 class UnknownStage(Exception):

@@ -36,22 +36,15 @@ class RepellingNeurons(Exception):
 
 @dataclass(frozen=True)
 class BlockNetwork:
-    """What stays fixed over the steps.
+    """What stays fixed over the steps."""
 
-    Attributes
-    ----------
-    values, fractions, counts : (T,) second layer, fraction and number of neurons of every block (inf: infinite width).
-    target, activation, noise : the problem.
-    fineness : 1.0 for the rule that answers, less for the one that measures its error.
-    """
-
-    values: Floats
-    fractions: Floats
-    counts: Floats
+    values: Floats  # (T,) second layer of every block
+    fractions: Floats  # (T,)
+    counts: Floats  # (T,) number of neurons, inf at infinite width
     target: Target
     activation: Function
     noise: float
-    fineness: float = 1.0
+    fineness: float = 1.0  # 1.0 for the rule that answers, less for the one that measures its error
 
     def single(self) -> BlockNetwork:
         """Return the same finite network with every neuron a block of its own."""
@@ -101,25 +94,16 @@ def start(network: BlockNetwork) -> Overlaps:
 
 @dataclass(frozen=True)
 class Shared:
-    """The shared space at nodes.
+    """The shared space at nodes."""
 
-    Attributes
-    ----------
-    x, weights : (N, D) orthonormal coordinates, z first, and (N,) weights.
-    A, spread : u = x A^T and the private spreads sd, (T, D) and (T,).
-    averages : one-neuron averages at the nodes, block by block.
-    labels, residual : (N,) h and h - E[f|z, u].
-    clipped : negative overlap that was taken for zero.
-    """
-
-    x: Floats
-    weights: Floats
-    A: Floats
-    spread: Floats
-    averages: tuple[Averages, ...]
-    labels: Floats
-    residual: Floats
-    clipped: float
+    x: Floats  # (N, D) orthonormal coordinates, z first
+    weights: Floats  # (N,)
+    A: Floats  # (T, D), u = x A^T
+    spread: Floats  # (T,), the private spreads sd
+    averages: tuple[Averages, ...]  # one-neuron averages at the nodes, block by block
+    labels: Floats  # (N,), h
+    residual: Floats  # (N,), h - E[f|z, u]
+    clipped: float  # negative overlap that was taken for zero
 
 
 def shared_space(network: BlockNetwork, state: Overlaps) -> Shared:

@@ -25,21 +25,13 @@ _NODES = {1: 80, 2: 60, 3: 30, 4: 20, 5: 12, 6: 10}
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the orientation depends on.
+    """What the orientation depends on."""
 
-    Attributes
-    ----------
-    directions : k.
-    tensors : by order, the normalised coefficients E[h h_b] of the target, b as in `multi_indices`.
-    second, slope_second : E h^2 and E s'^2.
-    c : c_0, c_1, ... of the activation.
-    """
-
-    directions: int
-    tensors: tuple[Floats, ...]
-    second: float
-    c: Floats
-    slope_second: float
+    directions: int  # k
+    tensors: tuple[Floats, ...]  # by order, the normalised coefficients E[h h_b] of the target, b as in `multi_indices`
+    second: float  # E h^2
+    c: Floats  # c_0, c_1, ... of the activation
+    slope_second: float  # E s'^2
 
     def energy(self, order: int) -> float:
         """E of the squared Hermite component of one order."""

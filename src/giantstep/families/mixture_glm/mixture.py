@@ -26,23 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GaussianMixture:
-    """Clusters, covariances, teacher and means.
+    """Clusters, covariances, teacher and means."""
 
-    Attributes
-    ----------
-    p : (K,) probabilities of the clusters.
-    tau : (K,) means of the teacher field.
-    variance, variance_per_norm : (K,) Var_c(nu) = variance + teacher_norm * variance_per_norm.
-    trace : (K,) tr Sigma_c/d.
-    data : the representation.
-    """
-
-    p: Floats
-    tau: Floats
-    variance: Floats
+    p: Floats  # (K,) probabilities of the clusters
+    tau: Floats  # (K,) means of the teacher field
+    variance: Floats  # (K,), Var_c(nu) = variance + teacher_norm * variance_per_norm
     variance_per_norm: Floats
-    trace: Floats
-    data: BlockModel | DenseModel
+    trace: Floats  # (K,) tr Sigma_c/d
+    data: BlockModel | DenseModel  # the representation
 
     def rho(self, teacher_norm: Floats) -> Floats:
         """Return the variances of the teacher field at B teacher norms, (B, K)."""

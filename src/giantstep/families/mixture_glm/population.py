@@ -16,27 +16,16 @@ from giantstep.types import DeviceArray, Floats, Indices
 
 @dataclass
 class Population:
-    """Clusters at a finite dimension; vectors are NumPy arrays, samples live on the device of the draws.
+    """Clusters at a finite dimension; vectors are NumPy arrays, samples live on the device of the draws."""
 
-    Attributes
-    ----------
-    p : (K,) probabilities of the clusters.
-    means : (K, d) vectors mu_c.
-    covariances : (K, d) variances along the coordinates, or (K, d, d) matrices.
-    spikes : (J, d) vectors; each adds its outer product to every covariance.
-    teacher : theta0, or None where `cross` says how teacher field and inputs go together.
-    cross : (K, d) vectors s_c = sqrt(d) Cov_c(nu, x).
-    rho, tau : (K,) variance and mean of the teacher field.
-    """
-
-    p: Floats
-    means: Floats
-    covariances: Floats
-    spikes: Floats
-    teacher: Floats | None
-    cross: Floats
-    rho: Floats
-    tau: Floats
+    p: Floats  # (K,) probabilities of the clusters
+    means: Floats  # (K, d) vectors mu_c
+    covariances: Floats  # (K, d) variances along the coordinates, or (K, d, d) matrices
+    spikes: Floats  # (J, d) vectors; each adds its outer product to every covariance
+    teacher: Floats | None  # theta0, or None where `cross` says how teacher field and inputs go together
+    cross: Floats  # (K, d) vectors s_c = sqrt(d) Cov_c(nu, x)
+    rho: Floats  # (K,) variance of the teacher field
+    tau: Floats  # (K,) its mean
 
     @classmethod
     def with_teacher(

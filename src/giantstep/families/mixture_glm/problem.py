@@ -80,26 +80,15 @@ class TeacherNodes(NamedTuple):
 
 @dataclass(frozen=True)
 class MixtureProblem:
-    """A batch of B points.
+    """A batch of B points."""
 
-    Attributes
-    ----------
-    mixture : clusters, covariances, teacher and means.
-    labels : name of the label law, or the function of real labels.
-    signs : (K,) labels of the clusters where ``labels == "cluster"``.
-    loss : name of the loss.
-    intercept : whether b is fitted.
-    omega : (K,) weights of the clusters in the loss.
-    alpha, ridge, l1, noise, flip, huber, teacher_norm : (B,) numbers of the points.
-    """
-
-    mixture: GaussianMixture
-    labels: str | Function
-    signs: Floats
-    loss: str
-    intercept: bool
-    omega: Floats
-    alpha: Floats
+    mixture: GaussianMixture  # clusters, covariances, teacher and means
+    labels: str | Function  # name of the label law, or the function of real labels
+    signs: Floats  # (K,) labels of the clusters where ``labels == "cluster"``
+    loss: str  # name of the loss
+    intercept: bool  # whether b is fitted
+    omega: Floats  # (K,) weights of the clusters in the loss
+    alpha: Floats  # (B,), as the other numbers of the points below
     ridge: Floats
     l1: Floats
     noise: Floats

@@ -32,25 +32,15 @@ class HatResponse(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockModel:
-    """Covariances diagonal in one basis, mixture_glm (2.1a), perhaps with spikes (one cluster only).
+    """Covariances diagonal in one basis, mixture_glm (2.1a), perhaps with spikes (one cluster only)."""
 
-    Attributes
-    ----------
-    weights : (k,) fraction of the coordinates in each block.
-    variances : (K, k) eigenvalues of the clusters.
-    moments, per_norm : (k, f, f) second moments of the columns of F in each block: moments + teacher_norm * per_norm.
-    select : (f, 2K) the vectors (s_c, sqrt(d) mu_c) in terms of these columns; None is the identity.
-    spikes : (f, r) or None; the covariance is diag + F spikes (F spikes)^T/d.
-    law : "gaussian" or "fixed" coordinates, for an l1 penalty.
-    """
-
-    weights: Floats
-    variances: Floats
-    moments: Floats
+    weights: Floats  # (k,) fraction of the coordinates in each block
+    variances: Floats  # (K, k) eigenvalues of the clusters
+    moments: Floats  # (k, f, f) second moments of the columns of F in each block: moments + teacher_norm * per_norm
     per_norm: Floats
-    select: Floats | None = None
-    spikes: Floats | None = None
-    law: str = "gaussian"
+    select: Floats | None = None  # (f, 2K), (s_c, sqrt(d) mu_c) in terms of these columns; None is the identity
+    spikes: Floats | None = None  # (f, r) or None; the covariance is diag + F spikes (F spikes)^T/d
+    law: str = "gaussian"  # "gaussian" or "fixed" coordinates, for an l1 penalty
 
     def moments_at(self, teacher_norm: Floats) -> Floats:
         """Return the second moments G_k at B teacher norms, shape (B or 1, k, f, f)."""
@@ -94,23 +84,14 @@ def _sum_blocks(weights: Floats, moments: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class DenseModel:
-    """Several clusters with arbitrary covariances: one factorisation of A for each point.
+    """Several clusters with arbitrary covariances: one factorisation of A for each point."""
 
-    Attributes
-    ----------
-    matrices : (K, d, d).
-    columns : (d, 2K) the vectors F where they are given; zero where they are not.
-    teacher_at_random, means_at_random : whether teacher or means lie in random directions instead.
-    tau : (K,) products of teacher and means, where both are random.
-    gram : (K, K) Gram matrix of random means.
-    """
-
-    matrices: Floats
-    columns: Floats
-    teacher_at_random: bool
+    matrices: Floats  # (K, d, d)
+    columns: Floats  # (d, 2K) the vectors F where they are given; zero where they are not
+    teacher_at_random: bool  # whether the teacher, or the means, lie in random directions instead
     means_at_random: bool
-    tau: Floats
-    gram: Floats
+    tau: Floats  # (K,) products of teacher and means, where both are random
+    gram: Floats  # (K, K) Gram matrix of random means
 
     def response(self, ridge: Floats, V_hat: Floats, teacher_norm: Floats) -> HatResponse:
         """Return the response at the ridges (B,), the hats (B, K) and the teacher norms (B,)."""

@@ -54,8 +54,7 @@ class RidgeCurve:
     def __init__(self, rows: SingularRows, labels: Floats) -> None:
         self.rows, self.dim = len(labels), rows.dim
         keep = rows.values > 1e-10 * rows.values.max()
-        self.values: Floats = rows.values[keep] ** 2
-        """Eigenvalues of X^T X/d that are not 0."""
+        self.values: Floats = rows.values[keep] ** 2  # eigenvalues of X^T X/d that are not 0
         self._along: Floats = rows.left[:, keep].T @ labels
         self._square = float(labels @ labels)
 

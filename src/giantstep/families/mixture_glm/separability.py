@@ -30,20 +30,12 @@ _KAPPAS = np.concatenate([[0.0], np.geomspace(1e-3, 12.0, 32)])
 
 @dataclass(frozen=True)
 class Geometry:
-    """Whitened clusters: a rule over (cluster, coordinate along the teacher, label) and where its nodes lie.
+    """Whitened clusters: a rule over (cluster, coordinate along the teacher, label) and where its nodes lie."""
 
-    Attributes
-    ----------
-    weights : (N,) of the nodes.
-    signed : (N, r) the coordinates y (x_par, shift) that t multiplies; the intercept, if there is one, comes last.
-    means : (K, 1 + r') mean of each cluster along the teacher and in the other directions.
-    certain : whether the label is a sign of the teacher field without noise, separable at any number of samples.
-    """
-
-    weights: Floats
-    signed: Floats
-    means: Floats
-    certain: bool
+    weights: Floats  # (N,) of the nodes
+    signed: Floats  # (N, r) the coordinates y (x_par, shift) that t multiplies, the intercept last
+    means: Floats  # (K, 1 + r') mean of each cluster along the teacher and in the other directions
+    certain: bool  # whether the label is a sign of the teacher field without noise, separable at any number of samples
 
 
 @dataclass(frozen=True)

@@ -13,28 +13,19 @@ from giantstep.types import Floats, Integers, Points
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """What moves a batch of B points: the parameters of the update, shape (B,), and the constraint.
+    """What moves a batch of B points: the parameters of the update, shape (B,), and the constraint."""
 
-    Attributes
-    ----------
-    pace : g = rate/p.
-    dim, batch, inner, noise : d, n_b, the inner rate, the label noise.
-    second_layer : a, shape (p,).
-    constraint : ``"none"``, ``"projected"`` or ``"spherical"``.
-    terms : ``"map"`` keeps all of E[F_j F_l |x|^2], ``"asymptotic"`` its leading term d chi_jl, and ``"published"``
-        drops the correction by 1/n_b to the squared drift as well.
-    blocks : block of each neuron where neurons of a block stay equal; sampled moments are averaged over them.
-    """
-
-    pace: Floats
-    dim: Floats
-    batch: Floats
-    inner: Floats
-    noise: Floats
-    second_layer: Floats
-    constraint: str = "none"
+    pace: Floats  # g = rate/p
+    dim: Floats  # d
+    batch: Floats  # n_b
+    inner: Floats  # inner rate
+    noise: Floats  # of the labels
+    second_layer: Floats  # a, shape (p,)
+    constraint: str = "none"  # ``"none"``, ``"projected"`` or ``"spherical"``
+    # ``"map"`` keeps all of E[F_j F_l |x|^2], ``"asymptotic"`` its leading term d chi_jl, and ``"published"`` drops the
+    # correction by 1/n_b to the squared drift as well
     terms: str = "map"
-    blocks: Integers | None = None
+    blocks: Integers | None = None  # of each neuron, where those of a block stay equal: sampled moments are averaged
 
     def take(self, index: Any) -> Drive:
         """Return some of the points."""

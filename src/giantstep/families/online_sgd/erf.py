@@ -28,22 +28,13 @@ Terms = list[tuple[float, Floats]]
 
 
 class Tilted(NamedTuple):
-    """Moments of B covariances; pairs (j, l) of students are symmetric matrices (B, p, p).
+    """Moments of B covariances; pairs (j, l) of students are symmetric matrices (B, p, p)."""
 
-    Attributes
-    ----------
-    slopes : (B, p, n), G with E[F_j x] = sum_u G_ju v_u, up to the factor 2/pi of s' s.
-    mean : sum_uw e_u e_w arcsin, without its factor 2/pi.
-    change : twice the derivative of `mean` under C -> (1 + t) C.
-    trace, root : tr K and the square root of det(1 + C_{jl,jl}); twice the derivative of log root under C -> (1 + t) C
-        is 2 - tr K.
-    """
-
-    slopes: Floats
-    mean: Floats
-    change: Floats
-    trace: Floats
-    root: Floats
+    slopes: Floats  # (B, p, n), G with E[F_j x] = sum_u G_ju v_u, up to the factor 2/pi of s' s
+    mean: Floats  # sum_uw e_u e_w arcsin, without its factor 2/pi
+    change: Floats  # twice the derivative of `mean` under C -> (1 + t) C
+    trace: Floats  # tr K; 2 - tr K is twice the derivative of log root under C -> (1 + t) C
+    root: Floats  # square root of det(1 + C_{jl,jl})
 
 
 def tilted_moments(C: Floats, p: int, residual: Floats) -> Tilted:
@@ -85,13 +76,11 @@ class ErfIntegrator:
     def __init__(self, scenario: OnlineSGD, terms: Terms, factor: float, scale: float) -> None:
         p, k = scenario.width, scenario.directions
         self.p, self.k = p, k
-        self.student = math.sqrt(2) * scale
-        """The student's field in units of the closed forms."""
+        self.student = math.sqrt(2) * scale  # the student's field in units of the closed forms
         self.amplitude = factor * self.student
         self.teachers = math.sqrt(2) * np.array([v for _, v in terms]) @ scenario.whitening
         weights = np.array([c for c, _ in terms])
-        output = -factor * np.array(scenario.second_layer) / p
-        """What the residual y - f has of each student."""
+        output = -factor * np.array(scenario.second_layer) / p  # what the residual y - f has of each student
         seen = output if scenario.known_algorithm is NAMED["squared"] else np.zeros(p)
         self.residual = np.concatenate([seen, weights])
         self.full = np.concatenate([output, weights])

@@ -34,20 +34,13 @@ class Forces(NamedTuple):
 
 
 class ForceNodes(NamedTuple):
-    """Nodes of xi, what is to be averaged at each, and their weights.
+    """Nodes of xi, what is to be averaged at each, and their weights."""
 
-    Attributes
-    ----------
-    xi, weights : (N, k + p) and (N,).
-    norm : (N,), |xi|^2 or a part of it.
-    fields, label : (B, N, p) and (B or 1, N).
-    """
-
-    xi: Floats
-    weights: Floats
-    norm: Floats
-    fields: Floats
-    label: Floats
+    xi: Floats  # (N, k + p)
+    weights: Floats  # (N,)
+    norm: Floats  # (N,), |xi|^2 or a part of it
+    fields: Floats  # (B, N, p)
+    label: Floats  # (B or 1, N)
 
 
 class Summation:
@@ -66,8 +59,7 @@ class Summation:
         self.scenario, self.net, self.algorithm = scenario, scenario.network, scenario.known_algorithm
         self.clean = np.asarray(scenario.target(z @ scenario.whitening.T), dtype=float)
         self.label_noise = label_noise
-        self.chunk = 1
-        """States that are held at a time."""
+        self.chunk = 1  # states that are held at a time
 
     def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
         """Return the nodes at the states R."""

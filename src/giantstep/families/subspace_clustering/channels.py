@@ -46,8 +46,7 @@ class AssignmentChannel:
     clusters: int
     weight: float | None
     variance: float
-    curvature: float
-    """c in m_u = nu a (1 + c a + O(a^2))."""
+    curvature: float  # c in m_u = nu a (1 + c a + O(a^2))
     _ratio: BSpline
     _slope: BSpline
     _entropy: BSpline

@@ -51,8 +51,7 @@ class CurveProblems:
     alpha: Floats
     rho: Floats
     informative: bool = False
-    onset: Floats | None = None
-    """The snr at which zero overlap loses stability, where it was computed already."""
+    onset: Floats | None = None  # the snr at which zero overlap loses stability, where it was computed already
 
     def at(self, index: Indices) -> CurveProblems:
         """Return the problems of an index, which may repeat."""

@@ -16,22 +16,13 @@ OPTIMAL = 1e-7
 
 @dataclass(frozen=True)
 class ConvexFit:
-    """A fitted linear model.
+    """A fitted linear model."""
 
-    Attributes
-    ----------
-    weights : w, with the prediction <w, a> + b for a row a.
-    intercept : b.
-    gap : how far its objective is above the smallest one, relative to it; at most this.
-    problem : why there is no such estimator, or nothing.
-    inseparable : whether that is because no weights separate the classes.
-    """
-
-    weights: Floats
-    intercept: float
-    gap: float
-    problem: str = ""
-    inseparable: bool = False
+    weights: Floats  # w, with the prediction <w, a> + b for a row a
+    intercept: float  # b
+    gap: float  # how far its objective is above the smallest one, relative to it; at most this
+    problem: str = ""  # why there is no such estimator, or nothing
+    inseparable: bool = False  # whether that is because no weights separate the classes
 
     @classmethod
     def missing(cls, dim: int, problem: str, *, inseparable: bool = False) -> ConvexFit:
