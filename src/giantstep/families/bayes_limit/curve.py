@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -20,6 +20,9 @@ from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.tolerances import ABSENT
 from giantstep.solve.finite import brent_root, require_finite
 from giantstep.types import Floats
+
+if TYPE_CHECKING:
+    from giantstep.families.bayes_limit.problem import ScalarChannel
 
 _SMALL_Q = (-7.0, -5.0)
 """First nodes t: alpha(q) is nearly a power of q there, so that few suffice."""
@@ -39,35 +42,6 @@ _TURN = 1e-8
 """Accuracy of a turn in t; log alpha is flat there."""
 _ROOT = 1e-12
 """Accuracy of a root in t, and relative of an alpha."""
-
-
-class ScalarChannel(Protocol):
-    """A channel with one order parameter: M = q I in `directions` dimensions."""
-
-    @property
-    def directions(self) -> int:
-        """Number of equivalent directions r."""
-
-    @property
-    def continuous_mass(self) -> float:
-        """P_c of an exact channel: q = 1 is stable above alpha = r/P_c; 0 where it never is."""
-
-    @property
-    def last(self) -> float:
-        """Last node in logit q; the curve is followed further where a point asks for it."""
-
-    @property
-    def farthest(self) -> float:
-        """Logit q beyond which nothing is computed."""
-
-    def information(self, q: float) -> tuple[float, float]:
-        """Return I(q), per direction, and Psi(q)."""
-
-    def onset(self) -> tuple[float, float]:
-        """Return E m1^2 and rho."""
-
-    def errors(self, q: float) -> tuple[float, float]:
-        """Return the best square error, and the best fraction of wrong labels (NaN where there are none)."""
 
 
 class Turn(NamedTuple):
@@ -206,10 +180,8 @@ class OverlapCurve:
         """Return the free entropy phi per dimension, bayes_multi_index (4)."""
         if q >= 1:
             return math.inf
-        return 0.5 * self.channel.directions * (q + math.log1p(-q)) + alpha * self._psi(q)
-
-    def _psi(self, q: float) -> float:
-        return self._psi_at_zero if q <= 0 else self.at(math.log(q) - math.log1p(-q))[1]
+        psi = self._psi_at_zero if q <= 0 else self.at(math.log(q) - math.log1p(-q))[1]
+        return 0.5 * self.channel.directions * (q + math.log1p(-q)) + alpha * psi
 
     @cached_property
     def _psi_at_zero(self) -> float:
@@ -238,8 +210,10 @@ class OverlapCurve:
         alpha_amp, q_amp = self._spinodal_before(born.q)
         low = born.alpha * (1 + 1e-9)
         high = alpha_amp * (1 - 1e-9) if math.isfinite(alpha_amp) else self._far_gain()
-        equal = self._equal_entropy(low, high)
-        q_it = self.stable(equal)[-1] if math.isfinite(equal) else math.nan
+        equal = q_it = math.nan  # where the free entropies of both branches cross, if they do
+        if self._gain(low) < 0 < self._gain(high):
+            equal = brent_root(self._gain, low, high, xtol=1e-13, rtol=_ROOT)
+            q_it = self.stable(equal)[-1]
         return Jump(born.alpha, born.q, equal, q_it, alpha_amp, q_amp)
 
     def _spinodal_before(self, q: float) -> tuple[float, float]:
@@ -257,12 +231,6 @@ class OverlapCurve:
         """Return phi of the upper branch minus that of the lower one."""
         found = self.stable(alpha)
         return self.entropy(found[-1], alpha) - self.entropy(found[0], alpha)
-
-    def _equal_entropy(self, low: float, high: float) -> float:
-        """Return alpha at which both branches have the same free entropy, NaN where there is none in between."""
-        if not self._gain(low) < 0 < self._gain(high):
-            return math.nan
-        return brent_root(self._gain, low, high, xtol=1e-13, rtol=_ROOT)
 
     def _far_gain(self) -> float:
         alpha = 2 * max(turn.alpha for turn in self.turns)

@@ -1,8 +1,12 @@
-"""The experiment: draw samples of the target, run GAMP on them, compare its estimate with the truth."""
+"""The experiment: draw samples of the target, run GAMP on them, compare its estimate with the truth.
+
+Generalised approximate message passing for a known channel and Gaussian weights is that of bayes_multi_index section 6.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,16 +14,6 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
-from giantstep.families.bayes_limit.gamp import (
-    LOST,
-    SETTLED,
-    GampData,
-    GampState,
-    change,
-    is_recovered,
-    mismatch,
-    sweep,
-)
 from giantstep.families.bayes_limit.measured import measured_errors
 from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.responses import response_of
@@ -28,6 +22,12 @@ from giantstep.lab import Draws, chunk_rows, to_numpy
 from giantstep.lab.algebra import multiply
 from giantstep.types import Array, DeviceArray, Floats, Points
 
+_RECOVERED = 1e-10
+"""Largest posterior variance at which the directions count as known exactly."""
+_LOST = 0.3
+"""Difference between |What|^2/d and what V says of it above which an estimate contradicts itself."""
+_SETTLED = 1e-5
+"""Root mean square change of the estimate in a sweep below which GAMP stands still."""
 _RANDOM = 1e-3
 """Variance of the entries of a random start."""
 _SPECTRAL_OVERLAP = 0.2
@@ -76,6 +76,24 @@ def _count(alpha: float, dim: int) -> int:
     return max(1, round(alpha * dim))
 
 
+@dataclass
+class GampState:
+    """Where message passing is."""
+
+    means: DeviceArray  # (d, r) posterior means
+    V: Floats  # (r, r) covariance of each row of W
+    g: DeviceArray  # (n, r), the last g
+
+    def is_recovered(self) -> bool:
+        """Tell whether the directions are known up to rounding."""
+        return bool(np.linalg.eigvalsh(self.V)[-1] < _RECOVERED)
+
+    def mismatch(self) -> float:
+        """Return the largest entry of |What^T What/d + V - 1|, which vanishes for a posterior mean as d grows."""
+        means = to_numpy(self.means)
+        return float(np.abs(means.T @ means / len(means) + self.V - np.eye(len(self.V))).max())
+
+
 class _Instance:
     """One draw of data; the directions are the first r axes, W = sqrt(d) e_j."""
 
@@ -88,7 +106,7 @@ class _Instance:
         for start, stop, rows in draws.anew().chunks("inputs", n, dim):  # fewer samples are the first rows of more
             xp.divide(rows, dim**0.5, out=X[start:stop])
         y = self._observe(X[:, : reading.rank] * dim**0.5)
-        self.samples = GampData(X, response_of(reading, noise, flip, y, xp), xp)
+        self.X, self.response = X, response_of(reading, noise, flip, y, xp)
 
     def _observe(self, z: DeviceArray) -> DeviceArray:
         """Return y: the target with noise, or with some labels replaced by others."""
@@ -110,21 +128,20 @@ class _Instance:
         xp, r = self.draws.xp, self.reading.rank
         sizes, vectors = np.linalg.eigh(M)
         root = (vectors * np.sqrt(np.maximum(sizes - sizes**2, 0.0))) @ vectors.T
-        noise = self.draws.normal(f"seed {len(self.samples.X)}", (self.dim, r))
+        noise = self.draws.normal(f"seed {len(self.X)}", (self.dim, r))
         return self._start(self.W @ xp.asarray(M) + noise @ xp.asarray(root), np.eye(r) - M)
 
     def random(self, attempt: int) -> GampState:
         """Start with tiny random entries."""
         r = self.reading.rank
-        noise = self.draws.normal(f"start {len(self.samples.X)} {attempt}", (self.dim, r))
+        noise = self.draws.normal(f"start {len(self.X)} {attempt}", (self.dim, r))
         return self._start(_RANDOM**0.5 * noise, (1 - _RANDOM) * np.eye(r))
 
     def spectral(self) -> GampState:
         """Start along the leading eigenvector of X^T T(y) X, T = m2/(1 + m2), m2 = E[z^2 - 1|y]."""
-        xp, X, step = self.draws.xp, self.samples.X, 1e-3
+        xp, X, step = self.draws.xp, self.X, 1e-3
         low, here, high = (
-            self.samples.response.moments(xp.full((len(X), 1), shift), np.eye(1))[0][:, 0]
-            for shift in (-step, 0.0, step)
+            self.response.moments(xp.full((len(X), 1), shift), np.eye(1))[0][:, 0] for shift in (-step, 0.0, step)
         )
         m2 = xp.maximum((high - low) / (2 * step) + here**2, -0.999)  # the second derivative of log Z, plus g^2
         T = (m2 / (1 + m2))[:, None]
@@ -143,7 +160,20 @@ class _Instance:
 
     def _start(self, means: DeviceArray, V: Floats) -> GampState:
         xp = self.draws.xp
-        return GampState(xp.ascontiguousarray(means), V, xp.zeros((len(self.samples.X), self.reading.rank)))
+        return GampState(xp.ascontiguousarray(means), V, xp.zeros((len(self.X), self.reading.rank)))
+
+    def sweep(self, state: GampState) -> GampState:
+        """Return the estimate after one sweep, negative eigenvalues of A = -sum dg/domega/d set to zero."""
+        xp, X = self.draws.xp, self.X
+        omega = multiply(X, state.means, xp) - state.g @ xp.asarray(state.V)
+        g, A = self.response.moments(omega, state.V)
+        field = multiply(X.T, xp.ascontiguousarray(g), xp)
+        A = A / self.dim
+        sizes, vectors = np.linalg.eigh(0.5 * (A + A.T))
+        A = (vectors * np.maximum(sizes, 0.0)) @ vectors.T
+        V = np.linalg.inv(np.eye(len(A)) + A)
+        means = (field + state.means @ xp.asarray(A)) @ xp.asarray(V)
+        return GampState(xp.ascontiguousarray(means), V, g)
 
     def measure(self, state: GampState, turn: Floats | None = None) -> dict[str, Any]:
         """Return overlaps and errors of an estimate, after the symmetry `turn` of the target (the best if None)."""
@@ -171,10 +201,10 @@ def _errors(instance: _Instance, settings: Mapping[str, Any]) -> dict[str, Any]:
         else:
             state = instance.spectral() if start == "spectral" and attempt == 0 else instance.random(attempt)
         state, sweeps = _settle(instance, state, settings["max_sweeps"])
-        if mismatch(state) < LOST:
+        if state.mismatch() < _LOST:
             break
     values = instance.measure(state)
-    if not mismatch(state) < LOST:
+    if not state.mismatch() < _LOST:
         values = {name: np.full_like(np.asarray(value, dtype=float), np.nan) for name, value in values.items()}
     return {**{name: np.asarray(value)[None] for name, value in values.items()}, "sweeps": float(sweeps)}
 
@@ -184,9 +214,9 @@ def _settle(instance: _Instance, state: GampState, most: int) -> tuple[GampState
     sweeps, moved = 0, np.inf
     while sweeps < most:
         check_time()
-        new, sweeps = sweep(instance.samples, state), sweeps + 1
-        moved, state = change(new, state), new
-        if moved < SETTLED or is_recovered(state) or not mismatch(state) < 10 * LOST:
+        new, sweeps = instance.sweep(state), sweeps + 1
+        moved, state = float(np.sqrt(np.mean(to_numpy(new.means - state.means) ** 2))), new
+        if moved < _SETTLED or state.is_recovered() or not state.mismatch() < 10 * _LOST:
             break
     return state, sweeps
 
@@ -197,7 +227,7 @@ def _trajectory(instance: _Instance, settings: Mapping[str, Any]) -> dict[str, A
     state = instance.seed(np.asarray(settings["overlap"]))
     path = [instance.measure(state, identity)]
     for _ in settings["time"][1:]:
-        if not is_recovered(state):
-            state = sweep(instance.samples, state)
+        if not state.is_recovered():
+            state = instance.sweep(state)
         path.append(instance.measure(state, identity))
     return {name: np.array([row[name] for row in path]) for name in path[0]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,8 @@ def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
 def _rows(problem: BayesProblem, M: Floats, seed: int) -> dict[str, Any]:
     """Return overlaps and errors at matrices (S, N, r, r) of S runs, with standard errors where there are several."""
     basis, r = problem.reading.basis, problem.reading.rank
-    errors = np.array([_errors_along(channel, path) for channel, path in zip(problem.channels(seed), M)])
+    channels: Sequence[RunChannel] = problem.channels(seed)
+    errors = np.array([_errors_along(channel, path) for channel, path in zip(channels, M)])
     whole = np.einsum("ai,snab,bj->snij", basis, M, basis)
     runs = {"q": np.trace(M, axis1=2, axis2=3) / r, "M": whole, "mse": errors[..., 0], "error": errors[..., 1]}
     row = {name: run.mean(axis=0) for name, run in runs.items()}
@@ -122,8 +123,9 @@ def _phase(q: Floats) -> str:
 
 def _trajectory(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     seed = int(settings.get("seed") or 0)
-    paths = [[settings["overlap"]] for _ in problem.channels(seed)]
-    for path, channel in zip(paths, problem.channels(seed)):
+    channels: Sequence[RunChannel] = problem.channels(seed)
+    paths = [[settings["overlap"]] for _ in channels]
+    for path, channel in zip(paths, channels):
         for _ in settings["time"][1:]:
             path.append(channel.step(path[-1], alpha))
     return _rows(problem, np.array(paths), seed), ""

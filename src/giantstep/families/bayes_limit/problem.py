@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.bayes_limit.curve import OverlapCurve, ScalarChannel
+from giantstep.families.bayes_limit.curve import OverlapCurve
 from giantstep.families.bayes_limit.exact import Exact
 from giantstep.families.bayes_limit.noisy import Noisy
 from giantstep.families.bayes_limit.pairs import PairChannel, PairLabels, PairNoisy
@@ -21,6 +20,11 @@ from giantstep.families.bayes_limit.reading import TargetReading, read_target
 from giantstep.families.bayes_limit.stages import LearntStage, Sliced, find_stages
 from giantstep.gaussian import Target
 from giantstep.types import Floats
+
+if TYPE_CHECKING:
+    from giantstep.families.bayes_limit.many import ManyDirections
+    from giantstep.families.bayes_limit.matrix import SeveralDirections
+    from giantstep.families.bayes_limit.sampled import SampledChannel
 
 
 class BranchSolution(NamedTuple):
@@ -49,42 +53,6 @@ class Transitions(NamedTuple):
     vector: Floats
     transition: str
     status: str = ""
-
-
-class RunChannel(Protocol):
-    """State evolution and errors at any overlap matrix, on one run."""
-
-    def step(self, M: Floats, alpha: float) -> Floats:
-        """Return one step of state evolution, bayes_multi_index (3)."""
-
-    def errors(self, M: Floats) -> tuple[float, float]:
-        """Return the best square error and the best fraction of wrong labels (NaN where there are none)."""
-
-
-class BayesProblem(Protocol):
-    """What the limit asks of a problem; matrices are in the coordinates of the target's subspace."""
-
-    reading: TargetReading
-
-    @property
-    def seconds(self) -> float:
-        """About how long its branches at one n/d take, on one core."""
-
-    def channels(self, seed: int) -> Sequence[RunChannel]:
-        """Return the channel of every run: one, or the scrambles where overlaps are sampled."""
-
-    def solve(self, alpha: float, seed: int) -> BranchSolution:
-        """Return the branches."""
-
-    def thresholds(self) -> Transitions:
-        """Return the thresholds."""
-
-    def first_learnt(self) -> tuple[Floats, Floats]:
-        """Return where message passing learns each direction (r,), and the directions as orthonormal rows."""
-
-    @property
-    def curve(self) -> OverlapCurve | None:
-        """The curve alpha(q) where one overlap describes all fixed points."""
 
 
 class OneOverlap:
@@ -213,6 +181,17 @@ class Diagonal:
     def errors(self, q: float) -> tuple[float, float]:
         """Return the best square error."""
         return self.channel.errors(q * np.eye(2))
+
+
+ScalarChannel = Exact | Noisy | Product | Parity | Diagonal
+"""A channel with one order parameter, M = q I in `directions` dimensions.
+
+q = 1 is stable above alpha = directions/`continuous_mass` (0: nowhere). The curve alpha(q) has nodes up to logit q =
+`last`, is followed further where a point asks for it, and ends at `farthest`."""
+RunChannel: TypeAlias = "OneOverlap | SeveralDirections | SampledChannel"
+"""State evolution and errors at any overlap matrix, on one run."""
+BayesProblem: TypeAlias = "OneOverlap | SeveralDirections | ManyDirections"
+"""What the limit asks; matrices are in the coordinates of the target's subspace."""
 
 
 @lru_cache(maxsize=256)
