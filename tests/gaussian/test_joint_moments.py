@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import erf
 
 from giantstep.errors import InputError
-from giantstep.gaussian import Plane, gram_factor, joint_rule, semidefinite_factor
-from giantstep.gaussian.closed_joint import relu_i2
+from giantstep.families.batch_reuse.population import pair_moment
+from giantstep.gaussian import Function, Plane, gram_factor, joint_rule, semidefinite_factor
 
 A = np.array([[1, 0, 0, 0], [0.3, 0.9, 0, 0], [-0.2, 0.4, 0.7, 0], [0.5, -0.1, 0.2, 0.6]])
 C = A @ A.T
@@ -50,7 +50,7 @@ def erf_i2(C, a, b):
 
 def test_closed_forms():
     assert erf_i2(C, 0, 1) == pytest.approx(ERF[0], abs=5e-10)
-    assert relu_i2(C, 0, 1) == pytest.approx(RELU[0], abs=5e-10)
+    assert pair_moment(Function("relu"), C[0, 0], C[1, 1], C[0, 1]) == pytest.approx(RELU[0], abs=5e-10)
     batch = np.stack([C, 2 * C, np.eye(4)])
     np.testing.assert_array_equal(erf_i2(batch, 0, 1), [erf_i2(each, 0, 1) for each in batch])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from giantstep.families.mixture_glm.labels import loss_of
+from giantstep.families.mixture_glm.samples import loss_of
 from giantstep.risk.fitting import fit, smooth
 
 

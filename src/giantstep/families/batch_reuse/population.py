@@ -26,7 +26,6 @@ from giantstep.gaussian import (
     normal_density,
     trapezoid_rule,
 )
-from giantstep.gaussian.closed_joint import relu_i2
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
@@ -153,7 +152,9 @@ def _with_target(activation: Function, rule: TargetRule, m: Floats, q: float) ->
 def pair_moment(activation: Function, q1: float, q2: float, c: float) -> float:
     """Return E[sigma(u) sigma(v)] for centred Gaussians with variances q1, q2 and covariance c."""
     if activation.expression == "relu(z)":
-        return float(relu_i2(np.array([[q1, c], [c, q2]]), 0, 1))
+        size = np.sqrt(q1 * q2)
+        r = np.clip(c / size, -1.0, 1.0)
+        return float(size / (2 * np.pi) * (np.sqrt(1 - r**2) + r * (np.pi - np.arccos(r))))
     slope, rest = c / q1, float(np.sqrt(max(q2 - c * c / q1, 0.0)))
     root = float(np.sqrt(q1))
     if activation.kinks or max(q1, q2) > _STEEP:

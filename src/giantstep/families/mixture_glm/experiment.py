@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
-from giantstep.families.mixture_glm.labels import loss_of
 from giantstep.families.mixture_glm.observables import Observables
 from giantstep.families.mixture_glm.parts import Dataset
 from giantstep.families.mixture_glm.population import populate
-from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, Samples, mean_by
+from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, Samples, loss_of, mean_by
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.families.mixture_glm.tolerances import ON_MARGIN
 from giantstep.lab import Draws, to_numpy
@@ -37,15 +36,11 @@ def trial(
             values, estimate = _ANSWERS[what](samples, n, float(ridge), settings)
         if not estimate.solved:  # blank what it gave, and say why
             values = {name: np.full_like(np.asarray(value, np.float64), np.nan) for name, value in values.items()}
-        problems.append("" if estimate.solved else _reason(estimate))
+            problems.append(estimate.problem or f"the fit is not optimal (relative gap {estimate.gap:.1g})")
         rows.append(values)
-    if all(problems):
+    if len(problems) == len(rows):
         raise np.linalg.LinAlgError(problems[0])
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def _reason(estimate: ConvexFit) -> str:
-    return estimate.problem or f"the fit is not optimal (relative gap {estimate.gap:.1g})"
 
 
 def _draw(scenario: MixtureGLM, count: int, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]) -> Samples:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.labels import draw_vector
 from giantstep.families.mixture_glm.parts import Blocks, Dense, Isotropic, Spiked, joint_gram
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.lab import Draws, to_numpy
@@ -119,6 +119,12 @@ class Population:
             linear = (inputs[chosen] - xp.asarray(self.means[c])) @ xp.asarray(solution / root)
             fields[chosen] = self.tau[c] + linear + np.sqrt(rest) * fields[chosen]
         return fields
+
+
+def draw_vector(draws: Draws, stream: str, count: int, draw: Callable[[str, int], DeviceArray]) -> Floats:
+    """Draw numbers a chunk at a time, so that the first ones do not depend on how many are wanted."""
+    pieces = [to_numpy(draw(stream, draws.chunk)) for _ in range(-(-count // draws.chunk))]
+    return np.concatenate(pieces)[:count]
 
 
 def _root(matrix: Floats) -> Floats:

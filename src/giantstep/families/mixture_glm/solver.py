@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.mixture_glm.elastic_net import ElasticNet
-from giantstep.families.mixture_glm.fixed_point import Norms, Quadratic, SolvedBatch, solve
+from giantstep.families.mixture_glm.fixed_point import ElasticNet, Norms, Quadratic, SolvedBatch, solve
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.ridge import solve_ridge
 from giantstep.families.mixture_glm.separability import MarginStart

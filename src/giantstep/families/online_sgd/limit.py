@@ -15,12 +15,13 @@ from giantstep.families.online_sgd.dynamics import map_recovery, map_trajectory
 from giantstep.families.online_sgd.escape import escape
 from giantstep.families.online_sgd.integrators import SCRAMBLES, Integrator, integrator_for
 from giantstep.families.online_sgd.ode import ode_recovery, ode_trajectory
-from giantstep.families.online_sgd.phases import phases
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.start import is_random, starts
 from giantstep.families.online_sgd.states import DIVERGED_REASON, average, equal_neurons, observe, rows
-from giantstep.families.online_sgd.tolerances import COARSE
+from giantstep.families.online_sgd.tolerances import COARSE, SAME_EXPONENT
 from giantstep.family import Answer
+from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time, time_at_rate
+from giantstep.learnability.exponents import exponents
 from giantstep.types import Array, Floats, Integers, Points
 
 KEPT = 400
@@ -56,7 +57,7 @@ def kept_times(wanted: Any, steps: Floats) -> Integers:
 def limit(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer all points at once."""
     if what == "phases":
-        return phases(scenario, points)
+        return _phases(scenario, points)
     return _recovery(scenario, points, settings) if what == "recovery" else _trajectory(scenario, points, settings)
 
 
@@ -154,3 +155,38 @@ def _recovery(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) 
     error = batch.moment_error(batch.M[0], batch.Q[0])
     iterations = np.nan_to_num(median).astype(np.int64)
     return batch.answer(values, status.astype(str), np.zeros(batch.count), iterations, error)
+
+
+def _order(scenario: OnlineSGD) -> float:
+    """Return the exponent that governs the algorithm: generative where a sample is used twice, else information."""
+    orders = exponents(scenario.target)
+    nonlinear = scenario.known_algorithm.repeats or not scenario.known_algorithm.affine
+    return float(orders.generative if nonlinear else orders.information)
+
+
+def _phases(scenario: OnlineSGD, points: Points) -> Answer:
+    """Answer with the exponents of the runs, and where they lie: gradient_dynamics sections 2.1 and 2.4."""
+    count = len(points["rate"])
+    d = np.log(points["dim"])
+    mu, delta = np.log(points["batch_size"]) / d, -np.log(points["rate"]) / d
+    order = _order(scenario)
+    correlation = scenario.known_algorithm.name == "correlation"
+    gap = delta - (1 - mu)
+    regime = np.select(
+        [gap > SAME_EXPONENT, gap > -SAME_EXPONENT, delta > (1 - mu) / 2],
+        ["population flow", "drift and noise (Saad-Solla)", "noise-dominated"],
+        "not defined",
+    )
+    values = {
+        "order": np.full(count, order),
+        "mu": mu,
+        "delta": delta,
+        "theta": time_at_rate(order, mu, delta, correlation, SAME_EXPONENT),
+        "theta_best": shortest_time(order, mu, correlation),
+        "delta_best": largest_rate(order, mu, correlation),
+        "mu_best": np.full(count, best_batch(order, correlation)),
+        "theta_run": np.log(points["steps"]) / d,
+        "phase": phase_names(order, mu, delta, correlation, SAME_EXPONENT),
+        "regime": regime,
+    }
+    return Answer.closed(values)
