@@ -62,14 +62,7 @@ class MomentRule:
         return result
 
     def _fill(
-        self,
-        result: np.ndarray,
-        f: Values,
-        A: np.ndarray,
-        s: np.ndarray,
-        entries: np.ndarray,
-        level: int,
-        bound: float,
+        self, result: np.ndarray, f: Values, A: np.ndarray, s: np.ndarray, entries: np.ndarray, level: int, bound: float
     ) -> np.ndarray:
         """Compute the entries chunk by chunk; return those for which ``bound`` was too small."""
         if not len(entries):
@@ -145,12 +138,9 @@ class MomentRule:
             z = np.linspace(-bound, bound, 800 * self.resolution + 1)
             weights = np.full_like(z, z[1] - z[0])
         root = np.sqrt(normal_density(z))
-        return hermite_functions(z, order) @ (_tame(f(z), root) * weights)
-
-
-def _tame(values: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """values*root, with 0 where the density has died out but the values overflowed."""
-    return np.where((root < 1e-20) & ~np.isfinite(values), 0.0, values) * root
+        values = f(z)
+        died = (root < 1e-20) & ~np.isfinite(values)  # there the values overflow, but the density is nothing
+        return hermite_functions(z, order) @ (np.where(died, 0.0, values) * root * weights)
 
 
 def _project(values: np.ndarray, z: np.ndarray, weights: np.ndarray, s: np.ndarray) -> list[np.ndarray]:

@@ -52,11 +52,7 @@ def describe_inputs(law: InputLaw, tests: RowTests | None) -> str:
         kurtosis = ", ".join(f"{value:.2g}" for value in tests.kurtosis)
         lines += [
             ("rows", str(tests.rows), "inputs of the table"),
-            (
-                "Var |x|^2",
-                f"{tests.norm_excess:.2g}",
-                f"times that of Gaussian inputs; up to {MOST_EXCESS:g} is near",
-            ),
+            ("Var |x|^2", f"{tests.norm_excess:.2g}", f"times that of Gaussian inputs; up to {MOST_EXCESS:g} is near"),
             ("kurtosis of z", kurtosis, "3 for Gaussian inputs"),
         ]
     return "\n".join(aligned(lines))

@@ -10,8 +10,7 @@ from giantstep.families.mixture_glm import limit as limit_module
 from giantstep.families.mixture_glm.channel import hats
 from giantstep.families.mixture_glm.fixed_point import Quadratic, solve
 from giantstep.families.mixture_glm.problem import MixtureProblem
-from giantstep.families.mixture_glm.ridge import solve_ridge
-from giantstep.families.mixture_glm.solver import solve_points
+from giantstep.families.mixture_glm.solver import solve_points, solve_ridge
 
 from .cases import ROWS, SHIFT, WEIGHTED
 from .representations import as_blocks, as_dense, with_spike

@@ -10,8 +10,7 @@ from giantstep.families.online_sgd.dynamics import flow, map_step
 from giantstep.families.online_sgd.erf import ErfIntegrator
 from giantstep.families.online_sgd.escape import escape, plain_integrator
 from giantstep.families.online_sgd.integrators import integrator_for
-from giantstep.families.online_sgd.kinks import KinkIntegrator
-from giantstep.families.online_sgd.moments import NodeIntegrator
+from giantstep.families.online_sgd.moments import KinkIntegrator, NodeIntegrator
 from giantstep.families.online_sgd.states import rows
 from giantstep.papers.linear_theory import growth_rates, linear_theory
 

@@ -18,14 +18,7 @@ from giantstep.families.batch_reuse.network import Loss
 from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import KNOWN_EXACTLY
-from giantstep.gaussian import (
-    Function,
-    Target,
-    expectation,
-    gauss_legendre_panels,
-    normal_density,
-    trapezoid_rule,
-)
+from giantstep.gaussian import Function, Target, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 

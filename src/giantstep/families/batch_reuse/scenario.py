@@ -60,7 +60,7 @@ class BatchReuse(Scenario):
 
     family: ClassVar[str] = "batch-reuse"
     elsewhere: ClassVar[Mapping[str, str]] = {
-        "width": "its neurons are the numbers of `second_layer`, as in second_layer=[1, -1] for two",
+        "width": "its neurons are the numbers of `second_layer`, as in second_layer=[1, -1] for two"
     }
     title: ClassVar[str] = "Batch reuse: gradient descent on the same samples"
     update_rule: ClassVar[str] = cleandoc("""

@@ -57,12 +57,7 @@ def program(scenario: BatchReuse, dim: int, lang: Language) -> Program:
         functions=functions,
         trial=_trial(scenario),
         variables=["M", "Q", "cosine", "train_loss", "population_loss", "generalisation"],
-        index={
-            "time": range(scenario.steps + 1),
-            "neuron": neurons,
-            "neuron_2": neurons,
-            "direction": range(1, k + 1),
-        },
+        index={"time": range(scenario.steps + 1), "neuron": neurons, "neuron_2": neurons, "direction": range(1, k + 1)},
     )
 
 

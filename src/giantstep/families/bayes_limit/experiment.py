@@ -52,7 +52,7 @@ def trial(
     noise, flip = float(points["noise"][0]), float(points["flip"][0])
     rows = []
     for alpha in points["samples_per_dim"]:
-        n = _count(float(alpha), dim)
+        n = max(1, round(float(alpha) * dim))
         instance = _Instance(reading, noise, flip, n, dim, draws)
         rows.append(_errors(instance, settings) if what == "errors" else _trajectory(instance, settings))
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -67,13 +67,9 @@ def memory(scenario: BayesLimit, points: Points, what: str, dim: int, settings: 
         raise bad_field("target", scenario.target.name, f"a function of {MOST_DIRECTIONS} directions or fewer for GAMP")
     if dim < 2 * reading.rank:
         raise bad_field("dim", dim, f"at least {2 * reading.rank}, twice the number of directions")
-    n = max(_count(float(alpha), dim) for alpha in points["samples_per_dim"])
+    n = max(max(1, round(float(alpha) * dim)) for alpha in points["samples_per_dim"])
     chunk = chunk_rows(str(settings.get("device", "cpu")))
     return 8 * ((n + chunk + _LANCZOS) * dim + 8 * reading.rank * (n + dim) + 6 * (1 << 22))
-
-
-def _count(alpha: float, dim: int) -> int:
-    return max(1, round(alpha * dim))
 
 
 @dataclass

@@ -117,7 +117,8 @@ class AxisChannel:
         points = np.stack(np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij"), axis=-1).reshape(-1, D)
         weights = reduce(np.multiply.outer, [along for _, along in rules]).ravel()
         points, weights = points[weights > _LIGHT], weights[weights > _LIGHT]
-        columns = np.concatenate([np.ones((len(points), 1)), points, _second(points)], axis=1) * weights[:, None]
+        second = (points[:, :, None] * points[:, None, :] - np.eye(D)).reshape(len(points), D * D)
+        columns = np.concatenate([np.ones((len(points), 1)), points, second], axis=1) * weights[:, None]
         tables = np.empty((len(z), columns.shape[1], len(y)))
         full = np.empty((len(points), r))
         full[:, others] = points
@@ -137,11 +138,6 @@ class AxisChannel:
                 f"The thresholds of the target {self.reading.target.name} would take too long ({points * rows:.1e} "
                 "points of its smooth directions): more noise, or fewer directions along which it is smooth."
             )
-
-
-def _second(points: Floats) -> Floats:
-    D = points.shape[1]
-    return np.asarray((points[:, :, None] * points[:, None, :] - np.eye(D)).reshape(len(points), D * D))
 
 
 class ManyDirections(Staged):

@@ -131,7 +131,8 @@ class Noisy:
         """Return nodes and weights dz for likelihood times posterior; of even targets for z > 0 alone."""
         z, slope = self._steepness
         width = _Z_WIDTH * self.stretch / np.sqrt(1 / V + slope**2 / self.noise)
-        width = np.minimum(width * _lightness(z), _Z_WIDEST)
+        light = 1 + np.clip((np.abs(z) - 3.5) / 3, 0.0, 1.5)  # how much wider panels may be where z is rare
+        width = np.minimum(width * light, _Z_WIDEST)
         return graded_panels(z, width, self._stops(0.0 if self.line.is_even else -REACH, REACH))
 
     def _rule(self, V: float) -> GradedRule:
@@ -236,11 +237,6 @@ class Noisy:
     def errors(self, q: float) -> tuple[float, float]:
         """Return the best square error; there are no labels."""
         return self.noise + max(0.0, self.line.second_moment - self.line.mean_square(q)), np.nan
-
-
-def _lightness(z: Floats) -> Floats:
-    """Return by which factor panels of z may be wider where little probability lies."""
-    return np.asarray(1 + np.clip((np.abs(z) - 3.5) / 3, 0.0, 1.5))
 
 
 def _summed(rule: GradedRule, omega: Floats, s: float, fold: bool) -> Iterator[tuple[Floats, Floats, Floats]]:

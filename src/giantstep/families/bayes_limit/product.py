@@ -137,18 +137,15 @@ class Product:
         edges = np.unique(np.concatenate([np.linspace(0.0, cut, 19), _JOINTS[cut > _JOINTS]]))
         rho, weight = gauss_legendre_panels(edges, 12)
         weight = weight * rho / sigma**2 * np.exp(-0.5 * (rho / sigma) ** 2)
-        information, entropy = self._means(rho)
+        unit, (first, second) = 2 * rho / (rho + _SCALE) - 1, self._tables
+        chebval = np.polynomial.chebyshev.chebval
+        information = chebval(unit, first) * rho**2 / (1 + rho**2)
+        entropy = chebval(unit, second) - 0.5 * np.log1p(rho**2)
         return float(weight @ information) / (2 * V), float(weight @ entropy) - math.log(V * abs(self.scale))
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:
         return _series()
-
-    def _means(self, rho: Floats) -> tuple[Floats, Floats]:
-        """Return the means of F and H over the angle."""
-        unit, (first, second) = 2 * rho / (rho + _SCALE) - 1, self._tables
-        chebval = np.polynomial.chebyshev.chebval
-        return chebval(unit, first) * rho**2 / (1 + rho**2), chebval(unit, second) - 0.5 * np.log1p(rho**2)
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho = Int y^2 K1(y)^2/K0(y) dy/pi over the line."""

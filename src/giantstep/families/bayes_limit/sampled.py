@@ -90,7 +90,8 @@ class SampledChannel:
         omega, root, away, values = self._posterior(M)
         V_inverse = np.linalg.inv(root @ root)
         if self.noise > 0:
-            y = self._observed(omega, root)
+            z = omega + self.points.truth @ root
+            y = np.asarray(self.reading.inner(z), dtype=float) + np.sqrt(self.noise) * self.points.noise
             likelihoods = [np.exp(-((y[:, None] - g) ** 2) / (2 * self.noise)) for g in values]
             means = [_weighted(likelihood, shift) for likelihood, shift in zip(likelihoods, away)]
             product = means[0].T @ means[1] / len(omega)
@@ -121,10 +122,6 @@ class SampledChannel:
         turns = [np.outer(sign, sign) for sign in signs]
         kept = [turn * information for turn in turns if np.array_equal(turn * M, M)]
         return np.asarray(np.mean(kept, axis=0))
-
-    def _observed(self, omega: Floats, root: Floats) -> Floats:
-        z = omega + self.points.truth @ root
-        return np.asarray(self.reading.inner(z), dtype=float) + np.sqrt(self.noise) * self.points.noise
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best square error and the best fraction of wrong labels (NaN where there are none)."""

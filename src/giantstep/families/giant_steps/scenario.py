@@ -98,11 +98,7 @@ class GiantSteps(Scenario):
         limit   d -> inf; with batch_exponent > 1 every step is on the population
     """)
     questions: ClassVar[Mapping[str, Question]] = {
-        "steps": Question(
-            "overlaps, cosines and norms after every step",
-            _STEPS,
-            plot=("cosine", "gradient_cosine"),
-        ),
+        "steps": Question("overlaps, cosines and norms after every step", _STEPS, plot=("cosine", "gradient_cosine")),
         "neurons": Question("cosines of every single neuron, block after block", _NEURONS, plot=("cosine",)),
         "specialisation": Question(
             "orientation of the first gradients at n = batch_per_dim d^l, l = batch_exponent: one direction or many",

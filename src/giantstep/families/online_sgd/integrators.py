@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from giantstep.families.online_sgd.erf import ErfIntegrator, erf_integrator
-from giantstep.families.online_sgd.kinks import KinkIntegrator
-from giantstep.families.online_sgd.moments import NodeIntegrator, Summation
+from giantstep.families.online_sgd.moments import KinkIntegrator, NodeIntegrator, Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.tolerances import COARSE
 from giantstep.gaussian import joint_rule

@@ -40,12 +40,7 @@ PAPERS = {
             "rho0": "rate of the inner step, rho = rho0 p/d",
             "rho": "inner step",
         },
-        fields={
-            **_FIELDS,
-            "rate": "gamma0*n_b*p/d",
-            "inner_rate": ("rho0", "rho*d/p"),
-            "batch_size": "n_b",
-        },
+        fields={**_FIELDS, "rate": "gamma0*n_b*p/d", "inner_rate": ("rho0", "rho*d/p"), "batch_size": "n_b"},
         defaults={"n_b": 1},
         shown={"target": "h*", "activation": "sigma", "rate": "gamma = gamma0 n_b p/d", "M": "M"},
     ),

@@ -55,12 +55,7 @@ def program(scenario: OnlineSGD, dim: int, lang: Language) -> Program:
         functions=functions,
         trial=_TRIAL,
         variables=["M", "Q", "mse", "cosine"],
-        index={
-            "time": shown_times(scenario.steps),
-            "neuron": neurons,
-            "neuron_2": neurons,
-            "direction": directions,
-        },
+        index={"time": shown_times(scenario.steps), "neuron": neurons, "neuron_2": neurons, "direction": directions},
     )
 
 

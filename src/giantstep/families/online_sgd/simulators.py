@@ -180,7 +180,4 @@ class DirectSimulator:
 
 
 Simulator = LawSimulator | DirectSimulator
-SIMULATORS: dict[str, type[Simulator]] = {
-    "exact-law": LawSimulator,
-    "direct": DirectSimulator,
-}
+SIMULATORS: dict[str, type[Simulator]] = {"exact-law": LawSimulator, "direct": DirectSimulator}

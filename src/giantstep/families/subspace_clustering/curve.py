@@ -255,7 +255,7 @@ def branches(
     """
     above = lam > problems.threshold * _ABOVE
     below = turning.first_order & (lam < turning.lam_algB)
-    onset, rises = _below_onset(problems, lam), below & above & (turning.a_algB > 0)
+    onset, rises = np.clip(1e-3 * _onset(problems, lam), 1e-14, 1e-3), below & above & (turning.a_algB > 0)
     lower = _on_piece(problems, lam, onset, np.where(rises, turning.a_algB, 1.0), rises)  # from the onset to lam_algB
     exists = np.where(turning.first_order, lam >= turning.lam_dyn, above)
     upper = _on_piece(problems, lam, np.where(turning.a_dyn > 0, turning.a_dyn, onset), lam, exists)
@@ -270,10 +270,6 @@ def _onset(problems: CurveProblems, lam: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         a = ((lam / problems.threshold) ** 2 - 1) / slope
     return np.where((slope > 0) & (a > 0), a, 0.0)
-
-
-def _below_onset(problems: CurveProblems, lam: Floats) -> Floats:
-    return np.clip(1e-3 * _onset(problems, lam), 1e-14, 1e-3)
 
 
 def _on_piece(

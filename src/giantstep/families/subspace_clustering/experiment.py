@@ -40,7 +40,7 @@ def trial(
     """
     if what in ("thresholds", "critical"):
         return {}
-    samples = [_samples(alpha, dim) for alpha in points["samples_per_dim"]]
+    samples = [max(1, round(float(alpha) * dim)) for alpha in points["samples_per_dim"]]
     truth = _draw(scenario, max(samples), dim, draws, settings["instance"])
     rows = []
     for snr, alpha, n in zip(points["snr"], points["samples_per_dim"], samples):
@@ -54,7 +54,7 @@ def memory(scenario: SubspaceClustering, points: Points, what: str, dim: int, se
     if what in ("thresholds", "critical"):
         return 0
     k, rank = scenario.clusters, _rank(scenario)
-    samples = [_samples(alpha, dim) for alpha in points["samples_per_dim"]]
+    samples = [max(1, round(float(alpha) * dim)) for alpha in points["samples_per_dim"]]
     if min(samples) < k or dim < k:
         raise bad_field("dim", dim, f"large enough for {k} samples and {k} features, as many as clusters")
     if settings["instance"] == "balanced" and round(scenario.sparsity * dim) < rank:
@@ -62,10 +62,6 @@ def memory(scenario: SubspaceClustering, points: Points, what: str, dim: int, se
     krylov = KRYLOV_BLOCKS * (k + 1) * 3
     matrices = 3 if scenario.mean == "informative" else 2  # the spectral start needs a centred copy
     return 8 * (matrices * max(samples) * dim + (max(samples) + dim) * (6 * k + krylov))
-
-
-def _samples(alpha: float, dim: int) -> int:
-    return max(1, round(float(alpha) * dim))
 
 
 def _rank(scenario: SubspaceClustering) -> int:
