@@ -122,18 +122,14 @@ class OverlapCurve:
     def turns(self) -> tuple[Turn, ...]:
         """The extrema of alpha(q), in the order of q."""
         t, value = self._refined_table()
-        rising = np.diff(value) > 0
-        places = np.flatnonzero(rising[1:] != rising[:-1]) + 1
-        return tuple(
-            self._turn_between((t[i - 1], t[i], t[i + 1]), -1.0 if rising[i - 1] else 1.0)
-            for i in places
-            if np.ptp(self._values([t[i] - 0.5, t[i], t[i] + 0.5])) > _FLAT
-        )
-
-    def _turn_between(self, bracket: tuple[float, float, float], sign: float) -> Turn:
-        """Return the minimum of sign log alpha between the ends of three t, the second of which lies below both."""
-        found = minimize_scalar(lambda t: sign * self.at(t)[0], bracket=bracket, tol=_TURN)
-        return Turn(float(expit(found.x)), math.exp(sign * found.fun), sign < 0)
+        rising, turns = np.diff(value) > 0, []
+        for i in np.flatnonzero(rising[1:] != rising[:-1]) + 1:
+            if np.ptp(self._values([t[i] - 0.5, t[i], t[i] + 0.5])) > _FLAT:
+                sign = -1.0 if rising[i - 1] else 1.0
+                bracket = (t[i - 1], t[i], t[i + 1])
+                found = minimize_scalar(lambda t: sign * self.at(t)[0], bracket=bracket, tol=_TURN)  # noqa: B023
+                turns.append(Turn(float(expit(found.x)), math.exp(sign * found.fun), sign < 0))
+        return tuple(turns)
 
     def _refined_table(self) -> tuple[Floats, Floats]:
         """Return nodes and log alpha there, with more nodes where the slope has a small minimum."""
@@ -207,7 +203,7 @@ class OverlapCurve:
         if not minima:
             return None
         born = minima[-1]
-        alpha_amp, q_amp = self._spinodal_before(born.q)
+        alpha_amp, q_amp = self.spinodal_before(born.q)
         low = born.alpha * (1 + 1e-9)
         high = alpha_amp * (1 - 1e-9) if math.isfinite(alpha_amp) else self._far_gain()
         equal = q_it = math.nan  # where the free entropies of both branches cross, if they do
@@ -216,16 +212,11 @@ class OverlapCurve:
             q_it = self.stable(equal)[-1]
         return Jump(born.alpha, born.q, equal, q_it, alpha_amp, q_amp)
 
-    def _spinodal_before(self, q: float) -> tuple[float, float]:
+    def spinodal_before(self, q: float) -> tuple[float, float]:
         """Return (alpha, q) of the largest maximum of the curve before q; (weak, 0) where weak recovery comes later."""
         maxima = [turn for turn in self.turns if turn.is_maximum and turn.q < q and turn.alpha > self.weak]
         top = max(maxima, key=lambda turn: turn.alpha, default=Turn(0.0, self.weak, True))
         return top.alpha, top.q
-
-    @cached_property
-    def spinodal(self) -> tuple[float, float]:
-        """(alpha, q) of the largest maximum of the curve before its end; (weak, 0) where there is none."""
-        return self._spinodal_before(1.0)
 
     def _gain(self, alpha: float) -> float:
         """Return phi of the upper branch minus that of the lower one."""

@@ -88,7 +88,7 @@ class Exact:
             on_atom |= (z > piece.low) & (z < piece.high)
         weights = weights * normal_density(z)
         z, weights = z[~on_atom & (weights > _LIGHTEST)], weights[~on_atom & (weights > _LIGHTEST)]
-        for point in self.line.critical_points:
+        for point in sorted({*self.line.ends} - {*self.line.kinks}):  # critical points
             near = _ROUNDED * min(1.0, float(np.sqrt(np.abs(self.line(np.array(point))))))
             z = np.where(np.abs(z - point) < near, point + np.copysign(near, z - point), z)
         images = self.line.preimages(self.line(z))
@@ -251,7 +251,8 @@ def label_panels(line: Line, q: float, extra: Floats | Sequence[float] = ()) -> 
     """
     s, cut, half = np.sqrt(1 - q), _CUT * np.sqrt(q), line.is_even_or_odd
     low = 0.0 if half else -cut
-    around = (np.array(line.finite_ends)[:, None] + s * _OFFSETS).ravel()
+    ends = sorted({end for piece in line.flat for end in piece[:2] if np.isfinite(end)})
+    around = (np.array(ends)[:, None] + s * _OFFSETS).ravel()
     plain = np.linspace(low, cut, max(2, int(np.ceil((cut - low) / min(0.5, 0.75 * np.sqrt(q)))) + 1))
     edges = np.unique(np.concatenate([plain, around[(around > low) & (around < cut)], extra]))
     omega, weights = gauss_legendre_panels(edges, _LABEL_NODES)

@@ -102,11 +102,6 @@ class Line:
         return tuple(flat)
 
     @cached_property
-    def finite_ends(self) -> tuple[float, ...]:
-        """Where its flat pieces end, in increasing order."""
-        return tuple(sorted({end for piece in self.flat for end in piece[:2] if np.isfinite(end)}))
-
-    @cached_property
     def labels(self) -> tuple[float, ...]:
         """The values of its flat pieces, in increasing order: atoms of the law of g(z)."""
         return tuple(sorted({piece.value for piece in self.flat}))
@@ -152,20 +147,18 @@ class Line:
         return (0.5 * (left + right)).tolist()
 
     @cached_property
-    def critical_points(self) -> tuple[float, ...]:
-        """Ends of monotone pieces at which the slope vanishes."""
-        ends = {end for piece in self.pieces for end in piece if abs(end) < _BEYOND}
-        return tuple(sorted(ends - set(self.kinks)))
+    def ends(self) -> tuple[float, ...]:
+        """Ends of its monotone pieces, in increasing order."""
+        return tuple(sorted({end for piece in self.pieces for end in piece if abs(end) < _BEYOND}))
 
     @cached_property
     def breaks(self) -> tuple[float, ...]:
         """Ends of the pieces, and the preimages of the values there: where the law of y is singular."""
-        ends = sorted({end for piece in self.pieces for end in piece if abs(end) < _BEYOND})
-        if not ends:
+        if not self.ends:
             return ()
-        values = self(np.concatenate([np.array(ends) - _INSIDE, np.array(ends) + _INSIDE]))
-        images = self.preimages(values)
-        return tuple(_apart([*ends, *images[np.isfinite(images)].tolist()]))
+        ends = np.array(self.ends)
+        images = self.preimages(self(np.concatenate([ends - _INSIDE, ends + _INSIDE])))
+        return tuple(_apart([*self.ends, *images[np.isfinite(images)].tolist()]))
 
     def preimages(self, y: Floats) -> Floats:
         """Return for every y the point of each monotone piece that is mapped to it, (N, pieces), NaN where none is."""

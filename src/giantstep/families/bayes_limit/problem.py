@@ -109,7 +109,7 @@ class OneOverlap:
         curve = self.curve
         weak, full, known = curve.weak, curve.full, self.first_learnt()
         if math.isfinite(full):
-            alpha, q = curve.spinodal
+            alpha, q = curve.spinodal_before(1.0)
             jumps = math.isinf(alpha) or alpha > full * (1 + 1e-7)
             top, q_top = (alpha, q) if jumps else (full, 1.0)
             return Transitions(weak, full, full, top, top, 1.0, 1.0, q_top, *known, _NAMES[jumps])

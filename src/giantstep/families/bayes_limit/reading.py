@@ -115,11 +115,6 @@ class TargetReading:
         same = high == (np.prod(z, axis=1) > 0)
         return bool(same.all() or not same.any())
 
-    @property
-    def needs_noise(self) -> bool:
-        """Whether no channel without noise is known."""
-        return self.rank > 1 and self.labels is None and self.product_scale is None
-
     @cached_property
     def symmetries(self) -> Floats:
         """Signed permutations S (count, r, r) of its variables with g(S z) = g(z)."""

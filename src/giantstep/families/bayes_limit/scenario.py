@@ -198,7 +198,7 @@ class BayesLimit(Scenario):
             raise bad_field(
                 "flip", float(flip.max()), f"below {most:g}, where {len(reading.labels or ())} labels say nothing"
             )
-        if np.any(noise == 0) and reading.needs_noise:
+        if np.any(noise == 0) and reading.rank > 1 and reading.labels is None and reading.product_scale is None:
             raise InputError(
                 f"The target {self.target.name} has {reading.rank} directions and no level sets in closed form; field "
                 "`noise` must be above 0, but is noise=0.0."

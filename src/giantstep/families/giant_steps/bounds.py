@@ -36,7 +36,8 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
     frame = np.concatenate([known, rest])
     planes = turned_planes(target.planes, frame.T)
     u = len(known)
-    outer = product_grid(u, _inside(planes, u), even_rule(_OUTER[u]) if u in _OUTER else hermite_rule(16), 24)
+    inside = [Plane(p.normal[:u], p.offset) for p in planes if not np.any(np.abs(p.normal[u:]) > 1e-9)]
+    outer = product_grid(u, inside, even_rule(_OUTER[u]) if u in _OUTER else hermite_rule(16), 24)
     indices = [index for order in range(kappa + 1) for index in multi_indices(len(rest), order)]
     second = projected = 0.0
     for point, weight in zip(outer.points, outer.weights):
@@ -52,8 +53,3 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
 def kernel_bound(target: Target, kappa: int) -> float:
     """Return the bound where nothing is learned: that of kernels and random features."""
     return lower_bound(target, np.zeros((0, target.directions)), kappa)
-
-
-def _inside(planes: list[Plane], u: int) -> list[Plane]:
-    """Return the planes that do not involve z_perp."""
-    return [Plane(plane.normal[:u], plane.offset) for plane in planes if not np.any(np.abs(plane.normal[u:]) > 1e-9)]

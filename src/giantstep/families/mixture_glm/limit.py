@@ -116,7 +116,9 @@ def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, A
         raise InputError('One Gaussian has no clusters to take labels from: universality is not for labels="cluster".')
     if scenario.test_weights or scenario.loss_weights:
         raise InputError("One Gaussian has no clusters to weigh: leave test_weights and loss_weights out here.")
-    if np.any(problem.l1) and problem.has_means:
+    ones, K = np.ones(1), problem.clusters
+    means = problem.mixture.data.response(ones, np.ones((1, K)), ones).R[:, K:, K:]
+    if np.any(problem.l1) and np.any(means):
         raise InputError("Field `l1` must be 0 where the means do not vanish: the matched Gaussian is not diagonal.")
     solution = solve_points(problem)
     with np.errstate(all="ignore"):

@@ -159,13 +159,6 @@ class MixtureProblem:
         """Samples of each cluster per dimension, alpha p_c, (B, K)."""
         return self.alpha[:, None] * self.mixture.p
 
-    @property
-    def has_means(self) -> bool:
-        """Whether a cluster may have a mean, so that h does not vanish by itself."""
-        K, ones = self.clusters, np.ones(1)
-        response = self.mixture.data.response(ones, np.ones((1, K)), ones)
-        return bool(np.any(response.R[:, K:, K:]))
-
     def strength(self, V: Floats) -> Floats:
         """Return the strength omega_c V_c of the proximal map of each cluster."""
         return self.omega * V

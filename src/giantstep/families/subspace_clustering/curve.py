@@ -58,11 +58,6 @@ class CurveProblems:
         onset = self.threshold[index] if self.informative else None
         return CurveProblems(self.channel, self.alpha[index], self.rho[index], self.informative, onset)
 
-    def onset_slope(self) -> Floats:
-        """Return c in (lam/lam_alg)^2 = 1 + c a + O(a^2) where the curve leaves zero; zero where it is not known."""
-        slope: Floats = self.channel.variance * np.sqrt(self.alpha) - self.channel.curvature
-        return np.zeros_like(slope) if self.informative else slope
-
     @property
     def threshold(self) -> Floats:
         """The linear stability lam_alg of zero overlap (BBP): k/sqrt(alpha), less with an informative mean."""
@@ -266,7 +261,9 @@ def branches(
 
 def _onset(problems: CurveProblems, lam: Floats) -> Floats:
     """Return a just above lam_alg: (lam/lam_alg)^2 = 1 + c a; zero where c is not positive or not known."""
-    slope = problems.onset_slope()
+    slope = problems.channel.variance * np.sqrt(problems.alpha) - problems.channel.curvature
+    if problems.informative:
+        return np.zeros(len(lam))
     with np.errstate(divide="ignore", invalid="ignore"):
         a = ((lam / problems.threshold) ** 2 - 1) / slope
     return np.where((slope > 0) & (a > 0), a, 0.0)
