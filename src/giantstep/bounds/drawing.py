@@ -35,12 +35,7 @@ _MOST_DOTS = 12
 
 
 class BoundDrawer:
-    """Draws bounds into the panels of one figure, and keeps what was drawn.
-
-    Parameters
-    ----------
-    progress : as `plot` takes it.
-    """
+    """Draws bounds into the panels of one figure, and keeps what was drawn; `progress` is that of `plot`."""
 
     def __init__(self, progress: ProgressOption) -> None:
         self.progress, self.known, self.drawn = progress, dict[str, None](), False

@@ -101,10 +101,8 @@ def broken_rule(breaks: Sequence[float], count: int) -> tuple[Floats, Floats]:
 def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Floats], piece: int) -> NodeGrid:
     """Return the product rule in ``dims`` dimensions that breaks on ``planes``.
 
-    Parameters
-    ----------
-    smooth : nodes and weights of an axis without breaks, `hermite_rule` or `even_rule`.
-    piece : nodes of every piece of an axis with breaks.
+    An axis without breaks has the rule `smooth` (`hermite_rule` or `even_rule`), one with breaks `piece` nodes between
+    two.
     """
     grid = NodeGrid(np.zeros((1, 0)), np.ones(1))
     planes = with_crossings(planes, dims)
@@ -144,11 +142,8 @@ def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
 def with_axis(weights: Floats, nodes: Floats, mass: Floats, most: int) -> tuple[Integers, Floats, Floats]:
     """Return, for one more axis, which point each node extends, its coordinate and its weight.
 
-    Parameters
-    ----------
-    weights : (N,), of the points so far.
-    nodes, mass : (N, m), the rule of the axis at every point, or (1, m).
-    most : nodes, those of negligible weight included, beyond which the rule is refused.
+    The rule of the axis, `nodes` and `mass`, is that of every point so far (N, m), or (1, m). More than `most` nodes,
+    those of negligible weight included, are refused.
     """
     if len(weights) * mass.shape[1] > most:
         raise too_many(len(weights) * mass.shape[1])

@@ -131,13 +131,9 @@ def joint_rule(
 ) -> JointRule:
     """Choose a rule: exact for polynomials, products up to four dimensions, Sobol beyond or for hidden kinks.
 
-    Parameters
-    ----------
-    dimensions : of the Gaussian vector.
-    degree : of the polynomial to integrate, or None.
-    planes : where the integrand is not smooth, in the coordinates xi; None where it has kinks on no fixed plane.
-    kind : ``"auto"``, ``"tensor"`` or ``"sobol"``.
-    nodes, points, seed : of the product and of the Sobol rule.
+    `degree` is that of the polynomial to integrate, None for other functions. `planes`, in the coordinates xi, are
+    where the integrand is not smooth; None where it has kinks on no fixed plane. `kind` asks for "tensor" or "sobol" by
+    name.
     """
     if kind == "sobol":
         return sobol_rule(dimensions, points, seed)

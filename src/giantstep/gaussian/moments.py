@@ -17,16 +17,8 @@ from giantstep.gaussian.quadrature import normal_density, normal_distribution
 class Moments(NamedTuple):
     """Moments of f(A + s z) under z ~ N(0,1).
 
-    Attributes
-    ----------
-    mean : array
-        E f(A + s z).
-    slope : array
-        E z f(A + s z).
-    noise : array
-        E f(A + s z)^2 - mean^2 - slope^2 >= 0, what is left after the best affine fit in z.
-    curvature : array
-        d/ds E f(A + s z) = E[(z^2 - 1) f(A + s z)]/s.
+    ``mean`` is E f(A + s z), ``slope`` E z f(A + s z), and ``noise`` E f(A + s z)^2 - mean^2 - slope^2 >= 0, what is
+    left after the best affine fit in z; ``curvature`` is d/ds E f(A + s z) = E[(z^2 - 1) f(A + s z)]/s.
     """
 
     mean: np.ndarray

@@ -29,20 +29,13 @@ def special(xp: Any) -> Any:
 class Primitive:
     """One function or operator of the expression language.
 
-    Attributes
-    ----------
-    value : callable
-        ``value(xp, *arguments, out=None)``; writes ``out`` only in its last elementwise operation, so ``out``
-        may be one of the arguments.
-    arity : tuple of int
-        Allowed numbers of arguments.
-    rough : str
-        Where it is not smooth: ``""`` nowhere, ``"zero"`` where the first argument vanishes, ``"second"``
-        where the second one does, ``"equal"`` where the two arguments agree.
+    ``value(xp, *arguments, out=None)`` writes ``out`` only in its last elementwise operation, so that it may be one of
+    the arguments. It is not smooth (`rough`) nowhere, where the first argument vanishes ("zero"), or the second one
+    ("second"), or where the two agree ("equal").
     """
 
     value: Callable[..., Any]
-    arity: tuple[int, ...] = (1,)
+    arity: tuple[int, ...] = (1,)  # allowed numbers of arguments
     rough: str = ""
 
 

@@ -40,22 +40,11 @@ def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gauss_legendre_panels(edges: ArrayLike, nodes_per_panel: int = PANEL_NODES) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and weights for dz of the composite Gauss-Legendre rule.
+    """Return nodes and weights for dz of the composite Gauss-Legendre rule, (..., panels * nodes_per_panel).
 
-    Parameters
-    ----------
-    edges : array, shape (..., panels + 1)
-        Panel edges in increasing order along the last axis; panels may have width 0.
-    nodes_per_panel : int
-        The rule is exact for polynomials of degree below twice this on every panel.
+    The edges (..., panels + 1) increase along the last axis; panels may have width 0. On every panel the rule is exact
+    for polynomials of degree below twice the number of its nodes.
 
-    Returns
-    -------
-    nodes, weights : arrays, shape (..., panels * nodes_per_panel)
-        The density is not part of the weights.
-
-    Examples
-    --------
     >>> nodes, weights = gauss_legendre_panels([0.0, 1.0, 3.0], 4)
     >>> round(float(weights @ nodes**3), 12)
     20.25
@@ -100,27 +89,13 @@ def sufficient_bound(f: Callable[[np.ndarray], np.ndarray]) -> tuple[float, np.n
 def expectation(
     f: Callable[[np.ndarray], np.ndarray], kinks: Iterable[float] = (), tolerance: float = 1e-12
 ) -> tuple[np.ndarray | float, np.ndarray | float]:
-    """Return E f(z), z ~ N(0,1), and a bound on its error as measured.
+    """Return E f(z), z ~ N(0,1), and a bound on its error as measured; f takes (n,) and returns (..., n).
 
-    Parameters
-    ----------
-    f : callable
-        Takes an array of shape (n,), returns one of shape (..., n).
-    kinks : iterable of float
-        Where ``f`` is not smooth; the panels break there.
-    tolerance : float
-        Panels are halved until that changes the integral by less than ``tolerance * E|f|`` in all, or until there are
-        2^14 of them.
+    Panels break at the kinks. They are halved until that changes the integral by less than ``tolerance * E|f|`` in all,
+    or until there are 2^14 of them. The error is ten times that change, plus what lies beyond the largest node, plus
+    rounding. It is infinite when a value of ``f`` is not finite. A feature that falls between all nodes of the first
+    panels (of width 1, with 16 nodes each) cannot be seen.
 
-    Returns
-    -------
-    value, error : float or arrays of shape (...)
-        The error is ten times that change, plus what lies beyond the largest node, plus rounding. It
-        is infinite when a value of ``f`` is not finite. A feature that falls between all nodes of the first
-        panels (of width 1, with 16 nodes each) cannot be seen.
-
-    Examples
-    --------
     >>> value, error = expectation(lambda z: np.maximum(z, 0.0), kinks=[0.0])
     >>> abs(value - 1/np.sqrt(2*np.pi)) < error < 1e-11
     True

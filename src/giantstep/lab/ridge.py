@@ -22,17 +22,9 @@ def ridge_path(
 ) -> tuple[DeviceArray, Floats]:
     """Minimise sum (y - F b)^2 + penalty |b|^2 over the first rows of a stream, for B pairs (size, penalty).
 
-    Penalty 0 is the limit: the shortest of the solutions where there are several. With no more rows than
-    columns the fit goes through F F^T, whose Cholesky factor contains that of every smaller size.
-
-    Parameters
-    ----------
-    blocks : (features (m, width), labels (m,)) in turn; see `giantstep.lab.gram.accumulate`.
-    sizes, penalties : (B,) arrays.
-
-    Returns
-    -------
-    (width, B) array of coefficients on the device; (B,) array of training errors |y - F b|^2/n.
+    Penalty 0 is the limit: the shortest of the solutions where there are several. With no more rows than columns the
+    fit goes through F F^T, whose Cholesky factor contains that of every smaller size. The blocks are those of
+    `accumulate`. Returned are coefficients (width, B) on the device and training errors |y - F b|^2/n (B,).
     """
     coefficients = xp.zeros((width, len(sizes)))
     train = np.zeros(len(sizes))

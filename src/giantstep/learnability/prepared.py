@@ -103,14 +103,8 @@ def _is_idle(target: Target, row: Floats, probe: Floats, base: Floats) -> bool:
 def rules(target: Target, degree: int | None, known: bool | None = None) -> tuple[NodeGrid, NodeGrid]:
     """Return a fine product rule for a target of r variables and a coarser one; polynomials get an exact one twice.
 
-    Parameters
-    ----------
-    known : whether every kink and jump is on one of its planes (`Target.all_planes` if left out).
-
-    Raises
-    ------
-    InputError
-        Where the target is not finite, or where the two rules tell of kinks or jumps that are not on the planes.
+    `known` says whether every kink and jump is on one of its planes (`Target.all_planes` if left out). A target that is
+    not finite is refused, and one whose two rules tell of kinks or jumps that are not on the planes.
     """
     known = target.all_planes if known is None else known
     gap = math.inf

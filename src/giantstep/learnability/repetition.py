@@ -70,11 +70,8 @@ def repetition(
 ) -> list[Repetition]:
     """Return the first-order quantities of every different value of the second layer.
 
-    Parameters
-    ----------
-    grid : a rule for z (`label_rule`), symmetric where the target is, so that zeros by symmetry are exact.
-    algorithm : "squared", "correlation", "extragradient", "sam", "two-step" or "exponential".
-    inner_rate : rho_0 of the inner step (gamma_0 for "two-step").
+    The rule for z (`label_rule`) is symmetric where the target is, so that zeros by symmetry are exact. `inner_rate` is
+    rho_0 of the inner step, gamma_0 for "two-step".
     """
     a = np.asarray(second_layer, dtype=float)
     y = np.asarray(target(grid.points), dtype=float)

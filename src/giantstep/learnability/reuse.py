@@ -127,17 +127,9 @@ def learned_rounds(
 ) -> LearnedRounds:
     """Return the directions that a constant number of steps on n ~ d samples learns, from overlap zero.
 
-    "Generic" step sizes and second layers are meant: at isolated values the overlap may vanish.
+    "Generic" step sizes and second layers are meant: at isolated values the overlap may vanish. A network whose second
+    layer is zero learns nothing.
 
-    Parameters
-    ----------
-    target : an expression in z1..zk or what `giantstep.Target` takes.
-    activation : of the student.
-    second_layer : of the student; a network whose second layer is zero learns nothing.
-    data : ``"reused"`` or ``"single-pass"``.
-
-    Examples
-    --------
     >>> learned_rounds("h3(z)", "relu").dimensions, learned_rounds("h3(z)", "relu", data="single-pass").dimensions
     ((1,), ())
     """

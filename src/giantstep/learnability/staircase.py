@@ -82,13 +82,11 @@ def staircase(
     degrees: Collection[int] | None = None,
     start: Sequence[Stage] = (),
 ) -> Staircase:
-    """Return the stages for the label transforms of the samples.
+    """Return the stages for the label transforms of the samples, after those of `start`, which are known already.
 
-    Parameters
-    ----------
-    cap : largest order looked at; 1 gives the directions found by giant steps on O(d) samples, a stage for each step.
-    degrees : total degrees of the Hermite tensors a student can see (those with c_n != 0); all if left out.
-    start : stages that are known already.
+    Orders up to `cap` are looked at; 1 gives the directions found by giant steps on O(d) samples, a stage for each
+    step. `degrees` are the total degrees of the Hermite tensors a student can see (those with c_n != 0); all if left
+    out.
     """
     r = fine.points.shape[1]
     most = cap or HIGHEST[r]

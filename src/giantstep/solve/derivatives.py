@@ -11,15 +11,11 @@ WIDTHS = 0.1 * 0.5 ** np.arange(6)
 
 
 def extrapolate(differences: Floats, order: int) -> tuple[Floats, Floats]:
-    """Return derivative and its error from differences (S, L) at steps halved L - 1 times.
+    """Return derivative and its error from difference quotients (S, L) at steps halved L - 1 times, the largest first.
 
-    Neville's scheme takes out the powers h^order, h^(2 order), ... of the step one by one; each entry is judged by how
-    far it is from the two it was made of, and the entry judged best is taken. NaN differences are left out.
-
-    Parameters
-    ----------
-    differences : difference quotients, the largest step first.
-    order : 2 for central differences, 1 for one-sided ones.
+    Neville's scheme takes out the powers h^order, h^(2 order), ... of the step one by one (`order` is 2 for central
+    differences, 1 for one-sided ones); each entry is judged by how far it is from the two it was made of, and the entry
+    judged best is taken. NaN differences are left out.
     """
     size, levels = differences.shape
     best, error = np.full(size, np.nan), np.full(size, np.inf)

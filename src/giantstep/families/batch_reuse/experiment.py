@@ -54,12 +54,10 @@ class BatchSamples:
 
 
 class Training:
-    """Gradient descent of one network, and what it recorded at every time.
+    """Gradient descent of one network, and what it recorded at every time, NaN after the run diverged.
 
-    Attributes
-    ----------
-    M, Q, a, train_loss : as in `recursion.Trajectory`, NaN after the run diverged.
-    weights, gradients : (p, d) and (p, n) arrays of every time and step, where they are kept.
+    M, Q, a and the training loss are as in `recursion.Trajectory`; weights (p, d) and gradients (p, n) are kept on
+    demand.
     """
 
     def __init__(self, scenario: BatchReuse, dim: int, draws: Any, method: str, keep: bool) -> None:

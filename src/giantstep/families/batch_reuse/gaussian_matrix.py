@@ -17,14 +17,7 @@ from giantstep.types import DeviceArray
 
 
 class GaussianMatrix:
-    """An iid N(0,1) matrix known by its products with vectors.
-
-    Parameters
-    ----------
-    rows, columns : n and d.
-    normal : shape -> standard normals.
-    xp : array namespace.
-    """
+    """An iid N(0,1) matrix known by its products with vectors; `normal` draws standard normals of a shape."""
 
     def __init__(
         self, rows: int, columns: int, normal: Callable[[tuple[int, int]], DeviceArray], xp: ModuleType

@@ -73,12 +73,8 @@ class WeightedPoints:
 def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int) -> WeightedPoints:
     """Return scrambled Sobol points, target directions widened, all first and second moments matched.
 
-    h* is drawn wider than it is, with weights: polynomial targets have heavy-tailed integrands.
-
-    Parameters
-    ----------
-    nodes : their number, a power of two.
-    seed, scramble : the points depend on both and on nothing else.
+    h* is drawn wider than it is, with weights: polynomial targets have heavy-tailed integrands. The points, a power of
+    two of them, depend on seed and scramble and on nothing else.
     """
     generator = np.random.default_rng(np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble]))
     engine = scipy.stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)

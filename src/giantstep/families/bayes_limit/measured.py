@@ -20,9 +20,8 @@ def measured_errors(
 ) -> tuple[float, float]:
     """Return the square error and the fraction of wrong labels of the estimate's predictions.
 
-    Parameters
-    ----------
-    overlap : (r, r) = What^T W/d; size : (r, r) = What^T What/d; V : the posterior covariance it believes in.
+    They follow from `overlap` What^T W/d, `size` What^T What/d and the posterior covariance V it believes in, (r, r)
+    each.
     """
     r = reading.rank
     axis, weight = trapezoid_rule(_STEP[r], _REACH[r])

@@ -22,11 +22,7 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
     """Return E h^2 - sum_{k <= kappa} E|E[h He_k(z_perp)|z_U]|^2/k!, without the label noise.
 
     h minus its projection on polynomials of degree at most kappa in z_perp with coefficients that are any function of
-    z_U, gradient_dynamics section 5.4.
-
-    Parameters
-    ----------
-    learned : orthonormal rows that span U.
+    z_U, gradient_dynamics section 5.4; the orthonormal rows `learned` span U.
     """
     k = target.directions
     known = tidy(learned) if len(learned) else np.zeros((0, k))

@@ -190,9 +190,7 @@ def _ridge_error(
 ) -> float:
     """Return the error of a ridge fit of the second layer, on labels without the parts given.
 
-    Parameters
-    ----------
-    streams, sizes : of the samples of the fit and of the test.
+    Both streams, and both sizes, are those of the samples of the fit and of the test.
     """
     scale = 1 / math.sqrt(run.width)
 

@@ -69,15 +69,7 @@ def _covariate_model(table: PreparedTable) -> dict[str, Any]:
 
 
 def prepare_table(X: Any, y: Any, scale: str = "columns") -> PreparedTable:
-    """Check a table and its labels and bring them to the units of the theory.
-
-    Parameters
-    ----------
-    X : (N, d) array or pandas frame of numbers.
-    y : (N) labels: real numbers, or two classes (numbers, texts, true and false).
-    scale : ``"columns"``: every column to unit variance, ``"global"``: all divided by one number, ``"none"``.
-        Columns are centred, and so are labels that are real numbers.
-    """
+    """Check a table and its labels and bring them to the units of the theory; see `MixtureGLM.from_data`."""
     if scale not in SCALES:
         raise bad_field("scale", scale, "one of " + ", ".join(SCALES))
     inputs, names = _inputs(X)

@@ -43,13 +43,7 @@ class SingularRows(NamedTuple):
 
 
 class RidgeCurve:
-    """Predictions for the ridge fit sum_i (y_i - <w,x_i>/sqrt(d))^2/2 + lambda/2 |w|^2 on n of the rows of a dataset.
-
-    Parameters
-    ----------
-    rows : the inputs.
-    labels : (N).
-    """
+    """Predictions for the ridge fit sum_i (y_i - <w,x_i>/sqrt(d))^2/2 + lambda/2 |w|^2 on n rows of a dataset."""
 
     def __init__(self, rows: SingularRows, labels: Floats) -> None:
         self.rows, self.dim = len(labels), rows.dim

@@ -22,18 +22,12 @@ from giantstep.types import DeviceArray, Floats, Indices
 
 @dataclass
 class TrialSamples:
-    """Samples in a fixed order, of which the first n are fitted.
-
-    Attributes
-    ----------
-    rows : (N, d) inputs over sqrt(d), on the device.
-    labels, clusters : (N,) labels and clusters of the rows.
-    """
+    """Samples in a fixed order, of which the first n are fitted."""
 
     scenario: MixtureGLM
-    rows: DeviceArray
-    labels: DeviceArray
-    clusters: Indices
+    rows: DeviceArray  # (N, d) inputs over sqrt(d), on the device
+    labels: DeviceArray  # (N,)
+    clusters: Indices  # (N,)
 
     def fit(self, n: int, ridge: float) -> ConvexFit:
         """Fit the first n samples."""
@@ -55,14 +49,10 @@ class TrialSamples:
 
 
 class MixtureSamples(TrialSamples):
-    """Samples of a population; what they are tested on is exact, given the fitted weights.
+    """`count` samples of a population, the mixture or one Gaussian in its place.
 
-    Parameters
-    ----------
-    population : what is sampled: the mixture, or one Gaussian in its place.
-    count : how many samples.
-    clean : whether they are tested on labels without noise and flips.
-    stream : beginning of the names of the random streams.
+    What they are tested on is exact, given the fitted weights: labels as they are, or `clean`, without noise and flips.
+    The names of the random streams begin with `stream`.
     """
 
     def __init__(

@@ -22,15 +22,10 @@ SCRAMBLES = 4
 def integrator_for(
     scenario: OnlineSGD, kind: str = "auto", nodes: int | None = None, points: int = 8192, scramble: int = 0
 ) -> Integrator:
-    """Choose: closed forms, exact polynomials, pieces between kinks, product rules, Sobol points.
+    """Choose: closed forms, exact polynomials, pieces between kinks, product rules ("tensor"), Sobol points ("sobol").
 
     A force that is not affine in the label may jump where no rule knows of: rules that fail their own test at a typical
     state give way to Sobol points.
-
-    Parameters
-    ----------
-    kind : ``"auto"``, ``"tensor"`` or ``"sobol"``.
-    nodes, points, scramble : of a product rule, of the Sobol points.
     """
     closed = erf_integrator(scenario) if kind == "auto" else None
     if closed is not None:

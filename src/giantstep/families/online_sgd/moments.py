@@ -54,10 +54,8 @@ class ForceNodes(NamedTuple):
 class Summation:
     """Moments by summation over nodes of xi, which may depend on the state.
 
-    Parameters
-    ----------
-    z : (N, k) nodes of the whitened target coordinates.
-    label_noise : (N,) nodes of the label noise, where the force is not affine in the label.
+    Nodes z (N, k) are those of the whitened target coordinates; where the force is not affine in the label there are
+    also nodes of its noise (N,).
     """
 
     name = "sum"

@@ -60,10 +60,7 @@ def starts(scenario: OnlineSGD, dim: int, seed: int, trial: int, runs: int) -> S
 def wishart_factor(normal: DeviceArray, generator: Any, freedom: int) -> DeviceArray:
     """Return lower-triangular factors of Wishart matrices with so many degrees of freedom, by Bartlett's rule.
 
-    Parameters
-    ----------
-    normal : (..., p, p) standard normals, for the entries below the diagonal.
-    generator : of the chi-squared variables on the diagonal.
+    Below the diagonal stand standard normals (..., p, p), on it the chi variables of the generator.
     """
     xp = array_module(normal)
     factor = xp.tril(normal, -1)
