@@ -77,7 +77,7 @@ def rows() -> dict[str, Row]:
         "one step, finite batch, 20 points": asked(one(batch), line),
         "one step, finite batch, one point": asked(one(batch)),
         "one step, logistic, 20 points": asked(classes, line),
-        "one step, spectrum": asked(one(large), what="spectrum"),
+        "one step, spectrum": asked(one(large), moved="step.rate", what="spectrum"),
         "one step, weights": asked(gs.OneStep.example_for("weights"), what="weights"),
         "two steps, two directions, 20 points": asked(few, line),
         "two steps, 20 rates": asked(few, {"rate": np.linspace(0.5, 3, 20).tolist()}),
