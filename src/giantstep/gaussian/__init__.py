@@ -1,36 +1,20 @@
 """Calculus under the standard Gaussian measure: functions, expressions, quadrature, Hermite polynomials."""
 
-from giantstep.gaussian.expression import parse_expression
-from giantstep.gaussian.functions import Function, as_function
-from giantstep.gaussian.hermite import hermite_functions, hermite_values
-from giantstep.gaussian.joint import JointRule, gram_factor, joint_rule, semidefinite_factor
-from giantstep.gaussian.moments import Moments
-from giantstep.gaussian.quadrature import (
-    expectation,
-    gauss_legendre_panels,
-    normal_density,
-    normal_distribution,
-    trapezoid_rule,
-)
-from giantstep.gaussian.target import Plane, Target, as_target
-
-__all__ = [
-    "Function",
-    "JointRule",
-    "Moments",
-    "Plane",
-    "Target",
-    "as_function",
-    "as_target",
-    "expectation",
-    "gauss_legendre_panels",
-    "gram_factor",
-    "hermite_functions",
-    "hermite_values",
-    "joint_rule",
-    "normal_density",
-    "normal_distribution",
-    "parse_expression",
-    "semidefinite_factor",
-    "trapezoid_rule",
-]
+from giantstep.gaussian.expression import parse_expression as parse_expression
+from giantstep.gaussian.functions import Function as Function
+from giantstep.gaussian.functions import as_function as as_function
+from giantstep.gaussian.hermite import hermite_functions as hermite_functions
+from giantstep.gaussian.hermite import hermite_values as hermite_values
+from giantstep.gaussian.joint import JointRule as JointRule
+from giantstep.gaussian.joint import gram_factor as gram_factor
+from giantstep.gaussian.joint import joint_rule as joint_rule
+from giantstep.gaussian.joint import semidefinite_factor as semidefinite_factor
+from giantstep.gaussian.moments import Moments as Moments
+from giantstep.gaussian.quadrature import expectation as expectation
+from giantstep.gaussian.quadrature import gauss_legendre_panels as gauss_legendre_panels
+from giantstep.gaussian.quadrature import normal_density as normal_density
+from giantstep.gaussian.quadrature import normal_distribution as normal_distribution
+from giantstep.gaussian.quadrature import trapezoid_rule as trapezoid_rule
+from giantstep.gaussian.target import Plane as Plane
+from giantstep.gaussian.target import Target as Target
+from giantstep.gaussian.target import as_target as as_target

@@ -106,16 +106,12 @@ class Function(Immutable):
 
     Parameters
     ----------
-    source : str, callable or Function
-        A name (``"relu"``, ``"tanh"``, ``"linear"``, ``"h3"``, ...), an expression in ``z``, a callable
-        of one array, or another function.
-    derivative : str, callable or Function, optional
-        The derivative of a callable; without it central differences are used.
-    kinks : iterable of float, optional
-        Where the function is not smooth. Expressions find theirs, and those of a callable with |z| < 16 are looked
-        for; these are added.
-    name : str, optional
-        For display.
+    source : a name (``"relu"``, ``"tanh"``, ``"linear"``, ``"h3"``, ...), an expression in ``z``, a callable of one
+        array, or another function.
+    derivative : of a callable; without it central differences are used.
+    kinks : numbers, where the function is not smooth. Expressions find theirs, and those of a callable with |z| < 16
+        are looked for; these are added.
+    name : for display.
 
     Notes
     -----

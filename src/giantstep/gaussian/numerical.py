@@ -163,10 +163,7 @@ def _averages(values: np.ndarray, weights: np.ndarray, *functions: np.ndarray | 
 def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> MomentRule:
     """Return the coarsest rule that a finer one confirms to 1e-13, else the best one tried, with its error.
 
-    Raises
-    ------
-    InputError
-        If ``f`` is not finite or not square integrable under the Gaussian measure.
+    A function that is not finite or not square integrable under the Gaussian measure is refused.
     """
     with np.errstate(all="ignore"):
         second, error = expectation(lambda z: np.square(f(z)), kinks, tolerance=1e-10)

@@ -70,16 +70,12 @@ class Target(Immutable):
 
     Parameters
     ----------
-    source : str, callable, Function or Target
-        An expression in ``z`` or in ``z1..zk`` (k is the largest index that occurs), a name (``"relu"``), a `Function`
-        of one variable, or a callable that takes an array (..., k) and returns one of shape (...).
-    directions : int, optional
-        k, for a callable (1 if left out), or to say that an expression has more variables than it uses.
-    kinks : iterable, optional
-        Where a callable is not smooth: a number c means every plane z_i = c, a pair (normal, offset) the plane
+    source : an expression in ``z`` or in ``z1..zk`` (k is the largest index that occurs), a name (``"relu"``), a
+        `Function` of one variable, a callable that takes an array (..., k) and returns one of shape (...), or a Target.
+    directions : k, for a callable (1 if left out), or to say that an expression has more variables than it uses.
+    kinks : where a callable is not smooth: a number c means every plane z_i = c, a pair (normal, offset) the plane
         <normal, z> + offset = 0. Expressions find theirs; those of a callable of one variable are looked for.
-    name : str, optional
-        For display.
+    name : for display.
 
     Examples
     --------

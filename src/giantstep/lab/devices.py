@@ -29,10 +29,7 @@ def device_index(device: str) -> int | None:
 def namespace(device: str) -> ModuleType:
     """Return the array namespace of a device: `numpy` for ``"cpu"``, `cupy` for ``"cuda"`` or ``"cuda:0"``.
 
-    Raises
-    ------
-    InputError
-        Where the device is unknown, CuPy is not installed, or there is no such GPU.
+    Unknown devices are refused, and GPUs that are not there or lack CuPy.
     """
     index = device_index(device)
     if index is None:

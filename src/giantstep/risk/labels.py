@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import scipy
 
@@ -14,19 +12,6 @@ SPLIT_AT = 4.0
 """Variance above which the logistic-normal integral is split into a probit and a short-ranged rest."""
 _HALF_LINE = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 """Edges of panels of 20 nodes for integrands that fall like e^-x: beyond 40 lies 1e-17."""
-
-
-class BinaryLabels(Protocol):
-    """A law of labels 1 and -1 that is symmetric: P(-1 | nu) = P(1 | -nu)."""
-
-    def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
-        """Return P(y = 1) and its derivative with respect to the mean of the Gaussian teacher field."""
-
-    def width(self, variance: Floats) -> Floats:
-        """Return the range of the mean over which P(y = 1) changes."""
-
-    def resolving_step(self, slope: Floats, variance: Floats) -> Floats:
-        """Return the step in xi of the trapezoidal rule that is exact to rounding for M = tau + slope xi."""
 
 
 class SignLabels:
@@ -78,6 +63,13 @@ class GivenLabels:
     def resolving_step(self, slope: Floats, variance: Floats) -> Floats:
         """Return infinity: nothing changes."""
         return np.full(np.shape(variance), np.inf)
+
+
+BinaryLabels = SignLabels | LogitLabels | GivenLabels
+"""A law of labels 1 and -1 that is symmetric: P(-1 | nu) = P(1 | -nu).
+
+`positive` gives P(y = 1) and its derivative in the mean of the Gaussian teacher field, `width` the range of the mean
+over which it changes, `resolving_step` the step in xi that is exact to rounding for M = tau + slope xi."""
 
 
 def _with_flips(chance: Floats, slope: Floats, flip: Floats) -> tuple[Floats, Floats]:
