@@ -17,7 +17,6 @@ from giantstep import display
 from giantstep.arrays import write_arrays
 from giantstep.batches import checked_cpu_limit, solve_limit
 from giantstep.checks import check_flags
-from giantstep.display import Readable
 from giantstep.errors import InputError, unreadable
 from giantstep.family import DIAGNOSTICS, Engine, Question
 from giantstep.files import write_text
@@ -271,7 +270,7 @@ def _lay_over(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Study(Readable):
+class Study(display.Readable):
     """A scenario, the question asked, the grid of fields that vary, and the settings of both engines.
 
     Parameters
