@@ -41,7 +41,7 @@ FEATURES = (
     *("readout/calibration.py", "readout/class_pairs.py", "readout/output_law.py", "readout/pairs.py"),
     *("readout/sensitivity.py", "readout/unlike_pairs.py", "figures/beyond.py"),
     # programs without giantstep, several scenarios in one table, slopes
-    *("scripts.py", "script.py", "gaussian/source.py", "several.py", "design/slopes.py", "design/known_slopes.py"),
+    *("scripts.py", "script.py", "gaussian/source.py", "several.py", "design/slopes.py"),
     # the page is written by the server: controls, stages, pictures
     *("explorer/controls.py", "explorer/fields.py", "explorer/markup.py", "explorer/picture.py"),
     *("explorer/reopen.py", "explorer/reports.py", "explorer/stages.py", "explorer/theory.py", "explorer/views.py"),

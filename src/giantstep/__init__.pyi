@@ -3,6 +3,7 @@ from .agreements import agreement as agreement
 from .bounds import best_possible as best_possible
 from .bounds import efficiency as efficiency
 from .design.crossings import solve_for as solve_for
+from .design.optimise import best_ridge as best_ridge
 from .design.optimise import optimize as optimize
 from .design.sensitivity import sensitivity as sensitivity
 from .design.slopes import slopes as slopes
@@ -64,7 +65,6 @@ from .study import predict as predict
 from .study import simulate as simulate
 from .sweeps.clusters import Slurm as Slurm
 from .sweeps.verb import sweep as sweep
-from .tuning import best_ridge as best_ridge
 from .vocabulary import Vocabulary as Vocabulary
 
 __version__: str

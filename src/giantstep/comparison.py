@@ -59,8 +59,7 @@ def called(result: xarray.Dataset, source: str) -> str:
 
 def approximations(attrs: Mapping[Any, Any]) -> dict[str, str]:
     """Return the approximations that the theory of a result makes: what is approximated -> how far off it may be."""
-    found: dict[str, str] = json.loads(str(attrs.get("approximations", "{}")))
-    return found
+    return json.loads(str(attrs.get("approximations", "{}")))
 
 
 def layers_of(result: xarray.Dataset | xarray.DataArray) -> list[str]:
@@ -136,8 +135,7 @@ def _exact(values: xarray.DataArray) -> xarray.DataArray:
 
 def _stack(columns: Mapping[str, xarray.DataArray]) -> xarray.DataArray:
     *_, last = columns.values()
-    stacked: xarray.DataArray = side_by_side(columns.values(), "source", columns).transpose("source", *last.dims)
-    return stacked
+    return side_by_side(columns.values(), "source", columns).transpose("source", *last.dims)
 
 
 def _freedom(side: xarray.Dataset) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from giantstep.errors import InputError, nearest
+from giantstep.errors import InputError, check_ending, nearest
 
 ENDINGS = (".csv", ".tsv", ".npz", ".parquet")
 
@@ -33,11 +33,7 @@ def read_labelled(path: str | Path, label: str, others: Sequence[str] = ()) -> L
     others : names of columns that are no inputs either.
     """
     path = Path(path)
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise InputError(f"Data are read from {', '.join(ENDINGS)} files, but the file is called {path.name!r}.")
-    if not path.is_file():
-        raise InputError(f"There is no file {str(path)!r}.")
+    ending = check_ending(path, ENDINGS, "Data are read from {} files", there=True)
     return _from_npz(path, label, others) if ending == ".npz" else _from_table(path, ending, label, others)
 
 

@@ -121,9 +121,12 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], most: float 
     >>> text_table(["name", "gap"], [["test_error", "0.5%"], ["norm", "12%"]])
     ['name         gap', 'test_error  0.5%', 'norm         12%']
     """
-    columns = list(zip(heads, *_without_middle(rows, most)))
-    aligned = [_aligned(column, _is_words(column[1:])) for column in columns]
-    return ["  ".join(cells).rstrip() for cells in zip(*aligned)]
+    columns = []
+    for head, *cells in zip(heads, *_without_middle(rows, most)):
+        width = max(map(len, [head, *cells]))
+        has_numbers = any(cell[:1].isdigit() or cell[:1] in ("+", "-") for cell in cells)
+        columns.append([cell.rjust(width) if has_numbers else cell.ljust(width) for cell in [head, *cells]])
+    return ["  ".join(cells).rstrip() for cells in zip(*columns)]
 
 
 def _without_middle(rows: Sequence[Sequence[str]], most: float) -> list[Sequence[str]]:
@@ -132,13 +135,3 @@ def _without_middle(rows: Sequence[Sequence[str]], most: float) -> list[Sequence
         return list(rows)
     half, gap = int(most) // 2, f"({len(rows) - int(most)} more)"
     return [*rows[:half], [gap, *[""] * (len(rows[0]) - 1)], *rows[-half:]]
-
-
-def _is_words(cells: Sequence[str]) -> bool:
-    """Tell whether a column holds no numbers."""
-    return not any(cell[:1].isdigit() or cell[:1] in ("+", "-") for cell in cells)
-
-
-def _aligned(cells: Sequence[str], left: bool) -> list[str]:
-    width = max(map(len, cells))
-    return [cell.ljust(width) if left else cell.rjust(width) for cell in cells]

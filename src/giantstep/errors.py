@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 
@@ -120,6 +121,20 @@ def unreadable(file: object, error: OSError) -> InputError:
     if isinstance(error, FileNotFoundError):
         return InputError(f"There is no file {str(file)!r}.")
     return InputError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}.")
+
+
+def check_ending(path: str | Path, endings: Sequence[str], said: str, *, there: bool = False) -> str:
+    """Return the ending of a file's name in small letters; refuse others, and what is not `there` where it must be.
+
+    >>> check_ending("r.CSV", (".csv", ".nc"), "A result is saved as {}")
+    '.csv'
+    """
+    name, ending = Path(path).name, Path(path).suffix.lower()
+    if ending not in endings:
+        raise InputError(f"{said.format(', '.join(endings))}, but the file is called {name!r}.")
+    if there and not Path(path).is_file():
+        raise InputError(f"There is no file {str(path)!r}.")
+    return ending
 
 
 def nearest(name: Any, candidates: Sequence[str]) -> str:

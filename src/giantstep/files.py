@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.dimensions import long_dimensions
-from giantstep.errors import InputError
+from giantstep.errors import InputError, check_ending
 from giantstep.jsondata import float_array, json_data
 from giantstep.notes import notes_in
 from giantstep.types import Array
@@ -48,9 +48,7 @@ def save(result: xarray.Dataset, path: str | Path) -> None:
     ...     len((pathlib.Path(folder) / "r.csv").read_text().splitlines())  # a head and a row for each ridge
     3
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in SAVED:
-        raise InputError(f"A result is saved as {', '.join(SAVED)}, but the file is called {Path(path).name!r}.")
+    suffix = check_ending(path, SAVED, "A result is saved as {}")
     if not hasattr(result, "data_vars"):
         raise InputError(f"save takes a result, not a {type(result).__name__}.")
     with atomic_write(path) as temporary:
@@ -73,11 +71,7 @@ def load(path: str | Path) -> xarray.Dataset:
     ...     gs.load(pathlib.Path(folder) / "r.nc").test_error.item() == r.test_error.item()
     True
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in LOADED:
-        raise InputError(f"A result is loaded from {', '.join(LOADED)}, but the file is called {Path(path).name!r}.")
-    if not Path(path).is_file():
-        raise InputError(f"There is no file {str(path)!r}.")
+    suffix = check_ending(path, LOADED, "A result is loaded from {}", there=True)
     from giantstep.listing import Result
 
     try:
@@ -105,7 +99,8 @@ def to_json(result: xarray.Dataset, **more: Any) -> str:
     variables = {str(name): variable for name, variable in result.variables.items()}
     data: dict[str, Any] = {name: json_data(variable.values.tolist()) for name, variable in variables.items()}
     data["dims"] = {name: list(map(str, variable.dims)) for name, variable in variables.items()}
-    data["dtypes"] = {name: _kind(variable.values) for name, variable in variables.items()}
+    kinds = {"f": "float", "b": "bool", "i": "int", "u": "int"}
+    data["dtypes"] = {name: kinds.get(variable.dtype.kind, "str") for name, variable in variables.items()}
     data["about"] = {name: dict(variable.attrs) for name, variable in variables.items() if variable.attrs}
     data["coords"] = [str(name) for name in result.coords]
     # NetCDF gives numbers back as those of NumPy
@@ -118,10 +113,11 @@ def from_json(text: str) -> xarray.Dataset:
     import xarray
 
     data = json.loads(text)
-    columns = {
-        name: (dims, _from_json_values(data[name], data["dtypes"][name]), data["about"].get(name, {}))
-        for name, dims in data["dims"].items()
-    }
+    columns = {}
+    for name, dims in data["dims"].items():
+        kind = {"bool": bool, "int": np.int64, "str": str}.get(data["dtypes"][name])
+        values = float_array(data[name]) if kind is None else np.array(data[name], dtype=kind)
+        columns[name] = (dims, values, data["about"].get(name, {}))
     coords = {name: columns.pop(name) for name in data["coords"]}
     return xarray.Dataset(columns, coords, attrs=data["attrs"])
 
@@ -216,16 +212,6 @@ def _from_netcdf(path: Path) -> xarray.Dataset:
     names = {name: variable.astype(str) for name, variable in result.variables.items() if variable.dtype == object}
     coords = {name: names.pop(name) for name in result.coords if name in names}
     return result.assign_coords(coords).assign(names).drop_encoding()
-
-
-def _kind(values: Array) -> str:
-    return {"f": "float", "b": "bool", "i": "int", "u": "int"}.get(values.dtype.kind, "str")
-
-
-def _from_json_values(values: Any, kind: str) -> Array:
-    if kind != "float":
-        return np.array(values, dtype={"bool": bool, "int": np.int64, "str": str}[kind])
-    return float_array(values)
 
 
 @contextmanager

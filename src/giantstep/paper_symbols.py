@@ -6,7 +6,6 @@ forward, the page and `giantstep describe` show them, and docs/notation.md lists
 
 from __future__ import annotations
 
-import ast
 import copy
 import re
 from collections.abc import Callable, Mapping
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     AnyScenario = TypeVar("AnyScenario", bound=Scenario)
 
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {"sqrt": np.sqrt, "round": lambda value: int(np.round(value))}
+_NAME = re.compile(r"(?<![\w.])[A-Za-z]\w*")
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,7 @@ def symbols_in(formula: str) -> list[str]:
     >>> symbols_in("sqrt(p)*a")
     ['p', 'a']
     """
-    names = {_symbol(node) for node in ast.walk(_parsed(formula)) if isinstance(node, ast.Name)}
-    return sorted(names - set(_FUNCTIONS), key=formula.index)
-
-
-def _parsed(formula: str) -> ast.Expression:
-    """Return a formula as Python reads it, where ``lambda`` is no name."""
-    return ast.parse(re.sub(r"\blambda\b", "lambda_", formula), mode="eval")
-
-
-def _symbol(name: ast.Name) -> str:
-    return name.id.rstrip("_")
+    return [name for name in dict.fromkeys(_NAME.findall(formula)) if name not in _FUNCTIONS]
 
 
 def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
@@ -89,12 +79,12 @@ def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
     >>> evaluate("alpha*beta", {"alpha": 0.8, "beta": 2.0}), evaluate("sigma", {"sigma": "relu"})
     (1.6, 'relu')
     """
-    parsed = _parsed(formula)
-    if isinstance(parsed.body, ast.Name):
-        return values[_symbol(parsed.body)]
-    symbols = {"lambda_" if name == "lambda" else name: name for name in symbols_in(formula)}
-    numbers = {name: _number(symbol, values[symbol]) for name, symbol in symbols.items()}
-    value = eval(compile(parsed, formula, "eval"), {"__builtins__": {}, **_FUNCTIONS}, numbers)
+    if formula.isidentifier():
+        return values[formula]
+    # Python keeps the word lambda for itself
+    numbers = {f"{symbol}_": _number(symbol, values[symbol]) for symbol in symbols_in(formula)}
+    source = _NAME.sub(lambda name: f"{name[0]}_" if f"{name[0]}_" in numbers else name[0], formula)
+    value = eval(source, {"__builtins__": {}, **_FUNCTIONS}, numbers)
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 

@@ -334,21 +334,18 @@ class Scenario(Checked):
         # fields may be as large as 1e300 and as small as 1e-300: any product may overflow or vanish, and no module can
         # say beforehand which; `batches.collect_answers` flags every point whose numbers were lost
         with np.errstate(all="ignore"):
-            answer: Answer = self._engine("limit").limit(self, points, what, settings)
-        return answer
+            return self._engine("limit").limit(self, points, what, settings)
 
     def trial(self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]) -> dict[str, Array]:
         """Run one trial: one draw for all `points`, which differ only in `shared_fields`."""
-        values: dict[str, Array] = self._engine("experiment").trial(self, points, what, dim, draws, settings)
-        return values
+        return self._engine("experiment").trial(self, points, what, dim, draws, settings)
 
     def program(self, dim: int, lang: Language) -> Program:
         """Return what a trial of a program without giantstep does, where the family writes one."""
         write = self._beside("script", "program")
         if write is None:
             raise InputError(f"{type(self).__name__} has no script: its family writes no program of its own.")
-        program: Program = write(self, dim, lang)
-        return program
+        return write(self, dim, lang)
 
     def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak, on its device."""
@@ -651,8 +648,7 @@ def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[s
 def _part_class(info: FieldInfo, entry: Any) -> type[BaseModel] | None:
     if isinstance(entry, BaseModel):
         return type(entry)
-    part: type[BaseModel] | None = part_of_kind(info, entry.get("kind")) if isinstance(entry, Mapping) else None
-    return part
+    return part_of_kind(info, entry.get("kind")) if isinstance(entry, Mapping) else None
 
 
 def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> None:

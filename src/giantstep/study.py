@@ -270,7 +270,7 @@ def _lay_over(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Study:
+class Study(display.Readable):
     """A scenario, the question asked, the grid of fields that vary, and the settings of both engines.
 
     Parameters
@@ -328,11 +328,8 @@ class Study:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return display.study_text(self)
-
-    def _repr_html_(self) -> str:
-        return display.preformatted(repr(self))
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study: fields, settings, ``progress``, ``scenarios`` by name."""

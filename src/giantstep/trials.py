@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError
 from giantstep.family import Variable
-from giantstep.grid import Batch, Grid, scenario_at
+from giantstep.grid import Grid, scenario_at
 from giantstep.padding import pad_stack
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
@@ -105,18 +105,16 @@ class TrialDraw:
 
 def group_points(grid: Grid) -> list[DrawGroup]:
     """Return the points of a grid by draws; every one must have a dimension."""
-    return [group for batch in grid.batches() for group in _groups(batch)]
-
-
-def _groups(batch: Batch) -> Iterator[DrawGroup]:
-    own = [name for name in batch.points if name not in batch.scenario.shared_fields]
-    numbers = np.stack([batch.points[name] for name in own], axis=1)
-    _, first, codes = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
-    for code in np.argsort(first):
-        rows = np.flatnonzero(codes.reshape(-1) == code)
-        points = {name: values[rows] for name, values in batch.points.items()}
-        scenario = scenario_at(batch.scenario, points, 0)
-        yield DrawGroup(scenario, batch.index[rows], points, _dim(points["dim"][0], scenario))
+    groups = []
+    for batch in grid.batches():
+        numbers = [values for name, values in batch.points.items() if name not in batch.scenario.shared_fields]
+        _, first, codes = np.unique(np.stack(numbers, axis=1), axis=0, return_index=True, return_inverse=True)
+        for code in np.argsort(first):
+            rows = np.flatnonzero(codes.reshape(-1) == code)
+            points = {name: values[rows] for name, values in batch.points.items()}
+            scenario = scenario_at(batch.scenario, points, 0)
+            groups.append(DrawGroup(scenario, batch.index[rows], points, _dim(points["dim"][0], scenario)))
+    return groups
 
 
 def _dim(value: float, scenario: Scenario) -> int:
@@ -258,5 +256,4 @@ def mean_and_error(kept: Floats, variable: Variable) -> tuple[Floats, Floats]:
 
 def _sum_in_order(values: Floats) -> Floats:
     """Return the sum over the first axis, one by one, so that a point has the same bits alone and in a grid."""
-    total: Floats = np.add.accumulate(values, axis=0)[-1]
-    return total
+    return np.add.accumulate(values, axis=0)[-1]

@@ -70,8 +70,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as strict JSON data (None for NaN, "inf" for infinity)."""
-        data: dict[str, Any] = json_data(asdict(self))
-        return data
+        return json_data(asdict(self))
 
     def __str__(self) -> str:
         return self.sentence

@@ -39,15 +39,12 @@ class Vocabulary(Part):
         """Check that the law is one."""
         if not self.values:
             raise bad_field("values", list(self.values), "a list of at least one number")
-        if len(self.values) != len(self.probabilities):
-            raise bad_field(
-                "probabilities", list(self.probabilities), f"a list of {len(self.values)} numbers, one for each value"
-            )
-        if min(self.probabilities) <= 0:
-            raise bad_field("probabilities", list(self.probabilities), "all above 0")
-        if not math.isclose(sum(self.probabilities), 1.0, rel_tol=0, abs_tol=1e-9):
-            raise bad_field(
-                "probabilities",
-                list(self.probabilities),
-                f"numbers that sum to one (they sum to {sum(self.probabilities):g})",
-            )
+        count, total, allowed = len(self.values), sum(self.probabilities), ""
+        if len(self.probabilities) != count:
+            allowed = f"a list of {count} numbers, one for each value"
+        elif min(self.probabilities) <= 0:
+            allowed = "all above 0"
+        elif not math.isclose(total, 1.0, rel_tol=0, abs_tol=1e-9):
+            allowed = f"numbers that sum to one (they sum to {total:g})"
+        if allowed:
+            raise bad_field("probabilities", list(self.probabilities), allowed)

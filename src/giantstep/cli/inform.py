@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import typer
 
 import giantstep as gs
 from giantstep.cli.options import Json
+from giantstep.cli.outputs import print_json
 
 Family = Annotated[str, typer.Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
 
@@ -25,8 +25,7 @@ def figures(
     recipes = list_figures()
     if json:
         names = ("name", "title", "paper", "ours", "description", "parameters", "seconds_quick", "seconds_full")
-        records = [{name: getattr(recipe, name) for name in names} for recipe in recipes]
-        print(json_module.dumps({"figures": records}, allow_nan=False))
+        print_json({"figures": [{name: getattr(recipe, name) for name in names} for recipe in recipes]})
         return
     for head, ours in (("Published figures", False), ("Figures of our own", True)):
         chosen = [recipe for recipe in recipes if recipe.ours is ours]
@@ -78,7 +77,7 @@ def describe(family: Family, json: Json = False) -> None:
     from giantstep import describe as about
 
     if json:
-        print(json_module.dumps(about.describe(family), allow_nan=False))
+        print_json(about.describe(family))
     else:
         sys.stdout.write(about.describe_text(family))
 
@@ -96,7 +95,7 @@ def doctor(json: Json = False) -> None:
     from giantstep.cli.doctor import examine, report
 
     findings = examine()
-    print(json_module.dumps(findings, allow_nan=False) if json else report(findings))
+    print_json(findings) if json else print(report(findings))
     if not findings["self_test"]["passed"]:
         raise typer.Exit(1)
 

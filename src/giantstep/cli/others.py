@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 import giantstep as gs
 from giantstep.cli.options import Json, Output, StudyFile
-from giantstep.cli.outputs import check_outputs
+from giantstep.cli.outputs import check_outputs, print_json
 from giantstep.cli.values import assignments, many, single
 from giantstep.errors import bad_field
 
@@ -62,7 +61,7 @@ def place(
     if plot:
         with atomic_write(plot) as temporary:
             placement.plot(temporary)
-    print(json_module.dumps(placement.to_dict(), allow_nan=False) if json else placement.report())
+    print_json(placement.to_dict()) if json else print(placement.report())
     if plot:
         print(f"wrote {plot}", file=sys.stderr)
 
@@ -76,7 +75,7 @@ def exponents(
 ) -> None:
     """Information and generative exponents of a target, its staircases, symmetries and Hermite coefficients."""
     report = gs.exponents(target, activation)
-    print(_strict(report.to_dict()) if json else report)
+    print_json(report.to_dict()) if json else print(report)
 
 
 def learnable(
@@ -107,12 +106,9 @@ def learnable(
     data, text = verdict.to_dict(), [str(verdict)]
     if experiment is not None:
         measured = verdict.experiment(experiment)
-        data["experiment"] = {
-            **{name: measured[name].values.tolist() for name in ("cosine", "cosine_stderr")},
-            **measured.attrs,
-        }
+        data["experiment"] = {name: measured[name].values for name in ("cosine", "cosine_stderr")} | measured.attrs
         text.append(measured.attrs["text"])
-    print(_strict(data) if json else "\n".join(text))
+    print_json(data) if json else print("\n".join(text))
 
 
 def _numbers(text: str) -> list[float]:
@@ -120,12 +116,6 @@ def _numbers(text: str) -> list[float]:
         return [float(number) for number in text.split(",")]
     except ValueError:
         raise bad_field("second_layer", text, "numbers separated by commas") from None
-
-
-def _strict(data: dict[str, Any]) -> str:
-    from giantstep.jsondata import json_data
-
-    return json_module.dumps(json_data(data), allow_nan=False)
 
 
 def script(

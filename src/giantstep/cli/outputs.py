@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import giantstep as gs
 from giantstep.cli.options import Output
-from giantstep.errors import InputError
+from giantstep.errors import InputError, check_ending
 
 if TYPE_CHECKING:
     import xarray
@@ -18,13 +19,19 @@ RESULTS = (".csv", ".nc", ".json", ".tex")
 PLOTS = (".png", ".pdf", ".svg", ".pgf")
 
 
+def print_json(data: Any) -> None:
+    """Print data as strict JSON on one line."""
+    from giantstep.jsondata import json_data
+
+    print(json.dumps(json_data(data), allow_nan=False))
+
+
 def check_outputs(output: Output) -> None:
     """Refuse what could not be written: unknown suffixes, missing or closed folders, one name twice."""
     out, plot = output.out or [], output.plot or []
     for option, paths, suffixes in (("--out", out, RESULTS), ("--plot", plot, PLOTS)):
         for path in paths:
-            if path.suffix.lower() not in suffixes:
-                raise InputError(f"{option} writes {', '.join(suffixes)}, but the file is called {path.name!r}.")
+            check_ending(path, suffixes, f"{option} writes {{}}")
             check_folder(path.parent)
             if path.is_dir():
                 raise InputError(f"{str(path)!r} is a folder, not a file.")

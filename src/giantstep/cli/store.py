@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from giantstep.cli.outputs import print_json
 from giantstep.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def ls(store: Database, json: Json = False) -> None:
 
     asked = overview(store)
     if json:
-        print(json_module.dumps(asked, allow_nan=False))
+        print_json(asked)
         return
     for line in asked:
         print(
@@ -54,7 +55,7 @@ def show(
     if key and not shown:
         raise InputError(f"No point in {str(store)!r} has a key that begins with {key!r}.")
     if json:
-        print(json_module.dumps([_plain(entry) for entry in shown], allow_nan=False))
+        print_json([_plain(entry) for entry in shown])
     else:
         print("\n".join(_text(entry, bool(key)) for entry in shown) or "Nothing to show.")
 
@@ -75,7 +76,7 @@ def gc(store: Database, json: Json = False) -> None:
 
     removed = collect_garbage(store)
     counts = f"{removed['damaged']} damaged and {removed['outdated']} outdated results"
-    print(json_module.dumps(removed) if json else f"{counts} taken out, {removed['bytes']} bytes freed")
+    print_json(removed) if json else print(f"{counts} taken out, {removed['bytes']} bytes freed")
 
 
 @app.command("verify")
@@ -85,7 +86,7 @@ def verify(store: Database, json: Json = False) -> None:
 
     health = check_store(store)
     if json:
-        print(json_module.dumps({**vars(health), "sound": health.sound}, allow_nan=False))
+        print_json({**vars(health), "sound": health.sound})
     else:
         print(f"{health.points} points, {health.results} results, {health.failures} of them failures")
         if health.problem:
@@ -127,7 +128,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
         "source": entry.ask.source,
         "settings": entry.ask.settings,
         "scenario": json_module.loads(entry.point.scenario),
-        "dim": json_data(entry.point.dim),
+        "dim": entry.point.dim,
         "results": [
             {
                 "trial": row.trial,

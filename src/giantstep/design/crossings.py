@@ -107,7 +107,7 @@ def solve_for(
 
 def _inner(field: str, over: Mapping[str, Any] | None, scenario: Scenario) -> Over:
     """Return the ranges over which the observable is optimised at every value of a field."""
-    inner = Over({}, {}) if over is None else read_over("over", over, scenario)
+    inner = Over({}, {}) if over is None else read_over(over, scenario)
     if inner.choices or field in inner.ranges:
         raise bad_field("over", over, f"ranges of other fields than `{field}`")
     return inner

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.ndimage import minimum_filter  # type: ignore[attr-defined]
 
 from giantstep.design.constraints import Search
 from giantstep.design.limits import ObservedLimit
@@ -140,12 +141,8 @@ def _fields(search: Search, coordinates: Floats) -> dict[str, Floats]:
 def _lowest_minima(values: Floats, shape: tuple[int, ...]) -> tuple[Indices, Indices]:
     """Return (row, position) of the lowest local minima of grids of values (R, G), NaN never among them."""
     grids = np.where(np.isnan(values), np.inf, values).reshape(len(values), *shape)
-    padded = np.pad(grids, [(0, 0), *[(1, 1)] * len(shape)], constant_values=np.inf)
-    lowest = np.isfinite(grids)
-    for offset in itertools.product(range(3), repeat=len(shape)):
-        window = tuple(slice(first, first + size) for first, size in zip(offset, shape))
-        lowest &= grids <= padded[(slice(None), *window)]
-    ranked = np.where(lowest.reshape(values.shape), grids.reshape(values.shape), np.inf)
+    around = minimum_filter(grids, size=(1, *[3] * len(shape)), mode="constant", cval=np.inf)
+    ranked = np.where(grids == around, grids, np.inf).reshape(values.shape)
     order = np.argsort(ranked, axis=1, kind="stable")[:, :_LOCAL]
     rows, ranks = np.nonzero(np.isfinite(np.take_along_axis(ranked, order, axis=1)))
     return rows, order[rows, ranks]

@@ -89,10 +89,10 @@ def label(value: Any) -> str:
     return format(value, "g") if isinstance(value, float) else value if isinstance(value, str) else repr(value)
 
 
-def read_over(argument: str, over: Any, scenario: Scenario) -> Over:
+def read_over(over: Any, scenario: Scenario) -> Over:
     """Return the ranges (tuples of two numbers) and choices (lists) of a mapping, checked."""
     if not isinstance(over, Mapping) or not over:
-        raise bad_field(argument, over, 'a mapping such as {"ridge": (1e-6, 1e3)} with at least one field')
+        raise bad_field("over", over, 'a mapping such as {"ridge": (1e-6, 1e3)} with at least one field')
     ranges: dict[str, Range] = {}
     choices: dict[str, tuple[Any, ...]] = {}
     for name, value in dotted_names(over).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ import xarray
 from giantstep.batches import ask_again
 from giantstep.checks import check_number
 from giantstep.comparison import layers_of
-from giantstep.design.known_slopes import THEORY, known_exponent
 from giantstep.design.tables import DesignResult
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.partlists import names_meant, value_at
@@ -23,6 +23,11 @@ from giantstep.several import NAME, Scenarios, by_name
 from giantstep.solve.derivatives import WIDTHS, extrapolate
 
 Floor = float | str | xarray.DataArray
+_THEORY = (
+    "noiseless regression without ridge, eigenvalues j^-a, target's shares j^-b: n^-min(b - 1, 2a), p^-min(b - 1, a)"
+)
+_RIDGELESS = 1e-6
+"""Ridge, per sample and in units of the mean eigenvalue, below which a fit counts as one without."""
 _MOST_SAID = 6
 """Curves whose fitted exponents are said in the headline; more are in the table only."""
 
@@ -84,7 +89,8 @@ def slopes(
     for layer in layers:
         part = result.sel(source=layer) if several else result
         # numbers of samples and neurons are whole at a finite dimension: beside a point nothing changes, or all at once
-        is_whole = layer in ("experiment", "theory") or (not layer and _has_dimension(result))
+        has_dimension = result.attrs.get("engine") == "experiment" or "finite_size" in result.attrs
+        is_whole = layer in ("experiment", "theory") or (not layer and has_dimension)
         local = (
             _chords(part, powers, of, floor) if is_whole else _limit_slopes(part, layer, powers, of, floor, progress)
         )
@@ -121,7 +127,7 @@ def _finished(
         "of": of,
     }
     if known is not None:
-        table, about["theory_of_slope"] = table.assign(known_slope=known), THEORY
+        table, about["theory_of_slope"] = table.assign(known_slope=known), _THEORY
     return DesignResult.of(table.assign_attrs({**attrs, **about}))
 
 
@@ -143,7 +149,7 @@ def _one_power(table: xarray.Dataset) -> str:
 
 def _known(slope: xarray.DataArray, powers: Mapping[str, float], of: str, scenarios: Scenarios) -> Any:
     """Return the exponents that theory has: before the first step, and where all fields grow alike."""
-    values = {name: known_exponent(one, powers) for name, one in by_name(scenarios).items()}
+    values = {name: _known_exponent(one, powers) for name, one in by_name(scenarios).items()}
     if of != "test_error" or len(set(powers.values())) > 1 or not np.isfinite(list(values.values())).any():
         return None
     power = next(iter(powers.values()))
@@ -151,6 +157,38 @@ def _known(slope: xarray.DataArray, powers: Mapping[str, float], of: str, scenar
     known = xarray.zeros_like(slope) + (each if NAME in slope.dims else each.values[0])
     known = known.where(slope["time"] == 0) if "time" in slope.coords else known
     return known.transpose(*slope.dims).assign_attrs(long_name="exponent that theory has")
+
+
+def _known_exponent(scenario: Any, names: Iterable[str]) -> float:
+    """Return d log error/d log factor of a scenario whose fields `names` grow by that factor; NaN where not known.
+
+    Theory knows linear regression without ridge on inputs with a power law. The eigenvalues of the inputs fall as j^-a
+    and the shares of the target's variance as j^-b, b > 1 (capacity and source conditions). Without noise and without
+    ridge, n samples leave an error n^-min(b - 1, 2a). The best fit on p random projections of the inputs leaves
+    p^-min(b - 1, a). Where both grow at a fixed ratio the slower one stays.
+    """
+    inputs: Any = getattr(scenario, "inputs", None)
+    if getattr(inputs, "kind", "") != "power-law" or not _is_linear_and_free_of_noise(scenario):
+        return math.nan
+    a, tail = float(inputs.exponent), float(inputs.target_exponent) - 1
+    rates = {"samples_per_dim": min(tail, 2 * a), "width_per_dim": min(tail, a)}
+    named = set(names)
+    if not named or not named <= set(rates) or tail <= 0:
+        return math.nan
+    return -min(rates[name] for name in named)
+
+
+def _is_linear_and_free_of_noise(scenario: Any) -> bool:
+    readout = getattr(scenario, "readout", None)
+    ridge = getattr(readout, "ridge", getattr(scenario, "ridge", math.inf))
+    z = np.linspace(-2.0, 2.0, 9)
+    target, activation = scenario.target, scenario.activation
+    if getattr(scenario, "steps", None) or getattr(getattr(scenario, "step", None), "kind", "none") != "none":
+        return False  # what a step learns of the target does not follow the law of the inputs
+    if scenario.noise or ridge > _RIDGELESS or getattr(readout, "kind", "ridge") != "ridge" or target.directions > 1:
+        return False
+    both = np.ravel(target(z[:, None])), activation(z)
+    return all(np.allclose(values, values[z == 1] * z, rtol=0, atol=1e-12) for values in both)
 
 
 def _fit(result: xarray.Dataset, powers: Mapping[str, float], of: str, floor: Floor) -> dict[str, xarray.DataArray]:
@@ -175,11 +213,6 @@ def _fit(result: xarray.Dataset, powers: Mapping[str, float], of: str, floor: Fl
         "fitted": fitted.assign_attrs(about),
         "fitted_error": error.where(fitted.notnull()).assign_attrs(long_name="error of the fitted exponent"),
     }
-
-
-def _has_dimension(result: xarray.Dataset) -> bool:
-    """Tell whether a result of one engine belongs to a finite dimension."""
-    return result.attrs.get("engine") == "experiment" or "finite_size" in result.attrs
 
 
 def _table(slope: xarray.DataArray, error: xarray.DataArray, of: str, names: Iterable[str]) -> xarray.Dataset:

@@ -52,15 +52,11 @@ def design_result(
     coords : coordinates of own dimensions.
     settings, extra : for the provenance.
     """
-    grid = request.grid
-    data = {
-        name: (
-            (*grid.dims, *own),
-            np.reshape(values, (*grid.shape, *np.shape(values)[1:])),
-            {"long_name": about} if isinstance(about, str) else about,
-        )
-        for name, (own, values, about) in columns.items()
-    }
+    grid, data = request.grid, {}
+    for name, (own, values, about) in columns.items():
+        laid_out = np.reshape(values, (*grid.shape, *np.shape(values)[1:]))
+        attrs = {"long_name": about} if isinstance(about, str) else about
+        data[name] = ((*grid.dims, *own), laid_out, attrs)
     fields = {name: (dims, values, about_field(grid.scenario, name)) for name, (dims, values) in grid.coords.items()}
     return DesignResult(data, {**fields, **coords}, provenance(grid, request.what, engine, settings, extra))
 

@@ -18,7 +18,7 @@ from giantstep.checks import check_number, check_whole
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.estimators.detection import FALSE_ALARM
 from giantstep.estimators.fitting import Clusters, Options, fit_clusters, numbers_to_try
-from giantstep.estimators.matrices import check_finite
+from giantstep.estimators.matrices import check_finite, standardise
 from giantstep.types import Array, Floats, Integers
 
 
@@ -130,9 +130,12 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         options = self._options(matrix.shape[1])
         numbers = self._numbers(*matrix.shape)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        fit = None if numbers == [1] else fit_clusters(matrix, numbers, options, rng)
+        if numbers == [1]:
+            fit = Clusters(standardise(matrix, "feature"), None, 0.0, 1, "none", 1)
+        else:
+            fit = fit_clusters(matrix, numbers, options, rng)
         self._keep(matrix, fit)
-        if fit is not None and not self.found_:
+        if numbers != [1] and not self.found_:
             self._warn(
                 f"No clusters were found: noise looks as clustered with a chance of up to {fit.p_value:.2g}, and "
                 f"false_alarm={self.false_alarm:g} is asked for; the data are noise, or their clusters are too weak "
@@ -153,13 +156,11 @@ class AMPClustering(ClusterMixin, BaseEstimator):
 
     def fit_predict(self, X: ArrayLike, y: Any = None, **kwargs: Any) -> Integers:
         """Find the clusters and return the label of every sample."""
-        labels: Integers = self.fit(X).labels_
-        return labels
+        return self.fit(X).labels_
 
     def predict(self, X: ArrayLike) -> Integers:
         """Return the most probable cluster of fresh samples."""
-        labels: Integers = self.predict_proba(X).argmax(axis=1)
-        return labels
+        return self.predict_proba(X).argmax(axis=1)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the (n_samples, n_clusters_) posterior probabilities of the clusters of fresh samples."""
@@ -227,18 +228,15 @@ class AMPClustering(ClusterMixin, BaseEstimator):
 
     # -- what is kept ------------------------------------------------------------------------------------------
 
-    def _keep(self, matrix: Floats, fit: Clusters | None) -> None:
-        n, d = matrix.shape
-        run = None if fit is None else fit.run
-        self.found_ = bool(fit is not None and run is not None and fit.p_value <= self.false_alarm)
-        self.evidence_ = 0.0 if fit is None else float(fit.evidence)
-        self.p_value_ = 1.0 if fit is None else fit.p_value
-        self.evidence_by_clusters_ = {} if fit is None else fit.evidence_by_clusters
-        self.n_iter_ = 1 if fit is None else max(1, fit.iterations)
-        self.start_ = "none" if fit is None else fit.start
+    def _keep(self, matrix: Floats, fit: Clusters) -> None:
+        (n, d), run = matrix.shape, fit.run
+        self.found_ = run is not None and bool(fit.p_value <= self.false_alarm)
+        self.evidence_, self.p_value_ = float(fit.evidence), fit.p_value
+        self.evidence_by_clusters_ = fit.evidence_by_clusters
+        self.n_iter_, self.start_ = max(1, fit.iterations), fit.start
         self.converged_ = run is None or bool(run.converged)
-        self.noise_level_ = matrix.std(axis=0) if fit is None else np.where(fit.data.varies, fit.data.noise, 0.0)
-        if fit is None or run is None or not self.found_:
+        self.noise_level_ = np.where(fit.data.varies, fit.data.noise, 0.0)
+        if run is None or not self.found_:
             self._clusters: Clusters | None = None
             self.snr_, self.sparsity_, self.n_clusters_ = 0.0, math.nan, 1
             self.means_, self.weights_ = matrix.mean(axis=0)[None, :], np.ones(1)

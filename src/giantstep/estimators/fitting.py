@@ -69,8 +69,7 @@ class Clusters:
     def probabilities(self, rows: Floats) -> Floats:
         """Return the (m, k) probabilities of the clusters of fresh rows, in the units of the data."""
         assert self.run is not None
-        probabilities: Floats = self.run.assign(self.data.apply(rows))
-        return probabilities
+        return self.run.assign(self.data.apply(rows))
 
     def means(self) -> Floats:
         """Return the (k, d) means of the clusters in the units of the data."""
@@ -351,8 +350,7 @@ def _sizes(run: AMPRun) -> Floats:
 def _share(run: AMPRun) -> Floats:
     """Return the variance that the clusters make up in every column, in units of the noise."""
     overlaps = run.assignments.T @ run.assignments / len(run.assignments)
-    share: Floats = np.einsum("jp,pq,jq->j", run.features, overlaps, run.features)
-    return share
+    return np.einsum("jp,pq,jq->j", run.features, overlaps, run.features)
 
 
 def _lower_noise(data: Standardised, share: Floats) -> tuple[Standardised, Floats]:

@@ -66,8 +66,7 @@ class _ForecastBase(BaseEstimator):
     def _values(self, X: ArrayLike) -> Floats:
         check_is_fitted(self)
         matrix = validate_data(self, X, reset=False, dtype=np.float64)
-        values: Floats = matrix @ np.atleast_2d(self.coef_).T + self.intercept_
-        return values
+        return matrix @ np.atleast_2d(self.coef_).T + self.intercept_
 
 
 class ForecastRidge(MultiOutputMixin, RegressorMixin, _ForecastBase):
@@ -177,5 +176,4 @@ class ForecastRidgeClassifier(ClassifierMixin, _ForecastBase):
     def predict(self, X: ArrayLike) -> Array:
         """Return the predicted classes."""
         values = self.decision_function(X)
-        chosen: Array = self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
-        return chosen
+        return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from giantstep.datafile import read_parquet
-from giantstep.errors import GiantstepWarning, InputError
+from giantstep.errors import GiantstepWarning, InputError, check_ending
 from giantstep.types import Booleans, Floats
 
 TABLES = (".csv", ".tsv", ".txt")
@@ -110,13 +110,7 @@ def read_matrix(path: str | Path, transpose: bool = False) -> Floats:
     or fastparquet.
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in (*TABLES, *ARRAYS, *PARQUET):
-        raise InputError(
-            f"Data are read from {', '.join((*TABLES, *ARRAYS, *PARQUET))}, but the file is called {path.name!r}."
-        )
-    if not path.is_file():
-        raise InputError(f"There is no file {str(path)!r}.")
+    suffix = check_ending(path, (*TABLES, *ARRAYS, *PARQUET), "Data are read from {}", there=True)
     try:
         matrix = _array(path) if suffix in ARRAYS else _table(path)
     except InputError:

@@ -130,8 +130,7 @@ class Placement:
         """Return everything as strict JSON data, null for what was not computed."""
         from giantstep.jsondata import json_data
 
-        values: dict[str, Any] = json_data({**asdict(self), "sentence": self.sentence()})
-        return values
+        return json_data({**asdict(self), "sentence": self.sentence()})
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Draw the phase diagram of data of this shape with the point in it; write it where a path is given."""

@@ -88,26 +88,27 @@ def draw_variance(result: xarray.Dataset, smooth: bool = True) -> Figure | None:
     across = _field(reading, "test_error", ("time",))
     if across is None or reading.data.sizes.get("time", 1) > PANELS:
         return None
-    line = reading.data.sel(source=reading.main)
+    line, data = reading.layer(reading.data), reading.data
     if not all(np.isfinite(line[name].values).any() for name in PARTS):
         return None
     if smooth and reading.main != "experiment":
         fine = fine_limit(result, across, drawn, reading.main)
         line = line if fine is None else fine
-    times = _times(result)
     members = [number for number in np.atleast_1d(line["members"].values) if number > 1][-MOST_AVERAGES:]
-    figure, axes = panels_in_rows(len(times), 3.9)
+    figure, axes = _panel_of_each_time(result)
     for place, panel in enumerate(axes):
-        at = line.isel(time=place) if "time" in line.dims else line
+        at = line.isel(time=place, missing_dims="ignore")
         stack_parts(panel, at[across], at, members)
-        if "experiment" in reading.sources and reading.main != "experiment":
-            both = reading.data.isel(time=place) if "time" in reading.data.dims else reading.data
+        if reading.is_compared:
+            both = data.isel(time=place, missing_dims="ignore")
             experiment_points(panel, both[across], both, "test_error", "black", MARKERS[0])
-        panel.set(ylim=(0, 1.05 * float(np.nanmax(at["test_error"].values))))
-        _finish(panel, reading, across, times, place)
+        panel.set_xlabel(x_label(data[across], across, reading.dimension(str(data[across].dims[0]))))
+        log_axes(panel, "x" * is_geometric(data[across].values))
+        panel.set_xlim(float(data[across].min()), float(data[across].max()))
+        panel.set_ylim(0, 1.05 * float(np.nanmax(at["test_error"].values)))
     axes[0].set_ylabel("test error and its parts")
     lines = [key("black", "", reading.called(reading.main)), *average_keys(members)]
-    if "experiment" in reading.sources and reading.main != "experiment":
+    if reading.is_compared:
         lines.append(key("black", MARKERS[0], reading.called("experiment"), "none"))
     place_legend(axes, [*part_keys(), *lines])
     return figure
@@ -123,39 +124,35 @@ def draw_reliability(result: xarray.Dataset) -> Figure | None:
     fields = [str(dim) for dim in reading.data["log_loss"].dims if dim not in ("source", "time")]
     if len(fields) > 1 or reading.data.sizes.get("time", 1) > PANELS:
         return None
-    times = _times(result)
-    figure, axes = panels_in_rows(len(times), 3.9)
+    figure, axes = _panel_of_each_time(result)
     for place, panel in enumerate(axes):
-        at = reading.data.isel(time=place) if "time" in reading.data.dims else reading.data
+        at = reading.data.isel(time=place, missing_dims="ignore")
         points = _chosen(at, fields)
         palette = colours(len(points), ordered=len(points) > 2)
         for number, point in enumerate(points):
             _draw_curve(panel, reading, at.isel(point), palette[number], MARKERS[number], reading.label(point))
         panel.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":", zorder=1)
         panel.set(xlabel="probability that is said", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        if len(times) > 1:
-            panel.set_title(_after(times[place]))
     axes[0].set_ylabel("share of the label 1")
-    own = axes[0].get_legend_handles_labels()[0]
-    ends = [key(GREY, "", "as it is"), key(GREY, "", "at the best temperature", DASHED)]
-    compared = "experiment" in reading.sources and reading.main != "experiment"
-    marks = engines(axes[-1], reading.called("experiment"), line=reading.called(reading.main)) if compared else []
-    place_legend(axes, [*own, *ends, *marks])
+    handles = axes[0].get_legend_handles_labels()[0]
+    handles += [key(GREY, "", "as it is"), key(GREY, "", "at the best temperature", DASHED)]
+    if reading.is_compared:
+        handles += engines(axes[-1], reading.called("experiment"), line=reading.called(reading.main))
+    place_legend(axes, handles)
     return figure
 
 
 def _draw_curve(axes: Axes, reading: Reading, at: xarray.Dataset, colour: str, marker: str, label: str) -> None:
-    line = at.sel(source=reading.main)
+    line = reading.layer(at)
     logit, share = line["logit"].values, line["reliability"].values
     limit_line(axes, expit(logit), share, colour, label or None)
     temperature = float(line["temperature"])
     if temperature > 0:
         limit_line(axes, expit(logit / temperature), share, colour, linestyle=DASHED, linewidth=1.0)
-    if "experiment" in reading.sources and reading.main != "experiment":
+    if reading.is_compared:
         real = at.sel(source="experiment")
-        error_points(
-            axes, expit(logit), real["reliability"], real["reliability_stderr"], colour, marker, markersize=3.5
-        )
+        share, error = real["reliability"], real["reliability_stderr"]
+        error_points(axes, expit(logit), share, error, colour, marker, markersize=3.5)
 
 
 def _chosen(at: xarray.Dataset, fields: Sequence[str]) -> list[dict[str, int]]:
@@ -167,25 +164,16 @@ def _chosen(at: xarray.Dataset, fields: Sequence[str]) -> list[dict[str, int]]:
     return [{fields[0]: int(place)} for place in places]
 
 
-def _times(result: xarray.Dataset) -> Any:
-    """Return the numbers of steps that have a panel each; a preset of one step has no time."""
-    return np.atleast_1d(result["time"].values) if "time" in result.coords else np.zeros(1)
+def _panel_of_each_time(result: xarray.Dataset) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a panel for each number of steps; a preset of one step has no time."""
+    times = np.atleast_1d(result["time"].values) if "time" in result.coords else np.zeros(1)
+    figure, axes = panels_in_rows(len(times), 3.9)
+    for panel, time in zip(axes, times) if len(times) > 1 else ():
+        panel.set_title(f"{time:g} step made" if time == 1 else f"{time:g} steps made")
+    return figure, axes
 
 
 def _field(reading: Reading, name: str, own: Sequence[str]) -> str | None:
     """Return the coordinate of the one field that varies; None where there is none, or several."""
     fields = [str(dim) for dim in reading.data[name].dims if dim not in ("source", *own)]
     return reading.coordinate(fields[0]) if len(fields) == 1 else None
-
-
-def _finish(axes: Axes, reading: Reading, across: str, times: Any, place: int) -> None:
-    values = reading.data[across]
-    axes.set_xlabel(x_label(values, across, reading.dimension(str(values.dims[0]))))
-    log_axes(axes, "x" * is_geometric(values.values))
-    axes.set_xlim(float(values.min()), float(values.max()))
-    if len(times) > 1:
-        axes.set_title(_after(times[place]))
-
-
-def _after(time: float) -> str:
-    return f"{time:g} step made" if time == 1 else f"{time:g} steps made"

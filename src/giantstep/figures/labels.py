@@ -64,11 +64,7 @@ def _roman_subscript(word: str) -> str:
 
 
 def _letters(word: str) -> str:
-    if word.startswith("\\"):
-        return word
-    if word in _OPERATORS:
-        return _OPERATORS[word]
-    return f"\\{word}" if word in _GREEK else word
+    return _OPERATORS.get(word, f"\\{word}" if word in _GREEK else word)
 
 
 def _parses(text: str) -> bool:
@@ -109,10 +105,10 @@ def x_label(coordinate: xarray.DataArray, name: str, dimension: Dimension, width
     return textwrap.fill(typeset(meaning), width) + (f",  {symbol}" if symbol and symbol != meaning else "")
 
 
-def y_label(array: xarray.DataArray, name: str, width: int = 40, classes: bool | None = None) -> str:
+def y_label(array: xarray.DataArray, name: str, classes: bool | None = None) -> str:
     """Return the label of a vertical axis: the name of the variable, and its symbol where it is short."""
     symbol = mathtext(_of_labels(str(array.attrs.get("symbol", "")), OR, classes))
-    text = textwrap.fill(name_of(name), width)
+    text = textwrap.fill(name_of(name), 40)
     if not symbol or symbol == text or len(symbol) > 60 or ("$" not in symbol and re.search(r"[_^*/=]", symbol)):
         return text
     same = re.match(rf"{re.escape(name)}(_\w+)?(\W|$)", str(array.attrs["symbol"])) is not None

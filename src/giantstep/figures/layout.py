@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray
@@ -95,9 +95,18 @@ class Reading:
         self.fine: dict[tuple[str, str], xarray.Dataset] = {}
         """Layer and coordinate -> the limit on a fine grid along it, with the dims of `data` but for ``source``."""
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether an experiment stands beside a limit."""
+        return "experiment" in self.sources and self.main != "experiment"
+
     def called(self, source: str) -> str:
         """Return what a legend calls a layer."""
         return called(self.data, source)
+
+    def layer(self, columns: Any, source: str | None = None) -> Any:
+        """Return one layer of a variable (or of several), the one to show if left out; some have no layers."""
+        return columns.sel(source=source or self.main) if "source" in columns.dims else columns
 
     def ask_fine_limit(self, result: xarray.Dataset, views: Sequence[View]) -> None:
         """Ask the limit of a comparison again, between the points of the curves of `views`."""
@@ -293,9 +302,8 @@ class Reading:
 
     def _is_absent(self, name: str, source: str) -> bool:
         """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""
-        whole = self.data[name]
-        whole = whole.sel(source=source) if "source" in whole.dims else whole
-        return bool(np.all(np.isnan(whole.values.astype(float)))) and len(self.sources) > 1
+        values = self.layer(self.data[name], source).values.astype(float)
+        return bool(np.all(np.isnan(values))) and len(self.sources) > 1
 
     def label(self, point: dict[str, int]) -> str:
         """Return the legend entry of a point: ``lambda = 0.1, relu``."""

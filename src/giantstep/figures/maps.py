@@ -53,7 +53,7 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
         edges = cell_edges(y.values)
         _finish(axes, reading, x, y, log)
     else:
-        array = _layer(reading, view.array)
+        array = reading.layer(view.array)
         x = reading.along(view.x)
         values = array.transpose(..., view.x_dim).values.reshape(-1, len(x))
         edges = np.arange(len(values) + 1, dtype=np.float64) - 0.5
@@ -90,21 +90,17 @@ def _in_order(values: Array, meaning: str) -> list[str]:
 
 def _table(reading: Reading, view: View) -> tuple[Array, Any, Any]:
     """Return the values as rows and columns, and the coordinates along the columns and the rows."""
-    values = _layer(reading, view.array).transpose(view.others[0], view.x_dim).values
+    values = reading.layer(view.array).transpose(view.others[0], view.x_dim).values
     rows = reading.coordinate(view.others[0]) or view.others[0]
     numbers = values if values.dtype.kind in "UO" else values.astype(float)
     return numbers, reading.along(view.x), reading.along(rows).rename(rows)
-
-
-def _layer(reading: Reading, array: Any) -> Any:
-    return array.sel(source=reading.main) if "source" in array.dims else array
 
 
 def _failed(reading: Reading, view: View, shape: tuple[int, ...]) -> Booleans:
     converged = reading.data.get("converged")
     if converged is None:
         return np.zeros(shape, dtype=bool)
-    failed = flattened(reading.data, (view.others[0], view.x_dim), ~_layer(reading, converged))
+    failed = flattened(reading.data, (view.others[0], view.x_dim), ~reading.layer(converged))
     return np.asarray(failed.reshape(shape), dtype=bool)
 
 

@@ -99,18 +99,15 @@ def plot(
     own = str(result.attrs.get("figure", "" if question is None else question.figure))
     with look(paper):
         alone = variables is None and x is None and axes is None and not bound
-        whole = _own_figure(own, result, smooth) if own and alone else None
-        if whole is not None:
-            figure = whole
-        else:
+        figure = _own_figure(own, result, smooth) if own and alone else None
+        if figure is None:
             across = None if x is None else str(x).replace("__", ".")
             views = [reading.view(name, across) for name in reading.chosen(variables)]
             if smooth:
                 reading.ask_fine_limit(result, views)
             bounds = _bounds(progress) if bound else None
-            figure = (
-                _panels(reading, views, scale, bounds) if axes is None else _into(axes, reading, views, scale, bounds)
-            )
+            where = (reading, views, scale, bounds)
+            figure = _panels(*where) if axes is None else _into(axes, *where)
             if bounds is not None:
                 bounds.check()
         if target is not None:
@@ -159,14 +156,12 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: Bo
     from giantstep.figures.legends import place_legend
     from giantstep.figures.views import draw
 
-    groups: list[list[View]] = [[view] for view in views if view.kind != "table"]
-    numbers = [view for view in views if view.kind == "table"]
-    if numbers:
-        groups.append(numbers)
     panels: list[tuple[Reading, list[View], str]] = []
-    for group in groups:
-        several = group[0].apart is not None or group[0].kind in ("map", "names")
-        panels += _panels_of(reading, group[0]) if several else [(reading, group, "")]
+    for view in [view for view in views if view.kind != "table"]:
+        several = view.apart is not None or view.kind in ("map", "names")
+        panels += _panels_of(reading, view) if several else [(reading, [view], "")]
+    numbers = [view for view in views if view.kind == "table"]
+    panels += [(reading, numbers, "")] if numbers else []
     figure, axes = panels_in_rows(len(panels), 3.7)
     handles: list[Any] = []
     for panel, (shown, group, name) in zip(axes, panels):
@@ -282,19 +277,14 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
     target = checked_path(path)
     kind = target.suffix.lower().removeprefix(".")
-    # the date would make equal figures differ
-    formats: dict[str, dict[str, Any]] = {
-        "png": {},
-        "pdf": {"metadata": {"CreationDate": None}},
-        "svg": {"metadata": {"Date": None}},
-        "pgf": {"backend": "pgf"},
-    }
+    no_date: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}  # equal figures are equal files
+    how = {"backend": "pgf"} if kind == "pgf" else {"metadata": no_date.get(kind)}
     if kind == "pgf":
         _without_dots(figure)
     with atomic_write(target) as temporary, look(getattr(figure, "paper", None)):
         if kind == "pgf":
             matplotlib.rcParams["pgf.texsystem"] = _tex_program()
-        figure.savefig(temporary, format=kind, **formats[kind])
+        figure.savefig(temporary, format=kind, **how)
 
 
 def _without_dots(figure: Figure) -> None:

@@ -11,7 +11,7 @@ from giantstep.figures.labels import mathtext, short_symbol, value_label, x_labe
 from giantstep.figures.legends import outside
 from giantstep.figures.maps import coded
 from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, PURPLE, VERMILION
-from giantstep.partlists import symbol_of
+from giantstep.result import about_field
 from giantstep.types import Array, Floats
 
 if TYPE_CHECKING:
@@ -121,8 +121,7 @@ def _about(scenario: Scenario, name: str) -> xarray.DataArray:
     """Return a number of the scenario with what is said of it."""
     import xarray
 
-    value, info = scenario.numeric_fields()[name]
-    return xarray.DataArray(value, attrs={"long_name": info.description, "symbol": symbol_of(info)})
+    return xarray.DataArray(scenario.numeric_fields()[name][0], attrs=about_field(scenario, name))
 
 
 def _fixed(scenario: Scenario, names: tuple[str, ...]) -> str:

@@ -324,9 +324,8 @@ def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Flo
 def _at(reading: Reading, name: str, curve: DrawnCurve) -> Floats | None:
     if name not in reading.data:
         return None
-    array = reading.data[name]
-    array = array.sel(source=curve.source) if "source" in array.dims else array
-    return np.atleast_1d(array.isel(curve.point, missing_dims="ignore").values.astype(float))
+    at = reading.layer(reading.data[name], curve.source).isel(curve.point, missing_dims="ignore")
+    return np.atleast_1d(at.values.astype(float))
 
 
 def _atom(reading: Reading, curve: DrawnCurve) -> str:
@@ -409,10 +408,9 @@ def _is_asked(reading: Reading, name: str, source: str) -> bool:
 def _cell(reading: Reading, name: str, source: str) -> str:
     if not _is_asked(reading, name, source):
         return ""
-    array = reading.data[name]
-    value = float(array.sel(source=source) if "source" in array.dims else array)
+    value = float(reading.layer(reading.data[name], source))
     if np.isnan(value):
         return "not computed"
     error = reading.data.get(f"{name}_stderr")
-    spread = np.nan if error is None else float(error.sel(source=source) if "source" in error.dims else error)
+    spread = np.nan if error is None else float(reading.layer(error, source))
     return f"{value:.6g}" + (rf" $\pm$ {spread:.2g}" if spread > 0 else "")

@@ -65,13 +65,9 @@ def compute_surface(prepared: PreparedRows, settings: Settings, sizes: Sequence[
         status[point] = (
             f"{int(sums.undefined[point])} rows of leverage 1 cannot be left out (gcv only); use a larger ridge"
         )
-    flat: dict[str, Array] = {
-        "mse": sums.mse, "error": error, "train_mse": curve.train_mse, "mse_se": sums.mse_se, "error_se": error_se,
-        "gcv": curve.gcv, "bias_noise": curve.bias_noise, "variance": curve.variance, "kappa": curve.kappa,
-        "df1": curve.df1, "df2": curve.df2, "loo_over_gcv": sums.loo_over_gcv, "loo_z": sums.loo_z,
-        "leverage_cv": sums.leverage_cv, "status": status.astype(str), "converged": np.isfinite(sums.mse),
-    }  # fmt: skip
-    columns = {name: values.reshape(len(distinct), -1) for name, values in flat.items()}
+    flat = {**vars(curve), **vars(sums), "error": error, "error_se": error_se}
+    flat |= {"status": status.astype(str), "converged": np.isfinite(sums.mse)}
+    columns = {name: flat[name].reshape(len(distinct), -1) for name in flat if name != "resolvent"}
     return Surface(distinct, columns, tuple(outliers))
 
 

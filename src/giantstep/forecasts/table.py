@@ -189,8 +189,7 @@ class Forecast(Result):
 
     def _curves(self, variable: str) -> Floats:
         """Return the forecast of a variable, (samples, ridge)."""
-        values: Floats = self[variable].sel(source="limit").transpose("samples", "ridge").values
-        return values
+        return self[variable].sel(source="limit").transpose("samples", "ridge").values
 
     def _say_needed(self, variable: str, wanted: float, reached: list[float], ridge: ForecastRidge) -> str:
         samples, low, high = reached

@@ -34,13 +34,15 @@ class OnDask:
     ----------
     client : the client.
     orders : how workers compute.
-    workers : how many tasks may run at once; four times as many are submitted.
+    workers : how many tasks may run at once, as many as the cluster has threads now if left out; four times as many are
+        submitted.
     owned : what is closed at the end, in this order.
     """
 
-    def __init__(self, client: Any, orders: Orders, workers: int, owned: tuple[Any, ...] = ()) -> None:
+    def __init__(self, client: Any, orders: Orders, workers: int | None = None, owned: tuple[Any, ...] = ()) -> None:
         self._executor, self._orders = client.get_executor(pure=False), orders
-        self._most, self._owned = max(4 * workers, _QUEUE), owned
+        count = sum(client.nthreads().values()) if workers is None else workers
+        self._most, self._owned = max(4 * count, _QUEUE), owned
         self._waiting: dict[Future[Done | NotLoaded], Task] = {}
 
     def run(self, source: Source) -> Iterator[Finished]:
@@ -100,11 +102,6 @@ class OnDask:
             owned.close()
 
 
-def on_client(client: Any, orders: Orders, owned: tuple[Any, ...] = ()) -> OnDask:
-    """Return a backend on the cluster of a client, with the workers it has now."""
-    return OnDask(client, orders, sum(client.nthreads().values()), owned)
-
-
 def connect(scheduler: str, orders: Orders) -> OnDask:
     """Return a backend on the cluster of a running scheduler."""
     distributed = load_distributed()
@@ -115,7 +112,7 @@ def connect(scheduler: str, orders: Orders) -> OnDask:
             f"Field `scheduler` must be the address of a running Dask scheduler, but {scheduler!r} did not answer "
             f"within {_SCHEDULER_TIMEOUT:g} s ({type(error).__name__})."
         ) from None
-    return on_client(client, orders, (client,))
+    return OnDask(client, orders, owned=(client,))
 
 
 def load_distributed(extra: str = "dask") -> Any:

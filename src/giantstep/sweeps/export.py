@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import GiantstepError, InputError
+from giantstep.errors import GiantstepError, check_ending
 from giantstep.families import family_class, family_names
 from giantstep.family import Variable
 from giantstep.files import atomic_write
@@ -25,9 +25,7 @@ def export(path: str | Path, out: str | Path) -> int:
     """Write a store as CSV or Parquet, one row per point; return the number of rows."""
     import pandas  # type: ignore[import-untyped]
 
-    suffix = Path(out).suffix.lower()
-    if suffix not in FORMATS:
-        raise InputError(f"A store is exported as {', '.join(FORMATS)}, but the file is called {Path(out).name!r}.")
+    suffix = check_ending(out, FORMATS, "A store is exported as {}")
     table = pandas.DataFrame([{**_labels(entry), **_measured(entry)} for entry in entries(path)])
     texts = [name for name, kind in table.dtypes.items() if kind.kind == "O"]
     table = table.fillna(dict.fromkeys(texts, "")).astype(dict.fromkeys(texts, str))

@@ -79,8 +79,10 @@ class BackendOptions:
             backend = "processes" if (wanted or 1) > 1 else "local"
         elif engine == "slurm":
             backend = Slurm()
-        elif not (engine in BACKENDS if isinstance(engine, str) else isinstance(engine, Slurm) or _is_client(engine)):
-            raise bad_field("engine", engine, f"one of {', '.join(BACKENDS)}, a gs.Slurm or a Dask client")
+        elif engine not in BACKENDS and not isinstance(engine, Slurm):
+            is_client = hasattr(engine, "get_executor") and hasattr(engine, "nthreads")
+            if not is_client:
+                raise bad_field("engine", engine, f"one of {', '.join(BACKENDS)}, a gs.Slurm or a Dask client")
         here = backend in ("local", "processes")
         if wanted is not None and not here:
             raise bad_field("workers", workers, "left out on a cluster, which has its own (`jobs` of SLURM)")
@@ -115,8 +117,4 @@ class BackendOptions:
             return self.backend.open(self.orders, self.memory)
         if isinstance(self.backend, str):
             return clusters.connect(self.backend, self.orders)
-        return clusters.on_client(self.backend, self.orders)
-
-
-def _is_client(backend: Any) -> bool:
-    return hasattr(backend, "get_executor") and hasattr(backend, "nthreads")
+        return clusters.OnDask(self.backend, self.orders)

@@ -33,6 +33,8 @@ _PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
 AT_ONCE = 500
 """Names in one question to SQLite."""
+_DAMAGE = (zlib.error, ValueError, TypeError)
+"""What is raised by bytes that are not what was written."""
 
 _TABLES = f"""
 PRAGMA application_id = {_APPLICATION};
@@ -47,10 +49,6 @@ CREATE TABLE results (
 
 class StoreError(GiantstepError):
     """The store cannot be written or read any more; what it said is done is there."""
-
-
-class Damaged(Exception):
-    """Bytes that are not what was written."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +74,10 @@ class Row:
 
     @classmethod
     def decoded(cls, point: Point, trial: int, seconds: float, data: bytes) -> Row:
-        """Return the result at a point from its bytes; raise `Damaged` where they are not what was written."""
-        try:
-            digest, number, reason, detail, facts, arrays = json.loads(zlib.decompress(data))
-        except (zlib.error, ValueError, TypeError) as error:
-            raise Damaged(str(error)) from None
+        """Return the result at a point from its bytes; raise one of `_DAMAGE` where they are not what was written."""
+        digest, number, reason, detail, facts, arrays = json.loads(zlib.decompress(data))
         if (digest, number) != (point.digest, trial):
-            raise Damaged("it is another result")
+            raise ValueError("it is another result")
         values = {name: decode_array(array) for name, array in arrays.items()}
         return cls(point, trial, values, reason, detail, seconds, facts)
 
@@ -257,7 +252,7 @@ class Store:
                 for digest, trial, seconds, data in lines:
                     try:
                         results[digest, trial] = Row.decoded(by_digest[digest], trial, seconds, data)
-                    except Damaged:
+                    except _DAMAGE:
                         damaged.append((digest, trial))
         return results, damaged
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.deadline import TimeUp, deadline
 from giantstep.jsondata import LONGEST, json_data
@@ -20,8 +19,8 @@ from giantstep.returns import answer_of
 from giantstep.scenario import Scenario, walk_values
 from giantstep.sweeps.keys import Point
 from giantstep.sweeps.store import Name, Row, encode_array
-from giantstep.trials import TrialDraw
-from giantstep.types import Array, Points
+from giantstep.trials import Outcome, TrialDraw
+from giantstep.types import Points
 
 _LONGEST_DETAIL = 4000
 """Characters of a traceback that are stored: its end, where the error is."""
@@ -42,15 +41,13 @@ class Solve:
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a task gave: values by variable (B, ...), and per point a reason where there are none.
+class Done(Outcome):
+    """What a task gave.
 
     `facts` is what the whole batch of a limit says, as JSON text: coordinates of own dimensions, warnings,
     approximations, attributes.
     """
 
-    values: Mapping[str, Array]
-    reasons: NDArray[np.object_]
     seconds: float = 0.0
     facts: str = ""
     detail: str = ""
@@ -160,11 +157,11 @@ def _solve(work: Solve) -> Done:
     answer = answer_of(work.scenario, work.points, work.what, work.settings)
     residual = np.asarray(answer.residual, dtype=np.float64)
     iterations = np.asarray(answer.iterations, dtype=np.int64)
-    values = {**answer.values, "residual": residual, "iterations": iterations}
+    values = {name: np.asarray(value) for name, value in answer.values.items()}
     coords = {name: encode_array(value) for name, value in answer.coords.items()}
     facts = [coords, answer.warnings, json_data(answer.approximations), json_data(answer.attrs, LONGEST)]
-    arrays = {name: np.asarray(value) for name, value in values.items()}
-    return Done(arrays, np.asarray(answer.status).astype(object), facts=json.dumps(facts))
+    values |= {"residual": residual, "iterations": iterations}
+    return Done(values, np.asarray(answer.status).astype(object), facts=json.dumps(facts))
 
 
 def worker_device(device: str, slot: int | None) -> str:
