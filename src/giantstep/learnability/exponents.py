@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.display import Readable
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.grids import NodeGrid
@@ -18,12 +17,12 @@ from giantstep.gaussian.subspaces import complement, direction_text, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_data
 from giantstep.learnability.prepared import HIGHEST, PROBE, PreparedTarget, Sampled, coefficients
-from giantstep.learnability.proportional import proportional_thresholds, stages_text
+from giantstep.learnability.proportional import ProportionalAnswer, stages_text
 from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
-    import xarray
+    pass
 
 HERMITE_ORDERS = 8
 """Highest order of the Hermite coefficients that are shown."""
@@ -47,7 +46,7 @@ def samples_needed(order: float) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Exponents(Readable):
+class Exponents(ProportionalAnswer):
     """What `giantstep.exponents` finds about a target.
 
     Attributes
@@ -116,18 +115,6 @@ class Exponents(Readable):
     def repetition(self) -> str:
         """Samples with repetition of data, likewise."""
         return samples_needed(self.generative_leap)
-
-    def thresholds(self, noise: float = 0.0, flip: float = 0.0) -> xarray.Dataset:
-        """Return n/d above which message passing learns each direction: 0 at order 1, a number at order 2, else inf.
-
-        The exponents say whether samples of order d are enough; this says how many (``alpha_direction``, of the
-        directions ``vector``). Targets of several directions that are no labels need some `noise`.
-
-        >>> import giantstep as gs
-        >>> round(float(gs.exponents("abs(z)").thresholds().alpha_direction[0]), 9)
-        0.5
-        """
-        return proportional_thresholds(self.target, noise, flip)
 
     def caveats(self) -> list[str]:
         """Return what the activation cannot see, one sentence for each stage."""
