@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.deadline import check_time
+from giantstep.blocks import split_rows
 from giantstep.gaussian.grids import BOUND, even_rule, hermite_rule, too_many, with_axis, with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target, turned_planes
@@ -79,7 +79,10 @@ def condition(
     few = rules.learnt <= MOST_AXES and not sampled
     nodes, weights = product_rule(rules, scale, fineness) if few else _sampled(rules.learnt, fineness)
     inner = rules.inner(fineness)
-    moments = [_averages(rules, nodes[part], inner) for part in _chunks(len(nodes), len(inner[0]) ** rules.averaged)]
+    values = len(inner[0]) ** rules.averaged
+    if len(nodes) * values > MOST_VALUES:
+        raise too_many(len(nodes) * values)
+    moments = [_averages(rules, nodes[part], inner) for part in split_rows(len(nodes), values, _CHUNK)]
     h, h1, h2, square = (np.concatenate(column) for column in zip(*moments))
     active, idle = rules.averaged, rest.shape[1] - rules.averaged
     h1 = np.pad(h1, ((0, 0), (0, idle)))
@@ -155,15 +158,6 @@ def _sampled(m: int, fineness: float) -> tuple[Floats, Floats]:
     half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / len(half))).T
     nodes = np.concatenate([half, -half])
     return nodes, np.full(len(nodes), 1 / len(nodes))
-
-
-def _chunks(nodes: int, inner: int) -> Iterator[slice]:
-    if nodes * inner > MOST_VALUES:
-        raise too_many(nodes * inner)
-    size = max(1, _CHUNK // inner)
-    for start in range(0, nodes, size):
-        check_time()
-        yield slice(start, start + size)
 
 
 def inner_points(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tuple[Floats, Floats, Integers]:
