@@ -66,14 +66,11 @@ def condition(
 ) -> ConditionalTarget:
     """Return the target of z = learnt kappa + rest xi given kappa, for functions of kappa that vary on `scale`.
 
-    Parameters
-    ----------
-    learnt, rest : (r, m) and (r, L), with orthonormal rows together; columns of `rest` that are zero come last, the
-        target does not depend on them.
-    fineness : divides every step; two values of it measure the error of the rule.
-    scale : that of all axes of kappa, or one for each.
-    breaks : further planes of z on which functions of kappa are not smooth.
-    sampled : take random points in place of a product rule, which has too many for very small scales.
+    Both matrices, (r, m) and (r, L), have orthonormal rows together; columns of `rest` that are zero come last, the
+    target does not depend on them. `scale` is that of all axes of kappa, or one for each; `fineness` divides every
+    step, and two values of it measure the error of the rule. `breaks` are further planes of z on which functions of
+    kappa are not smooth. A product rule has too many points for very small scales: then random ones are taken
+    (`sampled`).
     """
     rules = Rules.of(target, learnt, rest, breaks)
     few = rules.learnt <= MOST_AXES and not sampled
