@@ -133,7 +133,7 @@ class Exponents(ProportionalAnswer):
             "activation_hermite", "products", "one_pass", "repetition", "tolerance",
         )  # fmt: skip
         stairs = {"leap_stages": self.leap_staircase, "generative_stages": self.generative_staircase}
-        data: dict[str, Any] = json_data(
+        return json_data(
             {
                 "target": self.target.expression or self.target.name,
                 "activation": None if self.activation is None else self.activation.name,
@@ -142,7 +142,6 @@ class Exponents(ProportionalAnswer):
                 "caveats": self.caveats(),
             }
         )
-        return data
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<{_NAMES}}{said}" if said else name for name, said in self._lines())

@@ -92,7 +92,7 @@ class LearnabilityVerdict(ProportionalAnswer):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as strict JSON data."""
-        data: dict[str, Any] = json_data(
+        return json_data(
             {
                 **vars(self),
                 "target": self.target.expression or self.target.name,
@@ -100,7 +100,6 @@ class LearnabilityVerdict(ProportionalAnswer):
                 "stages": [vars(stage) for stage in self.stages],
             }
         )
-        return data
 
     def scenario(self, dim: int = 512, **fields: Any) -> Scenario:
         """Return the scenario whose experiment shows the verdict: run it with `giantstep.simulate` or `compare`.

@@ -222,8 +222,7 @@ def _margins(problems: CurveProblems, x: Floats) -> Floats:
 
 def _margin_per_log(margin: Floats, x: Floats) -> Floats:
     """Return the margin per log a: at the onset it falls like a, which is no loop."""
-    per_log: Floats = margin / np.exp(np.minimum(x, 0.0))
-    return per_log
+    return margin / np.exp(np.minimum(x, 0.0))
 
 
 def _zoom(x: Floats, margin: Floats) -> Floats:
