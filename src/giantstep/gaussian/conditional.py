@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.deadline import check_time
+from giantstep.blocks import split_rows
 from giantstep.gaussian.grids import BOUND, even_rule, hermite_rule, too_many, with_axis, with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target, turned_planes
@@ -66,20 +66,20 @@ def condition(
 ) -> ConditionalTarget:
     """Return the target of z = learnt kappa + rest xi given kappa, for functions of kappa that vary on `scale`.
 
-    Parameters
-    ----------
-    learnt, rest : (r, m) and (r, L), with orthonormal rows together; columns of `rest` that are zero come last, the
-        target does not depend on them.
-    fineness : divides every step; two values of it measure the error of the rule.
-    scale : that of all axes of kappa, or one for each.
-    breaks : further planes of z on which functions of kappa are not smooth.
-    sampled : take random points in place of a product rule, which has too many for very small scales.
+    Both matrices, (r, m) and (r, L), have orthonormal rows together; columns of `rest` that are zero come last, the
+    target does not depend on them. `scale` is that of all axes of kappa, or one for each; `fineness` divides every
+    step, and two values of it measure the error of the rule. `breaks` are further planes of z on which functions of
+    kappa are not smooth. A product rule has too many points for very small scales: then random ones are taken
+    (`sampled`).
     """
     rules = Rules.of(target, learnt, rest, breaks)
     few = rules.learnt <= MOST_AXES and not sampled
     nodes, weights = product_rule(rules, scale, fineness) if few else _sampled(rules.learnt, fineness)
     inner = rules.inner(fineness)
-    moments = [_averages(rules, nodes[part], inner) for part in _chunks(len(nodes), len(inner[0]) ** rules.averaged)]
+    values = len(inner[0]) ** rules.averaged
+    if len(nodes) * values > MOST_VALUES:
+        raise too_many(len(nodes) * values)
+    moments = [_averages(rules, nodes[part], inner) for part in split_rows(len(nodes), values, _CHUNK)]
     h, h1, h2, square = (np.concatenate(column) for column in zip(*moments))
     active, idle = rules.averaged, rest.shape[1] - rules.averaged
     if idle:
@@ -156,15 +156,6 @@ def _sampled(m: int, fineness: float) -> tuple[Floats, Floats]:
     half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / len(half))).T
     nodes = np.concatenate([half, -half])
     return nodes, np.full(len(nodes), 1 / len(nodes))
-
-
-def _chunks(nodes: int, inner: int) -> Iterator[slice]:
-    if nodes * inner > MOST_VALUES:
-        raise too_many(nodes * inner)
-    size = max(1, _CHUNK // inner)
-    for start in range(0, nodes, size):
-        check_time()
-        yield slice(start, start + size)
 
 
 def inner_points(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tuple[Floats, Floats, Integers]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from giantstep.deadline import check_time
+from giantstep.blocks import split_rows
 from giantstep.errors import InputError
 from giantstep.gaussian.hermite import hermite_functions
 from giantstep.gaussian.moments import Moments
@@ -68,10 +68,8 @@ class MomentRule:
         if not len(entries):
             return entries
         short, enough = [], 1e-17 if bound < BOUNDS[-1] else 1e-3
-        rows = max(1, CHUNK // self._node_count(level, bound))
-        for start in range(0, len(entries), rows):
-            check_time()
-            chunk = entries[start : start + rows]
+        for part in split_rows(len(entries), self._node_count(level, bound), CHUNK):
+            chunk = entries[part]
             a, scale = A[chunk, None], s[chunk, None]
             z, weights = self._nodes(a, scale, level, bound)
             values = f(a + scale * z)

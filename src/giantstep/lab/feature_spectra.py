@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.blocks import split_rows
 from giantstep.lab.algebra import eigenvalues, eigenvectors, multiply
 from giantstep.lab.devices import to_numpy
 from giantstep.lab.gram import Rows, accumulate
@@ -98,8 +99,7 @@ def _overlaps(vectors: DeviceArray, neurons: Sequence[slice], rows: DeviceArray,
     """Return sum over i in q, j in q' of u_i u_j <w_i,w_j> for every eigenvector u: (q, q', p)."""
     count, p = len(neurons), vectors.shape[1]
     result = np.empty((count, count, p))
-    for start in range(0, p, _COLUMNS):
-        columns = slice(start, start + _COLUMNS)
+    for columns in split_rows(p, 1, _COLUMNS):
         moved = [multiply(rows[block].T, vectors[block, columns], xp) for block in neurons]
         for q in range(count):
             for r in range(q, count):

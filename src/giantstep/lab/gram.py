@@ -45,15 +45,10 @@ def accumulate(
 ) -> Iterator[Rows | Gram]:
     """Pass once over blocks of (features, labels) and stop at every sample size.
 
-    Sizes up to `width` are answered by one `Rows` stage, larger ones by a `Gram` stage each. Memory is
-    O(p^2) beside the block: the rows are dropped once the Gram matrix has them.
-
-    Parameters
-    ----------
-    blocks : arrays (m, width) and (m,) in turn; they may be views of a buffer that is used again.
-    width : number of columns p.
-    sizes : sample sizes wanted, in any order; the blocks hold at least the largest.
-    keep_rows : False asks for a `Gram` stage at every size, small ones too.
+    Sizes up to `width` are answered by one `Rows` stage, larger ones by a `Gram` stage each; `keep_rows=False` asks for
+    a `Gram` stage at every size. Memory is O(p^2) beside the block: the rows are dropped once the Gram matrix has them.
+    Blocks are arrays (m, width) and (m,), which may be views of a buffer that is used again; they hold at least the
+    largest size.
     """
     wanted = sorted(set(sizes))
     few = tuple(size for size in wanted if size <= width) if keep_rows else ()

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giantstep.blocks import split_rows
 from giantstep.errors import InputError
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import hermite_rule, product_grid
@@ -151,11 +152,11 @@ def _target_gradient(
 
 def _largest_cosine(weights: DeviceArray, tau: DeviceArray, xp: Any) -> float:
     largest = 0.0
-    for start in range(0, len(weights), _ROWS):
-        cosines = xp.abs(multiply(weights[start : start + _ROWS], weights.T, xp) / tau)
-        rows = xp.arange(len(cosines))
-        cosines[rows, rows + start] = 0.0
-        largest = max(largest, float(xp.max(cosines / tau[start : start + _ROWS, None])))
+    for rows in split_rows(len(weights), 1, _ROWS):
+        cosines = xp.abs(multiply(weights[rows], weights.T, xp) / tau)
+        diagonal = xp.arange(len(cosines))
+        cosines[diagonal, diagonal + rows.start] = 0.0
+        largest = max(largest, float(xp.max(cosines / tau[rows, None])))
     return min(largest, 1.0)
 
 
@@ -192,9 +193,8 @@ def _subtract_output(
     value = xp.asarray(coefficients[:, :-2])
     unit = weights / xp.asarray(tau)[:, None]
     own = xp.asarray(_own_term(activation, tau))
-    for start in range(0, p, _ROWS):
-        rows = slice(start, min(start + _ROWS, p))
-        diagonal = xp.arange(rows.stop - start)
+    for rows in split_rows(p, 1, _ROWS):
+        diagonal = xp.arange(rows.stop - rows.start)
         cosines = multiply(unit[rows], unit.T, xp)
         outward, inward = xp.zeros(cosines.shape), xp.zeros(cosines.shape)
         for m in range(order, -1, -1):
@@ -202,8 +202,8 @@ def _subtract_output(
             outward += slope[rows, m, None] * slope[None, :, m]
             inward *= cosines
             inward += bend[rows, m, None] * value[None, :, m]
-        outward[diagonal, diagonal + start] = 0.0
-        inward[diagonal, diagonal + start] = 0.0
+        outward[diagonal, diagonal + rows.start] = 0.0
+        inward[diagonal, diagonal + rows.start] = 0.0
         outward *= zeta / -p
         gradient[rows] -= ((inward @ zeta + own[rows] * zeta[rows]) / p)[:, None] * weights[rows]
         multiply(outward, weights, xp, out=gradient[rows], add=True)

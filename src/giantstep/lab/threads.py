@@ -14,14 +14,12 @@ def threads_for(bytes_needed: float, device: str = "cpu") -> AbstractContextMana
     """Return a context with one BLAS thread where a trial needs few bytes; larger ones keep those they have."""
     if device != "cpu" or bytes_needed > SMALL:
         return nullcontext()
-    limits: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limits
+    return blas_threads(1)
 
 
 def blas_threads(count: int) -> AbstractContextManager[Any]:
     """Set the BLAS threads of this process at once; as a context, until its end."""
-    limits: AbstractContextManager[Any] = _libraries().limit(limits=count, user_api="blas")
-    return limits
+    return _libraries().limit(limits=count, user_api="blas")
 
 
 @functools.cache  # one object

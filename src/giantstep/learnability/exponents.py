@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.display import Readable
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.grids import NodeGrid
@@ -18,12 +17,12 @@ from giantstep.gaussian.subspaces import complement, direction_text, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_data
 from giantstep.learnability.prepared import HIGHEST, PROBE, PreparedTarget, Sampled, coefficients
-from giantstep.learnability.proportional import proportional_thresholds, stages_text
+from giantstep.learnability.proportional import ProportionalAnswer, stages_text
 from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
-    import xarray
+    pass
 
 HERMITE_ORDERS = 8
 """Highest order of the Hermite coefficients that are shown."""
@@ -47,7 +46,7 @@ def samples_needed(order: float) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Exponents(Readable):
+class Exponents(ProportionalAnswer):
     """What `giantstep.exponents` finds about a target.
 
     Attributes
@@ -117,18 +116,6 @@ class Exponents(Readable):
         """Samples with repetition of data, likewise."""
         return samples_needed(self.generative_leap)
 
-    def thresholds(self, noise: float = 0.0, flip: float = 0.0) -> xarray.Dataset:
-        """Return n/d above which message passing learns each direction: 0 at order 1, a number at order 2, else inf.
-
-        The exponents say whether samples of order d are enough; this says how many (``alpha_direction``, of the
-        directions ``vector``). Targets of several directions that are no labels need some `noise`.
-
-        >>> import giantstep as gs
-        >>> round(float(gs.exponents("abs(z)").thresholds().alpha_direction[0]), 9)
-        0.5
-        """
-        return proportional_thresholds(self.target, noise, flip)
-
     def caveats(self) -> list[str]:
         """Return what the activation cannot see, one sentence for each stage."""
         if self.activation is None or self.activation_hermite is None or self.products is None:
@@ -146,7 +133,7 @@ class Exponents(Readable):
             "activation_hermite", "products", "one_pass", "repetition", "tolerance",
         )  # fmt: skip
         stairs = {"leap_stages": self.leap_staircase, "generative_stages": self.generative_staircase}
-        data: dict[str, Any] = json_data(
+        return json_data(
             {
                 "target": self.target.expression or self.target.name,
                 "activation": None if self.activation is None else self.activation.name,
@@ -155,7 +142,6 @@ class Exponents(Readable):
                 "caveats": self.caveats(),
             }
         )
-        return data
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<{_NAMES}}{said}" if said else name for name, said in self._lines())

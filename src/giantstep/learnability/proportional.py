@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from giantstep.display import Readable
 from giantstep.errors import InputError
 from giantstep.gaussian.subspaces import direction_text, tidy_signs
 from giantstep.gaussian.target import Target
@@ -13,17 +14,27 @@ if TYPE_CHECKING:
     import xarray
 
 
-def proportional_thresholds(target: Target, noise: float, flip: float) -> xarray.Dataset:
-    """Return n/d above which message passing learns each direction of a target, as `BayesLimit` has it.
+class ProportionalAnswer(Readable):
+    """An answer about a target that also knows its thresholds in n/d."""
 
-    A stage of order 1 is learnt at every n/d, one of order 2 above a threshold, one of order 3 or more never with
-    samples proportional to d (bayes_multi_index section 4). Several directions without labels need some noise.
-    """
-    from giantstep.families import family_class
-    from giantstep.study import predict
+    target: Target
 
-    scenario = family_class("bayes-limit")(target=target, noise=noise, flip=flip, samples_per_dim=1.0)
-    return predict(scenario, what="thresholds")
+    def thresholds(self, noise: float = 0.0, flip: float = 0.0) -> xarray.Dataset:
+        """Return n/d above which message passing, the best known fast algorithm, learns each direction (`BayesLimit`).
+
+        0 for a stage of order 1, a number at order 2, else inf (bayes_multi_index section 4): the exponents say whether
+        samples of order d are enough, this says how many (``alpha_direction``, of the directions ``vector``). Targets
+        of several directions that are no labels need some `noise`.
+
+        >>> import giantstep as gs
+        >>> round(float(gs.exponents("abs(z)").thresholds().alpha_direction[0]), 9)
+        0.5
+        """
+        from giantstep.families import family_class
+        from giantstep.study import predict
+
+        scenario = family_class("bayes-limit")(target=self.target, noise=noise, flip=flip, samples_per_dim=1.0)
+        return predict(scenario, what="thresholds")
 
 
 def stages_text(target: Target) -> str:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.display import Readable
 from giantstep.gaussian.functions import Function
 from giantstep.gaussian.subspaces import direction_text
 from giantstep.gaussian.target import Target
 from giantstep.jsondata import json_data
-from giantstep.learnability.proportional import proportional_thresholds, stages_text
+from giantstep.learnability.proportional import ProportionalAnswer, stages_text
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
 
@@ -42,7 +41,7 @@ class LearnedStage:
 
 
 @dataclass(frozen=True, repr=False)
-class LearnabilityVerdict(Readable):
+class LearnabilityVerdict(ProportionalAnswer):
     """The answer of `giantstep.learnable`.
 
     Attributes
@@ -93,7 +92,7 @@ class LearnabilityVerdict(Readable):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as strict JSON data."""
-        data: dict[str, Any] = json_data(
+        return json_data(
             {
                 **vars(self),
                 "target": self.target.expression or self.target.name,
@@ -101,16 +100,6 @@ class LearnabilityVerdict(Readable):
                 "stages": [vars(stage) for stage in self.stages],
             }
         )
-        return data
-
-    def thresholds(self, noise: float = 0.0, flip: float = 0.0) -> xarray.Dataset:
-        """Return n/d above which message passing, the best known fast algorithm, learns each direction (`BayesLimit`).
-
-        >>> import giantstep as gs
-        >>> round(float(gs.learnable("abs(z)", "relu").thresholds().alpha_direction[0]), 9)
-        0.5
-        """
-        return proportional_thresholds(self.target, noise, flip)
 
     def scenario(self, dim: int = 512, **fields: Any) -> Scenario:
         """Return the scenario whose experiment shows the verdict: run it with `giantstep.simulate` or `compare`.

@@ -38,14 +38,10 @@ def solve_accelerated(
 ) -> FixedPoint:
     """Solve x = G(x) at every point of a batch, in coordinates where differences of 1 are large.
 
-    Parameters
-    ----------
-    mapping : ``mapping(x, active) -> G(x)`` for the points listed in `active`; x is (len(active), n).
-    start : (B, n) starting points.
-    begin : Anderson mixing starts once the residual is below this; plain steps before.
-    sweeps : how long mixing is tried.
-    damping : fractions of the old point kept, tried in turn for `damped_sweeps` each with Newton after each.
-    goal : a point is done once max|G(x) - x| is below this.
+    ``mapping(x, active) -> G(x)`` is asked for the points listed in `active`; x is (len(active), n), the start (B, n).
+    Anderson mixing is tried for so many `sweeps`; it starts once the residual is below `begin`, after plain steps. Then
+    fractions of the old point are kept, those of `damping` in turn for `damped_sweeps` each, with Newton after each. A
+    point is done once max|G(x) - x| is below `goal`.
     """
     state = _AcceleratedBatch(mapping, np.array(start, dtype=float), goal)
     state.mix(begin, sweeps)

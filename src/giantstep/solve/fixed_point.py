@@ -31,15 +31,11 @@ def solve_fixed_point(
     good_enough: float = 1e-10,
     max_steps: int = 60,
 ) -> FixedPoint:
-    """Solve x = G(x) at every point of a batch.
+    """Solve x = G(x) at every point of a batch, real or complex (B, ...).
 
-    Parameters
-    ----------
-    step : ``step(x, active) -> (plain, newton, residual)`` for the points listed in `active`: G(x); the Newton
-        iterate, with NaN in the points where it is not admissible; and the residual of x itself.
-    start : (B, ...) starting points, real or complex.
-    goal : a point is frozen once its residual is below this, or once it is below `good_enough` and no longer shrinks
-        (rounding has been reached).
+    ``step(x, active) -> (plain, newton, residual)`` is asked for the points listed in `active`: G(x), the Newton
+    iterate, with NaN in the points where it is not admissible, and the residual of x itself. A point is frozen once its
+    residual is below `goal`, or once it is below `good_enough` and no longer shrinks (rounding has been reached).
     """
     x = np.array(start)
     residual = np.full(len(x), np.inf)

@@ -127,7 +127,7 @@ def test_where_the_jump_crosses_the_algorithmic_threshold(alpha, critical, expec
 
     def excess(rho):
         found = thresholds(CurveProblems(channel, np.array([alpha * 1.0]), np.array([rho])))
-        return float(found.lam_jump[0] / found.lam_alg[0]) - 1
+        return float(found["lam_jump"][0] / found["lam_alg"][0]) - 1
 
     assert optimize.brentq(excess, 0.12, critical, xtol=1e-9) == pytest.approx(expected, abs=1e-7)
 

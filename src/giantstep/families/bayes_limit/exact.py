@@ -15,7 +15,7 @@ from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.tolerances import REACH, TINY
 from giantstep.gaussian.primitives import special
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
-from giantstep.types import Booleans, DeviceArray, Floats, Indices
+from giantstep.types import DeviceArray, Floats, Indices
 
 _PANEL, _RATIO, _SMALLEST, _NODES = 0.5, 4.0, 1e-13, 10
 """Panels of z: widest, how they shrink towards a break, down to which width, and their nodes. They leave 1e-10."""
@@ -180,6 +180,23 @@ def _from_preimages(nodes: Preimages, q: float) -> tuple[float, float]:
     scale = 2 * np.pi**2 / np.maximum(_DIGITS + np.log(nodes.weights), 8.0)
     step = np.minimum(_XI, scale * np.sqrt(V / q) / np.maximum(steepest, 1e-300))
     level = np.ceil(_LEVELS * np.log2(_XI / step) - 1e-9).astype(int)
+
+    def integrate(part: Indices, columns: Indices, xi: Floats, density: Floats) -> tuple[float, float]:
+        """Return the parts of some nodes z, by the trapezoid rule in xi, omega = q z + sqrt(q (1 - q)) xi."""
+        plain = nodes.z[part][:, None] - np.sqrt(q / V) * xi  # (z - omega)/V
+        log_total, shift = np.zeros((1, len(xi))), 0.0
+        if len(columns):
+            pick = np.ix_(part, columns)
+            log_odds = np.where(seen[pick], ratio[pick], -np.inf)[:, :, None] + rate[pick][:, :, None] * xi
+            top = np.maximum(log_odds.max(axis=1), 0.0)
+            odds = np.exp(log_odds - top[:, None])
+            total = np.exp(-top) + odds.sum(axis=1)
+            shift = np.einsum("njx,nj->nx", odds, nodes.distance[pick]) / (V * total)
+            log_total = top + np.log(total)
+        log_Z = -0.5 * V * plain**2 - 0.5 * np.log(2 * np.pi * V) - nodes.log_slope[part][:, None] + log_total
+        weights = nodes.weights[part]
+        return float(weights @ (np.square(plain + shift) @ density)), float(weights @ (log_Z @ density))
+
     information = psi = 0.0
     for number in np.unique(level):
         rows = np.flatnonzero(level == number)
@@ -187,37 +204,9 @@ def _from_preimages(nodes: Preimages, q: float) -> tuple[float, float]:
         xi = fine * np.arange(-int(REACH / fine), int(REACH / fine) + 1)
         columns = np.flatnonzero(seen[rows].any(axis=0))
         for part in split_rows(len(rows), len(xi) * max(len(columns), 1), _BLOCK):
-            pieces = _integrate(nodes, rows[part], columns, ratio, rate, seen, (xi, fine * normal_density(xi)), q)
+            pieces = integrate(rows[part], columns, xi, fine * normal_density(xi))
             information, psi = information + pieces[0], psi + pieces[1]
     return information, psi
-
-
-def _integrate(
-    nodes: Preimages,
-    part: Indices,
-    columns: Indices,
-    ratio: Floats,
-    rate: Floats,
-    seen: Booleans,
-    rule: tuple[Floats, Floats],
-    q: float,
-) -> tuple[float, float]:
-    """Return the parts of I and Psi of some nodes z, by the trapezoid rule in xi, omega = q z + sqrt(q (1 - q)) xi."""
-    (xi, density), V, z = rule, 1 - q, nodes.z[part]
-    plain = z[:, None] - np.sqrt(q / V) * xi  # (z - omega)/V
-    log_total = np.zeros((1, len(xi)))
-    shift = 0.0
-    if len(columns):
-        pick = np.ix_(part, columns)
-        log_odds = np.where(seen[pick], ratio[pick], -np.inf)[:, :, None] + rate[pick][:, :, None] * xi
-        top = np.maximum(log_odds.max(axis=1), 0.0)
-        odds = np.exp(log_odds - top[:, None])
-        total = np.exp(-top) + odds.sum(axis=1)
-        shift = np.einsum("njx,nj->nx", odds, nodes.distance[pick]) / (V * total)
-        log_total = top + np.log(total)
-    log_Z = -0.5 * V * plain**2 - 0.5 * np.log(2 * np.pi * V) - nodes.log_slope[part][:, None] + log_total
-    weights = nodes.weights[part]
-    return float(weights @ (np.square(plain + shift) @ density)), float(weights @ (log_Z @ density))
 
 
 def label_law(

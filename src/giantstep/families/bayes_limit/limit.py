@@ -14,7 +14,7 @@ from giantstep.families.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
 from giantstep.families.bayes_limit.tolerances import SAME_BRANCH
 from giantstep.family import Answer
 from giantstep.progress import point_done
-from giantstep.types import Array, Floats, Points
+from giantstep.types import Floats, Points
 
 _START = 0.05
 """Overlap at which a trajectory starts if none is given."""
@@ -67,15 +67,12 @@ def limit(scenario: BayesLimit, points: Points, what: str, settings: Mapping[str
         row, answer.status[index] = _ANSWERS[what](problem, float(points["samples_per_dim"][index]), settings)
         answer.put(index, row)
         point_done()
-    answer.coords = _coords(what, settings)
-    return answer
-
-
-def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
     if what == "errors":
-        return {"branch": np.array(BRANCHES)}
-    name = {"trajectory": "time", "branches": "overlap"}.get(what)
-    return {name: settings[name]} if name else {}
+        answer.coords = {"branch": np.array(BRANCHES)}
+    elif what != "thresholds":
+        along = "time" if what == "trajectory" else "overlap"
+        answer.coords = {along: settings[along]}
+    return answer
 
 
 def _rows(problem: BayesProblem, M: Floats, seed: int) -> dict[str, Any]:

@@ -85,12 +85,10 @@ class AssignmentChannel:
             gap = math.sqrt((1 - w) / w) + math.sqrt(w / (1 - w))
             shift = math.log(w / (1 - w)) / (gap * np.sqrt(x))
             half = 0.5 * gap * np.sqrt(x)
-            value: Floats = w * special.ndtr(half + shift) + (1 - w) * special.ndtr(half - shift)
-            return value
+            return w * special.ndtr(half + shift) + (1 - w) * special.ndtr(half - shift)
         z, density = trapezoid_rule(0.1, 9.0)
         inner = special.ndtr(z + np.sqrt(a)[..., None]) ** (self.clusters - 1)
-        total: Floats = inner @ density
-        return total
+        return inner @ density
 
     def snr(self, overlap: float) -> float:
         """Return the a with m_u(a) = `overlap`."""

@@ -28,7 +28,7 @@ from giantstep.families.subspace_clustering.channels import (
 )
 from giantstep.solve import crossing, falling_root
 from giantstep.solve.finite import brent_root
-from giantstep.types import Booleans, Floats, Indices
+from giantstep.types import Array, Booleans, Floats, Indices
 
 _LOWEST, _LARGEST = 1e-11, 80.0
 """SNR a between which turning points are looked for."""
@@ -222,8 +222,7 @@ def _margins(problems: CurveProblems, x: Floats) -> Floats:
 
 def _margin_per_log(margin: Floats, x: Floats) -> Floats:
     """Return the margin per log a: at the onset it falls like a, which is no loop."""
-    per_log: Floats = margin / np.exp(np.minimum(x, 0.0))
-    return per_log
+    return margin / np.exp(np.minimum(x, 0.0))
 
 
 def _zoom(x: Floats, margin: Floats) -> Floats:
@@ -291,33 +290,19 @@ def _on_piece(
     return a, residual
 
 
-class ClusteringThresholds(NamedTuple):
-    """The thresholds of each problem, as snr lam; all equal to lam_alg where the transition is continuous."""
-
-    lam_dyn: Floats
-    lam_it: Floats
-    lam_jump: Floats
-    lam_alg: Floats
-    lam_algB: Floats
-    m_dyn: Floats
-    m_jump: Floats
-    m_algB: Floats
-    first_order: Booleans
-    residual: Floats
-
-
-def thresholds(problems: CurveProblems) -> ClusteringThresholds:
-    """Return all thresholds, subspace_clustering section 5."""
+def thresholds(problems: CurveProblems) -> dict[str, Array]:
+    """Return all thresholds, subspace_clustering section 5; all are lam_alg where the transition is continuous."""
     turning, onset = turning_points(problems), problems.threshold
     jump, a_jump, residual = onset.copy(), np.zeros(len(onset)), np.zeros(len(onset))
     rows = np.flatnonzero(turning.first_order)
     if len(rows):
         jump[rows], a_jump[rows], residual[rows] = _jumps(problems.at(rows), turning.at(rows))
     overlap = problems.channel.overlap
-    return ClusteringThresholds(
-        turning.lam_dyn, np.minimum(jump, onset), jump, onset, turning.lam_algB, overlap(turning.a_dyn),
-        overlap(a_jump), overlap(turning.a_algB), turning.first_order, residual,
-    )  # fmt: skip
+    return {
+        "lam_dyn": turning.lam_dyn, "lam_it": np.minimum(jump, onset), "lam_jump": jump, "lam_alg": onset,
+        "lam_algB": turning.lam_algB, "m_dyn": overlap(turning.a_dyn), "m_jump": overlap(a_jump),
+        "m_algB": overlap(turning.a_algB), "first_order": turning.first_order, "residual": residual,
+    }  # fmt: skip
 
 
 def _jumps(problems: CurveProblems, turning: Turning) -> tuple[Floats, Floats, Floats]:

@@ -126,19 +126,17 @@ def limit(scenario: SubspaceClustering, points: Points, what: str, settings: Map
         if what != "critical":
             answer.status[rows[points["sparsity"][rows] < _LEAST_SPARSITY]] = _TOO_SPARSE
         answer.put(rows, solved.values)
-    answer.coords = _coords(what, settings)
+    if what == "trajectory":
+        answer.coords = {"time": settings["time"]}
+    elif what == "overlaps":
+        answer.coords = {"branch": np.array(BRANCHES)}
+    elif what == "rivals":
+        answer.coords = {"algorithm": np.array(["amp", "pca", "bayes"])}
     if what == "thresholds" and "lam_dyn" in answer.values and np.isnan(answer.values["lam_dyn"]).any():
         answer.warnings.append(
             "For unequal weights of three or more clusters only lam_alg is computed; the rest is NaN."
         )
     return answer
-
-
-def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
-    if what == "trajectory":
-        return {"time": settings["time"]}
-    names = {"overlaps": ("branch", BRANCHES), "rivals": ("algorithm", ("amp", "pca", "bayes"))}
-    return {names[what][0]: np.array(names[what][1])} if what in names else {}
 
 
 def _phase(uninformed: Floats, bayes: Floats) -> Array:
@@ -205,7 +203,7 @@ def _trajectory(batch: ClusterBatch) -> Solved:
 
 def _thresholds(batch: ClusterBatch) -> Solved:
     curves, index = batch.different_problems()
-    values: dict[str, Array] = {name: column[index] for name, column in thresholds(curves)._asdict().items()}
+    values: dict[str, Array] = {name: column[index] for name, column in thresholds(curves).items()}
     residual, first_order = values.pop("residual"), values.pop("first_order")
     values |= {f"ratio_{name}": values[f"lam_{name}"] / values["lam_alg"] for name in _JUMPS}
     values["transition"] = np.where(first_order, "first-order", "continuous")

@@ -62,8 +62,7 @@ def rival_labels(X: Floats, clusters: int, rival: str, *, active: int | None = N
             "The rivals need scikit-learn, which is not installed; `pip install giantstep[estimators]` brings it."
         ) from None
     scores = _scores(X, clusters - 1, rival, active or d, seed)
-    labels: Integers = KMeans(clusters, n_init=4, random_state=seed).fit_predict(scores)
-    return labels
+    return KMeans(clusters, n_init=4, random_state=seed).fit_predict(scores)
 
 
 def _scores(X: Floats, rank: int, rival: str, active: int, seed: int) -> Floats:
@@ -77,8 +76,7 @@ def _scores(X: Floats, rank: int, rival: str, active: int, seed: int) -> Floats:
         model = SparsePCA(rank, alpha=sparse_penalty(X, active), ridge_alpha=1e-3, random_state=seed)
     if rival == "thresholding":
         X = X[:, np.argsort(X.var(axis=0))[-max(active, rank + 1) :]]
-    scores: Floats = model.fit_transform(X)
-    return scores
+    return model.fit_transform(X)
 
 
 def pca_accuracy(channel: AssignmentChannel, alpha: Floats, lam: Floats) -> Floats:
