@@ -415,18 +415,8 @@ def presets(emit: Emit) -> None:
     emit("presets", json.dumps(list(all_presets()), allow_nan=False))
 
 
-TASKS: dict[str, Callable[..., None]] = {
-    "limit": limit,
-    "experiment": experiment,
-    "export": export,
-    "picture": picture,
-    "forecast": forecast,
-    "optimum": optimum,
-    "sensitivities": sensitivities,
-    "controls": controls,
-    "families": families,
-    "presets": presets,
-}
+_ALL = (limit, experiment, export, picture, forecast, optimum, sensitivities, controls, families, presets)
+TASKS: dict[str, Callable[..., None]] = {task.__name__: task for task in _ALL}
 """What a worker can be asked for by name."""
 
 
