@@ -21,7 +21,7 @@ import giantstep as gs
 from giantstep.describe import describe
 from giantstep.explorer.app import PAGE
 from giantstep.explorer.guard import HEADERS
-from giantstep.explorer.tasks import read_study, why_no_limit
+from giantstep.explorer.tasks import experiment, read_study, why_no_limit
 from giantstep.families import SHIPPED
 from giantstep.scenario import from_content
 
@@ -346,6 +346,15 @@ def test_cancelling_kills_the_process_and_limits_go_on_meanwhile(server: Server)
     worker.process.join(10)
     assert not worker.process.is_alive()
     assert "no file yet" in refusal(server.client.get(f"/api/experiment/{name}/csv"), 404)
+
+
+def test_what_an_experiment_measured_within_its_budget_is_judged() -> None:
+    told: dict[str, Any] = {}
+    tables = {**study(), "experiment": {"dim": 30, "trials": 50, "seed": 0}}
+    experiment(lambda kind, text: told.update({kind: json.loads(text)}), tables, ["test_error"], seconds=0.0)
+    assert list(told)[-3:] == ["spent", "file", "comparison"]
+    assert set(told["comparison"]["result"]["trials_done"]) == {1}
+    assert told["comparison"]["agreement"]["verdict"] == "cannot tell"
 
 
 def test_an_experiment_stops_at_its_budget_and_a_newer_one_replaces_it(server: Server) -> None:

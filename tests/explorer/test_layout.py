@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from giantstep.describe import describe
 from giantstep.explorer.app import PAGE
 from giantstep.explorer.declared import page_of
+from giantstep.explorer.fields import described
+from giantstep.explorer.theory import theory_html
 from giantstep.families import SHIPPED
 
 from .conftest import study
@@ -33,6 +36,16 @@ def test_a_family_places_every_field_once(family: str) -> None:
     page = page_of(family)
     placed = [*page["main"], *(name for names in page.get("themes", {}).values() for name in names)]
     assert sorted(placed) == sorted(field["name"] for field in describe(family)["fields"])
+
+
+@pytest.mark.parametrize("family", sorted(SHIPPED))
+def test_equations_break_only_outside_of_braces(family: str) -> None:
+    """Pieces of an equation are typeset one by one, so that they lie below each other where there is no room."""
+    about = described(family)
+    study = about["first"]["study"]
+    pieces = re.findall('data-latex="([^"]*)"', theory_html(about, study, about["first"]["variables"]))
+    assert pieces and all(piece.count("{") == piece.count("}") for piece in pieces)
+    assert set(about["page"].get("grids", {})) <= set(about["questions"])
 
 
 def test_figure_and_control_are_on_the_screen_together(page: Page) -> None:

@@ -38,7 +38,7 @@ def test_steps_are_moved_added_and_removed(page: Page) -> None:
     first, second = gs.MaximalStep(2.0), gs.MaximalStep(1.0)
     swapped, longer = expected(second, first), expected(second, first, first)
     assert page.traces()[0]["y"] == expected(first, second)
-    page.page.click('#pipeline [aria-label="Move to the right: step 1"]')
+    page.page.click('#pipeline [aria-label="Move later: step 1"]')
     page.until(lambda: page.traces()[0]["y"] == swapped)
     page.page.click("#add-step")  # like the last
     page.until(lambda: page.traces()[0]["y"] == longer)

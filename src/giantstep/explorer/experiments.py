@@ -16,6 +16,8 @@ KEPT = 16
 """Experiments remembered at a time, running or not."""
 _UNHEARD = 15.0
 """Seconds after which an experiment nobody listens to is stopped."""
+_JUDGING = 10.0
+"""Seconds after its budget that an experiment has for its last trial and for its judgement."""
 _WAIT = 300.0
 """Seconds that an experiment waits for a worker: the longest budget of another one."""
 
@@ -113,19 +115,20 @@ class Experiments:
 
     async def _run(self, experiment: Experiment, arguments: Mapping[str, Any], budget: float) -> None:
         watcher = asyncio.ensure_future(self._stop_unheard(experiment))
+        spent: Mapping[str, Any] = {"reason": f"the budget of {budget:g} s is spent"}
         try:
             experiment.tell("waiting", "{}")
-            running = self._lane.events("experiment", arguments, _WAIT + budget, most=budget)
+            most = budget + _JUDGING
+            running = self._lane.events("experiment", {**arguments, "seconds": budget}, _WAIT + most, most=most)
             async with contextlib.aclosing(running) as events:
                 async for kind, text in events:
                     experiment.tell(kind, text)
-            experiment.tell("finished", "{}", over=True)
+            kind, told = ("stopped", spent) if "spent" in experiment.last else ("finished", {})
         except Refused as refused:
-            kind = "stopped" if refused.status == 504 else "refused"
-            spent = {"reason": f"the budget of {budget:g} s is spent"}
-            experiment.tell(kind, json.dumps(spent if kind == "stopped" else refused.message), over=True)
+            kind, told = ("stopped", spent) if refused.status == 504 else ("refused", refused.message)
         finally:
             watcher.cancel()
+        experiment.tell(kind, json.dumps(told), over=True)
 
     async def _stop_unheard(self, experiment: Experiment) -> None:
         while True:

@@ -355,7 +355,8 @@ def first_variables(question: Mapping[str, Any]) -> list[str]:
 
 def first_study(about: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return the study that a question of a family starts with."""
-    return complete(about, {"scenario": about["examples"][what], "what": what})
+    grid = about["page"].get("grids", {}).get(what, {})
+    return complete(about, {"scenario": about["examples"][what], "what": what, "grid": grid})
 
 
 def complete(about: Mapping[str, Any], study: Mapping[str, Any]) -> dict[str, Any]:
@@ -377,7 +378,7 @@ def complete(about: Mapping[str, Any], study: Mapping[str, Any]) -> dict[str, An
         "experiment": {name: value for name, value in experiment.items() if name not in own and name != "device"},
     }
     first = next(one for one in question["variables"] if one["name"] == first_variables(question)[0])
-    if not made["grid"] and not own_axis(question, first["dims"]):
+    if not made["grid"] and what not in about["page"].get("grids", {}) and not own_axis(question, first["dims"]):
         fields = grid_fields(about, made["scenario"])
         shared = [field for field in fields if field["name"] in about["shared_fields"]]
         for field in (shared or fields)[:1]:

@@ -69,7 +69,8 @@ def pretty(symbol: str) -> Html:
     """
     if symbol in ("", "-"):
         return Html("")
-    text = greek(symbol).replace("->", "→").replace("!=", "≠")
+    text = greek(symbol).replace("->", "→").replace("!=", "≠").replace(" - ", " − ").replace("sqrt(", "√(")
+    text = re.sub(r"\b([A-Za-z])_?hat\b", "\\1\u0302", text)
     text = re.sub(r"(?<![A-Za-z])sum ", "Σ ", text)
     text = html.escape(re.sub(r"(?<![A-Za-z])int ", "∫ ", text))
     text = re.sub(r"_\{?([A-Za-z0-9α-ω*∞+'-]{1,6}?)\}?(?![A-Za-z0-9α-ω])", r"<sub>\1</sub>", text)
@@ -101,8 +102,8 @@ def short(value: Any, digits: int = 4) -> str:
 
 
 def words(name: str) -> str:
-    """Return ``test_error`` as words."""
-    return re.sub(r"_|\.(?!\d)", " ", name)
+    """Return ``test_error`` as words; what is but a letter with an index stays so."""
+    return name if re.fullmatch("[a-z]_[a-z]", name) else re.sub(r"_|\.(?!\d)", " ", name)
 
 
 def last_name(name: str) -> str:

@@ -33,6 +33,7 @@ def figure_file(panels: Sequence[Mapping[str, Any]], kind: str, title: str = "")
     """Return panels as the bytes of a PNG, SVG or PDF; what is no panel raises an `InputError`."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     curves = [panel.get("series") for panel in panels]
     is_good = all(isinstance(series, list) and len(series) <= _MOST_SERIES for series in curves)
@@ -52,7 +53,7 @@ def figure_file(panels: Sequence[Mapping[str, Any]], kind: str, title: str = "")
             for axes in places[len(panels) :]:
                 axes.set_axis_off()
             drawn = [series for panel in panels for series in panel["series"] if series.get("label")]
-            named = {_text(series["label"]): _sample(series) for series in drawn}
+            named = {_text(series["label"]): Line2D([], [], **_style(series)) for series in drawn}
             if len(named) > 1:
                 look: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 3}
                 figure.legend(named.values(), named, ncols=min(3, len(named)), **look)
@@ -119,12 +120,6 @@ def _style(series: Mapping[str, Any]) -> dict[str, Any]:
     width = min(max(float(series["width"]), 0.5), 4.0)
     marker = "o" if series.get("points") else ""
     return {"color": colour, "linestyle": line, "linewidth": width, "marker": marker, "ms": 4}
-
-
-def _sample(series: Mapping[str, Any]) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], **_style(series))
 
 
 def _draw_map(about: Mapping[str, Any], axes: Axes) -> None:

@@ -25,7 +25,7 @@ def agreement_html(report: Mapping[str, Any], shown: Sequence[str], remarks: Seq
             words(row["variable"]),
             row["points"],
             *(_known(row[name], "{:.2f}") for name in ("largest_z", "chance_z")),
-            *(_known(row[name], "{:.3g}%", 100) for name in ("gap", "visible_gap")),
+            *(_plain(_known(row[name], "{:.3g}%", 100)) for name in ("gap", "visible_gap")),
             row["verdict"],
         )
         for row in rows
@@ -45,7 +45,8 @@ def _plain(text: str) -> str:
     >>> _plain("test_error agrees at samples_per_dim = 2")
     'test error agrees at samples per dim = 2'
     """
-    return re.sub(r"\b[a-z]+(?:_[a-z0-9]+)+\b", lambda found: words(found[0]), text)
+    plain = re.sub(r"\b[a-z]+(?:_[a-z0-9]+)+\b", lambda found: words(found[0]), text)
+    return re.sub(r"[\d.]+e-\d+%", "less than 0.001%", plain)
 
 
 def optimum_text(variable: str, fields: Mapping[str, Sequence[Any]], values: Sequence[Any], *, largest: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,7 +48,7 @@ def _said(about: Mapping[str, Any], scenario: Mapping[str, Any], name: str) -> s
     if value is None or is_default:
         return ""
     if field["type"] == "function":
-        return greek(value)
+        return re.sub(r"\d+\.\d{4,}", lambda number: short(float(number[0]), 3), greek(value))
     if isinstance(value, dict):
         kind = str(value.get("kind", ""))
         plain = {key: inner for key, inner in value.items() if key != "kind" and not isinstance(inner, dict | list)}
@@ -122,8 +123,8 @@ def _tools(name: str, entries: list[Any], place: int, called: str) -> list[Html]
 
     last = len(entries) - 1
     return [
-        _button("‹", f"Move to the left: {called}", disabled=place == 0, data_set=swapped(place - 1)),
-        _button("›", f"Move to the right: {called}", disabled=place == last, data_set=swapped(place + 1)),
+        _button("‹", f"Move earlier: {called}", disabled=place == 0, data_set=swapped(place - 1)),
+        _button("›", f"Move later: {called}", disabled=place == last, data_set=swapped(place + 1)),
         _button("×", f"Remove: {called}", data_set=sets((_at(f"{name}.{place}"), None))),
     ]
 

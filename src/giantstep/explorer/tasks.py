@@ -9,6 +9,7 @@ import base64
 import itertools
 import json
 import logging
+import math
 import re
 import sys
 import time
@@ -98,8 +99,18 @@ def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
     return study.predict(progress=False, dim=dim, **settings)
 
 
-def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str]) -> None:
+class _Spent(Exception):
+    """The time of an experiment is over; `measured` is what its trials told so far."""
+
+    def __init__(self, measured: xarray.Dataset) -> None:
+        super().__init__()
+        self.measured = measured
+
+
+def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str], seconds: float = math.inf) -> None:
     """Answer with both engines: ``progress`` and ``dots`` while it runs, ``file`` and ``comparison`` at the end.
+
+    After so many seconds no further trial begins: those that are done are judged, and ``spent`` is told first.
 
     The report speaks of the variables that are `shown`, or of those of the question where none of them was judged.
 
@@ -109,7 +120,7 @@ def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str]) -> N
     from giantstep.explorer.reports import agreement_html
     from giantstep.explorer.views import shown_json
 
-    last = time.monotonic()
+    last = begun = time.monotonic()
 
     def progress(done: int, total: int, text: str) -> None:
         if text == "trials":
@@ -120,6 +131,8 @@ def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str]) -> N
         if time.monotonic() - last > _BETWEEN_DOTS:
             emit("dots", f'{{"result": {written(so_far())}}}')
             last = time.monotonic()
+        if time.monotonic() - begun > seconds:
+            raise _Spent(so_far())
 
     def written(result: xarray.Dataset) -> str:
         return shown_json(result, None, study.scenario.family, _what(study))
@@ -127,13 +140,24 @@ def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str]) -> N
     study, report = read_study(tables), None
     with remarks_of() as remarks:
         try:
-            result = study.compare(progress=progress, watch=watch)
+            try:
+                result = study.compare(progress=progress, watch=watch)
+            except _Spent as spent:
+                emit("spent", "{}")
+                result = study.compare(progress=False, stored=_with_trials_done(spent.measured))
             report = agreement(result).to_dict()
         except InputError:
             result = study.simulate(progress=progress)
     emit("file", json.dumps({"text": combined_csv({"": result})}))
     about = {"warnings": remarks, "agreement": report, "report": report and agreement_html(report, shown, remarks)}
     emit("comparison", f'{json.dumps(about)[:-1]}, "result": {written(result)}}}')
+
+
+def _with_trials_done(measured: xarray.Dataset) -> xarray.Dataset:
+    """Return an experiment that says how many trials every one of its points has: what a judgement may count on."""
+    done = measured["trials_done"].values
+    judged = done[done > 1]  # one trial alone has no standard error
+    return measured.assign_attrs(trials=int(judged.min()) if judged.size else 1)
 
 
 def export(
@@ -237,7 +261,7 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
     if not over:
         raise InputError("Let a field vary between finite numbers: its range is searched.")
     rest = {name: values for name, values in study.grid.items() if name not in over}
-    goal: dict[str, Any] = {"maximise" if largest else "minimise": variable}
+    goal: dict[str, Any] = {"maximise" if largest else "minimise": _first_line(study, variable)}
     with remarks_of():
         best = optimize(study.scenario, rest, over=over, **goal, **_asked(study))
     fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}
@@ -255,11 +279,26 @@ def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
 
     study = read_study(tables)
     with remarks_of():
-        result = sensitivity(study.scenario, of=variable, **_asked(study))
+        result = sensitivity(study.scenario, of=_first_line(study, variable), **_asked(study))
     columns = {name: result[name].values.tolist() for name in ("field", "at", "derivative", "elasticity")}
     shown = {"variable": variable, "value": float(result[variable]), "remark": str(result["remark"].values)}
     told = json_data({**shown, **columns})
     emit("sensitivities", json.dumps({**told, "html": sensitivities_html(told)}, allow_nan=False))
+
+
+def _first_line(study: Study, variable: str) -> str:
+    """Return a variable as design questions name it: of several lines the first, of a trajectory its end."""
+    from giantstep.dimensions import dimension_named
+    from giantstep.study import predict
+
+    dims = [dim for one in study.question.variables if one.name == variable for dim in one.dims]
+    dims = [dim for dim in dims if dimension_named(dim).role != "trajectory"]
+    if not dims:
+        return variable
+    with remarks_of():
+        known = predict(study.scenario, progress=False, **_asked(study)).coords
+    places = (f"{dim}={known[dim].values[0] if dim in known else 1}" for dim in dims)
+    return f"{variable}[{', '.join(places)}]"
 
 
 def why_no_limit(tables: Mapping[str, Any]) -> str | None:
@@ -376,18 +415,8 @@ def presets(emit: Emit) -> None:
     emit("presets", json.dumps(list(all_presets()), allow_nan=False))
 
 
-TASKS: dict[str, Callable[..., None]] = {
-    "limit": limit,
-    "experiment": experiment,
-    "export": export,
-    "picture": picture,
-    "forecast": forecast,
-    "optimum": optimum,
-    "sensitivities": sensitivities,
-    "controls": controls,
-    "families": families,
-    "presets": presets,
-}
+_ALL = (limit, experiment, export, picture, forecast, optimum, sensitivities, controls, families, presets)
+TASKS: dict[str, Callable[..., None]] = {task.__name__: task for task in _ALL}
 """What a worker can be asked for by name."""
 
 

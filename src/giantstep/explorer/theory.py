@@ -29,11 +29,14 @@ def theory_html(about: Mapping[str, Any], study: Mapping[str, Any], variables: S
 
 def _equation(equation: Mapping[str, str]) -> Html:
     title, cite = equation["title"], equation.get("cite")
-    caption = tag("figcaption", title, *([tag("span", f" {cite}")] if cite else []))
-    latex = re.sub(r"\\field\{([^}]+)\}", r"\\htmlData{field=\1}", equation["latex"])
-    return tag(
-        "figure", caption, tag("div", class_="formula", tabindex="0", role="group", aria_label=title, data_latex=latex)
+    caption = tag(
+        "figcaption", title, *([tag("span", f" {cite}", title="a formula of the theory notes")] if cite else [])
     )
+    latex = re.sub(r"\\field\{([^}]+)\}", r"\\htmlData{field=\1}", equation["latex"])
+    lines = re.sub(r"\\(begin|end)\{aligned\}|&", "", latex).split(r"\\")
+    pieces = [[tag("span", class_="piece", data_latex=one) for one in re.split(r"\\q?quad", line)] for line in lines]
+    made = [tag("div", *some) for some in pieces]
+    return tag("figure", caption, tag("div", *made, class_="formula", tabindex="0", role="group", aria_label=title))
 
 
 def _paper(paper: Mapping[str, str], is_shown: bool) -> Html:

@@ -75,6 +75,7 @@ function refused(slot, curve, error) {
   problem((slot ? `Curve ${slot + 1}: ${error.message}` : error.message) + (command ? ` In the terminal: ${command}` : ""), "limit");
   if (slot) return;
   status("not computed");
+  $("remarks").replaceChildren();
   showWrong(error.field, error.message);
   actions.draw();
 }

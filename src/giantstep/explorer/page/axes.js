@@ -24,7 +24,7 @@ export function rangeOver(low, high, log) {
 /** The range of a horizontal axis from `low` to `high`; dots at its ends have room. */
 export function sidesOver(low, high, { names, log }, hasDots) {
   if (names) return [-0.5, names.length - 0.5];
-  if (low === high) return log ? [low / 2, 2 * low] : [low - 1, high + 1];
+  if (low === high) return log ? [low / 2, 2 * low] : [low - 0.5, high + 0.5];
   const room = hasDots ? 0.02 : 0;
   return log ? [low * (low / high) ** room, high * (high / low) ** room] : [low - room * (high - low), high + room * (high - low)];
 }

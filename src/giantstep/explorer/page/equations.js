@@ -5,7 +5,6 @@ import { opened } from "./show.js";
 import { words } from "./text.js";
 
 const OPTIONS = {
-  displayMode: true,
   throwOnError: false,
   trust: ({ command }) => command === "\\htmlData",
   strict: (code) => (code === "htmlExtension" ? "ignore" : "warn"),
@@ -31,9 +30,9 @@ export async function typeset(root, html) {
   } catch {
     return; // the model stands there as plain text
   }
-  for (const formula of root.querySelectorAll(".formula:empty")) {
-    window.katex.render(formula.dataset.latex, formula, OPTIONS);
-    for (const symbol of formula.querySelectorAll("[data-field]")) {
+  for (const piece of root.querySelectorAll(".piece:empty")) {
+    window.katex.render(`\\displaystyle ${piece.dataset.latex}`, piece, OPTIONS);
+    for (const symbol of piece.querySelectorAll("[data-field]")) {
       Object.assign(symbol, { tabIndex: 0, title: words(symbol.dataset.field) });
       symbol.setAttribute("role", "link");
       symbol.setAttribute("aria-label", `go to ${words(symbol.dataset.field)}`);

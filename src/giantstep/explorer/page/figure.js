@@ -30,14 +30,15 @@ function panelOf(given, name) {
   const usable = curves.filter(({ result, dots }) => has(result) || has(dots));
   const head = usable.length ? (has(usable[0].result) ? usable[0].result : usable[0].dots) : null;
   const view = head?.layout.views[name] ?? { kind: "number" };
-  const [title, ofClasses] = question.variables.find((variable) => variable.name === name).titles;
-  const panel = { name, title: usable[0]?.about?.classes ? (ofClasses ?? title) : title, kind: "lines", series: [], scores: [], marks: [], bands: [], areas: [] };
+  const { titles: [title, ofClasses], meaning } = question.variables.find((variable) => variable.name === name);
+  const panel = { name, meaning, title: usable[0]?.about?.classes ? (ofClasses ?? title) : title, kind: "lines", series: [], scores: [], marks: [], bands: [], areas: [] };
   if (view.kind === "number") return asText(panel, usable, name);
   panel.x = { label: head.layout.axes[view.x].label, log: state.log.includes("x") };
   panel.y = { log: state.log.includes("y") };
   const optimum = curves[0]?.optimum;
   if (view.kind === "map") return asMap(panel, given, head, view, optimum);
   for (const curve of usable) addCurve(panel, given, curve, view, usable.length > 1);
+  if (!panel.series.length) return asNothing(panel, question);
   tellApart(panel.series.filter((series) => series.kind === "line" && !series.isTheory));
   for (const line of panel.series) if (line.kind === "line" && !line.points) line.jumps = jumpsOf(line.y);
   const names = panel.series.find((series) => series.x.some((value) => typeof value !== "number"))?.x;
@@ -53,6 +54,13 @@ function asText(panel, usable, name) {
   const shown = usable.map(({ result, dots, label }) => ({ label, value: short((result && name in result.dims ? result : dots)[name], 6) }));
   const text = shown.length ? shown : [{ label: "", value: "the experiment answers this: run it" }];
   return { ...panel, kind: "text", text, summary: `${words(name)}: ${text.map(({ value }) => value).join("; ")}` };
+}
+
+/** A panel without a single number says so, and why where that is declared. */
+function asNothing(panel, question) {
+  const { absent } = question.variables.find((variable) => variable.name === panel.name);
+  const value = absent || "no finite value here";
+  return { ...panel, kind: "text", text: [{ label: "", value }], summary: `${words(panel.name)}: ${value}` };
 }
 
 function asMap(panel, { state }, result, view, optimum) {
@@ -106,7 +114,8 @@ function addDots(panel, { dots, theory: smooth, series, what, x, index, marker }
   if (y.every((value) => value === null)) return;
   const compared = dots.source?.includes("theory") ? "theory" : dots.source?.includes("limit") ? "limit" : null;
   const theory = compared && dots.dims[name].includes("source") ? read(name, layer(compared)) : null;
-  const bold = theory && (smooth ? { x: values(smooth, x), y: along(smooth, name, x, index).map(finite) } : { x: xs, y: theory });
+  if (compared === "limit" && series.y.length) series.width = BOLD; // the curve itself is what its dots are held to
+  const bold = theory && !(compared === "limit" && series.y.length) && (smooth ? { x: values(smooth, x), y: along(smooth, name, x, index).map(finite) } : { x: xs, y: theory });
   if (bold && isOn(bold, series)) series.width = BOLD;
   else if (bold) {
     const called = dots.called ?? "theory";

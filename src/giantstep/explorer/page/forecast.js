@@ -16,7 +16,7 @@ async function take(chosen) {
   if (!chosen) return;
   file = chosen;
   $("ask").disabled = false;
-  $("status").textContent = `${file.name}, ${file.size.toLocaleString("en")} bytes. Say which column holds the labels.`;
+  $("status").textContent = `${file.name}, ${file.size.toLocaleString("en")} bytes. Say which column holds the labels, then press Forecast.`;
   const separator = { csv: ",", tsv: "\t" }[file.name.toLowerCase().split(".").pop()];
   const line = separator ? (await file.slice(0, HEAD).text()).split(/\r?\n/, 1)[0] : "";
   const columns = line ? line.split(separator).map((name) => name.trim().replace(/^"(.*)"$/, "$1")) : [];
@@ -47,9 +47,8 @@ function show(data) {
   $("status").textContent = `${N} rows, ${p} features, ${task}`;
   $("remarks").replaceChildren(...data.warnings.map((text) => element("li", {}, text)));
   $("trust").textContent = data.trust;
-  $("trust").hidden = false;
+  $("trust").hidden = $("shown").hidden = false;
   $("variable").replaceChildren(...data.panels.map(({ name, called }) => new Option(called, name)));
-  $("variable").disabled = $("csv").disabled = false;
   draw();
 }
 

@@ -71,6 +71,7 @@ function leaveStories() {
   remembered("begun", "1");
   change({ ...page.state, story: undefined });
   storyPanel();
+  scrollTo(0, 0);
   $("side").focus({ preventScroll: true });
 }
 
@@ -154,7 +155,6 @@ function listen() {
   on("link", copyLink);
   on("stories", () => tell(page.stories[0].name));
   on("numbers-box", () => $("numbers-box").open && numbers(), "toggle");
-  on("share", () => $("share").open && $("share").lastElementChild.scrollIntoView({ block: "nearest" }), "toggle");
   on("time", () => change({ ...page.state, time: Number($("time").value) < 0 ? undefined : Number($("time").value) }, true), "input");
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copyText(button.dataset.copy));
   for (const button of document.querySelectorAll("[data-file]")) button.addEventListener("click", () => download(button.dataset.file));

@@ -4,6 +4,7 @@ import { element } from "./elements.js";
 import { asked } from "./http.js";
 import { $, actions, family, page, presetShown, problem, question } from "./session.js";
 import { firstState, stateOf } from "./state.js";
+import { valueAt } from "./tables.js";
 import { words } from "./text.js";
 
 let allListed = false;
@@ -33,7 +34,7 @@ function fillPresets() {
   const groups = Map.groupBy(page.presets, (preset) => preset.family || "other");
   const option = ({ name, title, terminal }) => element("option", { value: name }, terminal ? `${title} (runs in the terminal)` : title);
   const sorted = [...groups.entries()].sort(([a], [b]) => (b === mine) - (a === mine));
-  $("preset").replaceChildren(element("option", { value: "" }, allListed ? "–" : "loading …"),
+  $("preset").replaceChildren(element("option", { value: "" }, allListed ? "no preset" : "loading …"),
     ...sorted.map(([name, presets]) => element("optgroup", { label: page.families[name]?.title ?? name }, ...presets.map(option))));
   $("preset").value = presetShown()?.name ?? "";
 }
@@ -59,11 +60,13 @@ export function pickFamily(name) {
 /** Ask another question of the same scenario; where that has no answer to it, or is but an example itself, the example of the question is shown. */
 function pickQuestion(what) {
   const { study, dots, budget } = page.state;
-  const { questions, example } = family();
+  const { questions, example, first } = family();
   const is = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-  const { study: first } = questions[what].first;
-  const isKept = is(first.scenario, example) && !is(questions[study.what].first.study.scenario, study.scenario);
-  actions.load(stateOf(family(), [{ ...first, experiment: study.experiment, ...(isKept ? { scenario: study.scenario } : {}) }], { dots, budget }));
+  const isKept = is(questions[what].first.study.scenario, example) && !is(questions[study.what].first.study.scenario, study.scenario);
+  const { study: start, variables } = what === first.study.what ? first : questions[what].first;
+  const scenario = isKept ? study.scenario : start.scenario;
+  const grid = Object.fromEntries(Object.entries(start.grid).filter(([name]) => !name.includes(".") || valueAt(scenario, name.split(".")) !== undefined));
+  actions.load(stateOf(family(), [{ ...start, scenario, grid, experiment: study.experiment }], { variables, dots, budget }));
   $(`question-${what}`)?.focus();
 }
 
@@ -71,7 +74,7 @@ function pickQuestion(what) {
 export function showAbout() {
   const { title, sentence } = page.state;
   const preset = presetShown()?.description ? presetShown() : null;
-  const text = preset ? `${preset.description} ${preset.parameters}` : `${question().meaning}.`;
+  const text = preset ? `${preset.description} ${preset.parameters}` : `${question().meaning[0].toUpperCase()}${question().meaning.slice(1)}.`;
   const [head, rest] = title || sentence ? [title ?? "", sentence ?? ""] : [preset ? preset.title : family().title, text];
-  $("about").replaceChildren(element("b", {}, head), ` ${rest}`);
+  $("about").replaceChildren(element("b", {}, /[.?!]$/.test(head) || !head ? head : `${head}.`), ` ${rest}`);
 }

@@ -33,7 +33,7 @@ export class Plots {
     this.clear();
     this.root.style.gridTemplateColumns = `repeat(${wide}, minmax(0, 1fr))`;
     this.plots = panels.map((panel) => {
-      const box = element("div", { class: "panel" }, element("div", { class: "panel-title", html: panel.title }));
+      const box = element("div", { class: "panel" }, element("div", { class: "panel-title", title: panel.meaning, html: panel.title }));
       this.root.append(box);
       if (panel.kind !== "text") return asPlots(box, panel, { width, tall, dark });
       box.append(element("div", { class: "panel-text", style: `min-height:${tall}px` }, ...panel.text.map(({ label, value }) => element("div", {}, label ? `${label}: ` : "", element("b", {}, value)))));
@@ -103,8 +103,8 @@ function plotOf(live, { width, height, dark, series, hidesTicks, isScores }) {
   const [ink, faint] = dark ? ["#c6ccd3", "#2c3238"] : ["#3a424b", "#e7eaed"];
   const isMap = panel.kind === "map";
   const y = isScores ? {} : panel.y;
-  const bar = isMap ? BAR : 12;
-  const counts = [Math.max(2, (width - 60 - bar) / (panel.x.names ? 1 : 76)), Math.max(2, height / 44)];
+  const bar = isMap ? BAR : 16;
+  const counts = [Math.max(2, (width - 60 - bar) / (panel.x.names ? 1 : 64)), Math.max(2, height / 44)];
   const axisOf = (about, count, size) => ({
     stroke: ink, font: FONT, size, gap: 3, grid: { show: !isMap, stroke: faint, width: 1 }, ticks: { stroke: ink, width: 1, size: 4 }, filter: (_, splits) => splits,
     splits: (_, __, low, high) => ticksOver(low, high, about, count), values: (_, splits) => splits.map((tick) => tickText(tick, about)), border: { show: true, stroke: ink, width: 1 },
@@ -112,13 +112,14 @@ function plotOf(live, { width, height, dark, series, hidesTicks, isScores }) {
   const across = axisOf(panel.x, counts[0], hidesTicks ? 8 : 26);
   if (hidesTicks) across.values = (_, splits) => splits.map(() => "");
   const range = (_, low, high) => {
-    if (isScores) return [Math.min(-3.5, low ?? 0), Math.max(3.5, high ?? 0)];
+    if (isScores) return [Math.min(-3.5, 1.2 * (low ?? 0)), Math.max(3.5, 1.2 * (high ?? 0))];
     if (isMap) return [low, high];
-    const bars = live.panel.series.filter((one) => one.errors).map((one) => one.y.map((value, i) => (value === null ? null : value + one.errors[i])));
-    return rangeOver(low, Math.max(high ?? -Infinity, extremes(bars, y.log)[1]), y.log);
+    const bars = live.panel.series.filter((one) => one.errors).flatMap((one) => one.y.flatMap((value, i) => (value === null ? [] : [value - one.errors[i], value + one.errors[i]])));
+    const [least, most] = extremes([bars], y.log);
+    return rangeOver(Math.min(low ?? Infinity, least), Math.max(high ?? -Infinity, most), y.log);
   };
   const hasDots = series(panel).some((one) => one.kind === "dots" || one.points);
-  const sides = (_, low, high) => sidesOver(low, high, panel.x, hasDots);
+  const sides = ({ data: [x] }, low, high) => sidesOver(x.length === 1 ? x[0] : low, x.length === 1 ? x[0] : high, panel.x, hasDots);
   const root = element("div", { class: "plot" });
   const tip = element("div", { class: "tip", hidden: true });
   const plot = new uPlot({
@@ -160,9 +161,14 @@ function clipped(u, paint) {
 
 /** A marker around a place, with a rim. */
 function mark(c, marker, x, y, size, fill, rim) {
-  Object.assign(c, { fillStyle: fill, strokeStyle: rim, lineWidth: 2 * devicePixelRatio, font: `${size * devicePixelRatio}px sans-serif`, textAlign: "center", textBaseline: "middle" });
-  c.strokeText(MARKERS[marker], x, y);
-  c.fillText(MARKERS[marker], x, y);
+  const shape = new Path2D(MARKERS[marker]);
+  c.save();
+  c.translate(x, y);
+  c.scale(size * devicePixelRatio, size * devicePixelRatio);
+  Object.assign(c, { fillStyle: fill, strokeStyle: rim, lineWidth: 2 / size });
+  c.stroke(shape);
+  c.fill(shape);
+  c.restore();
 }
 
 function paintOver(u, series, marks, dark) {
@@ -180,10 +186,10 @@ function paintOver(u, series, marks, dark) {
           c.lineTo(px, down(value + errors[i]));
           c.stroke();
         }
-        mark(c, marker, px, py, 13, colour, dark ? "#14171a" : "#ffffff");
+        mark(c, marker, px, py, 1, colour, dark ? "#14171a" : "#ffffff");
       });
     }
-    for (const { x, y } of marks.filter((one) => typeof one.y === "number")) mark(c, "star", across(x), down(y), 20, "#E69F00", "#000000");
+    for (const { x, y } of marks.filter((one) => typeof one.y === "number")) mark(c, "star", across(x), down(y), 1.4, "#E69F00", "#000000");
   });
 }
 

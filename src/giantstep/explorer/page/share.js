@@ -21,7 +21,7 @@ async function exported(kind) {
 async function pictured(kind) {
   const { state, verdicts, finished } = page;
   const { title, sentence, variables, log, study, kept } = state;
-  const caption = `${variables.map(words).join(", ")}: exact limits of giantstep${page.current.dots ? ", with real networks as dots (± one standard error)" : ""}.`;
+  const caption = `${variables.map(words).join(", ")}: exact limits of giantstep${page.current.dots ? ", with experiments as dots (± one standard error)" : ""}.`;
   const texts = { title: title || family().title, sentence: sentence || `${question().meaning}.`, caption };
   const about = kind === "html" ? { ...texts, verdicts, state, variables, log, studies: [study, ...kept].map(sent), dots: finished?.grid } : undefined;
   const body = JSON.stringify({ kind, title, panels: figureShown().panels, about });
@@ -42,10 +42,7 @@ export async function download(kind) {
 
 function save(blob, name) {
   const href = URL.createObjectURL(blob);
-  const link = element("a", { href, download: name });
-  document.body.append(link);
-  link.click();
-  link.remove();
+  element("a", { href, download: name }).click(); // outside of the page, so that the menu stays open
   setTimeout(() => URL.revokeObjectURL(href), 10000);
 }
 

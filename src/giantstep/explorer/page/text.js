@@ -14,8 +14,8 @@ export function short(value, digits = 4) {
   return String(Number(value.toPrecision(digits)));
 }
 
-/** "test_error" as words. */
-export const words = (name) => String(name).replace(/_|\.(?!\d)/g, " ");
+/** "test_error" as words; what is but a letter with an index stays so. */
+export const words = (name) => (/^[a-z]_[a-z]$/.test(name) ? name : String(name).replace(/_|\.(?!\d)/g, " "));
 
 /** A number, "inf", a list of them, a nested list, as it is typed; undefined where the text is none of these. */
 export function parsed(text) {
