@@ -119,7 +119,7 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
         row, last, mass = with_axis(grid.weights, nodes, weights, 8 * MOST_POINTS)
         if len(row) > MOST_POINTS:
             raise too_many(len(row))
-        grid = NodeGrid(np.concatenate([grid.points[row], last[:, None]], axis=1), mass)
+        grid = NodeGrid(np.concatenate([grid.points.take(row, axis=0), last[:, None]], axis=1), mass)
     return NodeGrid(grid.points, grid.weights / grid.weights.sum())
 
 
@@ -153,8 +153,9 @@ def with_axis(weights: Floats, nodes: Floats, mass: Floats, most: int) -> tuple[
     if len(weights) * mass.shape[1] > most:
         raise too_many(len(weights) * mass.shape[1])
     joint = weights[:, None] * mass
-    row, column = np.nonzero(joint > NEGLIGIBLE)
-    return row, np.broadcast_to(nodes, joint.shape)[row, column], joint[row, column]
+    kept = np.flatnonzero(joint > NEGLIGIBLE)
+    row, column = np.divmod(kept, joint.shape[1])
+    return row, nodes.take(column if len(nodes) == 1 else kept), joint.take(kept)
 
 
 def too_many(count: float) -> InputError:

@@ -9,7 +9,7 @@ averages. At infinite width it is gradient_dynamics (5.3a)-(5.3d); terms with 1/
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy
@@ -43,6 +43,7 @@ class BlockNetwork:
     values, fractions, counts : (T,) second layer, fraction and number of neurons of every block (inf: infinite width).
     target, activation, noise : the problem.
     fineness : 1.0 for the rule that answers, less for the one that measures its error.
+    grids : the rules of its shared spaces that were made, by dimensions: most steps ask for the same one.
     """
 
     values: Floats
@@ -52,6 +53,7 @@ class BlockNetwork:
     activation: Function
     noise: float
     fineness: float = 1.0
+    grids: dict[int, NodeGrid] = field(default_factory=dict)
 
     def single(self) -> BlockNetwork:
         """Return the same finite network with every neuron a block of its own."""
@@ -132,7 +134,10 @@ def shared_space(network: BlockNetwork, state: Overlaps) -> Shared:
         raise RepellingNeurons(f"neurons of one block repel each other (overlap {sizes[0]:.2g} beyond the target)")
     kept = sizes > NO_VARIANCE * scale
     A = np.concatenate([state.M, vectors[:, kept] * np.sqrt(sizes[kept])], axis=1)
-    grid = _grid(network.target, network.fineness, A.shape[1])
+    dims = A.shape[1]
+    if dims not in network.grids:
+        network.grids[dims] = _grid(network.target, network.fineness, dims)
+    grid = network.grids[dims]
     spread = np.sqrt(np.maximum(state.q - np.sum(A * A, axis=1), 0.0))
     fields = zip((grid.points @ A.T).T, spread.tolist())
     averages = tuple(private_averages(network.activation, u, sd) for u, sd in fields)
