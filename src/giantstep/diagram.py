@@ -86,7 +86,7 @@ def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> F
     if len(lists) > 1:
         raise InputError(f"A phase diagram has one horizontal axis, but {', '.join(lists)} are lists.")
     across, along = next(iter(lists.items()), (diagram.across, None))
-    numbers = {name: value for name, (value, _) in scenario.numeric_fields().items()}
+    numbers = scenario.numbers
     if across not in numbers:
         raise bad_field("x", across, f"one of the numbers of the scenario: {', '.join(numbers)}")
     places = _spread(diagram.span, numbers[across], diagram.points) if along is None else _sorted(across, along)

@@ -137,7 +137,7 @@ class Grid:
         if isinstance(current, int | float) and not isinstance(current, bool):
             numbers = _numbers(name, declaration(self.scenario, name), value)
             for leaf in names_meant(self.scenario, name):
-                if leaf not in self.scenario.numeric_fields():
+                if leaf not in self.scenario.numbers:
                     raise bad_field(leaf, value_at(self.scenario, leaf), f"one number where `{name}` varies")
                 check_numbers(name, declaration(self.scenario, leaf), numbers)
             return Axis(dims, numbers)
@@ -171,7 +171,7 @@ class Grid:
         self.size = int(np.prod(self.shape, dtype=np.int64))
 
     def _own_coordinate(self, name: str, dim: str, value: Any) -> None:
-        fields = {"dim", *self.scenario.numeric_fields(), *type(self.scenario).model_fields}
+        fields = {"dim", *self.scenario.numbers, *type(self.scenario).model_fields}
         if dim in fields and dim not in self._axes:
             raise InputError(f"The DataArray of `{name}` has the dimension `{dim}`, a field that does not vary here.")
         if dim not in value.coords:
@@ -239,7 +239,7 @@ class Grid:
         return found
 
     def _points(self, scenario: Scenario, index: Indices) -> Points:
-        points = {name: np.full(len(index), value) for name, (value, _) in scenario.numeric_fields().items()}
+        points = {name: np.full(len(index), value) for name, value in scenario.numbers.items()}
         if not self.dim_is_field:
             points["dim"] = np.full(len(index), self.dim)
         for name, axis in self._axes.items():

@@ -25,7 +25,7 @@ from giantstep.jsondata import LONGEST, json_data
 from giantstep.listing import Result
 from giantstep.padding import blank_array, corner, largest_shape
 from giantstep.partlists import declaration, keys_of, names_meant, symbol_of, tables_at
-from giantstep.scenario import Scenario, from_content, numbers_meant, walk_fields
+from giantstep.scenario import Scenario, from_content, numbers_meant, walk_values
 from giantstep.several import NAME, Scenarios, by_name, grid_over
 from giantstep.types import Array, Indices
 
@@ -201,7 +201,7 @@ def _about(variable: Variable, name: str) -> dict[str, str]:
 
 def about_field(scenario: Scenario, name: str) -> dict[str, str]:
     """Return the attributes of a coordinate that holds a field: what it means and its symbol."""
-    leaves = {leaf for leaf, _, _ in walk_fields(scenario)}
+    leaves = dict(walk_values(scenario))
     if all(leaf in leaves for leaf in names_meant(scenario, name)):
         info = declaration(scenario, name)
         return {"long_name": info.description or "", "symbol": symbol_of(info)}

@@ -17,6 +17,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
 
 import numpy as np
@@ -36,7 +37,6 @@ from giantstep.jsondata import json_number
 from giantstep.paper_symbols import Paper, scenario_from_paper
 from giantstep.partlists import (
     declaration,
-    declaration_at,
     holds_parts,
     is_list_name,
     keys_of,
@@ -224,6 +224,13 @@ class Checked(BaseModel, metaclass=FieldHelp):
         if type(self) is not type(other):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with some values changed, unchecked; what cached properties keep is not copied."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
     def __str__(self) -> str:
         return model_text(self)
@@ -483,15 +490,17 @@ class Scenario(Checked):
 
     def point(self) -> dict[str, Floats]:
         """Return the numeric fields as a batch of one point."""
-        return {name: np.array([value]) for name, (value, _) in self.numeric_fields().items()}
+        return {name: np.array([value]) for name, value in self.numbers.items()}
+
+    @cached_property
+    def numbers(self) -> dict[str, float]:
+        """Every field that holds one number here: dotted name -> value."""
+        leaves = walk_values(self)
+        return {n: float(v) for n, v in leaves if isinstance(v, int | float) and not isinstance(v, bool)}
 
     def numeric_fields(self) -> dict[str, tuple[float, FieldInfo]]:
         """Return every field that holds one number here: dotted name -> (value, declaration)."""
-        return {
-            name: (float(value), info)
-            for name, value, info in walk_fields(self)
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        }
+        return {name: (value, declaration(self, name)) for name, value in self.numbers.items()}
 
     def content(self) -> dict[str, Any]:
         """Return the scenario as plain JSON data with its family: what a file or a store keeps."""
@@ -525,20 +534,23 @@ def dotted_names(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name.replace("__", "."): value for name, value in fields.items()}
 
 
-def walk_fields(model: BaseModel, prefix: str = "", place: int = 0) -> Iterator[tuple[str, Any, FieldInfo]]:
-    """Yield (dotted name, value, declaration) of every leaf field of a scenario or part.
+def walk_fields(model: BaseModel) -> Iterator[tuple[str, Any, FieldInfo]]:
+    """Yield (dotted name, value, declaration) of every leaf field of a scenario or part."""
+    for name, value in walk_values(model):
+        yield name, value, declaration(model, name)
 
-    The declarations of an entry of a list are those at its `place`, counted from 1; 0 is no list.
-    """
-    for name, info in type(model).model_fields.items():
+
+def walk_values(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted name, value) of every leaf field of a scenario or part."""
+    for name in type(model).model_fields:
         value = getattr(model, name)
         if isinstance(value, BaseModel):
-            yield from walk_fields(value, f"{prefix}{name}.", place)
+            yield from walk_values(value, f"{prefix}{name}.")
         elif isinstance(value, tuple) and holds_parts(value):
             for index, entry in enumerate(value):
-                yield from walk_fields(entry, f"{prefix}{name}.{index}.", index + 1)
+                yield from walk_values(entry, f"{prefix}{name}.{index}.")
         elif name != "kind":
-            yield prefix + name, value, declaration_at(type(model), name, place) if place else info
+            yield prefix + name, value
 
 
 def numbers_meant(scenario: Scenario, name: str) -> dict[str, tuple[float, FieldInfo]]:
@@ -559,9 +571,10 @@ def one_number(scenario: Scenario, name: str) -> tuple[float, FieldInfo]:
 
 def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
     """Raise `InputError` with the nearest name where a dotted field does not exist in this scenario."""
-    leaves = {leaf: info for leaf, _, info in walk_fields(scenario)}
+    leaves = dict(walk_values(scenario))
     if name not in {*leaves, *type(scenario).model_fields} and not is_list_name(scenario, name):
-        raise field_error(name, _unknown_field(type(scenario), name, leaves, also))
+        fields = {leaf: declaration(scenario, leaf) for leaf in leaves}
+        raise field_error(name, _unknown_field(type(scenario), name, fields, also))
 
 
 _OTHER_WORDS = {

@@ -15,7 +15,7 @@ from giantstep.checks import check_number, check_whole
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.jsondata import with_infinity
 from giantstep.partlists import part_list
-from giantstep.scenario import dotted_names, from_content, walk_fields
+from giantstep.scenario import dotted_names, from_content, walk_fields, walk_values
 from giantstep.toml import read_toml, write_toml
 from giantstep.types import Floats
 
@@ -52,7 +52,7 @@ def study_text(study: Study, *, comments: bool = False) -> str:
     lists = [name for name, info in type(study.scenario).model_fields.items() if part_list(info)]
     parts = {n: value for n, value in study.grid.items() if isinstance(value, BaseModel | Mapping) or n in lists}
     scenario = study.scenario.replace(parts) if parts else study.scenario
-    for name, value, _ in walk_fields(scenario):
+    for name, value in walk_values(scenario):
         if getattr(value, "expression", "") is None:
             raise InputError(f"Field `{name}` is a Python callable ({value.name!r}) and cannot be written to a file.")
     tables: dict[str, Any] = {} if study.what is None else {"what": study.what}

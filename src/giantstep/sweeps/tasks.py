@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from giantstep.deadline import TimeUp, deadline
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.returns import answer_of
-from giantstep.scenario import Scenario, walk_fields
+from giantstep.scenario import Scenario, walk_values
 from giantstep.sweeps.keys import Point
 from giantstep.sweeps.store import Name, Row, encode_array
 from giantstep.trials import TrialDraw
@@ -95,8 +95,8 @@ class Task:
 
     def callables(self) -> list[str]:
         """Name the Python callables in the scenario: ``activation ('<lambda>')``."""
-        fields = walk_fields(self.work.scenario)
-        return [f"`{name}` ({value.name!r})" for name, value, _ in fields if getattr(value, "expression", "") is None]
+        fields = walk_values(self.work.scenario)
+        return [f"`{name}` ({value.name!r})" for name, value in fields if getattr(value, "expression", "") is None]
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ class BayesLimit(Scenario):
 
     def check(self) -> None:
         """Check that the parts fit together."""
-        self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
+        self.check_points(self.point())
 
     def check_points(self, points: Points) -> None:
         """Refuse what no channel covers."""

@@ -73,7 +73,7 @@ class MixtureSamples(TrialSamples):
         self.population = population
         self.references: dict[str, MixtureSamples] = {}
         """Samples of the two single Gaussians of universality, by their names."""
-        points = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
+        points = scenario.point()
         problem = MixtureProblem.of(scenario, points)
         mixture = replace(
             scenario.mixture, p=population.p, tau=population.tau, variance=population.rho,

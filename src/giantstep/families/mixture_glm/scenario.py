@@ -452,7 +452,7 @@ class MixtureGLM(Scenario):
         self._check_overlaps()
         self._check_labels()
         self._check_penalty()
-        self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
+        self.check_points(self.point())
 
     def _check_weights(self) -> None:
         count = self.clusters

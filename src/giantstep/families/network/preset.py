@@ -59,15 +59,14 @@ class Preset(OfNetwork):
     def network(self, steps: int | None = None) -> Network:
         """Return the network that is meant, with so many steps (as many as the scenario has, if left out)."""
         count = int(self.step_counts(self.point())[0]) if steps is None else steps
-        key = (count, hash(self))  # a copy with other fields shares the dictionary
-        if key not in self._made:
+        if count not in self._made:
             parts = self.parts(count)
             same = [name for name in Network.model_fields if name in type(self).model_fields and name not in parts]
-            self._made[key] = Network(**{name: getattr(self, name) for name in same}, **parts)
-        return self._made[key]
+            self._made[count] = Network(**{name: getattr(self, name) for name in same}, **parts)
+        return self._made[count]
 
     @cached_property
-    def _made(self) -> dict[tuple[int, int], Network]:
+    def _made(self) -> dict[int, Network]:
         """Networks that were made: an experiment asks for the same one at every trial."""
         return {}
 
@@ -125,7 +124,7 @@ class Preset(OfNetwork):
     def translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
         """Return the points of `rows` in the fields of the network."""
         inside = {"dim": points["dim"][rows]} if "dim" in points else {}
-        for name, (value, _) in self.network(steps).numeric_fields().items():
+        for name, value in self.network(steps).numbers.items():
             own = self.own_name(name)
             inside[name] = points[own][rows] if own in points else np.full(len(rows), value)
         return inside

@@ -252,7 +252,7 @@ class Network(OfNetwork):
     @cached_property
     def isotropic(self) -> bool:
         """Whether the inputs have one eigenvalue at every point of a grid, whatever they are called."""
-        varies = any(name.startswith("inputs.") for name in self.numeric_fields())
+        varies = any(name.startswith("inputs.") for name in self.numbers)
         return self.inputs is None or not varies and self.input_law().isotropic
 
     def has_classes(self) -> bool:
