@@ -82,9 +82,10 @@ def condition(
     moments = [_averages(rules, nodes[part], inner) for part in _chunks(len(nodes), len(inner[0]) ** rules.averaged)]
     h, h1, h2, square = (np.concatenate(column) for column in zip(*moments))
     active, idle = rules.averaged, rest.shape[1] - rules.averaged
-    h1 = np.pad(h1, ((0, 0), (0, idle)))
-    h2 = np.pad(h2, ((0, 0), (0, idle), (0, idle)))
-    h2[:, range(active, active + idle), range(active, active + idle)] = h[:, None]
+    if idle:
+        h1 = np.pad(h1, ((0, 0), (0, idle)))
+        h2 = np.pad(h2, ((0, 0), (0, idle), (0, idle)))
+        h2[:, range(active, active + idle), range(active, active + idle)] = h[:, None]
     return ConditionalTarget(nodes, weights, h, h1, h2, square)
 
 

@@ -50,7 +50,7 @@ class Plane(NamedTuple):
     @property
     def last_axis(self) -> int:
         """The last axis that the plane cuts."""
-        return int(np.flatnonzero(np.abs(self.normal) > 1e-12)[-1])
+        return max(axis for axis, part in enumerate(self.normal) if abs(part) > 1e-12)
 
 
 def turned_planes(planes: Iterable[Plane], basis: Floats) -> list[Plane]:

@@ -21,6 +21,10 @@ class IsotropicBulk(CommonRows):
     def __init__(self) -> None:
         self.product, self.masses = np.ones((1, 1, 1)), np.ones(1)
 
+    def average(self, values: Array) -> Array:
+        """Return the values at the one atom."""
+        return values[:, 0]
+
     def at_atoms(self, response: Response) -> tuple[Array, Array]:
         """Return S and I - S Vh1."""
         return response.S[:, None], (np.eye(response.R.shape[1]) - response.S @ response.Vh1)[:, None]
