@@ -96,38 +96,40 @@ class NewtonBulk(Stacked):
         cold = np.isnan(g).reshape(len(g), -1).any(axis=1)
         if cold.any():
             g[cold], R[cold] = self.take(cold).guess(inside.take(cold))
-        motion = self.motion(g, R, inside) if near else None
-        far = np.arange(len(R)) if motion is None else np.flatnonzero(~(motion.size < NEAR))
+        motion, ending = self.motion(g, R, inside), NEAR if near else self.nearly
+        far = np.flatnonzero(~(motion.size < ending))
         if far.size:
             part, there = self.take(far), inside.take(far)
-            g[far], R[far] = part._converge(there, g[far], R[far], cold[far])
+            g[far], R[far] = part._converge(there, g[far], R[far], cold[far], ending, motion.take(far))
             again = part.motion(g[far], R[far], there)
-            if motion is None or len(far) == len(R):
+            if len(far) == len(R):
                 motion = again
             else:
                 motion.put(far, again)
-        assert motion is not None
         return motion.carry(Response(R, motion.S, g, Vh1, D, block_width))
 
-    def _converge(self, inside: Inside, g: Array, R: Array, cold: Booleans) -> tuple[Array, Array]:
+    def _converge(
+        self, inside: Inside, g: Array, R: Array, cold: Booleans, ending: float, motion: Motion
+    ) -> tuple[Array, Array]:
         """Solve from anywhere; points that a warm start leads astray start once more, cold."""
-        g, R = self._iterate(inside, g, R, cold)
+        g, R = self._iterate(inside, g, R, cold, ending, motion)
         lost = ~np.isfinite(R).all(axis=1) & ~cold
         if lost.any():
             again, there = self.take(lost), inside.take(lost)
-            g[lost], R[lost] = again._iterate(there, *again.guess(there), np.ones(lost.sum(), bool))
+            start, anew = again.guess(there), np.ones(lost.sum(), bool)
+            g[lost], R[lost] = again._iterate(there, *start, anew, ending, again.motion(*start, there))
         return g, R
 
-    def _iterate(self, inside: Inside, g: Array, R: Array, cold: Booleans) -> tuple[Array, Array]:
+    def _iterate(
+        self, inside: Inside, g: Array, R: Array, cold: Booleans, ending: float, motion: Motion
+    ) -> tuple[Array, Array]:
+        """Solve from (g, R), where the `motion` is known, until one more Newton step is good enough."""
         g, R = np.array(g), np.array(R)
         safe_g, safe_R = g.copy(), R.copy()  # where a point goes when its Newton step fails
         last, patience = np.full(len(R), np.inf), np.where(cold, self.cold_steps, 0)
         active = np.arange(len(R))
         for _ in range(self.max_steps):
             check_time()
-            whole = len(active) == len(R)
-            bulk, there = (self, inside) if whole else (self.take(active), inside.take(active))
-            motion = bulk.motion(g[active], R[active], there)
             size, plain_g, plain_R = motion.size, motion.plain_g, motion.plain_R
             next_g, next_R = motion.newton(g[active], R[active])
             worse = ~(size < 2 * last[active]) & (patience[active] == 0)
@@ -141,9 +143,12 @@ class NewtonBulk(Stacked):
             last[active] = np.where(worse, np.inf, size)
             moving = active[~done]
             g[moving], R[moving] = next_g[~done], next_R[~done]
-            active = active[~done & ((size > self.nearly) | plain | worse)]
+            active = active[~done & ((size > ending) | plain | worse)]
             if active.size == 0:
                 break
+            whole = len(active) == len(R)
+            bulk, there = (self, inside) if whole else (self.take(active), inside.take(active))
+            motion = bulk.motion(g[active], R[active], there)
         return g, R
 
     def motion_of(self, response: Response) -> Motion:
