@@ -2,8 +2,8 @@
 
     python benchmarks/speed.py [REVISION] [--rounds N] [--only WORDS] [--page]
 
-Every row is asked through the public interface, which both revisions understand. A round asks the rows of one revision
-in a new process, then those of the other. The number of a row is the least CPU time of its calls, after one call that
+Every row is asked through the public interface, which both revisions understand. A round asks a row of one revision in
+a new process, then that of the other. The number of a row is the least CPU time of its calls, after one call that
 loads what is needed; each call has another value of a field, so that nothing is remembered. Ratios above one are
 slower than before. `--page` writes the table that the documentation shows.
 """
@@ -135,12 +135,13 @@ def compare(revision: str, rounds: int, wanted: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, capture_output=True, check=True)
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-        least: dict[str, dict[str, float]] = {"before": {}, "now": {}}
-        for _ in range(rounds):
-            for key, source in (("before", Path(folder) / "src"), ("now", ROOT / "src")):
-                for name, seconds in in_a_process(source, wanted).items():
-                    least[key][name] = min(seconds, least[key].get(name, math.inf))
-    return {name: seconds / least["before"][name] for name, seconds in least["now"].items()}
+        ratios = {}
+        for name in filter(lambda name: wanted in name, rows()):
+            sources = [ROOT / "src", Path(folder) / "src"] * rounds
+            seconds = [in_a_process(source, name)[name] for source in sources]
+            ratios[name] = min(seconds[::2]) / min(seconds[1::2])
+            print(f"{name:50}{ratios[name]:8.2f}", flush=True)
+    return ratios
 
 
 def main() -> None:
@@ -155,8 +156,6 @@ def main() -> None:
         print(json.dumps(measure(options.only)))
         return
     ratios = compare(options.revision, options.rounds, options.only)
-    for name, ratio in ratios.items():
-        print(f"{name:50}{ratio:8.2f}")
     if options.page:
         lines = [f"| asked of the limit | time, as a multiple of that of {options.revision} |", "|---|---|"]
         PAGE.write_text("\n".join([*lines, *(f"| {name} | {ratio:.2f} |" for name, ratio in ratios.items())]) + "\n")

@@ -12,6 +12,7 @@ import numpy as np
 from giantstep.checks import check_flags, check_number, check_setting, check_whole
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.family import RESERVED, Engine, Question
+from giantstep.lab.threads import one_blas_thread
 from giantstep.scenario import Scenario, check_field_name, dotted_names
 from giantstep.several import Scenarios, by_name, grid_over
 
@@ -76,7 +77,8 @@ class Request:
         """
         general = {"theory": self.theory, "tolerance": self.tolerance, "device": device, "seed": self.seed}
         settings = {**general, "trials": trials, **self.settings}
-        prepared = [batch.scenario.prepare(batch.points, self.what, settings) for batch in self.grid.batches()]
+        with one_blas_thread():
+            prepared = [batch.scenario.prepare(batch.points, self.what, settings) for batch in self.grid.batches()]
         return {name: _common([settings[name] for settings in prepared]) for name in prepared[0]}
 
     def for_engine(self, engine: Engine, settings: Mapping[str, Any]) -> dict[str, Any]:

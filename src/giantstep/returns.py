@@ -9,6 +9,7 @@ import numpy as np
 
 from giantstep.errors import GiantstepError
 from giantstep.family import Answer, Engine
+from giantstep.lab.threads import one_blas_thread
 from giantstep.types import Array, Points
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 def answer_of(scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Return the limit of a scenario at B points."""
-    answer, count = scenario.limit(points, what, settings), len(points["dim"])
+    with one_blas_thread():
+        answer, count = scenario.limit(points, what, settings), len(points["dim"])
     who = f"The limit of {scenario.family}"
     if not isinstance(answer, Answer):
         raise GiantstepError(f"{who} must return an Answer (Answer.closed({{...}})), not a {type(answer).__name__}.")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import types
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Thread
 from typing import ClassVar
 
 import numpy as np
@@ -388,6 +390,34 @@ def test_small_trials_run_on_one_thread_and_give_the_others_back(monkeypatch):
         monkeypatch.setattr(threads, "SMALL", 1)
         gs.simulate(Toy(), dim=10, trials=1)
     assert set(seen[0]) == {1} and seen[1] == before
+
+
+def test_limits_run_on_one_thread_and_give_the_others_back(monkeypatch):
+    """Catches a limit on the threads of the user, and limits in two threads of Python that leave one behind."""
+
+    def counts():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    def set_threads(count):  # by a thread that ends, and so has no claim on the setting
+        setter = Thread(target=threadpool_limits, args=(count,))
+        setter.start()
+        setter.join()
+
+    seen, together, honest, usual = [], Barrier(2), Toy.limit, counts()[0]
+
+    def noted(*args):
+        seen.extend(counts())
+        together.wait()
+        return honest(*args)
+
+    monkeypatch.setattr(Toy, "limit", noted)
+    set_threads(2)
+    with ThreadPoolExecutor(2) as two:
+        for asked in [two.submit(gs.predict, Toy()) for _ in range(2)]:
+            asked.result()
+    after = counts()
+    set_threads(usual)
+    assert set(seen) == {1} and set(after) == {2}
 
 
 # -- progress and logs ---------------------------------------------------------------------------

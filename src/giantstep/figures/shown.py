@@ -14,8 +14,6 @@ from matplotlib.figure import Figure
 
 _DOTS_PER_INCH = {"screen": 110, "paper": 180}
 """Dots per inch of a picture in a notebook: a figure fits the column of a cell, and 8-point type can be read."""
-_WAITING: list[Figure] = []
-"""Figures of the running cell of a notebook; empty between cells."""
 
 
 class ShownFigure(Figure):
@@ -27,13 +25,14 @@ class ShownFigure(Figure):
 
     paper: float | None = None
     """Its width in inches where it is for a paper."""
+    waiting: bool = False
+    """Whether the running cell of a notebook shows it at its end."""
 
     def _repr_png_(self) -> bytes:
         """Return the figure as a PNG; notebooks ask for it."""
         from giantstep.figures.style import style
 
-        if self in _WAITING:
-            _WAITING.remove(self)
+        self.waiting = False
         stream = io.BytesIO()
         with style(self.paper):
             self.savefig(stream, format="png", dpi=_DOTS_PER_INCH["screen" if self.paper is None else "paper"])
@@ -65,10 +64,17 @@ def shown_after_cell(figure: Figure) -> Figure:
     This is what figures of pyplot do, so that ``gs.plot(result);`` and ``figure = gs.plot(result)`` show it too.
     """
     shell = _notebook()
-    if shell is not None and isinstance(figure, ShownFigure) and figure not in _WAITING:
-        _WAITING.append(figure)
-        if _show_waiting not in shell.events.callbacks["post_execute"]:
-            shell.events.register("post_execute", _show_waiting)
+    if shell is None or not isinstance(figure, ShownFigure) or figure.waiting:
+        return figure
+
+    def show() -> None:
+        shell.events.unregister("post_execute", show)  # first: what cannot be drawn must not come back after every cell
+        if figure.waiting:
+            figure.waiting = False
+            importlib.import_module("IPython.display").display(figure)
+
+    figure.waiting = True
+    shell.events.register("post_execute", show)
     return figure
 
 
@@ -92,11 +98,3 @@ def _notebook() -> Any:
     from giantstep.progress import in_notebook
 
     return sys.modules["IPython"].get_ipython() if in_notebook() else None
-
-
-def _show_waiting() -> None:
-    display = importlib.import_module("IPython.display").display
-    waiting = list(_WAITING)
-    _WAITING.clear()  # before: a figure that cannot be drawn must not come back after every later cell
-    for figure in waiting:
-        display(figure)

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -394,7 +394,6 @@ class Expression:
         return AffineForm(call.name, parameters, float(factor), float(inner[0][0]), inner[1], constant, float(linear))
 
 
-@lru_cache(maxsize=512)  # a few kB each; every function and target of a grid is read anew
 def parse_expression(text: str) -> Expression:
     """Read ``text`` as a formula; anything that is not on the whitelist is an InputError.
 

@@ -1,25 +1,44 @@
-"""Threads of the linear algebra: small experiments run on one, which is faster where cores are busy."""
+"""Threads of the linear algebra: limits and small experiments run on one, which is faster where cores are busy."""
 
 from __future__ import annotations
 
 import functools
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Lock
 from typing import Any
 
 SMALL = 16 * 2**20
 """Bytes of a trial below which its matrices are too small to share out among threads (a width of about 500)."""
+_TAKEN = Lock()
+"""Held by who has set the threads of the process to one."""
 
 
 def threads_for(bytes_needed: float, device: str = "cpu") -> AbstractContextManager[Any]:
     """Return a context with one BLAS thread where a trial needs few bytes; larger ones keep those they have."""
-    if device != "cpu" or bytes_needed > SMALL:
-        return nullcontext()
-    return blas_threads(1)
+    return nullcontext() if device != "cpu" or bytes_needed > SMALL else one_blas_thread()
 
 
 def blas_threads(count: int) -> AbstractContextManager[Any]:
     """Set the BLAS threads of this process at once; as a context, until its end."""
     return _libraries().limit(limits=count, user_api="blas")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run on one BLAS thread: matrices of a limit are too small to share out, and to wait for a busy core costs much.
+
+    The setting belongs to the process, so that one thread of Python at a time changes it and gives it back: what the
+    others find is no setting of the user.
+    """
+    if not _TAKEN.acquire(blocking=False):
+        yield
+        return
+    try:
+        with blas_threads(1):
+            yield
+    finally:
+        _TAKEN.release()
 
 
 @functools.cache  # one object

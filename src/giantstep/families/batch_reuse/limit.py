@@ -17,7 +17,7 @@ from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import HEAVY_TAILS
 from giantstep.family import Answer
 from giantstep.grid import scenario_at
-from giantstep.lab import available_memory, threads_for
+from giantstep.lab import available_memory
 from giantstep.padding import pad_stack
 from giantstep.types import Floats, Points
 
@@ -113,8 +113,7 @@ def _all_runs(scenarios: Sequence[BatchReuse], what: str, settings: Mapping[str,
             points = sobol_points(layout, settings["nodes"], settings["seed"], scramble)
             for scenario, own, found in zip(scenarios, layouts, runs):
                 if own == layout:
-                    with threads_for(0):  # thin products: a second thread only waits
-                        found.append(_run_on(scenario, points, what))
+                    found.append(_run_on(scenario, points, what))
     return runs
 
 
