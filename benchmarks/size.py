@@ -35,7 +35,7 @@ FEATURES = (
     *("families/network/steps/sign.py", "families/network/coordinates.py"),
     *("readout/sign_bulk.py", "readout/sign_signal.py", "readout/sign_statistics.py"),
     # beyond the mean error: variance, calibration, shift, sensitivity, disagreement
-    *("families/network/answers/variance.py", "families/network/answers/tested.py"),
+    *("families/network/beyond.py", "families/network/answers/variance.py", "families/network/answers/tested.py"),
     *("families/network/answers/laws.py", "families/network/disagreement.py"),
     *("families/network/measure_beyond.py", "families/network/shift.py", "families/network/fresh_inputs.py"),
     *("readout/calibration.py", "readout/class_pairs.py", "readout/output_law.py", "readout/pairs.py"),

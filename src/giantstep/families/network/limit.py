@@ -11,11 +11,12 @@ import numpy as np
 from giantstep.checks import every_time
 from giantstep.errors import InputError, bad_field, field_error
 from giantstep.families.network.answers.table import Table, room_for
-from giantstep.families.network.asked import checks, chosen_theories, lacking_beyond, rank_warnings, refuse_shift
+from giantstep.families.network.asked import checks, chosen_theories, rank_warnings
+from giantstep.families.network.beyond import BEYOND, lacking_beyond
 from giantstep.families.network.describe import means_warning, terms_of
 from giantstep.families.network.problem import Share, finite_batches, share_points, take_points
-from giantstep.families.network.questions import QUESTIONS, SHARED
 from giantstep.families.network.scenario import THEORIES, Network
+from giantstep.families.network.shift import refuse_shift
 from giantstep.families.network.trajectory import Moment, follow
 from giantstep.family import Answer
 from giantstep.gaussian.directions import split_directions
@@ -125,7 +126,7 @@ def refuse_missing(network: Network, points: Points, what: str, theory: str | No
     weak = [step for step in network.steps if step.shares_sample]
     if what in ("weights", "spikes") and not (weak and len(network.steps) == 1):
         raise missing_theory("steps", f'a theory of what="{what}" other than after one SmallStep or GrowingStep')
-    beyond_it = lacking_beyond(network, points, what)
+    beyond_it = lacking_beyond(network, points, what) if what in BEYOND else None
     if beyond_it is not None:
         raise missing_theory(*beyond_it)
     if network.readout.classes and what == "along":
@@ -198,12 +199,15 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
     """
     refuse_shift(network, what)
     times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
-    settings = {**{name: value for name, value in settings.items() if name != "first"}, "time": times}
-    if what in ("variance", "shift"):
-        settings["shared"] = SHARED
+    question = network.questions[what]
+    settings = {
+        **{name: value for name, value in settings.items() if name != "first"},
+        "time": times,
+        **question.labels,
+    }
     if what == "spectrum" and settings.get("x") is None:
         return {**settings, "x": _abscissae(network, points, settings)}
-    known = {name: check for name, check in checks().items() if name in QUESTIONS[what].settings}
+    known = {name: check for name, check in checks().items() if name in question.settings}
     return {**settings, **{name: check(settings.get(name)) for name, check in known.items()}}
 
 

@@ -1,4 +1,4 @@
-"""What an experiment measures of a real network after a step, a function for each question."""
+"""What an experiment measures of a real network after a step: a function `measure_...` for each question."""
 
 from __future__ import annotations
 
@@ -7,14 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.network.measure_beyond import (
-    measure_calibration,
-    measure_sensitivity,
-    measure_shift,
-    measure_variance,
-    wrong_signs,
-)
 from giantstep.families.network.questions import TEST_SAMPLES
+from giantstep.families.network.scenario import Network
 from giantstep.families.network.trained import ONLY, Trained, outputs_of
 from giantstep.gaussian import hermite_values
 from giantstep.lab import Rows, accumulate, to_numpy
@@ -42,6 +36,17 @@ def measure_errors(trained: Trained, ridges: Floats, settings: Mapping[str, Any]
     if network.readout.classes:
         values["test_error"] = (1 - 2 * flip) * values["test_misclassified"] + flip
     return values
+
+
+def wrong_signs(network: Network, outputs: Floats, signal: Floats) -> Floats:
+    """Return how often outputs (copies, m, B) have another sign than their class, in the mean over copies (B,).
+
+    NaN without a direction whose sign the output is held against.
+    """
+    if network.class_direction is None:
+        return np.full(outputs.shape[2], np.nan)
+    side = np.sign(signal @ network.class_direction)
+    return np.asarray(np.mean(np.sign(outputs) != side[None, :, None], axis=0).sum(axis=0))
 
 
 def _order_parameters(trained: Trained, fitted: DeviceArray) -> dict[str, Array]:
@@ -204,19 +209,3 @@ def _features_and_functions(trained: Trained, degrees: Integers) -> Iterator[tup
         block[:, p:-1] = xp.asarray(hermite_values(place(inputs), int(degrees.max()))[degrees].T)
         block[:, -1] = (xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5
         yield block, nothing[: len(block)]
-
-
-MEASURES: Mapping[str, Callable[..., dict[str, Array]]] = {
-    "errors": measure_errors,
-    "spectrum": measure_spectrum,
-    "steps": measure_steps,
-    "along": measure_along,
-    "resolvent": measure_resolvent,
-    "weights": measure_weights,
-    "spikes": measure_spikes,
-    "variance": measure_variance,
-    "shift": measure_shift,
-    "sensitivity": measure_sensitivity,
-    "calibration": measure_calibration,
-}
-"""Question -> what measures it, given the network (two of them where `PAIRED`), the ridges and the settings."""
