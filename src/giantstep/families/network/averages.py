@@ -135,4 +135,6 @@ def _widened(problem: Problem, layer: Layer, B: Floats, JB: Floats, tau: Floats)
     root = np.sqrt(problem.inputs.eigenvalues)[:, None, None]
     means = root * tau[:, None, :, None] * np.eye(tau.shape[1])
     feedback = np.concatenate([layer.feedback, means], axis=3)
-    return dataclasses.replace(layer, B=B, JB=JB, feedback=feedback, rows_known=False, all_terms=False)
+    return dataclasses.replace(
+        layer, B=B, JB=JB, feedback=feedback, rows_known=layer.rows_known & False, all_terms=False
+    )

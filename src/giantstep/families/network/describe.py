@@ -10,7 +10,6 @@ those of independent rows, `FiniteSize(1/d)`.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,7 +30,6 @@ from giantstep.gaussian.tables import tabulated
 from giantstep.gaussian.target import Plane
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
 from giantstep.readout.block_means import products_of_means
-from giantstep.readout.chain import ChainBulk
 from giantstep.readout.finite_size import one_stretch, stretch_of_atoms
 from giantstep.readout.input_spread import InputSpread
 from giantstep.types import Floats, Integers
@@ -68,7 +66,6 @@ class Description:
     rows: Integers
     features: Features
     bulks: tuple[Bulk, ...]
-    """One bulk for all sets, or one for each."""
     along: Floats
     lengths: int
 
@@ -195,14 +192,12 @@ def _moments(problem: Problem, A: Floats, s: Floats) -> Moments:
 def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]:
     """Return the laws of the bulk rows that belong to `_features`."""
     if isinstance(layer.batch, SignBulk):
-        return (layer.batch,)
+        return tuple(layer.batch.take([number]) for number in range(len(layer)))
     if layer.batch is not None:
         directions = np.concatenate(view.basis, axis=1)
-        return tuple(
-            ChainBulk(chain.law(directions[: chain.U.shape[1]]), np.zeros(1, np.int64)) for chain in layer.batch.of_set
-        )
+        return tuple(chain.bulk(directions[: chain.U.shape[1]]) for chain in layer.batch.of_set)
     if problem.isotropic:
-        return (IsotropicBulk(),)
+        return (IsotropicBulk(),) * len(layer)
     inputs = problem.inputs
     B = layer.B.swapaxes(1, 2)
     product = inputs.eigenvalues[:, None, None] * (B[..., :, None] * B[:, :, None])
@@ -218,29 +213,11 @@ def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]
     for number in range(len(layer)):
         spread = InputSpread(JU[number], Js[number], diagonal[number], columns, seen, own[number])
         if np.isfinite(problem.quadratic_dim):
-            spread = _with_quadratic_noise(problem, layer.take(slice(number, number + 1)), spread)
+            size = inputs.eigenvalues * layer.B[number] ** 2 / scale_of(problem, layer)[number, :, None]
+            moved = without_mean(problem, np.eye(len(inputs.masses)))
+            spread = spread.with_quadratic_noise(size / np.sqrt(problem.quadratic_dim), moved)
         bulks.append(InputBulk(product[number], inputs.masses, spread))
     return tuple(bulks)
-
-
-def _with_quadratic_noise(problem: Problem, layer: Layer, spread: InputSpread) -> InputSpread:
-    """Return the spread with one more coordinate for each atom, its noise He_2, that enters through nu_q: (8.1)."""
-    inputs, (k, R, C) = problem.inputs, spread.JU.shape
-    K = len(inputs.masses)
-    scale = scale_of(problem, layer)[0, :, None]
-    size = inputs.eigenvalues * layer.B[0] ** 2 / scale / np.sqrt(problem.quadratic_dim)
-    JU = np.zeros((k, R + K, C))
-    JU[:, :R] = spread.JU
-    JU[:, R:, :K] = size[:, :, None] * without_mean(problem, np.eye(K))
-    return dataclasses.replace(
-        spread,
-        JU=JU,
-        diagonal=np.concatenate([spread.diagonal, size], axis=1),
-        columns=np.concatenate([spread.columns, np.arange(K)]),
-        seen=np.pad(spread.seen, ((0, K), (0, 0))),
-        own=np.pad(spread.own, ((0, 0), (0, K))),
-        quadratic=K,
-    )
 
 
 # -- finite size ------------------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def spectra(table: Table, share: Share, moment: Moment) -> Iterator[tuple[int, S
             bounded &= layer.batch is None or on_population or _bounded_residuals(table)
             alone = np.array([position])
             equations, size = together.take(alone), asked.size.take(alone)
-            single = seen.bulks[asked.owner[position] % len(seen.bulks)]  # one for all sets, or one for each
+            single = seen.bulks[asked.owner[position]]
             if isinstance(single, InputBulk):  # a spectrum needs integrals over the atoms at hundreds of z
                 bulk, gram = condense(single, problem.inputs.eigenvalues, size.gram)
                 equations, size = dataclasses.replace(equations, bulk=bulk), dataclasses.replace(size, gram=gram)

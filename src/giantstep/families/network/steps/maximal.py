@@ -208,7 +208,7 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
     from giantstep.families.network.layer import start
 
     k, r, sets = len(problem.zeta), problem.target.directions, len(problem.frame)
-    chains, first = Chains((Chain.start(k, r, problem.gaussian_rows),) * sets), 0
+    chains, first = Chains((Chain.start(k, r, problem.network.rows == "gaussian"),) * sets), 0
     if isinstance(layer.batch, Chains):  # else what was done on the population so far is repeated
         chains, first = layer.batch, number
     for step in range(first, number + 1):
@@ -221,7 +221,7 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
         B=np.sqrt(chains.norm)[..., None],
         feedback=np.stack([chain.feedback for chain in chains.of_set])[:, None],
         batch=chains,
-        rows_known=number == 0,
+        rows_known=np.full(sets, number == 0),
     )
 
 

@@ -139,7 +139,7 @@ class WeakStep(GradientStep):
             after,
             stretched=True,
             bulk_rows=True,
-            correlated=spike.fed_back == 1,
+            rows_known=spike.fed_back != 1,
             flagged=np.where(short, SHORT_SPIKE, ""),
             accuracy=(REMAINDER,) if isotropic else (),
         )
