@@ -19,7 +19,7 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.gaussian import Function
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,23 @@ def plateau(
     sine = 1 - cosine**2 if 1 in active else np.ones_like(cosine)
     weight = (c1 * target.coefficients[1]) ** 2 * sine
     return target.power - learnt - weight * bulk.tau, -weight * bulk.dtau
+
+
+def after_step(
+    activation: Function,
+    target: TargetSeries,
+    bulk: RandomFeatures,
+    eta: Floats,
+    power: Floats,
+    cosine: Floats,
+    degrees: Integers,
+) -> tuple[Floats, Floats]:
+    """Return V and V' of points whose spikes of degree 1..`degrees` diverge (B,); with 0 the step is small."""
+    V, dV = small_step(activation, target, bulk, eta, power)
+    for degree in np.unique(degrees[degrees > 0]).tolist():
+        rows = degrees == degree
+        V[rows], dV[rows] = (values[rows] for values in plateau(activation, target, bulk, cosine, degree))
+    return V, dV
 
 
 def active_degrees(activation: Function, degree: int) -> list[int]:

@@ -17,7 +17,7 @@ from giantstep.families.network.beyond import CHECKS
 from giantstep.families.network.problem import finite_batches, input_law, inputs_at
 from giantstep.families.network.scenario import Network
 from giantstep.inputs.parts import InputRows
-from giantstep.inputs.report import LEAST_RANKS, MOST_EXCESS
+from giantstep.inputs.report import LEAST_RANKS, warnings_of
 from giantstep.types import Floats, Points, Strings
 
 BOUND = 9.0
@@ -86,23 +86,11 @@ def rank_warnings(network: Network, points: Points) -> list[str]:
     inputs = network.inputs
     if inputs is None:
         return []
-    remarks = []
-    if isinstance(inputs, InputRows) and inputs.norm_excess() > MOST_EXCESS:
-        remarks = [
-            f"The squared lengths of the rows have {inputs.norm_excess():.3g} times the variance of Gaussian inputs: "
-            "the limit is that of Gaussian inputs, and may be far off."
-        ]
     names = ["dim", *(name for name in points if name.startswith("inputs."))]
     first = np.unique(np.stack([points[name] for name in names], axis=1), axis=0, return_index=True)[1]
     ranks = np.array([_effective_ranks(network, points, int(index)) for index in first])
-    low = ranks[np.argmin(np.min(ranks / LEAST_RANKS, axis=1))]
-    if np.all(low >= LEAST_RANKS):
-        return remarks
-    return [
-        *remarks,
-        f"The inputs have the effective ranks r_eff = {low[0]:.3g} and r_4 = {low[1]:.3g}: below 100 and 20 the limit "
-        'may be several percent off (theory="auto" at a finite dim mends part; see the page on structured inputs).',
-    ]
+    excess = inputs.norm_excess() if isinstance(inputs, InputRows) else 0.0
+    return warnings_of(ranks, excess)
 
 
 def _effective_ranks(network: Network, points: Points, index: int) -> Floats:

@@ -24,12 +24,12 @@ from giantstep.families.network.layer import (
     without_mean,
 )
 from giantstep.families.network.problem import Problem
-from giantstep.families.network.tolerances import ROUNDING_OF_MEANS
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.tables import tabulated
 from giantstep.gaussian.target import Plane
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
 from giantstep.readout.block_means import products_of_means
+from giantstep.readout.features import channels, mean_functions
 from giantstep.readout.finite_size import one_stretch, stretch_of_atoms
 from giantstep.readout.input_spread import InputSpread
 from giantstep.types import Floats, Integers
@@ -119,7 +119,7 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         along, across, Js = units[..., :m, :], units[..., m : m + L, :], units[..., -1, :]
         if layer.batch is not None:  # y is |b|^2 there: finite_batches_several_steps (6.1)
             Js = Js / (2 * s[..., None])
-    T0, Jp = _channels(along, across, Js, view, moments, slope, unit)
+    T0, Jp = channels(along, across, Js, given.nodes, slope, moments.curvature, unit)
     field, rho = _classes(problem, layer, view, len(h1))
 
     def for_all(values: Floats) -> Floats:
@@ -128,7 +128,7 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
     features = Features(
         pi=problem.pi[0],
         weights=for_all(given.weights),
-        mu0=_without_rounding(moments),
+        mu0=mean_functions(moments),
         mu1=unit[..., None] * slope,
         mu2=moments.noise,
         T0=T0,
@@ -148,27 +148,6 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         columns = np.eye(layer.U.shape[2], 2)
     along = for_all(np.pad(columns, ((0, 0), (0, 2 - columns.shape[1]))).T)
     return features, along, lengths
-
-
-def _without_rounding(moments: Moments) -> Floats:
-    """Return the mean functions mu0; one that is rounding alone (odd activations before the first step) becomes zero.
-
-    The fit of the means would divide one rounding error by the other, and theta would depend on the processor.
-    """
-    size = np.sqrt((moments.slope**2 + moments.noise).max(axis=2, keepdims=True))
-    largest = np.abs(moments.mean).max(axis=2, keepdims=True)
-    return np.where(largest > ROUNDING_OF_MEANS * size, moments.mean, 0.0)
-
-
-def _channels(
-    along: Floats, across: Floats, Js: Floats, view: SharedView, moments: Moments, slope: Floats, unit: Floats
-) -> tuple[Floats, Floats]:
-    """Return T0 (S, C k, N) and Jp (S, L, C k) of channels that act along kappa, across it, and on s."""
-    T0 = np.swapaxes(along, 2, 3) @ view.given.nodes.T * slope[:, :, None]  # (S, k, C, N)
-    T0 = T0 + Js[..., None] * moments.curvature[:, :, None]
-    Jp = across / unit[..., None, None]  # (S, k, L, C)
-    sets, k, C, N = T0.shape
-    return T0.swapaxes(1, 2).reshape(sets, C * k, N), Jp.transpose(0, 2, 3, 1).reshape(sets, -1, C * k)
 
 
 def _classes(problem: Problem, layer: Layer, view: SharedView, unlearnt: int) -> tuple[Floats | None, Floats | None]:

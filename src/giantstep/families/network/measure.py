@@ -11,9 +11,15 @@ from giantstep.families.network.questions import TEST_SAMPLES
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.trained import ONLY, Trained, outputs_of
 from giantstep.gaussian import hermite_values
-from giantstep.lab import Rows, accumulate, to_numpy
-from giantstep.lab.algebra import add_gram, leading_eigenvectors, outer_gram
-from giantstep.lab.feature_spectra import cell_edges, gram_eigenvalues, resolvent_traces, summarise_spectrum
+from giantstep.lab import to_numpy
+from giantstep.lab.feature_spectra import (
+    cell_edges,
+    extreme_singular_vectors,
+    gram_eigenvalues,
+    leading_singular_values,
+    resolvent_traces,
+    summarise_spectrum,
+)
 from giantstep.lab.network import block_sums
 from giantstep.readout import OUTLIER_ROOM
 from giantstep.readout.feature_spikes import SPIKE_ROOM, check_degrees, spike_degrees
@@ -150,19 +156,11 @@ def measure_weights(trained: Trained, ridges: Floats, settings: Mapping[str, Any
 
     They are the same for all points; the vectors are those of the extreme singular values, inside the bulk or not.
     """
-    xp, weights, second_layer = trained.draws.xp, trained.network.weights, trained.second_layer
-    p, d = weights.shape
-    if p <= d:
-        gram = outer_gram(weights, xp)
-    else:
-        gram = xp.zeros((d, d), order="F")
-        add_gram(gram, weights, xp)
+    xp, second_layer = trained.draws.xp, trained.second_layer
     values = {}
-    for end, sign in (("top", 1.0), ("bottom", -1.0)):
-        powers, vectors = leading_eigenvectors(sign * gram, 1, xp)
-        left, right = (vectors[:, 0], vectors[:, 0] @ weights) if p <= d else (weights @ vectors[:, 0], vectors[:, 0])
-        prefix = "" if end == "top" else "bottom_"
-        values[f"{end}_singular_value"] = max(0.0, sign * float(powers[0])) ** 0.5
+    extremes = extreme_singular_vectors(trained.network.weights, xp)
+    for end, prefix, (value, left, right) in zip(("top", "bottom"), ("", "bottom_"), extremes):
+        values[f"{end}_singular_value"] = value
         squared_left = (left @ second_layer) ** 2 / ((left @ left) * (second_layer @ second_layer))
         values[f"{prefix}left_alignment"] = float(squared_left)
         overlaps = to_numpy(trained.inputs.signal(right[None], xp))[0]
@@ -176,19 +174,8 @@ def measure_spikes(trained: Trained, ridges: Floats, settings: Mapping[str, Any]
     Degrees are those of the functions h_j(kappa), kappa the place along the leading direction (beta of the gradient).
     """
     degrees = check_degrees(settings.get("degree"))
-    xp, p, samples = trained.draws.xp, trained.network.width, trained.samples
-    count, beside = len(samples), len(degrees) + 1
-    values = np.full((count, SPIKE_ROOM), np.nan)
-    overlaps = np.full((count, SPIKE_ROOM, beside), np.nan)
-    blocks = _features_and_functions(trained, degrees)
-    for stage in accumulate(blocks, p + beside, samples.tolist(), xp, keep_rows=False):
-        assert not isinstance(stage, Rows)
-        points, shown = samples == stage.size, min(SPIKE_ROOM, p, stage.size)
-        powers, vectors = leading_eigenvectors(stage.matrix[:p, :p], shown, xp)
-        projected = to_numpy(stage.matrix[p:, :p] @ vectors)
-        powers, lengths = to_numpy(powers), to_numpy(stage.matrix.diagonal()[p:])
-        values[points, :shown] = np.sqrt(powers / stage.size)
-        overlaps[points, :shown] = (projected**2 / (powers * lengths[:, None])).T
+    blocks, sizes = _features_and_functions(trained, degrees), (trained.network.width, len(degrees) + 1)
+    values, overlaps = leading_singular_values(blocks, *sizes, trained.samples, SPIKE_ROOM, trained.draws.xp)
     alignment, norm_alignment = overlaps[:, :, :-1], overlaps[:, :, -1]
     return {
         "singular_values": values,

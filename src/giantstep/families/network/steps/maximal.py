@@ -269,10 +269,9 @@ def _published(problem: Problem, number: int) -> Layer:
 
 def _with_batch_noise(problem: Problem, layer: Layer, gradient: Gradient, number: int) -> Layer:
     """Add the noise of a finite batch, what all neurons share and what each has for itself: few_steps_readout (6.1)."""
-    from giantstep.families.network.averages import add_coloured, add_isotropic
+    from giantstep.families.network.averages import add_noise
 
     alpha0 = problem.of_step(number, "batch_per_dim")
     shared, total = gradient.common / alpha0[:, None, None], gradient.total / alpha0[:, None]
-    add = add_isotropic if problem.isotropic else add_coloured
-    noisy = add(problem, layer, problem.strengths(number), shared, total)
+    noisy = add_noise(problem, layer, problem.strengths(number), shared, total)
     return dataclasses.replace(noisy, accuracy=(*layer.accuracy, (ISOTROPIC, ISOTROPIC_ERROR)))
