@@ -29,7 +29,7 @@ print(sum(pair.verdict == "no theory" for steps in (1, 2) for pair in all_pairs(
 """
 """Program that counts the pairs of options of a network for which the limit has no theory."""
 FEATURES = (
-    # several steps on finite batches each
+    # several steps on finite batches each; the one batch of `BEGINNING` (112 lines of its family) is a case of them
     "families/network/finite_batches.py",
     # the sign step, Adam's first
     *("families/network/steps/sign.py", "families/network/coordinates.py"),

@@ -137,6 +137,11 @@ class Features(Stacked):
         """Return sum_n weights mu1 mu1^T (B, k, k) and sum_n weights mu2 (B, k) for weights of the nodes (B, N)."""
         return packing(len(self.pi)).unpack(self.sums(weights, self.packed))
 
+    def with_power_of(self, fine: Features) -> Features:
+        """Return these, on a coarse rule, with E y^2 of the fine one, whose error is no error of the features."""
+        power = [np.sum(one.hh * one.weights, axis=1, keepdims=True) for one in (fine, self)]
+        return dataclasses.replace(self, hh=self.hh + power[0] - power[1])
+
 
 @dataclass(frozen=True)
 class Packing:

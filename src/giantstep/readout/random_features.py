@@ -18,7 +18,7 @@ from math import factorial
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.gaussian import Function
+from giantstep.gaussian import Function, expectation
 from giantstep.types import Array, Floats, Integers
 
 
@@ -48,6 +48,12 @@ def linear_and_rest(activation: Function) -> tuple[float, float]:
     c0, c1 = activation.hermite(1)
     rest = activation.second_moment(np.zeros(1), np.ones(1))[0] - c0**2 - c1**2
     return float(c1), max(float(rest), 0.0)
+
+
+def slope_variance(activation: Function) -> float:
+    """Return Var sigma'(z), what the rank-one part of a gradient leaves out."""
+    square = expectation(lambda z: activation.derivative(z) ** 2, kinks=activation.kinks)[0]
+    return float(square - activation.hermite(1)[1] ** 2)
 
 
 def bulk_traces(c1: float, rest: float, width: Floats, nu: Array) -> tuple[Array, Array, Array, Array]:

@@ -11,10 +11,21 @@ from giantstep.risk.channel import (
     sum_rows,
 )
 from giantstep.risk.labels import BinaryLabels, GivenLabels, LogitLabels, SignLabels, logistic_normal
-from giantstep.risk.losses import HingeLoss, HuberLoss, LogisticLoss, Loss, MaxMarginLoss, Pull, SquareLoss, huber
+from giantstep.risk.losses import (
+    LOSSES,
+    HingeLoss,
+    HuberLoss,
+    LogisticLoss,
+    Loss,
+    MaxMarginLoss,
+    Pull,
+    SquareLoss,
+    huber,
+)
 from giantstep.risk.mean_step import implicit_mean_step, stiffness
 
 __all__ = [
+    "LOSSES",
     "BinaryLabels",
     "GivenLabels",
     "HingeLoss",

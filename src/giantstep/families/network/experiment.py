@@ -27,7 +27,7 @@ from giantstep.lab import Draws, chunk_rows
 from giantstep.lab.network import RealNetwork, draw_rows, gram_memory, ridge_memory, split_neurons, stream_memory
 from giantstep.lab.row_draws import RowDraws
 from giantstep.lab.whitened import Whitened
-from giantstep.types import Array, DeviceArray, Floats, Integers, Points
+from giantstep.types import Array, Floats, Integers, Points
 from giantstep.vocabulary import Vocabulary
 
 
@@ -83,7 +83,7 @@ def trained_networks(
         samples=count_samples(points, dim),
         draws=draws,
         bulk=rows,
-        directions=_target_axes(inputs, dim, xp),
+        directions=inputs.target_axes(dim, xp),
         flip=float(points["flip"][0]),
         streams=settings.get("stream", "batch{number}"),
     )
@@ -91,15 +91,6 @@ def trained_networks(
     for number, step in enumerate(network.steps):
         trained = step.train(trained, number, point)
         yield trained
-
-
-def _target_axes(inputs: Whitened, dim: int, xp: Any) -> DeviceArray:
-    """Return w* and an axis across it (d, 2) where a planted spike is the first axis; None where w* is."""
-    if inputs.frame is None or inputs.root is not None or len(inputs.frame) > 1:
-        return None
-    (gamma, across), axes = inputs.frame[0], np.zeros((dim, 2))
-    axes[:2] = [[gamma, across], [across, -gamma]]
-    return xp.asarray(axes)
 
 
 def whiten(network: Network, points: Points, dim: int) -> Whitened:

@@ -82,9 +82,7 @@ class Preset(OfNetwork):
 
     def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
         """Answer as the network does; later times of points with fewer steps are NaN."""
-        from giantstep.families.network.limit import joined
-
-        whole = joined(self._ask(points, settings, lambda net, inside, own: net.limit(inside, what, own)))
+        whole = Answer.joined(self._ask(points, settings, lambda net, inside, own: net.limit(inside, what, own)))
         whole.values = self.shown(what, whole.values)
         return whole
 

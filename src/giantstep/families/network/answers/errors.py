@@ -104,7 +104,8 @@ def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Des
     if all(one.learnt < 2 for one in fine) and (problem.target.all_planes or layer.batch is not None):
         return [(one, None) for one in fine]
     coarse = describe(problem, layer, RULES[1], finer=LINE_RULE)
-    return [(one, _with_power_of(one, other)) for one, other in zip(fine, coarse)]
+    pairs = [(one, other, other.features.with_power_of(one.features)) for one, other in zip(fine, coarse)]
+    return [(one, dataclasses.replace(other, features=features)) for one, other, features in pairs]
 
 
 def _together(descriptions: Sequence[tuple[Description, Description | None]]) -> list[list[int]]:
@@ -117,13 +118,6 @@ def _together(descriptions: Sequence[tuple[Description, Description | None]]) ->
         key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, kin)
         groups.setdefault(key, []).append(number)
     return list(groups.values())
-
-
-def _with_power_of(fine: Description, coarse: Description) -> Description:
-    """Return a coarse description with E y^2 of the fine one, whose error is no error of the features."""
-    power = [np.sum(seen.features.hh * seen.features.weights, axis=1, keepdims=True) for seen in (fine, coarse)]
-    features = dataclasses.replace(coarse.features, hh=coarse.features.hh + power[0] - power[1])
-    return dataclasses.replace(coarse, features=features)
 
 
 def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: Integers) -> None:
@@ -161,7 +155,8 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
         Q1 = Q1 + in_initial_rows(means, solution.theta, fit.kept, 1 / problem.neurons[members])
     values = {"t": t * scale, "psi": psi * scale, "Q1": Q1, "V1": fit.V1 * square}
     known = layer.rows_known[members]
-    values = {name: np.where(known.reshape(-1, *(1,) * (v.ndim - 1)), v, np.nan) for name, v in values.items()}
+    if not known.all():
+        values = {name: np.where(known.reshape(-1, *(1,) * (v.ndim - 1)), v, np.nan) for name, v in values.items()}
     if layer.batch is None and layer.U.shape[2] > 1 and np.any(layer.U[members, :, 1:]):  # the planted spike has turned
         return {**blank, "V1": values["V1"]}
     return values

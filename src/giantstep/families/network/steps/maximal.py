@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from giantstep.families.network import fields
-from giantstep.families.network.steps.base import GradientStep, Place, slope_variance
+from giantstep.families.network.steps.base import GradientStep, Place
 from giantstep.inputs.parts import Whitening
 from giantstep.scenario import Number, field
 from giantstep.types import Booleans, Floats, Points
@@ -238,6 +238,7 @@ def _fields_of(problem: Problem, number: int, row: int) -> StepFields:
 def _published(problem: Problem, number: int) -> Layer:
     """Return the published map onto an isotropic bulk without channels of its own: spiked_features section 5.1."""
     from giantstep.families.network.layer import planted
+    from giantstep.readout.random_features import slope_variance
 
     normal = np.sqrt([1.0, 1.0, 2.0])
     c0, c1, c2 = problem.activation.hermite(2) * normal

@@ -15,7 +15,7 @@ import numpy as np
 
 from giantstep.errors import Code, InputError, bad_field
 from giantstep.families.network import fields
-from giantstep.families.network.steps.base import ClosedForm, GradientStep, Place, slope_variance
+from giantstep.families.network.steps.base import ClosedForm, GradientStep, Place
 from giantstep.scenario import Integer, Number, field
 from giantstep.types import Floats, Integers, Points
 
@@ -74,6 +74,8 @@ class WeakStep(GradientStep):
 
     def remainder(self, network: Network, points: Points) -> Floats:
         """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2 zeta_i^2 to |w_i|^2."""
+        from giantstep.readout.random_features import slope_variance
+
         spike = self.spike(network, points)
         power = spike.eta**2 * spike.noise * slope_variance(network.activation)
         return np.asarray(power / (points["width_per_dim"] * points["dim"]) * (self.update != "rank-one"))
@@ -122,6 +124,7 @@ class WeakStep(GradientStep):
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer at a finite dimension: step_size_regimes section 9."""
         from giantstep.families.network.layer import planted
+        from giantstep.readout.random_features import slope_variance
 
         network, points = problem.network, problem.numbers
         spike = self.spike(network, points)
