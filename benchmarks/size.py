@@ -29,13 +29,13 @@ print(sum(pair.verdict == "no theory" for steps in (1, 2) for pair in all_pairs(
 """
 """Program that counts the pairs of options of a network for which the limit has no theory."""
 FEATURES = (
-    # several steps on finite batches each
+    # several steps on finite batches each; the one batch of `BEGINNING` (112 lines of its family) is a case of them
     "families/network/finite_batches.py",
     # the sign step, Adam's first
     *("families/network/steps/sign.py", "families/network/coordinates.py"),
     *("readout/sign_bulk.py", "readout/sign_signal.py", "readout/sign_statistics.py"),
     # beyond the mean error: variance, calibration, shift, sensitivity, disagreement
-    *("families/network/answers/variance.py", "families/network/answers/tested.py"),
+    *("families/network/beyond.py", "families/network/answers/variance.py", "families/network/answers/tested.py"),
     *("families/network/answers/laws.py", "families/network/disagreement.py"),
     *("families/network/measure_beyond.py", "families/network/shift.py", "families/network/fresh_inputs.py"),
     *("readout/calibration.py", "readout/class_pairs.py", "readout/output_law.py", "readout/pairs.py"),

@@ -13,7 +13,7 @@ import numpy as np
 from giantstep.errors import bad_field, nearest
 from giantstep.family import Setting
 from giantstep.scenario import as_number
-from giantstep.types import Array, Integers
+from giantstep.types import Array, Floats, Integers
 
 LARGEST_COUNT = 10**8
 """Of nodes, steps, runs: more are a slip."""
@@ -41,6 +41,14 @@ def check_whole(name: str, value: Any, allowed: str, least: int, most: float = m
     if not least <= whole <= most:
         raise bad_field(name, value, allowed)
     return whole
+
+
+def check_list(name: str, allowed: str, good: Callable[[Floats], bool], default: Any, value: Any = None) -> Floats:
+    """Return real numbers that are `good` together, the `default` where there are none; else say what is `allowed`."""
+    numbers = np.atleast_1d(default if value is None else value)
+    if np.iscomplexobj(numbers) or numbers.ndim != 1 or not good(numbers):
+        raise bad_field(name, value if np.ndim(value) == 0 else numbers.tolist(), allowed)
+    return numbers.astype(float)
 
 
 def every_time(steps: float) -> Integers:

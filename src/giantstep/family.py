@@ -6,7 +6,7 @@ answers and the table of variables of each answer; both engines fill that table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from giantstep.dimensions import Dimension, dimension_named
 from giantstep.errors import GiantstepError
-from giantstep.padding import blank_array
+from giantstep.padding import blank_array, corner, largest_shape
 from giantstep.types import Array, Floats, Integers, Strings
 
 Engine = Literal["limit", "experiment"]
@@ -187,6 +187,31 @@ class Answer:
             said = f"`{first}` is one number" if first else "there is none"
             raise GiantstepError(f"Answer.closed takes arrays with an entry for each of the points, but {said}.")
         return replace(cls.blank(shape[0]), values=values, **more)
+
+    @classmethod
+    def joined(cls, answers: Sequence[tuple[Integers, Answer]]) -> Answer:
+        """Return answers at parts of the points as one; entries that some have not (later times) are NaN."""
+        if len(answers) == 1:
+            return answers[0][1]
+        whole = cls.blank(sum(len(rows) for rows, _ in answers))
+        for rows, answer in answers:
+            for name, array in answer.values.items():
+                whole.room_for(name, array.shape[1:])[corner(rows, array.shape[1:])] = array
+            whole.status[rows], whole.residual[rows] = answer.status, answer.residual
+            whole.iterations[rows] = answer.iterations
+            whole.warnings += [text for text in answer.warnings if text not in whole.warnings]
+            whole.attrs |= answer.attrs
+            whole.approximations |= answer.approximations
+        return whole
+
+    def room_for(self, name: str, shape: tuple[int, ...]) -> Array:
+        """Return a variable, NaN where it is not filled, enlarged where it has no room for so many entries a point."""
+        known = self.values.get(name, np.empty((0, *shape)))
+        largest = largest_shape([shape, known.shape[1:]])
+        if len(known) < len(self.status) or known.shape[1:] != largest:
+            self.values[name] = np.full((len(self.status), *largest), np.nan)
+            self.values[name][corner(slice(len(known)), known.shape[1:])] = known
+        return self.values[name]
 
     def put(self, index: Any, values: Mapping[str, Any]) -> None:
         """Fill in variables at the points `index`, or at one point; the rest stays NaN (of names: no name)."""

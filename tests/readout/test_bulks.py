@@ -9,7 +9,7 @@ from problems import planted, ridge_fit, trapezoid
 import giantstep as gs
 from giantstep.families.network.finite_batches import Chain, StepFields
 from giantstep.gaussian.target import as_target
-from giantstep.readout import ChainBulk, Equations, FiniteSize, ridge_errors, solve_first_order
+from giantstep.readout import Equations, FiniteSize, ridge_errors, solve_first_order
 from giantstep.readout.chain import ChainState
 from giantstep.readout.chain_signal import ChainSignal
 from giantstep.readout.features import packing
@@ -33,7 +33,7 @@ def after_batches(activation: str, steps: int = 1, rows: str = "sphere") -> Equa
     # the features see the leading direction only: no self-test of the read-out asks where it lies
     along = np.linalg.svd(chain.U)[2][0]
     across = np.eye(len(along))[0] - along[0] * along
-    bulk = ChainBulk(chain.law(np.stack([along, across / np.linalg.norm(across)], axis=1)), np.zeros(1, dtype=int))
+    bulk = chain.bulk(np.stack([along, across / np.linalg.norm(across)], axis=1))
     line, weights = trapezoid(0.1, 1)
     s, gamma = np.sqrt(chain.norm), along[0]
     labels = gs.Function("sin").moments(gamma * line[0], np.sqrt(1 - gamma**2))

@@ -56,3 +56,21 @@ def describe_inputs(law: InputLaw, tests: RowTests | None) -> str:
             ("kurtosis of z", kurtosis, "3 for Gaussian inputs"),
         ]
     return "\n".join(aligned(lines))
+
+
+def warnings_of(ranks: Floats, excess: float) -> list[str]:
+    """Warn where rows are far from Gaussian, or where effective ranks (G, 2) of inputs are low at some point."""
+    said = []
+    if excess > MOST_EXCESS:
+        said.append(
+            f"The squared lengths of the rows have {excess:.3g} times the variance of Gaussian inputs: the limit is "
+            "that of Gaussian inputs, and may be far off."
+        )
+    low = ranks[np.argmin(np.min(ranks / LEAST_RANKS, axis=1))]
+    if np.any(low < LEAST_RANKS):
+        said.append(
+            f"The inputs have the effective ranks r_eff = {low[0]:.3g} and r_4 = {low[1]:.3g}: below 100 and 20 the "
+            'limit may be several percent off (theory="auto" at a finite dim mends part; see the page on structured '
+            "inputs)."
+        )
+    return said

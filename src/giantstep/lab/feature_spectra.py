@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from giantstep.blocks import split_rows
-from giantstep.lab.algebra import eigenvalues, eigenvectors, multiply
+from giantstep.lab.algebra import add_gram, eigenvalues, eigenvectors, leading_eigenvectors, multiply, outer_gram
 from giantstep.lab.devices import to_numpy
 from giantstep.lab.gram import Rows, accumulate
 from giantstep.types import Array, DeviceArray, Floats, Integers
@@ -71,6 +71,40 @@ def cell_edges(x: Floats) -> Floats:
         return np.full(len(x) + 1, np.nan)
     middle = 0.5 * (x[1:] + x[:-1])
     return np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])
+
+
+def leading_singular_values(
+    blocks: Blocks, width: int, beside: int, samples: Integers, room: int, xp: ModuleType
+) -> tuple[Floats, Floats]:
+    """Return the `room` largest singular values of F/sqrt(n) (B, room), and squared overlaps (B, room, `beside`).
+
+    The overlaps are those of their left vectors and the columns that blocks have beside the `width` ones of F.
+    """
+    values, overlaps = np.full((len(samples), room), np.nan), np.full((len(samples), room, beside), np.nan)
+    for stage in accumulate(blocks, width + beside, samples.tolist(), xp, keep_rows=False):
+        assert not isinstance(stage, Rows)
+        points, shown = samples == stage.size, min(room, width, stage.size)
+        powers, vectors = leading_eigenvectors(stage.matrix[:width, :width], shown, xp)
+        projected = to_numpy(stage.matrix[width:, :width] @ vectors)
+        powers, lengths = to_numpy(powers), to_numpy(stage.matrix.diagonal()[width:])
+        values[points, :shown] = np.sqrt(powers / stage.size)
+        overlaps[points, :shown] = (projected**2 / (powers * lengths[:, None])).T
+    return values, overlaps
+
+
+def extreme_singular_vectors(weights: DeviceArray, xp: ModuleType) -> Iterator[tuple[float, DeviceArray, DeviceArray]]:
+    """Yield the largest and the smallest singular value, each with its left and right vector, of any length."""
+    p, d = weights.shape
+    if p <= d:
+        gram = outer_gram(weights, xp)
+    else:
+        gram = xp.zeros((d, d), order="F")
+        add_gram(gram, weights, xp)
+    for sign in (1.0, -1.0):
+        powers, vectors = leading_eigenvectors(sign * gram, 1, xp)
+        vector = vectors[:, 0]
+        left, right = (vector, vector @ weights) if p <= d else (weights @ vector, vector)
+        yield max(0.0, sign * float(powers[0])) ** 0.5, left, right
 
 
 def resolvent_traces(

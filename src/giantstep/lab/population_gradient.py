@@ -101,8 +101,9 @@ def population_gradient(
     zeta: DeviceArray,
     xp: Any,
     kept: float = 1.0,
+    offset: float = 0.0,
 ) -> DeviceArray:
-    """Return E[(y - f(x)) sigma'(w_i.x) x] (p, d), f = sum_j zeta_j sigma(w_j.x)/p and E[y|x] = kept g.
+    """Return E[(y - f(x)) sigma'(w_i.x) x] (p, d), f = offset + sum_j zeta_j sigma(w_j.x)/p and E[y|x] = kept g.
 
     `target` is its expansion and where its directions lie; x and w_i are whitened. Raises where a series would have to
     be cut too early.
@@ -119,6 +120,8 @@ def population_gradient(
         gradient *= kept
     if output:
         _subtract_output(gradient, activation, weights, zeta, tau, coefficients[:, : terms + 3], xp)
+    if offset:
+        gradient -= xp.asarray(offset * math.sqrt(2) * coefficients[:, 2] / tau**2)[:, None] * weights
     return gradient
 
 

@@ -62,6 +62,14 @@ class Whitened:
         along = self.along(rows, xp)
         return along if self.frame is None else along @ xp.asarray(self.frame.T)
 
+    def target_axes(self, dim: int, xp: Any) -> DeviceArray:
+        """Return w* and an axis across it (d, 2) where a spike is the first axis; None where w* is the first."""
+        if self.frame is None or self.root is not None or len(self.frame) > 1:
+            return None
+        (gamma, across), axes = self.frame[0], np.zeros((dim, 2))
+        axes[:2] = [[gamma, across], [across, -gamma]]
+        return xp.asarray(axes)
+
     def add_along(self, rows: DeviceArray, overlaps: DeviceArray, xp: Any) -> None:
         """Add vectors sum_a overlaps_a V_a to rows (m, d)."""
         if self.frame is None:
@@ -81,3 +89,15 @@ class Whitened:
             across = np.delete(np.arange(dim), self.axes)[:1]
             v[0, across] = np.sqrt(max(1 - alignment**2, 0.0))
         return v[0]
+
+
+def spike_axes(spike: DeviceArray, xp: Any) -> DeviceArray:
+    """Return v along a spike and v_perp along what w* = e_1 has across it (d, 2).
+
+    Where it has nothing there, v_perp is the second axis.
+    """
+    v = spike / xp.linalg.norm(spike)
+    across = -v[0] * v
+    across[0] += 1.0
+    length = xp.linalg.norm(across)
+    return xp.eye(len(v), 2) if float(length) < 1e-12 else xp.stack([v, across / length], axis=1)

@@ -12,6 +12,7 @@ from giantstep.gaussian import Function
 from giantstep.readout.finite_size import FiniteSize
 from giantstep.readout.outliers import OUTLIER_ROOM, find_outliers, find_outliers_inside
 from giantstep.readout.spectrum import Law, Spectrum, bulk_law, is_physical
+from giantstep.solve.finite import require_finite
 from giantstep.types import Array, Floats
 
 MASS_TOLERANCE = 0.02
@@ -65,6 +66,23 @@ def grows_linearly(activation: Function) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         slopes = [np.max(np.abs(activation(z + 1) - activation(z))) for z in (far, near)]
     return bool(np.isfinite(slopes[0]) and slopes[0] <= 1.5 * max(slopes[1], 1.0))
+
+
+def is_bounded(labels: Function) -> bool:
+    """Tell whether labels are bounded, so that the bulk after a finite batch has an upper edge."""
+    z = np.concatenate([-np.geomspace(1, 1e4, 200), np.geomspace(1, 1e4, 200)])
+    values = np.abs(labels(z))
+    return bool(np.max(values) <= 1.5 * np.max(values[np.abs(z) < 5]))
+
+
+def along_first_axis(name: str, values: Floats, kappa: Floats, weights: Floats, positions: Floats) -> Floats:
+    """Return a variable at nodes (B, N), averaged over all axes of the nodes but `kappa` (N,), at positions on it."""
+    from scipy.interpolate import make_interp_spline
+
+    axis, which = np.unique(kappa, return_inverse=True)
+    means = np.stack([np.bincount(which, weights * row) for row in values]) / np.bincount(which, weights)
+    require_finite(name, means)
+    return np.asarray(make_interp_spline(axis, means, k=5, axis=1)(positions))
 
 
 class SpectrumRow(NamedTuple):

@@ -6,14 +6,15 @@ and the covariance of the channel coefficients. The rest of `readout` does not k
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from giantstep.readout.finite_size import AlongMeans
 from giantstep.readout.stacked import Stacked
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Integers
 
 if TYPE_CHECKING:
     from giantstep.readout.newton_bulk import Motion
@@ -97,6 +98,14 @@ class Bulk(Protocol):
     @property
     def row_norm(self) -> Floats:
         """Squared norm of the rows, (B, k) or (1, 1)."""
+
+    @property
+    def kin(self) -> object:
+        """What laws of one shape must have in common to be solved together; None where each is solved alone."""
+
+    @classmethod
+    def stack(cls, bulks: Sequence[Self], owner: Integers) -> Self:
+        """Return the law of points that have ``bulks[owner[b]]``, all of one kin."""
 
     def take(self, index: Any) -> Bulk:
         """Return the points in `index`."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.readout.chain_signal import ChainSignal
-from giantstep.readout.features import packing
+from giantstep.readout.features import MANY_NODES, packing
 from giantstep.readout.newton_bulk import (
     Inside,
     Motion,
@@ -165,6 +165,16 @@ class ChainBulk(NewtonBulk):
     def nodes(self) -> int:
         """The largest number of nodes of a step."""
         return max(step.weights.shape[1] for step in self.law.steps)
+
+    @property
+    def kin(self) -> object:
+        """The shape of the law; None where nodes are many."""
+        return None if self.nodes > MANY_NODES else self.law.shape
+
+    @classmethod
+    def stack(cls, bulks: Sequence[ChainBulk], owner: Integers) -> ChainBulk:
+        """Return the bulk of points that have ``bulks[owner[b]]``, each of one set."""
+        return cls(ChainLaw.stack([bulk.law for bulk in bulks]), owner)
 
     @property
     def chunk(self) -> int:

@@ -31,11 +31,10 @@ from giantstep.readout.first_order import Equations, cold_start, variance_functi
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.signs import field_variance, misclassified, negative_positive
 from giantstep.readout.stacked import Stacked
-from giantstep.risk import HingeLoss, LogisticLoss, Loss, MarginLaws, SignLabels, both_labels, moments_at, stiffness
+from giantstep.risk import LOSSES, Loss, MarginLaws, SignLabels, both_labels, moments_at, stiffness
 from giantstep.solve import solve_each
 from giantstep.types import Floats, Indices, Integers
 
-LOSSES: dict[str, Loss] = {"logistic": LogisticLoss(), "hinge": HingeLoss()}
 CHUNK = 8
 NODES = 8
 """Quadrature nodes on a panel of the margin: nine digits of every observable; 20 would cost twice."""

@@ -6,6 +6,7 @@ structured_inputs (4.2)-(4.4) and (4.8). Isotropic rows are one atom of product 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -17,7 +18,7 @@ from giantstep.readout.bulk import Response, Tangents
 from giantstep.readout.features import packed_products, packing
 from giantstep.readout.finite_size import AlongMeans
 from giantstep.solve import solve_each
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Integers
 
 MAX_STEPS = 40
 NEAR = 1e-2
@@ -35,6 +36,16 @@ class CommonRows:
     def take(self, index: Any) -> Self:
         """Return itself."""
         return self
+
+    @property
+    def kin(self) -> object:
+        """The atoms."""
+        return self.masses.tobytes()
+
+    @classmethod
+    def stack(cls, bulks: Sequence[Self], owner: Integers) -> Self:
+        """Return the law that all of them are."""
+        return bulks[0]
 
     @property
     def row_norm(self) -> Floats:

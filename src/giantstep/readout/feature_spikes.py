@@ -28,6 +28,7 @@ from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, normal_density
 from giantstep.readout.answers import list_numbers
+from giantstep.readout.random_features import linear_and_rest
 from giantstep.solve.finite import brent_root
 from giantstep.types import Array, Floats, Integers
 
@@ -162,6 +163,32 @@ class FeatureBulk:
             return float(self.spike(np.array(theta))[2])
 
         return brent_root(slope, low, high, xtol=1e-14 * low, rtol=1e-14)
+
+
+def feature_spikes(
+    neurons: Neurons,
+    width: Floats,
+    samples: Floats,
+    dim: Floats,
+    s: Floats,
+    power: Floats,
+    added: Floats,
+    degrees: Integers,
+) -> dict[str, Array]:
+    """Return the spikes of B points and the names of these `degrees`; ratios per dimension.
+
+    s and `added` are those of `Neurons.gram`, `power` that of `Neurons.without_dimension`, where `dim` is infinite.
+    """
+    c1, rest = linear_and_rest(neurons.activation)
+    rows = []
+    for p, n, d, size, square, more in zip(*(array.tolist() for array in (width, samples, dim, s, power, added))):
+        if d == np.inf:
+            pairs = neurons.without_dimension(square, p)
+        else:
+            pairs = eigenpairs(neurons.gram(size, d, p, more), c1**2 * p)
+        rows.append(FeatureBulk(c1, rest, p, p / n).spikes(*pairs, degrees))
+    values = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    return {**values, "spike_degree": spike_degrees(values["alignment"], values["norm_alignment"], degrees)}
 
 
 def check_degrees(degree: Any) -> Integers:

@@ -9,11 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from giantstep.gaussian.moments import Moments
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats, Integers
 
 PACKED_BLOCKS = 8
 """Blocks up to which the packed functions are fewer than the nodes."""
+ROUNDING_OF_MEANS = 1e-13
+"""Share of a feature below which its mean is zero: sums over the nodes of a rule are rounded to a few 1e-16 of it."""
 MANY_NODES = 1000
 """Nodes above which fewer points are solved together, so that their functions stay in cache."""
 EVEN = 1e-14
@@ -134,6 +137,11 @@ class Features(Stacked):
         """Return sum_n weights mu1 mu1^T (B, k, k) and sum_n weights mu2 (B, k) for weights of the nodes (B, N)."""
         return packing(len(self.pi)).unpack(self.sums(weights, self.packed))
 
+    def with_power_of(self, fine: Features) -> Features:
+        """Return these, on a coarse rule, with E y^2 of the fine one, whose error is no error of the features."""
+        power = [np.sum(one.hh * one.weights, axis=1, keepdims=True) for one in (fine, self)]
+        return dataclasses.replace(self, hh=self.hh + power[0] - power[1])
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -171,3 +179,27 @@ def packed_products(S: Array) -> Array:
     first, second = S[..., rows, :], S[..., columns, :]
     crossed = first[..., columns] * second[..., rows]
     return np.asarray(first[..., rows] * second[..., columns] + np.where(rows == columns, 0.0, crossed))
+
+
+def mean_functions(moments: Moments) -> Floats:
+    """Return the mean functions mu0; one that is rounding alone (odd activations before the first step) becomes zero.
+
+    The fit of the means would divide one rounding error by the other, and theta would depend on the processor.
+    """
+    size = np.sqrt((moments.slope**2 + moments.noise).max(axis=2, keepdims=True))
+    largest = np.abs(moments.mean).max(axis=2, keepdims=True)
+    return np.where(largest > ROUNDING_OF_MEANS * size, moments.mean, 0.0)
+
+
+def channels(
+    along: Floats, across: Floats, Js: Floats, nodes: Floats, slope: Floats, curvature: Floats, unit: Floats
+) -> tuple[Floats, Floats]:
+    """Return T0 (S, C k, N) and Jp (S, L, C k) of channels that act along kappa, across it, and on s.
+
+    `along` (S, k, m, C), `across` (S, k, L, C) and Js (S, k, C) are how they act, `nodes` (N, m) places along kappa.
+    """
+    T0 = np.swapaxes(along, 2, 3) @ nodes.T * slope[:, :, None]  # (S, k, C, N)
+    T0 = T0 + Js[..., None] * curvature[:, :, None]
+    Jp = across / unit[..., None, None]  # (S, k, L, C)
+    sets, k, C, N = T0.shape
+    return T0.swapaxes(1, 2).reshape(sets, C * k, N), Jp.transpose(0, 2, 3, 1).reshape(sets, -1, C * k)

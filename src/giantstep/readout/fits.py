@@ -12,7 +12,6 @@ from giantstep.readout import (
     GOOD_ENOUGH,
     PACKED_BLOCKS,
     Bulk,
-    ChainBulk,
     Classifier,
     Equations,
     Errors,
@@ -20,12 +19,10 @@ from giantstep.readout import (
     FiniteSize,
     FirstOrder,
     InputBulk,
-    SignBulk,
     classify,
     ridge_errors,
     solve_first_order,
 )
-from giantstep.readout.chain import ChainLaw
 from giantstep.readout.first_order import begin
 from giantstep.readout.floors import floors
 from giantstep.readout.input_bulk import QuadraticNoise
@@ -50,7 +47,7 @@ class Asked:
     """Points whose features have one shape: features and laws of S parameter sets, and which set each point has."""
 
     features: Features
-    bulks: tuple[Bulk, ...]
+    bulks: tuple[Bulk, ...]  # (S,)
     owner: Integers  # (B,)
     points: Points
     tolerance: float
@@ -74,16 +71,8 @@ class Asked:
 
     @property
     def bulk(self) -> Bulk:
-        """The law of the rows of every asked."""
-        first = self.bulks[0]
-        if isinstance(first, InputBulk):
-            return InputBulk.stack([bulk for bulk in self.bulks if isinstance(bulk, InputBulk)], self.owner)
-        if isinstance(first, ChainBulk):
-            laws = [bulk.law for bulk in self.bulks if isinstance(bulk, ChainBulk)]
-            return ChainBulk(ChainLaw.stack(laws), self.owner)
-        if isinstance(first, SignBulk):
-            return first.take(self.owner)
-        return first
+        """The law of the rows of every point."""
+        return type(self.bulks[0]).stack(self.bulks, self.owner)
 
     def ridge_equations(self, features: Features) -> Equations:
         """Return the first-order equations of the ridge fit."""

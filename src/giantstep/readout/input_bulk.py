@@ -62,6 +62,11 @@ class InputBulk(CommonRows):
         return cls(product, bulks[0].masses, SpreadOfSets(spreads, owner))
 
     @property
+    def kin(self) -> object:
+        """The atoms; None with quadratic channels, whose noise is that of one set."""
+        return None if self.spread.quadratic else super().kin
+
+    @property
     def chunk(self) -> int:
         """Few points where there are many atoms."""
         return int(np.clip(MOST_MATRICES // len(self.masses), 16, 64))

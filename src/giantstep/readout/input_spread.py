@@ -12,6 +12,7 @@ JU_q is a diagonal and a matrix of low rank, so that M is k x k algebra in every
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +42,25 @@ class InputSpread:
     own: Floats  # (k, R): what each coordinate has of one more variable of its own, beside JU
     quadratic: int = 0
     """How many coordinates, the last ones, enter through nu_q in place of D_1q: structured_inputs (8.1)."""
+
+    def with_quadratic_noise(self, size: Floats, moved: Floats) -> InputSpread:
+        """Return the spread with one more coordinate for each of K atoms, its noise He_2: structured_inputs (8.1).
+
+        It enters through nu_q. Its variables are the first K: they move it by `size` (k, K) times `moved` (K, K).
+        """
+        K, (k, R, C) = len(moved), self.JU.shape
+        JU = np.zeros((k, R + K, C))
+        JU[:, :R] = self.JU
+        JU[:, R:, :K] = size[:, :, None] * moved
+        return dataclasses.replace(
+            self,
+            JU=JU,
+            diagonal=np.concatenate([self.diagonal, size], axis=1),
+            columns=np.concatenate([self.columns, np.arange(K)]),
+            seen=np.pad(self.seen, ((0, K), (0, 0))),
+            own=np.pad(self.own, ((0, 0), (0, K))),
+            quadratic=K,
+        )
 
     @cached_property
     def rows(self) -> Floats:

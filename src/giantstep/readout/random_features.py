@@ -18,8 +18,8 @@ from math import factorial
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.gaussian import Function
-from giantstep.types import Array, Floats
+from giantstep.gaussian import Function, expectation
+from giantstep.types import Array, Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,12 @@ def linear_and_rest(activation: Function) -> tuple[float, float]:
     c0, c1 = activation.hermite(1)
     rest = activation.second_moment(np.zeros(1), np.ones(1))[0] - c0**2 - c1**2
     return float(c1), max(float(rest), 0.0)
+
+
+def slope_variance(activation: Function) -> float:
+    """Return Var sigma'(z), what the rank-one part of a gradient leaves out."""
+    square = expectation(lambda z: activation.derivative(z) ** 2, kinks=activation.kinks)[0]
+    return float(square - activation.hermite(1)[1] ** 2)
 
 
 def bulk_traces(c1: float, rest: float, width: Floats, nu: Array) -> tuple[Array, Array, Array, Array]:
@@ -131,6 +137,23 @@ def plateau(
     sine = 1 - cosine**2 if 1 in active else np.ones_like(cosine)
     weight = (c1 * target.coefficients[1]) ** 2 * sine
     return target.power - learnt - weight * bulk.tau, -weight * bulk.dtau
+
+
+def after_step(
+    activation: Function,
+    target: TargetSeries,
+    bulk: RandomFeatures,
+    eta: Floats,
+    power: Floats,
+    cosine: Floats,
+    degrees: Integers,
+) -> tuple[Floats, Floats]:
+    """Return V and V' of points whose spikes of degree 1..`degrees` diverge (B,); with 0 the step is small."""
+    V, dV = small_step(activation, target, bulk, eta, power)
+    for degree in np.unique(degrees[degrees > 0]).tolist():
+        rows = degrees == degree
+        V[rows], dV[rows] = (values[rows] for values in plateau(activation, target, bulk, cosine, degree))
+    return V, dV
 
 
 def active_degrees(activation: Function, degree: int) -> list[int]:

@@ -20,6 +20,7 @@ The channels of the features are t, psi, y, as after a plain step; `g` of a resp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -41,7 +42,7 @@ from giantstep.readout.sign_signal import SignSignal
 from giantstep.readout.small import small_inverse, small_product
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Integers
 
 COMPLEX_STEP = 1e-30
 """Imaginary part, relative to one, that a derivative is read from: its square is below rounding."""
@@ -102,6 +103,12 @@ class SignBulk(NewtonBulk):
 
     chunk: ClassVar[int] = 16
     max_steps: ClassVar[int] = 200
+    kin: ClassVar[object] = "sign"
+
+    @classmethod
+    def stack(cls, bulks: Sequence[SignBulk], owner: Integers) -> SignBulk:
+        """Return the bulk of points that have ``bulks[owner[b]]``, each of one set."""
+        return cls.join(bulks).take(owner)
 
     @property
     def size(self) -> int:

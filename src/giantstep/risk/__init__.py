@@ -13,6 +13,7 @@ from giantstep.risk.labels import GivenLabels as GivenLabels
 from giantstep.risk.labels import LogitLabels as LogitLabels
 from giantstep.risk.labels import SignLabels as SignLabels
 from giantstep.risk.labels import logistic_normal as logistic_normal
+from giantstep.risk.losses import LOSSES as LOSSES
 from giantstep.risk.losses import HingeLoss as HingeLoss
 from giantstep.risk.losses import HuberLoss as HuberLoss
 from giantstep.risk.losses import LogisticLoss as LogisticLoss

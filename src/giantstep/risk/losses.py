@@ -258,3 +258,7 @@ def huber(residual: Floats, threshold: Floats | float) -> Floats:
     """Return t^2/2 for |t| up to the threshold, then the tangent."""
     size = np.minimum(np.abs(residual), threshold)
     return size * (np.abs(residual) - 0.5 * size)
+
+
+LOSSES: dict[str, Loss] = {"logistic": LogisticLoss(), "hinge": HingeLoss()}
+"""Losses of classes by name."""

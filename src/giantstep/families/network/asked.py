@@ -5,57 +5,25 @@ Two theories of a finite dimension are for inputs of low effective rank, where t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from giantstep.errors import bad_field, field_error
+from giantstep.checks import check_list
+from giantstep.errors import bad_field
+from giantstep.families.network.beyond import CHECKS
 from giantstep.families.network.problem import finite_batches, input_law, inputs_at
 from giantstep.families.network.scenario import Network
 from giantstep.inputs.parts import InputRows
-from giantstep.inputs.report import LEAST_RANKS, MOST_EXCESS
+from giantstep.inputs.report import LEAST_RANKS, warnings_of
 from giantstep.types import Floats, Points, Strings
 
-BEYOND = ("variance", "sensitivity", "shift", "calibration")
-"""Questions answered by beyond_the_error."""
-AT_THE_FIT = ("errors", "along", "variance")
-"""Questions about test inputs of the law of the fit: a `shift` is refused, lest it be ignored."""
 BOUND = 9.0
 """Largest |kappa| that rules reach."""
 FINITE_DIM = ("split", "quadratic")
 """Theories of inputs of low effective rank, structured_inputs (8.2) and (8.1)."""
-
-
-def lacking_beyond(network: Network, points: Points, what: str) -> tuple[str, str] | None:
-    """Return the field and the theory that a question beyond the error is missing; None where there is one."""
-    if what not in BEYOND:
-        return None
-    said = f'a theory of what="{what}"'
-    if network.inputs is not None:
-        return "inputs", f"{said} for inputs with a covariance"
-    if any(step.shares_sample for step in network.steps):
-        return "steps", f"{said} after small or growing steps"
-    if any(step.sees_coordinates for step in network.steps):
-        return "steps", f"{said} after a sign step"
-    if finite_batches(points).any():
-        return "steps", f"{said} after a step on a finite batch, which two networks may share"
-    if what == "variance" and network.readout.kind == "hinge":
-        return "readout.kind", "the overlap of two hinge fits: beyond_the_error (2.11) is derived for the logistic loss"
-    if what == "sensitivity" and network.activation.jumps:
-        return "activation", "the gradient of a network whose activation jumps"
-    return None
-
-
-def refuse_shift(network: Network, what: str) -> None:
-    """Refuse test inputs of another law where a question does not know them."""
-    if network.shift is not None and what in AT_THE_FIT:
-        raise field_error(
-            "shift",
-            f'Field `{{field}}` must be left out where what="{what}", which is about inputs of the fit: '
-            'what="shift", "calibration" and "sensitivity" take it.',
-        )
 
 
 def checks() -> Mapping[str, Callable[[Any], Any]]:
@@ -68,37 +36,13 @@ def checks() -> Mapping[str, Callable[[Any], Any]]:
         "x": check_x,
         "z": check_z,
         "degree": check_degrees,
-        "kappa": partial(_numbers, "kappa", np.arange(-12, 13) / 4, several, _positions),
-        "members": partial(_numbers, "members", (1, 2, 4, np.inf), "different whole numbers from 1 on, or inf", _whole),
-        "eps": partial(_numbers, "eps", (0, 0.1, 0.25, 0.5), "different finite numbers from 0 on", _lengths),
-        "logit": partial(_numbers, "logit", np.arange(-12, 13) / 2, "finite numbers in increasing order", _increasing),
+        "kappa": partial(check_list, "kappa", several, _positions, np.arange(-12, 13) / 4),
+        **CHECKS,
     }
 
 
-def _numbers(
-    name: str, default: Sequence[float] | Floats, allowed: str, fine: Callable[[Floats], Any], given: Any
-) -> Floats:
-    """Return a setting as an array of numbers that are `fine`, the default where it is left out."""
-    numbers = np.atleast_1d(default if given is None else given)
-    if np.iscomplexobj(numbers) or numbers.ndim != 1 or not fine(numbers):
-        raise bad_field(name, given if np.ndim(given) == 0 else numbers.tolist(), allowed)
-    return numbers.astype(float)
-
-
-def _increasing(numbers: Floats) -> Any:
-    return np.isfinite(numbers).all() and np.all(np.diff(numbers) > 0)
-
-
-def _positions(numbers: Floats) -> Any:
-    return len(numbers) > 1 and _increasing(numbers) and np.max(np.abs(numbers)) <= BOUND
-
-
-def _lengths(numbers: Floats) -> Any:
-    return _increasing(np.sort(numbers)) and np.all(numbers >= 0)
-
-
-def _whole(numbers: Floats) -> Any:
-    return np.all(np.diff(np.sort(numbers)) > 0) and np.all((numbers >= 1) & (np.isinf(numbers) | (numbers % 1 == 0)))
+def _positions(numbers: Floats) -> bool:
+    return len(numbers) > 1 and bool(np.all(np.diff(numbers) > 0) and np.max(np.abs(numbers)) <= BOUND)
 
 
 # -- theories of a finite dimension -----------------------------------------------------------------------------------
@@ -142,23 +86,11 @@ def rank_warnings(network: Network, points: Points) -> list[str]:
     inputs = network.inputs
     if inputs is None:
         return []
-    remarks = []
-    if isinstance(inputs, InputRows) and inputs.norm_excess() > MOST_EXCESS:
-        remarks = [
-            f"The squared lengths of the rows have {inputs.norm_excess():.3g} times the variance of Gaussian inputs: "
-            "the limit is that of Gaussian inputs, and may be far off."
-        ]
     names = ["dim", *(name for name in points if name.startswith("inputs."))]
     first = np.unique(np.stack([points[name] for name in names], axis=1), axis=0, return_index=True)[1]
     ranks = np.array([_effective_ranks(network, points, int(index)) for index in first])
-    low = ranks[np.argmin(np.min(ranks / LEAST_RANKS, axis=1))]
-    if np.all(low >= LEAST_RANKS):
-        return remarks
-    return [
-        *remarks,
-        f"The inputs have the effective ranks r_eff = {low[0]:.3g} and r_4 = {low[1]:.3g}: below 100 and 20 the limit "
-        'may be several percent off (theory="auto" at a finite dim mends part; see the page on structured inputs).',
-    ]
+    excess = inputs.norm_excess() if isinstance(inputs, InputRows) else 0.0
+    return warnings_of(ranks, excess)
 
 
 def _effective_ranks(network: Network, points: Points, index: int) -> Floats:

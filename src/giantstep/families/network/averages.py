@@ -84,55 +84,45 @@ def _slopes(problem: Problem, layer: Layer, whitening: Floats) -> tuple[Floats, 
     return slope, np.concatenate([slope[:, inputs.atoms], ones], axis=1)
 
 
-# -- the noise of a finite batch as isotropic noise of every row, an approximation: few_steps_readout section 6 --------
+# -- the noise of a finite batch as a part of every row, an approximation ----------------------------------------------
 
 
-def add_isotropic(problem: Problem, layer: Layer, e: Floats, shared: Floats, total: Floats) -> Layer:
-    """Return the layer on isotropic inputs with the noise of a batch, (6.2)-(6.3).
+def add_noise(problem: Problem, layer: Layer, e: Floats, shared: Floats, total: Floats) -> Layer:
+    """Return the layer with the noise of a batch: few_steps_readout (6.2)-(6.3), structured_inputs (7.1)-(7.2).
 
-    `shared` (M, k, k) is the covariance of the noise that all neurons share, `total` (M, k) the variance of each
-    neuron's own and shared noise together.
+    `shared` (M, k, k) is the covariance of the noise that all neurons share: each of its directions is a coordinate of
+    every atom. `total` (M, k) is the variance of each neuron's own and shared noise together: its own widens the bulk.
+    With several atoms no step follows.
     """
-    R, C, s = layer.U.shape[2], len(layer.is_length), np.abs(layer.B[..., 0])
+    inputs, lam = problem.inputs, problem.inputs.eigenvalues
+    R, C, s = layer.U.shape[2], len(layer.is_length), scale_of(problem, layer)
     own = np.maximum(e**2 * (total - np.diagonal(shared, axis1=1, axis2=2)), 0.0)
-    tau, scale = np.sqrt(own), np.sqrt(s**2 + own)
+    tau, B = np.sqrt(own), np.sqrt(layer.B**2 + own[..., None] * lam)
+    scale = np.sqrt(inputs.average(lam * B**2))
     values, vectors = np.linalg.eigh(shared)
     kept = np.any(values > RANK * values.max(axis=1, keepdims=True), axis=0)
     new = e[..., None] * np.sqrt(np.maximum(values[:, None, kept], 0.0)) * vectors[..., kept]
-    n = new.shape[2]
-    after = layer.extended((False,) * (n + R + 1), new)
-    after.JU[:, :, R + np.arange(n), C + np.arange(n)] = scale[..., None]
-    after.JU[:, :, np.arange(R), C + n + np.arange(R)] = tau[..., None]
+    moved = (new[..., None] * lam * np.sqrt(inputs.masses)).reshape(*e.shape, -1)
+    n, each = moved.shape[2], R if problem.isotropic else 0
+    after = layer.extended((False,) * (n + each + 1), moved)
+    after.JU[:, :, R + np.arange(n), C + np.arange(n)] = np.tile(np.sqrt(lam) * B, np.sum(kept))
+    after.JU[:, :, np.arange(each), C + n + np.arange(each)] = tau[..., None]
     after.Js[:] *= (s / scale)[..., None]
-    after.Js[..., -1] = np.sqrt((4 * s**2 * own + 2 * own**2) / (4 * scale**2))
-    sign = np.sign(layer.B)
-    return _widened(problem, after, scale[..., None] * sign, after.Js[:, :, None, :] * sign[..., None], tau)
-
-
-def add_coloured(problem: Problem, layer: Layer, e: Floats, shared: Floats, total: Floats) -> Layer:
-    """Return the layer after a first finite batch of inputs with a covariance: structured_inputs (7.1)-(7.2).
-
-    The noise that all neurons share is a coordinate of every atom; what each neuron has for itself widens the bulk.
-    """
-    inputs, lam = problem.inputs, problem.inputs.eigenvalues
-    R, K, C = layer.U.shape[2], len(lam), len(layer.is_length)
-    diagonal = np.diagonal(shared, axis1=1, axis2=2)
-    along = e * np.sqrt(diagonal)  # at the first step all blocks have the same slope: the shared noise has rank one
-    tau = np.sqrt(np.maximum(e**2 * (total - diagonal), 0.0))
-    B = np.sqrt(layer.B**2 + tau[..., None] ** 2 * lam)
-    scale = np.sqrt(inputs.average(lam * B**2))
-    after = layer.extended((False,) * (K + 1), along[..., None] * lam * np.sqrt(inputs.masses))
-    after.JU[:, :, R + np.arange(K), C + np.arange(K)] = np.sqrt(lam) * B
-    after.Js[:] *= (scale_of(problem, layer) / scale)[..., None]
     third, fourth = inputs.average(lam**3 * layer.B**2), inputs.average(lam**4)
-    after.Js[..., -1] = np.sqrt(4 * tau**2 * third + 2 * tau**4 * fourth) / (2 * scale)
-    own = np.pad(tau[..., None] * inputs.coordinate_eigenvalues, ((0, 0), (0, 0), (0, K)))
-    return _widened(problem, dataclasses.replace(after, own=own), B, 0 * after.JB, tau)  # no step follows
-
-
-def _widened(problem: Problem, layer: Layer, B: Floats, JB: Floats, tau: Floats) -> Layer:
-    """Return the layer with a wider bulk, and the means of what each neuron has for itself: finite_size_steps (2.7)."""
-    root = np.sqrt(problem.inputs.eigenvalues)[:, None, None]
-    means = root * tau[:, None, :, None] * np.eye(tau.shape[1])
-    feedback = np.concatenate([layer.feedback, means], axis=3)
-    return dataclasses.replace(layer, B=B, JB=JB, feedback=feedback, rows_known=False, all_terms=False)
+    after.Js[..., -1] = np.sqrt(4 * own * third + 2 * own**2 * fourth) / (2 * scale)
+    JB, of_entries = 0 * after.JB, after.own
+    if problem.isotropic:
+        sign = np.sign(layer.B)
+        B, JB = sign * B, after.Js[:, :, None, :] * sign[..., None]
+    else:
+        of_entries = np.pad(tau[..., None] * inputs.coordinate_eigenvalues, ((0, 0), (0, 0), (0, n)))
+    means = np.sqrt(lam)[:, None, None] * tau[:, None, :, None] * np.eye(tau.shape[1])  # finite_size_steps (2.7)
+    return dataclasses.replace(
+        after,
+        B=B,
+        JB=JB,
+        own=of_entries,
+        feedback=np.concatenate([layer.feedback, means], axis=3),
+        rows_known=layer.rows_known & False,
+        all_terms=False,
+    )

@@ -19,14 +19,7 @@ from giantstep.families.network.scenario import Network
 from giantstep.families.network.steps.weak import REMAINDER, WeakStep
 from giantstep.family import Answer
 from giantstep.readout import random_features as formulas
-from giantstep.readout.feature_spikes import (
-    HIGHEST_DEGREE,
-    FeatureBulk,
-    Neurons,
-    check_degrees,
-    eigenpairs,
-    spike_degrees,
-)
+from giantstep.readout.feature_spikes import HIGHEST_DEGREE, Neurons, check_degrees, feature_spikes
 from giantstep.readout.same_sample import SameSample
 from giantstep.readout.weight_spikes import weight_spikes
 from giantstep.types import Floats, Points
@@ -53,19 +46,12 @@ def limit_errors(step: WeakStep, network: Network, points: Points, settings: Map
     samples, width = points["samples_per_dim"], points["width_per_dim"]
     bulk = formulas.solve_random_features(network.activation, samples, width, ridge)
     activation, spike, neurons = network.activation, step.spike(network, points), _neurons(network)
-    V, dV = (np.empty(len(degrees)) for _ in range(2))
-    for degree in np.unique(degrees).tolist():
-        if degree:
-            large = np.full(len(ridge), 1e12)  # the shift of the initial output has died out
-            cosine = spike.g1 / (np.sqrt(spike.power(large)) / large)
-            risk = formulas.plateau(activation, target, bulk, cosine, degree)
-        else:
-            centred = abs(activation.hermite(0)[0]) < 1e-12
-            eta = spike.eta * np.sqrt(neurons.power - (0.0 if centred else neurons.mean**2))
-            risk = formulas.small_step(activation, target, bulk, eta, spike.power(eta))
-        rows = degrees == degree
-        V[rows], dV[rows] = (values[rows] for values in risk)
-    test, train, objective = bulk.errors(V, dV)
+    large = np.full(len(ridge), 1e12)  # the shift of the initial output has died out
+    cosine = spike.g1 / (np.sqrt(spike.power(large)) / large)
+    centred = abs(activation.hermite(0)[0]) < 1e-12
+    eta = spike.eta * np.sqrt(neurons.power - (0.0 if centred else neurons.mean**2))
+    risk = formulas.after_step(activation, target, bulk, eta, spike.power(eta), cosine, degrees)
+    test, train, objective = bulk.errors(*risk)
     with np.errstate(divide="ignore", invalid="ignore"):
         norm = np.where(ridge > 0, (objective - train) * (samples / width) / ridge, np.nan)
     values = {"test_error": test, "train_error": train, "objective": objective, "norm": norm}
@@ -120,26 +106,14 @@ def answer_spikes(step: WeakStep, network: Network, points: Points, settings: Ma
     finite = np.isfinite(points["dim"]) & np.isfinite(points["steps.0.batch_per_dim"])
     exact = settings.get("theory") != "isotropic" and (step.update == "rank-one" or not finite.any())
     dim, width, degrees = points["dim"], points["width_per_dim"], check_degrees(settings.get("degree"))
-    count, spike, neurons = len(dim), step.spike(network, points), _neurons(network, whole=True)
-    added = np.zeros(count) if exact else step.remainder(network, points)
-    status, rows = np.full(count, "", dtype=object), []
-    c1, rest = formulas.linear_and_rest(network.activation)
+    spike, neurons = step.spike(network, points), _neurons(network, whole=True)
+    added = np.zeros(len(dim)) if exact else step.remainder(network, points)
     eta = np.where(spike.eta == 0, 1.0, spike.eta)
     length = np.where(spike.eta == 0, 1.0, spike.power(eta) / eta**2)  # b^2
-    s = spike.eta * c1 * np.sqrt(np.maximum(length, 0.0) / (width * dim))  # 0 without a dimension
-    for point in range(count):
-        bulk = FeatureBulk(c1, rest, float(width[point]), float(width[point] / points["samples_per_dim"][point]))
-        if np.isinf(dim[point]):
-            pairs = neurons.without_dimension(spike.eta[point] ** 2 * length[point], bulk.width)
-        else:
-            gram = neurons.gram(float(s[point]), float(dim[point]), bulk.width, float(added[point]))
-            pairs = eigenpairs(gram, c1**2 * bulk.width)
-            if length[point] <= 0:
-                status[point] = NO_LENGTH
-        rows.append(bulk.spikes(*pairs, degrees))
-    values = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-    values["spike_degree"] = spike_degrees(values["alignment"], values["norm_alignment"], degrees)
-    answer = Answer.closed(values, status=status)
+    s = spike.eta * spike.c1 * np.sqrt(np.maximum(length, 0.0) / (width * dim))  # 0 without a dimension
+    sizes, power = (width, points["samples_per_dim"], dim), spike.eta**2 * length
+    values = feature_spikes(neurons, *sizes, s, power, added, degrees)
+    answer = Answer.closed(values, status=np.where(np.isfinite(dim) & (length <= 0), NO_LENGTH, ""))
     if np.max(np.abs(s)) > STRONG_SPIKE:
         answer.warnings.append(
             f"The spikes stand on the bulk of random features, which so large a step moves (eta c1 |beta|/sqrt(p) = "

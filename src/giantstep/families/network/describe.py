@@ -10,7 +10,6 @@ those of independent rows, `FiniteSize(1/d)`.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,13 +24,12 @@ from giantstep.families.network.layer import (
     without_mean,
 )
 from giantstep.families.network.problem import Problem
-from giantstep.families.network.tolerances import ROUNDING_OF_MEANS
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.tables import tabulated
 from giantstep.gaussian.target import Plane
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
 from giantstep.readout.block_means import products_of_means
-from giantstep.readout.chain import ChainBulk
+from giantstep.readout.features import channels, mean_functions
 from giantstep.readout.finite_size import one_stretch, stretch_of_atoms
 from giantstep.readout.input_spread import InputSpread
 from giantstep.types import Floats, Integers
@@ -68,7 +66,6 @@ class Description:
     rows: Integers
     features: Features
     bulks: tuple[Bulk, ...]
-    """One bulk for all sets, or one for each."""
     along: Floats
     lengths: int
 
@@ -122,7 +119,7 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         along, across, Js = units[..., :m, :], units[..., m : m + L, :], units[..., -1, :]
         if layer.batch is not None:  # y is |b|^2 there: finite_batches_several_steps (6.1)
             Js = Js / (2 * s[..., None])
-    T0, Jp = _channels(along, across, Js, view, moments, slope, unit)
+    T0, Jp = channels(along, across, Js, given.nodes, slope, moments.curvature, unit)
     field, rho = _classes(problem, layer, view, len(h1))
 
     def for_all(values: Floats) -> Floats:
@@ -131,7 +128,7 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
     features = Features(
         pi=problem.pi[0],
         weights=for_all(given.weights),
-        mu0=_without_rounding(moments),
+        mu0=mean_functions(moments),
         mu1=unit[..., None] * slope,
         mu2=moments.noise,
         T0=T0,
@@ -151,27 +148,6 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         columns = np.eye(layer.U.shape[2], 2)
     along = for_all(np.pad(columns, ((0, 0), (0, 2 - columns.shape[1]))).T)
     return features, along, lengths
-
-
-def _without_rounding(moments: Moments) -> Floats:
-    """Return the mean functions mu0; one that is rounding alone (odd activations before the first step) becomes zero.
-
-    The fit of the means would divide one rounding error by the other, and theta would depend on the processor.
-    """
-    size = np.sqrt((moments.slope**2 + moments.noise).max(axis=2, keepdims=True))
-    largest = np.abs(moments.mean).max(axis=2, keepdims=True)
-    return np.where(largest > ROUNDING_OF_MEANS * size, moments.mean, 0.0)
-
-
-def _channels(
-    along: Floats, across: Floats, Js: Floats, view: SharedView, moments: Moments, slope: Floats, unit: Floats
-) -> tuple[Floats, Floats]:
-    """Return T0 (S, C k, N) and Jp (S, L, C k) of channels that act along kappa, across it, and on s."""
-    T0 = np.swapaxes(along, 2, 3) @ view.given.nodes.T * slope[:, :, None]  # (S, k, C, N)
-    T0 = T0 + Js[..., None] * moments.curvature[:, :, None]
-    Jp = across / unit[..., None, None]  # (S, k, L, C)
-    sets, k, C, N = T0.shape
-    return T0.swapaxes(1, 2).reshape(sets, C * k, N), Jp.transpose(0, 2, 3, 1).reshape(sets, -1, C * k)
 
 
 def _classes(problem: Problem, layer: Layer, view: SharedView, unlearnt: int) -> tuple[Floats | None, Floats | None]:
@@ -195,14 +171,12 @@ def _moments(problem: Problem, A: Floats, s: Floats) -> Moments:
 def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]:
     """Return the laws of the bulk rows that belong to `_features`."""
     if isinstance(layer.batch, SignBulk):
-        return (layer.batch,)
+        return tuple(layer.batch.take([number]) for number in range(len(layer)))
     if layer.batch is not None:
         directions = np.concatenate(view.basis, axis=1)
-        return tuple(
-            ChainBulk(chain.law(directions[: chain.U.shape[1]]), np.zeros(1, np.int64)) for chain in layer.batch.of_set
-        )
+        return tuple(chain.bulk(directions[: chain.U.shape[1]]) for chain in layer.batch.of_set)
     if problem.isotropic:
-        return (IsotropicBulk(),)
+        return (IsotropicBulk(),) * len(layer)
     inputs = problem.inputs
     B = layer.B.swapaxes(1, 2)
     product = inputs.eigenvalues[:, None, None] * (B[..., :, None] * B[:, :, None])
@@ -218,29 +192,11 @@ def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]
     for number in range(len(layer)):
         spread = InputSpread(JU[number], Js[number], diagonal[number], columns, seen, own[number])
         if np.isfinite(problem.quadratic_dim):
-            spread = _with_quadratic_noise(problem, layer.take(slice(number, number + 1)), spread)
+            size = inputs.eigenvalues * layer.B[number] ** 2 / scale_of(problem, layer)[number, :, None]
+            moved = without_mean(problem, np.eye(len(inputs.masses)))
+            spread = spread.with_quadratic_noise(size / np.sqrt(problem.quadratic_dim), moved)
         bulks.append(InputBulk(product[number], inputs.masses, spread))
     return tuple(bulks)
-
-
-def _with_quadratic_noise(problem: Problem, layer: Layer, spread: InputSpread) -> InputSpread:
-    """Return the spread with one more coordinate for each atom, its noise He_2, that enters through nu_q: (8.1)."""
-    inputs, (k, R, C) = problem.inputs, spread.JU.shape
-    K = len(inputs.masses)
-    scale = scale_of(problem, layer)[0, :, None]
-    size = inputs.eigenvalues * layer.B[0] ** 2 / scale / np.sqrt(problem.quadratic_dim)
-    JU = np.zeros((k, R + K, C))
-    JU[:, :R] = spread.JU
-    JU[:, R:, :K] = size[:, :, None] * without_mean(problem, np.eye(K))
-    return dataclasses.replace(
-        spread,
-        JU=JU,
-        diagonal=np.concatenate([spread.diagonal, size], axis=1),
-        columns=np.concatenate([spread.columns, np.arange(K)]),
-        seen=np.pad(spread.seen, ((0, K), (0, 0))),
-        own=np.pad(spread.own, ((0, 0), (0, K))),
-        quadratic=K,
-    )
 
 
 # -- finite size ------------------------------------------------------------------------------------------------------

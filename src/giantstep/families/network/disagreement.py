@@ -9,7 +9,8 @@ import numpy as np
 
 from giantstep.checks import check_whole
 from giantstep.errors import bad_field, field_error
-from giantstep.families.network.questions import SHARED, TEST_SAMPLES
+from giantstep.families.network.beyond import SHARED
+from giantstep.families.network.questions import TEST_SAMPLES
 from giantstep.families.network.scenario import Network
 from giantstep.readout.finite_size import whole_sizes
 from giantstep.types import Floats

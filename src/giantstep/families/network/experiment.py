@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network.asked import BEYOND
+from giantstep.families.network import measure, measure_beyond
+from giantstep.families.network.beyond import BEYOND
 from giantstep.families.network.limit import count_outliers
-from giantstep.families.network.measure import MEASURES
-from giantstep.families.network.measure_beyond import PAIRED, second_draws
+from giantstep.families.network.measure_beyond import PAIRED, fitting_memory, second_draws
 from giantstep.families.network.problem import take_points
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.shift import test_law
@@ -27,7 +27,7 @@ from giantstep.lab import Draws, chunk_rows
 from giantstep.lab.network import RealNetwork, draw_rows, gram_memory, ridge_memory, split_neurons, stream_memory
 from giantstep.lab.row_draws import RowDraws
 from giantstep.lab.whitened import Whitened
-from giantstep.types import Array, DeviceArray, Floats, Integers, Points
+from giantstep.types import Array, Floats, Integers, Points
 from giantstep.vocabulary import Vocabulary
 
 
@@ -47,12 +47,13 @@ def trial(
         settings = {**settings, "law": law, "shifted_noise": noise}
     streams = [draws, second_draws(draws)] if what in PAIRED else [draws]
     paths = [trained_networks(network, points, inputs, dim, own, settings) for own in streams]
+    measured = getattr(measure_beyond if what in BEYOND else measure, f"measure_{what}")
     path: list[dict[str, Array]] = []
     for time, networks in enumerate(zip(*paths)):
         if time in times:
             again = [dataclasses.replace(real, draws=real.draws.anew()) for real in networks]  # the same samples
             outliers = None if counted is None else counted[len(path)]
-            path.append(MEASURES[what](*again, points["readout.ridge"], {**settings, "outliers": outliers}))
+            path.append(measured(*again, points["readout.ridge"], {**settings, "outliers": outliers}))
     return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
 
 
@@ -82,7 +83,7 @@ def trained_networks(
         samples=count_samples(points, dim),
         draws=draws,
         bulk=rows,
-        directions=_target_axes(inputs, dim, xp),
+        directions=inputs.target_axes(dim, xp),
         flip=float(points["flip"][0]),
         streams=settings.get("stream", "batch{number}"),
     )
@@ -90,15 +91,6 @@ def trained_networks(
     for number, step in enumerate(network.steps):
         trained = step.train(trained, number, point)
         yield trained
-
-
-def _target_axes(inputs: Whitened, dim: int, xp: Any) -> DeviceArray:
-    """Return w* and an axis across it (d, 2) where a planted spike is the first axis; None where w* is."""
-    if inputs.frame is None or inputs.root is not None or len(inputs.frame) > 1:
-        return None
-    (gamma, across), axes = inputs.frame[0], np.zeros((dim, 2))
-    axes[:2] = [[gamma, across], [across, -gamma]]
-    return xp.asarray(axes)
 
 
 def whiten(network: Network, points: Points, dim: int) -> Whitened:
@@ -165,10 +157,8 @@ def _fitting_memory(
         return p * dim
     if what in ("resolvent", "spikes"):
         return p * p + max(3 * p * p, 2 * p * p + (network.blocks + 1) * dim * min(chunk, p))
-    if what in PAIRED:  # a second network, and the outputs of eight fits
-        return p * dim + 9 * p * len(samples) + 8 * chunk * len(samples) + 2 * int(samples.max()) * p + 2 * p * p
-    if what in ("sensitivity", "calibration"):
-        return 3 * chunk * p + 2 * chunk * dim + 2 * int(samples.max()) * p + 2 * p * p
+    if what in BEYOND:
+        return fitting_memory(what, p, dim, samples, chunk)
     if what == "errors" and network.readout.classes:  # all features at once, Newton's weighted copy, its matrices
         return 2 * int(samples.max()) * p + 2 * p * p
     if what in ("errors", "along"):

@@ -37,10 +37,6 @@ precondition = partial(
 )
 update = partial(field, "update", "the whole gradient, or its rank-one part", default="exact")
 initial_output = partial(field, "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1)
-shift = partial(
-    field, "x'", 'law of the test inputs of what="shift", "calibration", "sensitivity" (that of the fit)', default=None
-)
-
 Rows = Literal["sphere", "gaussian"]
 FitSample = Literal["fresh", "same"]
 StepLoss = Literal["square", "correlation"]

@@ -70,14 +70,15 @@ class Chain:
         """The target's directions (r, D)."""
         return np.eye(self.targets, self.U.shape[1])
 
-    def law(self, directions: Floats) -> ChainLaw:
+    def bulk(self, directions: Floats) -> ChainBulk:
         """Return the law of the rows, asked for these directions (D, n)."""
-        return ChainLaw(self.steps, np.stack(self.norms)[None], directions[None], self.targets, self.gaussian_rows)
+        law = ChainLaw(self.steps, np.stack(self.norms)[None], directions[None], self.targets, self.gaussian_rows)
+        return ChainBulk(law, np.zeros(1, np.int64))
 
     def covariance(self) -> Floats:
         """Return d Cov of (<b_i, directions>, |b_i|^2) over the rows of each block (k, D + 1, D + 1): (5.5)."""
         k, D = self.U.shape
-        bulk, ones, none = ChainBulk(self.law(np.eye(D)), np.zeros(1, np.int64)), np.ones((1, k)), np.zeros((1, k, k))
+        bulk, ones, none = self.bulk(np.eye(D)), np.ones((1, k)), np.zeros((1, k, k))
         response = bulk.solve(none, ones, ones, bulk.start(np.ones(1), ones))
         P = bulk.covariance(response, ones)[0].reshape(D + 1, k, D + 1, k)
         return np.stack([P[:, q, :, q] / response.R[0, q] for q in range(k)])

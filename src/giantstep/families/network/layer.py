@@ -73,7 +73,9 @@ class Layer(BlockRows):
     frame: Floats  # (M, r, R), the target's directions
     past: Floats  # (M, T, k, K): B at the times of the lengths
     length: Floats  # (M, k): length of the rows without the mean of their block, with its sign (isotropic inputs)
-    correlated: Booleans  # (M,): the spike depends on the rows, of which nothing can be said one by one
+    rows_known: Booleans
+    """Whether sums over single rows can be told: not where noise of a batch is described as a part of their law, nor
+    where the spike depends on them (M,)."""
     flagged: Strings  # (M,): why a set cannot be trusted at a finite dimension
     velocity: BlockRows | None = None
     """What momentum carries on; None before the first step that has one."""
@@ -81,8 +83,6 @@ class Layer(BlockRows):
     batch: Chains | SignBulk | None = None
     """The steps so far, where one had a finite batch, or the bulk after a sign step: U, B are then the means and the
     length of the bulk rows."""
-    rows_known: bool = True
-    """Whether sums over single rows can be told (not where noise of a batch is described as a part of their law)."""
     bulk_rows: bool = False
     """Whether rows w0_i of the model stand for bulk rows s_q w0_i (a finite batch made isotropic)."""
     stretched: bool = False
@@ -92,7 +92,7 @@ class Layer(BlockRows):
     accuracy: tuple[tuple[str, str], ...] = ()
     """What was approximated on the way, in words, and how far off that may be."""
 
-    shared: ClassVar[tuple[str, ...]] = ("is_length", "rows_known", "bulk_rows", "stretched", "all_terms", "accuracy")
+    shared: ClassVar[tuple[str, ...]] = ("is_length", "bulk_rows", "stretched", "all_terms", "accuracy")
 
     def __len__(self) -> int:
         return len(self.U)
@@ -137,7 +137,7 @@ def start(problem: Problem) -> Layer:
         frame=frame,
         past=B[:, None],
         length=np.ones((M, k)),
-        correlated=np.zeros(M, dtype=bool),
+        rows_known=np.ones(M, dtype=bool),
         flagged=np.full(M, "", dtype=object),
         all_terms=problem.isotropic and not problem.network.readout.classes,
     )
@@ -184,7 +184,7 @@ def with_length(problem: Problem, layer: Layer, U: Floats, length: Floats) -> La
 def without_mean(problem: Problem, rows: Floats) -> Floats:
     """Return rows (..., K) of what the quadratic fluctuations of the atoms do; on the sphere their sum is fixed."""
     length = np.sqrt(problem.inputs.masses)
-    return rows if problem.gaussian_rows else rows - (rows @ length)[..., None] * length
+    return rows if problem.network.rows == "gaussian" else rows - (rows @ length)[..., None] * length
 
 
 def length_root(problem: Problem, layer: Layer) -> Floats:
@@ -194,7 +194,7 @@ def length_root(problem: Problem, layer: Layer) -> Floats:
     if np.isfinite(problem.quadratic_dim):
         return without_mean(problem, weighted * np.sqrt(2 * inputs.masses))
     cov = 2 * np.einsum("mqtj,mquj,j->mqtu", weighted, weighted, inputs.masses)
-    if not problem.gaussian_rows:
+    if problem.network.rows == "sphere":
         mean = inputs.average(weighted)
         cov = cov - 2 * mean[..., :, None] * mean[..., None, :]
     values, vectors = np.linalg.eigh(cov)
@@ -299,7 +299,7 @@ def _keys(problem: Problem, layer: Layer, steepness: Floats) -> Iterator[Any]:
 
 def trouble(problem: Problem, layer: Layer) -> Strings:
     """Return why each parameter set cannot be used further, or nothing."""
-    s = np.abs(layer.B[..., 0]) if layer.batch is not None else scale_of(problem, layer)
+    s = scale_of(problem, layer)
     norm = np.sum(layer.U**2, axis=2) + s**2
     values = np.linalg.svd(np.where(np.isfinite(layer.U), layer.U, 0.0), compute_uv=False)
     learnt = np.sum(values > LEARNT * np.maximum(1.0, values.max(axis=1, initial=0.0))[:, None], axis=1)

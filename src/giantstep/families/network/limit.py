@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -10,18 +10,18 @@ import numpy as np
 
 from giantstep.checks import every_time
 from giantstep.errors import InputError, bad_field, field_error
-from giantstep.families.network.answers.table import Table, room_for
-from giantstep.families.network.asked import checks, chosen_theories, lacking_beyond, rank_warnings, refuse_shift
+from giantstep.families.network.answers.table import Table
+from giantstep.families.network.asked import checks, chosen_theories, rank_warnings
+from giantstep.families.network.beyond import BEYOND, lacking_beyond
 from giantstep.families.network.describe import means_warning, terms_of
 from giantstep.families.network.problem import Share, finite_batches, share_points, take_points
-from giantstep.families.network.questions import QUESTIONS, SHARED
 from giantstep.families.network.scenario import THEORIES, Network
+from giantstep.families.network.shift import refuse_shift
 from giantstep.families.network.trajectory import Moment, follow
 from giantstep.family import Answer
 from giantstep.gaussian.directions import split_directions
-from giantstep.padding import corner
 from giantstep.readout.finite_size import whole_sizes
-from giantstep.types import Floats, Integers, Points, Strings
+from giantstep.types import Integers, Points, Strings
 
 GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
@@ -40,7 +40,7 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
     bare = np.isinf(points["dim"])
     if bare.any() and not bare.all():  # closed forms answer one of both
         parts = [np.flatnonzero(bare), np.flatnonzero(~bare)]
-        return joined([(rows, limit(network, take_points(points, rows), what, settings)) for rows in parts])
+        return Answer.joined([(rows, limit(network, take_points(points, rows), what, settings)) for rows in parts])
     points, theory = whole_sizes(points), settings.get("theory")
     refuse_missing(network, points, what, theory)
     closed = network.steps[0].closed_form(network.places[0], what, points) if len(network.steps) == 1 else None
@@ -60,22 +60,6 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
     if table.finite_size:
         answer.attrs["finite_size"] = "; ".join(table.finite_size)
     return answer
-
-
-def joined(answers: Sequence[tuple[Integers, Answer]]) -> Answer:
-    """Return answers at parts of the points as one; entries that some have not (later times) are NaN."""
-    if len(answers) == 1:
-        return answers[0][1]
-    whole = Answer.blank(sum(len(rows) for rows, _ in answers))
-    for rows, answer in answers:
-        for name, array in answer.values.items():
-            room_for(whole, name, array.shape[1:])[corner(rows, array.shape[1:])] = array
-        whole.status[rows], whole.residual[rows] = answer.status, answer.residual
-        whole.iterations[rows] = answer.iterations
-        whole.warnings += [text for text in answer.warnings if text not in whole.warnings]
-        whole.attrs |= answer.attrs
-        whole.approximations |= answer.approximations
-    return whole
 
 
 def _moments(table: Table, chosen: Strings, times: Integers) -> Iterator[tuple[Share, Moment, int]]:
@@ -125,7 +109,7 @@ def refuse_missing(network: Network, points: Points, what: str, theory: str | No
     weak = [step for step in network.steps if step.shares_sample]
     if what in ("weights", "spikes") and not (weak and len(network.steps) == 1):
         raise missing_theory("steps", f'a theory of what="{what}" other than after one SmallStep or GrowingStep')
-    beyond_it = lacking_beyond(network, points, what)
+    beyond_it = lacking_beyond(network, points, what) if what in BEYOND else None
     if beyond_it is not None:
         raise missing_theory(*beyond_it)
     if network.readout.classes and what == "along":
@@ -198,12 +182,19 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
     """
     refuse_shift(network, what)
     times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
-    settings = {**{name: value for name, value in settings.items() if name != "first"}, "time": times}
-    if what in ("variance", "shift"):
-        settings["shared"] = SHARED
+    question = network.questions[what]
+    settings = {
+        **{name: value for name, value in settings.items() if name != "first"},
+        "time": times,
+        **question.labels,
+    }
     if what == "spectrum" and settings.get("x") is None:
-        return {**settings, "x": _abscissae(network, points, settings)}
-    known = {name: check for name, check in checks().items() if name in QUESTIONS[what].settings}
+        from giantstep.families.network.answers.others import unit_of
+        from giantstep.readout.answers import choose_x
+
+        found = _all_spectra(network, points, settings)  # cells that reach beyond the largest upper edge of the grid
+        return {**settings, "x": choose_x((spectrum, unit_of(spectrum, settings)) for _, _, spectrum, _ in found)}
+    known = {name: check for name, check in checks().items() if name in question.settings}
     return {**settings, **{name: check(settings.get(name)) for name, check in known.items()}}
 
 
@@ -217,16 +208,6 @@ def _all_spectra(network: Network, points: Points, settings: Mapping[str, Any]) 
     for share, moment, time in _moments(table, chosen, settings["time"]):
         for point, spectrum, size, _ in spectra(table, share, moment):
             yield time, point, spectrum, size
-
-
-@np.errstate(all="ignore")
-def _abscissae(network: Network, points: Points, settings: Mapping[str, Any]) -> Floats:
-    """Return cells that reach beyond the largest upper edge of the grid."""
-    from giantstep.families.network.answers.others import unit_of
-    from giantstep.readout.answers import choose_x
-
-    spectra = _all_spectra(network, points, settings)
-    return choose_x((spectrum, unit_of(spectrum, settings)) for _, _, spectrum, _ in spectra)
 
 
 @np.errstate(all="ignore")

@@ -1,4 +1,4 @@
-"""What an experiment measures of a real network after a step, a function for each question."""
+"""What an experiment measures of a real network after a step: a function `measure_...` for each question."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.network.measure_beyond import (
-    measure_calibration,
-    measure_sensitivity,
-    measure_shift,
-    measure_variance,
-    wrong_signs,
-)
 from giantstep.families.network.questions import TEST_SAMPLES
+from giantstep.families.network.scenario import Network
 from giantstep.families.network.trained import ONLY, Trained, outputs_of
 from giantstep.gaussian import hermite_values
-from giantstep.lab import Rows, accumulate, to_numpy
-from giantstep.lab.algebra import add_gram, leading_eigenvectors, outer_gram
-from giantstep.lab.feature_spectra import cell_edges, gram_eigenvalues, resolvent_traces, summarise_spectrum
+from giantstep.lab import to_numpy
+from giantstep.lab.feature_spectra import (
+    cell_edges,
+    extreme_singular_vectors,
+    gram_eigenvalues,
+    leading_singular_values,
+    resolvent_traces,
+    summarise_spectrum,
+)
 from giantstep.lab.network import block_sums
 from giantstep.readout import OUTLIER_ROOM
 from giantstep.readout.feature_spikes import SPIKE_ROOM, check_degrees, spike_degrees
@@ -42,6 +42,17 @@ def measure_errors(trained: Trained, ridges: Floats, settings: Mapping[str, Any]
     if network.readout.classes:
         values["test_error"] = (1 - 2 * flip) * values["test_misclassified"] + flip
     return values
+
+
+def wrong_signs(network: Network, outputs: Floats, signal: Floats) -> Floats:
+    """Return how often outputs (copies, m, B) have another sign than their class, in the mean over copies (B,).
+
+    NaN without a direction whose sign the output is held against.
+    """
+    if network.class_direction is None:
+        return np.full(outputs.shape[2], np.nan)
+    side = np.sign(signal @ network.class_direction)
+    return np.asarray(np.mean(np.sign(outputs) != side[None, :, None], axis=0).sum(axis=0))
 
 
 def _order_parameters(trained: Trained, fitted: DeviceArray) -> dict[str, Array]:
@@ -145,19 +156,11 @@ def measure_weights(trained: Trained, ridges: Floats, settings: Mapping[str, Any
 
     They are the same for all points; the vectors are those of the extreme singular values, inside the bulk or not.
     """
-    xp, weights, second_layer = trained.draws.xp, trained.network.weights, trained.second_layer
-    p, d = weights.shape
-    if p <= d:
-        gram = outer_gram(weights, xp)
-    else:
-        gram = xp.zeros((d, d), order="F")
-        add_gram(gram, weights, xp)
+    xp, second_layer = trained.draws.xp, trained.second_layer
     values = {}
-    for end, sign in (("top", 1.0), ("bottom", -1.0)):
-        powers, vectors = leading_eigenvectors(sign * gram, 1, xp)
-        left, right = (vectors[:, 0], vectors[:, 0] @ weights) if p <= d else (weights @ vectors[:, 0], vectors[:, 0])
-        prefix = "" if end == "top" else "bottom_"
-        values[f"{end}_singular_value"] = max(0.0, sign * float(powers[0])) ** 0.5
+    extremes = extreme_singular_vectors(trained.network.weights, xp)
+    for end, prefix, (value, left, right) in zip(("top", "bottom"), ("", "bottom_"), extremes):
+        values[f"{end}_singular_value"] = value
         squared_left = (left @ second_layer) ** 2 / ((left @ left) * (second_layer @ second_layer))
         values[f"{prefix}left_alignment"] = float(squared_left)
         overlaps = to_numpy(trained.inputs.signal(right[None], xp))[0]
@@ -171,19 +174,8 @@ def measure_spikes(trained: Trained, ridges: Floats, settings: Mapping[str, Any]
     Degrees are those of the functions h_j(kappa), kappa the place along the leading direction (beta of the gradient).
     """
     degrees = check_degrees(settings.get("degree"))
-    xp, p, samples = trained.draws.xp, trained.network.width, trained.samples
-    count, beside = len(samples), len(degrees) + 1
-    values = np.full((count, SPIKE_ROOM), np.nan)
-    overlaps = np.full((count, SPIKE_ROOM, beside), np.nan)
-    blocks = _features_and_functions(trained, degrees)
-    for stage in accumulate(blocks, p + beside, samples.tolist(), xp, keep_rows=False):
-        assert not isinstance(stage, Rows)
-        points, shown = samples == stage.size, min(SPIKE_ROOM, p, stage.size)
-        powers, vectors = leading_eigenvectors(stage.matrix[:p, :p], shown, xp)
-        projected = to_numpy(stage.matrix[p:, :p] @ vectors)
-        powers, lengths = to_numpy(powers), to_numpy(stage.matrix.diagonal()[p:])
-        values[points, :shown] = np.sqrt(powers / stage.size)
-        overlaps[points, :shown] = (projected**2 / (powers * lengths[:, None])).T
+    blocks, sizes = _features_and_functions(trained, degrees), (trained.network.width, len(degrees) + 1)
+    values, overlaps = leading_singular_values(blocks, *sizes, trained.samples, SPIKE_ROOM, trained.draws.xp)
     alignment, norm_alignment = overlaps[:, :, :-1], overlaps[:, :, -1]
     return {
         "singular_values": values,
@@ -204,19 +196,3 @@ def _features_and_functions(trained: Trained, degrees: Integers) -> Iterator[tup
         block[:, p:-1] = xp.asarray(hermite_values(place(inputs), int(degrees.max()))[degrees].T)
         block[:, -1] = (xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5
         yield block, nothing[: len(block)]
-
-
-MEASURES: Mapping[str, Callable[..., dict[str, Array]]] = {
-    "errors": measure_errors,
-    "spectrum": measure_spectrum,
-    "steps": measure_steps,
-    "along": measure_along,
-    "resolvent": measure_resolvent,
-    "weights": measure_weights,
-    "spikes": measure_spikes,
-    "variance": measure_variance,
-    "shift": measure_shift,
-    "sensitivity": measure_sensitivity,
-    "calibration": measure_calibration,
-}
-"""Question -> what measures it, given the network (two of them where `PAIRED`), the ridges and the settings."""

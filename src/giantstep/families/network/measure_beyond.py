@@ -18,8 +18,8 @@ from scipy.special import entr, expit
 from giantstep.errors import bad_field
 from giantstep.families.network.answers.tested import OF_CLASSES
 from giantstep.families.network.answers.variance import averaged
+from giantstep.families.network.measure import wrong_signs
 from giantstep.families.network.questions import TEST_SAMPLES
-from giantstep.families.network.scenario import Network
 from giantstep.families.network.trained import ONLY, Copy, Trained, outputs_of
 from giantstep.lab import Draws, to_numpy
 from giantstep.lab.algebra import multiply
@@ -27,7 +27,7 @@ from giantstep.lab.feature_spectra import cell_edges
 from giantstep.lab.network import Moved, apply_by_rows
 from giantstep.readout.calibration import NAIVE, WANTED, coverage, honest_width
 from giantstep.readout.sensitivity import folded_mean
-from giantstep.types import Array, DeviceArray, Floats
+from giantstep.types import Array, DeviceArray, Floats, Integers
 
 PAIRED = ("variance", "shift")
 """Questions for which two networks are trained."""
@@ -43,6 +43,14 @@ LEAST_COUNT = 25
 """Fresh samples in a cell of logits from which its share is shown."""
 SHARPEST = 1e3
 """Largest 1/T that is looked for, where every label has the sign of its output."""
+
+
+def fitting_memory(what: str, p: int, dim: int, samples: Integers, chunk: int) -> int:
+    """Return how many numbers a measurement needs beside the weights and the stream."""
+    of_fits = 2 * int(samples.max()) * p + 2 * p * p
+    if what in PAIRED:  # a second network, and the outputs of eight fits
+        return p * dim + 9 * p * len(samples) + 8 * chunk * len(samples) + of_fits
+    return 3 * chunk * p + 2 * chunk * dim + of_fits
 
 
 def second_draws(draws: Draws) -> Draws:
@@ -143,17 +151,6 @@ def measure_shift(one: Trained, other: Trained, ridges: Floats, settings: Mappin
     if network.readout.classes:
         test = (1 - 2 * one.flip) * wrong + one.flip
     return {"test_error": test, "test_misclassified": wrong, "disagreement": apart}
-
-
-def wrong_signs(network: Network, outputs: Floats, signal: Floats) -> Floats:
-    """Return how often outputs (copies, m, B) have another sign than their class, in the mean over copies (B,).
-
-    NaN without a direction whose sign the output is held against.
-    """
-    if network.class_direction is None:
-        return np.full(outputs.shape[2], np.nan)
-    side = np.sign(signal @ network.class_direction)
-    return np.asarray(np.mean(np.sign(outputs) != side[None, :, None], axis=0).sum(axis=0))
 
 
 def mover(trained: Trained, settings: Mapping[str, Any]) -> Moved | None:

@@ -12,8 +12,7 @@ from pydantic import BeforeValidator
 
 from giantstep.families.network import fields
 from giantstep.families.network.notation import PRESET_PAPERS
-from giantstep.families.network.preset import Preset
-from giantstep.families.network.questions import questions_without
+from giantstep.families.network.preset import Preset, questions_without
 from giantstep.families.network.readouts import Hinge, Logistic, Ridge
 from giantstep.families.network.scenario import THEORIES, Network
 from giantstep.families.network.steps import GrowingStep, MaximalStep, NoStep, PlantedSpike, SmallStep

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field, field_error
 from giantstep.families.network.scenario import Network, OfNetwork
-from giantstep.family import Answer
+from giantstep.family import Answer, Question
 from giantstep.inputs.parts import content_of_inputs
 from giantstep.types import Array, Points
 
@@ -80,9 +81,7 @@ class Preset(OfNetwork):
 
     def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
         """Answer as the network does; later times of points with fewer steps are NaN."""
-        from giantstep.families.network.limit import joined
-
-        whole = joined(self._ask(points, settings, lambda net, inside, own: net.limit(inside, what, own)))
+        whole = Answer.joined(self._ask(points, settings, lambda net, inside, own: net.limit(inside, what, own)))
         whole.values = self.shown(what, whole.values)
         return whole
 
@@ -153,3 +152,22 @@ class Preset(OfNetwork):
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the own dimensions."""
         return self.network().block_count()
+
+
+def questions_without(
+    names: Collection[str], dims: Collection[str] = (), settings: Collection[str] = (), what: Collection[str] = ()
+) -> dict[str, Question]:
+    """Return the questions of a preset: without these variables, dimensions, settings and questions."""
+    return {
+        asked: replace(
+            question,
+            variables=tuple(
+                replace(variable, dims=tuple(dim for dim in variable.dims if dim not in dims))
+                for variable in question.variables
+                if variable.name not in names and f"{asked}.{variable.name}" not in names
+            ),
+            settings={name: setting for name, setting in question.settings.items() if name not in settings},
+        )
+        for asked, question in Network.questions.items()
+        if asked not in what
+    }

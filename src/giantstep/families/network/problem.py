@@ -59,11 +59,6 @@ class Problem:
         """The target."""
         return self.network.target
 
-    @property
-    def gaussian_rows(self) -> bool:
-        """Whether rows are Gaussian vectors instead of unit vectors."""
-        return self.network.rows == "gaussian"
-
     @cached_property
     def neurons(self) -> Floats:
         """Number of neurons of every block (M, k), infinite in the limit."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import numpy as np
 import pydantic
 
 from giantstep.families.network import fields
@@ -39,11 +38,8 @@ class ReadOut(Part):
         The samples come from `draws`; the label noise of a ridge fit has a stream of this name.
         """
         from giantstep.families.network.trained import RealFit
-        from giantstep.lab import to_numpy
-        from giantstep.readout import LOSSES
-        from giantstep.risk.fitting import fit
+        from giantstep.risk.fitting import fit_path
 
-        assert self.kind != "ridge"
         rows, xp, p = int(trained.samples.max()), draws.xp, trained.network.width
         inputs, labels, start = xp.empty((rows, p)), xp.empty(rows), 0
         for features, chunk in trained.training(draws, noise):  # the features are views of a buffer: copied at once
@@ -51,15 +47,7 @@ class ReadOut(Part):
             inputs[start:stop], labels[start:stop] = features, chunk
             start = stop
         labels[draws.uniform("flips", rows) < trained.flip] *= -1
-        penalties, weights, train, objective = ridges * p, [], [], []
-        for size, penalty in zip(trained.samples, penalties):
-            found = fit(inputs[:size], labels[:size], self.kind, ridge=penalty)
-            b = found.weights if found.solved else np.full(p, np.nan)
-            margin = to_numpy(labels[:size] * (inputs[:size] @ xp.asarray(b)))
-            weights.append(b)
-            train.append(np.mean(margin < 0) if found.solved else np.nan)
-            objective.append(np.mean(LOSSES[self.kind].value(margin)) + 0.5 * penalty * (b @ b) / size)
-        return RealFit(xp.asarray(np.stack(weights, axis=1)), np.array(train), np.array(objective))
+        return RealFit(*fit_path(inputs, labels, self.kind, trained.samples, ridges * p))
 
 
 class Ridge(ReadOut):

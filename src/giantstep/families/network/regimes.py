@@ -17,10 +17,6 @@ from giantstep.readout.random_features import active_degrees
 HIGHEST_DEGREE = 12
 """Degrees that are looked at: the next one needs an exponent above 6/13, nearly that of a maximal step."""
 
-EVERYTHING = (
-    "The spike is as large as the initial weights: every degree that the second layer can tell apart is learnt."
-)
-
 
 @dataclass(frozen=True, repr=False)
 class Regime(Readable):
@@ -75,7 +71,10 @@ def _stairs(network: Network, exponent: float) -> tuple[str, tuple[int, ...], li
     if exponent <= 0:
         return "small step", (1,), ["One spike of finite strength: the fit stays linear in x."]
     if exponent >= 0.5:
-        return "maximal step", tuple(present), [EVERYTHING]
+        said = (
+            "The spike is as large as the initial weights: every degree that the second layer can tell apart is learnt."
+        )
+        return "maximal step", tuple(present), [said]
     reached = [k for k in range(1, HIGHEST_DEGREE + 1) if exponent > (k - 1) / (2 * k)]
     degrees = tuple(k for k in reached if k in present)
     why = [f"Degrees {', '.join(map(str, degrees))} of the learnt direction have diverging spikes."]

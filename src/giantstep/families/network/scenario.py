@@ -11,6 +11,7 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.network import fields
+from giantstep.families.network.beyond import BEYOND
 from giantstep.families.network.coordinates import AnyCoordinates
 from giantstep.families.network.notation import NETWORK_PAPERS
 from giantstep.families.network.questions import QUESTIONS
@@ -108,7 +109,7 @@ class Network(OfNetwork):
         "classes   a = argmin sum_mu l(y_mu f(x_mu)) + ridge |a|^2/2  with y = g, flipped with probability flip\n"
         "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
     )
-    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+    questions: ClassVar[Mapping[str, Question]] = {**QUESTIONS, **BEYOND}
     theories: ClassVar[Mapping[str, str]] = THEORIES
     papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", "giantstep2026sign", *NETWORK_PAPERS)
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
@@ -144,14 +145,14 @@ class Network(OfNetwork):
     readout: AnyReadOut = field("l, lambda", "loss and penalty of the second layer's fit", default=Ridge(0.1))
     samples_per_dim: Number = fields.samples_per_dim()
     fit_sample: fields.FitSample = fields.fit_sample()
-    shift: Shift | None = fields.shift()
+    shift: Shift | None = field(
+        "x'", 'law of the test inputs of what="shift", "calibration", "sensitivity" (that of the fit)', default=None
+    )
 
     def check(self) -> None:
         """Check that the parts fit together."""
         if self.shift is not None:
-            self.shift.check_target(self.target)
-            if self.inputs is not None:
-                raise bad_field("shift", "given", "left out where inputs have a covariance")
+            self.shift.check_network(self)
         if not self.target.square_integrable:
             raise bad_field("target", self.target.name, "finite and square integrable under the Gaussian measure")
         if self.readout.classes and self.sign_direction is None:

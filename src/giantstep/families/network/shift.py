@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giantstep.arrays import ArrayField, FrozenArray
-from giantstep.errors import bad_field
+from giantstep.errors import bad_field, field_error
 from giantstep.scenario import Number, Numbers, Part, field
 from giantstep.types import Floats, Points
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from giantstep.families.network.scenario import Network
     from giantstep.gaussian.target import Target
 
+AT_THE_FIT = ("errors", "along", "variance")
+"""Questions about test inputs of the law of the fit: a `shift` is refused, lest it be ignored."""
 SINGULAR = 1e-12
 """Eigenvalue of a covariance, relative to the largest, that is rounding."""
 
@@ -74,8 +76,13 @@ class Shift(Part):
     angle: Number = field("phi", "angle by which the label's first direction turns away", default=0.0)
     noise: Number | None = field("delta'", "variance of the label noise (that of the fit)", default=None, ge=0)
 
-    def check_target(self, target: Target) -> None:
-        """Refuse a mean or a covariance that does not fit the directions of the target."""
+    def check_network(self, network: Network) -> None:
+        """Refuse a mean or a covariance that does not fit the target's directions, and inputs with a covariance."""
+        self._check_target(network.target)
+        if network.inputs is not None:
+            raise bad_field("shift", "given", "left out where inputs have a covariance")
+
+    def _check_target(self, target: Target) -> None:
         r, given = target.directions, np.asarray(self.covariance)
         if not isinstance(self.mean, float) and len(self.mean) != r:
             raise bad_field("shift.mean", list(self.mean), f"a number or a list of {r}, one for each direction")
@@ -116,3 +123,13 @@ def test_law(network: Network, points: Points, number: int) -> tuple[FreshLaw, f
     if network.shift is None:
         return FreshLaw.of_the_fit(network.target.directions), noise
     return network.shift.law(network.target.directions, points, number), noise
+
+
+def refuse_shift(network: Network, what: str) -> None:
+    """Refuse test inputs of another law where a question does not know them."""
+    if network.shift is not None and what in AT_THE_FIT:
+        raise field_error(
+            "shift",
+            f'Field `{{field}}` must be left out where what="{what}", which is about inputs of the fit: '
+            'what="shift", "calibration" and "sensitivity" take it.',
+        )

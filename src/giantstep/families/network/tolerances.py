@@ -19,5 +19,3 @@ LOOSE_RULE = 0.45
 SPECTRUM_RULE = 4.0
 """Fineness for spectra along one direction: where features are small each node is a bulk of its own, and they must
 overlap."""
-ROUNDING_OF_MEANS = 1e-13
-"""Share of a feature below which its mean is zero: sums over the nodes of a rule are rounded to a few 1e-16 of it."""

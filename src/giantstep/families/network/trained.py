@@ -15,8 +15,8 @@ from giantstep.families.network.scenario import Network
 from giantstep.lab import Draws, to_numpy
 from giantstep.lab.algebra import multiply
 from giantstep.lab.network import Moved, RealNetwork, batch_gradient
-from giantstep.lab.population_gradient import interpolated_hermite, population_gradient
-from giantstep.lab.whitened import Whitened
+from giantstep.lab.population_gradient import population_gradient
+from giantstep.lab.whitened import Whitened, spike_axes
 from giantstep.types import DeviceArray, Floats, Integers
 
 Copy = tuple[int, int, int]
@@ -62,15 +62,8 @@ class Trained:
         return dataclasses.replace(self, network=network, directions=None)
 
     def with_spike(self, sizes: DeviceArray, spike: DeviceArray) -> Trained:
-        """Return the network whose bulk rows are w_i - sizes_i spike; v and v_perp are known then.
-
-        v lies along the spike, v_perp along what w* = e_1 has across it; where that is nothing, it is the second axis.
-        """
-        xp, v = self.draws.xp, spike / self.draws.xp.linalg.norm(spike)
-        across = -v[0] * v
-        across[0] += 1.0
-        length = xp.linalg.norm(across)
-        axes = xp.eye(len(v), 2) if float(length) < 1e-12 else xp.stack([v, across / length], axis=1)
+        """Return the network whose bulk rows are w_i - sizes_i spike; v and v_perp are known then."""
+        axes = spike_axes(spike, self.draws.xp)
         return dataclasses.replace(self, bulk=self.network.weights - sizes[:, None] * spike, directions=axes)
 
     def stream(self, number: int) -> str:
@@ -116,12 +109,7 @@ class Trained:
             return batch_gradient(real, output, max(1, round(batch)), self.draws, offset=offset, stream=stream)
         expansion = (self.network_of.expansion, self.inputs)
         kept = 1 - 2 * self.flip
-        gradient = population_gradient(network.activation, expansion, network.weights, output, xp, kept)
-        if offset:
-            tau = to_numpy(xp.linalg.norm(network.weights, axis=1))
-            bend = math.sqrt(2) * interpolated_hermite(network.activation, tau, 2)[:, 2] / tau**2
-            gradient -= xp.asarray(offset * bend)[:, None] * network.weights
-        return gradient, None
+        return population_gradient(network.activation, expansion, network.weights, output, xp, kept, offset), None
 
     def _flipped(self, stream: str) -> RealNetwork:
         """Return the network whose classes are flipped, for one pass over a batch."""

@@ -6,14 +6,17 @@ carries a certificate of how far it is from the optimum: a duality gap, or Newto
 
 from __future__ import annotations
 
+import numpy as np
+
 from giantstep.lab import array_module, to_numpy
 from giantstep.risk.fitting.hinge import fit_hinge, fit_max_margin
 from giantstep.risk.fitting.objective import ConvexFit, Objective
 from giantstep.risk.fitting.quadratic import fit_interpolation, fit_ridge
 from giantstep.risk.fitting.smooth import fit_elastic_net, fit_huber, fit_logistic
-from giantstep.types import DeviceArray
+from giantstep.risk.losses import LOSSES
+from giantstep.types import DeviceArray, Floats, Integers
 
-__all__ = ["ConvexFit", "fit"]
+__all__ = ["ConvexFit", "fit", "fit_path"]
 
 
 def fit(
@@ -56,3 +59,22 @@ def fit(
         "maxmargin": fit_max_margin,
     }
     return solvers[loss](objective)
+
+
+def fit_path(
+    rows: DeviceArray, labels: DeviceArray, loss: str, sizes: Integers, penalties: Floats
+) -> tuple[DeviceArray, Floats, Floats]:
+    """Minimise the loss of classes and penalty/2 |w|^2 over the first rows, for B pairs (size, penalty).
+
+    Returns the weights (d, B), the misclassified fraction of the rows, and loss plus penalty per row (B,); all of them
+    are NaN for a fit that failed.
+    """
+    xp, weights, train, objective = array_module(rows), [], [], []
+    for size, penalty in zip(sizes, penalties):
+        found = fit(rows[:size], labels[:size], loss, ridge=penalty)
+        w = found.weights if found.solved else np.full(rows.shape[1], np.nan)
+        margin = to_numpy(labels[:size] * (rows[:size] @ xp.asarray(w)))
+        weights.append(w)
+        train.append(np.mean(margin < 0) if found.solved else np.nan)
+        objective.append(np.mean(LOSSES[loss].value(margin)) + 0.5 * penalty * (w @ w) / size)
+    return xp.asarray(np.stack(weights, axis=1)), np.array(train), np.array(objective)

@@ -17,7 +17,7 @@ from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, 
 from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.family import LOOSE
 from giantstep.gaussian.conditional import condition
-from giantstep.readout import Bulk, ChainBulk, Features, InputBulk, SignBulk
+from giantstep.readout import Features
 from giantstep.readout.block_means import in_initial_rows
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
@@ -88,7 +88,7 @@ def asked_about(table: Table, share: Share, moment: Moment, seen: list[Descripti
     members, numbers = rows[owner], take_points(table.points, index)
     size = finite_size(problem, moment.layer, members, numbers["dim"])
     pi = problem.pi[members] if np.ptp(problem.pi, axis=0).any() else None
-    features, bulks = Features.join([one.features for one in seen]), _joined_bulks([one.bulks for one in seen])
+    features, bulks = Features.join([one.features for one in seen]), tuple(bulk for one in seen for bulk in one.bulks)
     return Group(Asked(features, bulks, owner, numbers, SOLVED, size, pi), index, members, seen)
 
 
@@ -104,37 +104,20 @@ def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Des
     if all(one.learnt < 2 for one in fine) and (problem.target.all_planes or layer.batch is not None):
         return [(one, None) for one in fine]
     coarse = describe(problem, layer, RULES[1], finer=LINE_RULE)
-    return [(one, _with_power_of(one, other)) for one, other in zip(fine, coarse)]
+    pairs = [(one, other, other.features.with_power_of(one.features)) for one, other in zip(fine, coarse)]
+    return [(one, dataclasses.replace(other, features=features)) for one, other, features in pairs]
 
 
 def _together(descriptions: Sequence[tuple[Description, Description | None]]) -> list[list[int]]:
     """Return which descriptions can be solved together: those of one shape, where nodes are few."""
     groups: dict[object, list[int]] = {}
     for number, (fine, coarse) in enumerate(descriptions):
-        f, bulk = fine.features, fine.bulks[0]
-        alone = f.weights.shape[1] > MANY_NODES or (isinstance(bulk, InputBulk) and bool(bulk.spread.quadratic))
-        alone |= isinstance(bulk, ChainBulk) and bulk.nodes > MANY_NODES
-        law: object = bulk.masses.tobytes() if isinstance(bulk, InputBulk) else type(bulk).__name__
-        law = bulk.law.shape if isinstance(bulk, ChainBulk) else law
+        f, kin = fine.features, fine.bulks[0].kin
+        alone = f.weights.shape[1] > MANY_NODES or kin is None
         nodes = None if coarse is None else coarse.features.weights.shape[1]
-        key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, law)
+        key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, kin)
         groups.setdefault(key, []).append(number)
     return list(groups.values())
-
-
-def _joined_bulks(parts: Sequence[tuple[Bulk, ...]]) -> tuple[Bulk, ...]:
-    """Return the laws of the sets of several descriptions of one shape."""
-    if isinstance(parts[0][0], InputBulk | ChainBulk):
-        return tuple(bulk for part in parts for bulk in part)
-    signs = [bulk for part in parts for bulk in part if isinstance(bulk, SignBulk)]
-    return (SignBulk.join(signs),) if signs else parts[0]
-
-
-def _with_power_of(fine: Description, coarse: Description) -> Description:
-    """Return a coarse description with E y^2 of the fine one, whose error is no error of the features."""
-    power = [np.sum(seen.features.hh * seen.features.weights, axis=1, keepdims=True) for seen in (fine, coarse)]
-    features = dataclasses.replace(coarse.features, hh=coarse.features.hh + power[0] - power[1])
-    return dataclasses.replace(coarse, features=features)
 
 
 def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: Integers) -> None:
@@ -154,7 +137,7 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
     problem, layer, solution, members, seen = moment.problem, moment.layer, fit.solution, group.members, group.seen[0]
     k, count = len(problem.zeta), len(members)
     blank = {name: np.full((count, k, k) if name in ("Q1", "V1") else (count, k), np.nan) for name in _OF_ROWS}
-    if not problem.isotropic or problem.target.directions > 1 or not layer.rows_known:
+    if not problem.isotropic or problem.target.directions > 1 or not layer.rows_known.any():
         return blank
     if layer.batch is not None:
         t = solution.x[:, :k] if seen.learnt else np.zeros((count, k))
@@ -171,9 +154,9 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
         means = layer.feedback[members, 0] / layer.B[members]
         Q1 = Q1 + in_initial_rows(means, solution.theta, fit.kept, 1 / problem.neurons[members])
     values = {"t": t * scale, "psi": psi * scale, "Q1": Q1, "V1": fit.V1 * square}
-    hidden = layer.correlated[members]
-    if hidden.any():
-        values = {name: np.where(hidden.reshape(-1, *(1,) * (v.ndim - 1)), np.nan, v) for name, v in values.items()}
+    known = layer.rows_known[members]
+    if not known.all():
+        values = {name: np.where(known.reshape(-1, *(1,) * (v.ndim - 1)), v, np.nan) for name, v in values.items()}
     if layer.batch is None and layer.U.shape[2] > 1 and np.any(layer.U[members, :, 1:]):  # the planted spike has turned
         return {**blank, "V1": values["V1"]}
     return values

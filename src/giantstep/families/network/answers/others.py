@@ -18,9 +18,15 @@ from giantstep.families.network.problem import Share
 from giantstep.families.network.tolerances import SOLVED, SPECTRUM_RULE
 from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.readout import Equations, FiniteSize, InputBulk, SignBulk, Spectrum, ridge_errors, solve_first_order
-from giantstep.readout.answers import UNBOUNDED, describe_resolvent, describe_spectrum, grows_linearly
+from giantstep.readout.answers import (
+    UNBOUNDED,
+    along_first_axis,
+    describe_resolvent,
+    describe_spectrum,
+    grows_linearly,
+    is_bounded,
+)
 from giantstep.readout.condensed import condense
-from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
 # -- where the blocks are --------------------------------------------------------------------------------------------
@@ -60,8 +66,6 @@ def answer_steps(table: Table, share: Share, moment: Moment, time: int, settings
 
 def answer_along(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="along"``: RES(kappa) and c(kappa) of spiked_features (4.3), averaged over kappa's other axes."""
-    from scipy.interpolate import make_interp_spline
-
     positions = settings["kappa"]
     for seen in describe(moment.problem, moment.layer, leading=True, finer=SPECTRUM_RULE):
         kappa = np.asarray(seen.features.kappa)
@@ -73,16 +77,11 @@ def answer_along(table: Table, share: Share, moment: Moment, time: int, settings
             continue
         first = solve_first_order(asked.ridge_equations(seen.features))
         errors = ridge_errors(first, asked.size, at_nodes=True)
-        axis, which = np.unique(kappa[0, 0], return_inverse=True)
-        weights = seen.features.weights[0]
-        mass = np.bincount(which, weights)
         solved = np.isfinite(errors.along).all(axis=(1, 2)) & (first.residual <= settings.get("tolerance", SOLVED))
         for name, values in zip(("error_along", "mean_along"), np.moveaxis(errors.along[solved], 1, 0)):
-            means = np.stack([np.bincount(which, weights * row) / mass for row in values]) if len(values) else values
-            require_finite(name, means)
             shown = np.full((len(index), len(positions)), np.nan)
-            if len(means):
-                shown[solved] = make_interp_spline(axis, means, k=5, axis=1)(positions)
+            if solved.any():
+                shown[solved] = along_first_axis(name, values, kappa[0, 0], seen.features.weights[0], positions)
             table.put(name, index, time, shown)
         status = np.where(solved, moment.layer.flagged[members], "the equations of the read-out were not solved")
         table.note(index, status, first.residual, first.iterations)
@@ -94,7 +93,7 @@ def answer_along(table: Table, share: Share, moment: Moment, time: int, settings
 def spectra(table: Table, share: Share, moment: Moment) -> Iterator[tuple[int, Spectrum, FiniteSize, Floats]]:
     """Yield every point, its spectrum and size at this moment, and what turns initial into bulk rows in V1 (k,)."""
     problem, layer = moment.problem, moment.layer
-    linear = grows_linearly(problem.activation)
+    linear, noiseless = grows_linearly(problem.activation), bool(np.all(table.points["noise"] == 0))
     for seen in describe(problem, layer, finer=SPECTRUM_RULE):
         group = asked_about(table, share, moment, [seen])
         asked, ones, width = group.asked, np.ones(len(group.index)), group.asked.points["width_per_dim"]
@@ -103,22 +102,15 @@ def spectra(table: Table, share: Share, moment: Moment) -> Iterator[tuple[int, S
         for position, (point, row) in enumerate(zip(group.index.tolist(), group.members.tolist())):
             bounded = linear or not layer.U[row].any()
             on_population = isinstance(layer.batch, SignBulk) and not layer.batch.per_sample.any()
-            bounded &= layer.batch is None or on_population or _bounded_residuals(table)
+            bounded &= layer.batch is None or on_population or noiseless and is_bounded(table.network.label)
             alone = np.array([position])
             equations, size = together.take(alone), asked.size.take(alone)
-            single = seen.bulks[asked.owner[position] % len(seen.bulks)]  # one for all sets, or one for each
+            single = seen.bulks[asked.owner[position]]
             if isinstance(single, InputBulk):  # a spectrum needs integrals over the atoms at hundreds of z
                 bulk, gram = condense(single, problem.inputs.eigenvalues, size.gram)
                 equations, size = dataclasses.replace(equations, bulk=bulk), dataclasses.replace(size, gram=gram)
             scale = layer.B[row, :, 0] if layer.bulk_rows else np.ones(len(problem.zeta))
             yield point, Spectrum(equations, bool(bounded)), size, scale
-
-
-def _bounded_residuals(table: Table) -> bool:
-    """Tell whether the labels are bounded, so that the bulk after a finite batch has an upper edge."""
-    z = np.concatenate([-np.geomspace(1, 1e4, 200), np.geomspace(1, 1e4, 200)])
-    values = np.abs(table.network.label(z))
-    return bool(np.all(table.points["noise"] == 0) and np.max(values) <= 1.5 * np.max(values[np.abs(z) < 5]))
 
 
 def unit_of(spectrum: Spectrum, settings: Mapping[str, Any]) -> float:

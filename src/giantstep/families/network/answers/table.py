@@ -8,8 +8,8 @@ import numpy as np
 
 from giantstep.families.network.scenario import Network
 from giantstep.family import Answer
-from giantstep.padding import corner, largest_shape
-from giantstep.types import Floats, Integers, Points, Strings
+from giantstep.padding import corner
+from giantstep.types import Integers, Points, Strings
 
 
 class Table:
@@ -25,7 +25,7 @@ class Table:
         """Fill one variable at some points, at one time (None: it has no time)."""
         values = np.asarray(values, dtype=float)
         own = values.shape[1:]
-        array = room_for(self.answer, name, own if time is None else (self.times, *own))
+        array = self.answer.room_for(name, own if time is None else (self.times, *own))
         at_time = array if time is None else array[:, time]
         at_time[corner(index, own)] = values
 
@@ -35,13 +35,3 @@ class Table:
         answer.status[index] = np.where(answer.status[index] == "", status, answer.status[index])
         answer.residual[index] = np.fmax(answer.residual[index], residual)
         answer.iterations[index] += iterations
-
-
-def room_for(answer: Answer, name: str, shape: tuple[int, ...]) -> Floats:
-    """Return a variable of an answer, NaN where it is not filled, enlarged where it has no room for so many entries."""
-    known = answer.values.get(name, np.empty((0, *shape)))
-    largest = largest_shape([shape, known.shape[1:]])
-    if len(known) < len(answer.status) or known.shape[1:] != largest:
-        answer.values[name] = np.full((len(answer.status), *largest), np.nan)
-        answer.values[name][corner(slice(len(known)), known.shape[1:])] = known
-    return answer.values[name]

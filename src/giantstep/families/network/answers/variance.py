@@ -11,8 +11,8 @@ import numpy as np
 from giantstep.errors import InputError
 from giantstep.families.network.answers.laws import Fits, FittedPoint, solved_groups
 from giantstep.families.network.answers.table import Table
+from giantstep.families.network.beyond import SHARED
 from giantstep.families.network.problem import Share
-from giantstep.families.network.questions import SHARED
 from giantstep.families.network.trajectory import Moment
 from giantstep.readout.calibration import wrong_signs
 from giantstep.readout.pairs import Overlap, Parts

@@ -15,7 +15,6 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.family import Answer
-from giantstep.gaussian import Function, expectation
 from giantstep.scenario import Part
 from giantstep.types import DeviceArray, Floats, Points
 
@@ -149,12 +148,6 @@ class GradientStep(Step):
         if math.isinf(float(point[place.field("batch_per_dim")][0])):
             return gradient_memory(width)
         return chunk * (2 * width + dim) + 4 * ROW_BLOCK * width
-
-
-def slope_variance(activation: Function) -> float:
-    """Return Var sigma'(z), what the rank-one part of the gradient leaves out."""
-    square = expectation(lambda z: activation.derivative(z) ** 2, kinks=activation.kinks)[0]
-    return square - activation.hermite(1)[1] ** 2
 
 
 def by_neuron(values: Floats, trained: Trained) -> DeviceArray:

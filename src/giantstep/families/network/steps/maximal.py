@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from giantstep.families.network import fields
-from giantstep.families.network.steps.base import GradientStep, Place, slope_variance
+from giantstep.families.network.steps.base import GradientStep, Place
 from giantstep.inputs.parts import Whitening
 from giantstep.scenario import Number, field
 from giantstep.types import Booleans, Floats, Points
@@ -208,7 +208,7 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
     from giantstep.families.network.layer import start
 
     k, r, sets = len(problem.zeta), problem.target.directions, len(problem.frame)
-    chains, first = Chains((Chain.start(k, r, problem.gaussian_rows),) * sets), 0
+    chains, first = Chains((Chain.start(k, r, problem.network.rows == "gaussian"),) * sets), 0
     if isinstance(layer.batch, Chains):  # else what was done on the population so far is repeated
         chains, first = layer.batch, number
     for step in range(first, number + 1):
@@ -221,7 +221,7 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
         B=np.sqrt(chains.norm)[..., None],
         feedback=np.stack([chain.feedback for chain in chains.of_set])[:, None],
         batch=chains,
-        rows_known=number == 0,
+        rows_known=np.full(sets, number == 0),
     )
 
 
@@ -238,6 +238,7 @@ def _fields_of(problem: Problem, number: int, row: int) -> StepFields:
 def _published(problem: Problem, number: int) -> Layer:
     """Return the published map onto an isotropic bulk without channels of its own: spiked_features section 5.1."""
     from giantstep.families.network.layer import planted
+    from giantstep.readout.random_features import slope_variance
 
     normal = np.sqrt([1.0, 1.0, 2.0])
     c0, c1, c2 = problem.activation.hermite(2) * normal
@@ -269,10 +270,9 @@ def _published(problem: Problem, number: int) -> Layer:
 
 def _with_batch_noise(problem: Problem, layer: Layer, gradient: Gradient, number: int) -> Layer:
     """Add the noise of a finite batch, what all neurons share and what each has for itself: few_steps_readout (6.1)."""
-    from giantstep.families.network.averages import add_coloured, add_isotropic
+    from giantstep.families.network.averages import add_noise
 
     alpha0 = problem.of_step(number, "batch_per_dim")
     shared, total = gradient.common / alpha0[:, None, None], gradient.total / alpha0[:, None]
-    add = add_isotropic if problem.isotropic else add_coloured
-    noisy = add(problem, layer, problem.strengths(number), shared, total)
+    noisy = add_noise(problem, layer, problem.strengths(number), shared, total)
     return dataclasses.replace(noisy, accuracy=(*layer.accuracy, (ISOTROPIC, ISOTROPIC_ERROR)))

@@ -15,7 +15,7 @@ import numpy as np
 
 from giantstep.errors import Code, InputError, bad_field
 from giantstep.families.network import fields
-from giantstep.families.network.steps.base import ClosedForm, GradientStep, Place, slope_variance
+from giantstep.families.network.steps.base import ClosedForm, GradientStep, Place
 from giantstep.scenario import Integer, Number, field
 from giantstep.types import Floats, Integers, Points
 
@@ -76,6 +76,8 @@ class WeakStep(GradientStep):
         """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2 zeta_i^2 to |w_i|^2."""
         if self.update == "rank-one" or np.isinf(points["dim"]).all():
             return np.zeros(len(points["dim"]))
+        from giantstep.readout.random_features import slope_variance
+
         spike = self.spike(network, points)
         power = spike.eta**2 * spike.noise * slope_variance(network.activation)
         return np.asarray(power / (points["width_per_dim"] * points["dim"]))
@@ -124,6 +126,7 @@ class WeakStep(GradientStep):
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer at a finite dimension: step_size_regimes section 9."""
         from giantstep.families.network.layer import planted
+        from giantstep.readout.random_features import slope_variance
 
         network, points = problem.network, problem.numbers
         spike = self.spike(network, points)
@@ -141,7 +144,7 @@ class WeakStep(GradientStep):
             after,
             stretched=True,
             bulk_rows=True,
-            correlated=spike.fed_back == 1,
+            rows_known=spike.fed_back != 1,
             flagged=np.where(short, SHORT_SPIKE, ""),
             accuracy=(REMAINDER,) if isotropic else (),
         )
