@@ -87,11 +87,13 @@ def shrink(picture: Path, small: Path) -> None:
 
 
 def figure_digest(recipe: Recipe, size: Size) -> str:
-    """Return the hash of all studies of a figure that need no results."""
+    """Return the hash of all studies of a figure that need no results, and of what their gaps are relative to."""
     asked = recipe.studies(size)
-    return digest(
-        {name: [study.verb, study_content(study.study)] for name, study in asked.items()}, recipe.then is not None
-    )
+    content = {
+        name: [study.verb, study_content(study.study), *([study.scale] if study.scale else [])]
+        for name, study in asked.items()
+    }
+    return digest(content, recipe.then is not None)
 
 
 def figure_pieces(recipe: Recipe, size: Size) -> list[Piece]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from giantstep.papers import list_figures
-from giantstep.papers.recipe import Recipe
+from giantstep.papers.recipe import Recipe, Size
 from giantstep.references import BIBTEX
+from giantstep.verdicts import trials_text
 from verify_report import percent, table
 
 Record = Mapping[str, Any]
@@ -26,8 +27,12 @@ papers, and our own](published_figures.md) lists them without results. Those of 
 
 - *Agree*: limit and experiment agree in every panel that is judged, and every check holds.
 - *Cannot tell*: nothing disagrees, but a gap of 5% (or of the finite-size gap granted, where that is larger) could hide
-  somewhere.
+  somewhere. The figure says how many trials would tell, and why they were not run.
 - *Differ*: a gap is beyond chance and beyond what the finite dimension is granted, or a check fails.
+
+The table of a figure has every variable that is judged; what is drawn and not judged is not in it. Gaps are relative to
+the variable itself at the same point and time. Where a variable stays near zero, the figure says what they are relative
+to instead.
 
 What this compares is our limit with our experiment at the parameters shown. Where the published curve or formula is
 another one, [where published formulas differ](differences.md) says which of the two the experiment supports.
@@ -61,6 +66,29 @@ DIFFERENCES = {
     "pesce2022subspace": "Subspace clustering",
 }
 """Papers with a section of docs/differences.md."""
+
+BY_GPU = "The networks were made on a GPU, and none was at hand when the trials were raised."
+BY_CORE = "The trials were raised after this record, and the core that remakes these figures did not come to it."
+NOT_RUN = {
+    "giant-orientation": "The dimension is the authors', 4096, and so many networks of it need a GPU.",
+    **dict.fromkeys(
+        (
+            *("giant-specialisation", "large-batch", "learned-features", "learning-curves", "stairs"),
+            *("subspace-overlaps", "subspace-trajectory", "vocabulary-size"),
+        ),
+        BY_GPU,
+    ),
+    **dict.fromkeys(
+        ("logistic-separability", "repetition-algorithms", "ridgeless-universality", "sparse-means"),
+        BY_CORE,
+    ),
+    **dict.fromkeys(
+        ("phase-retrieval", "reuse-mini-batches", "reuse-phases"),
+        "This record judges gaps relative to the variable itself, which is zero or nearly so. The figure now names the "
+        "size that they are relative to, and the core that remakes these figures did not come to it.",
+    ),
+}
+"""Figures that cannot tell, and why the trials that would were not run."""
 
 
 ACCENTS = {"'": "\u0301", "`": "\u0300", '"': "\u0308", "^": "\u0302", "~": "\u0303"}
@@ -162,6 +190,20 @@ def size_line(recipe: Recipe, record: Record) -> str:
     return f"{took}; the full size was not run: it takes {recipe.seconds_full / 3600:.1f} hours of a core."
 
 
+def scale_lines(recipe: Recipe, record: Record) -> list[str]:
+    """Return what gaps are relative to where that is not the variable itself."""
+    if record.get("stale"):
+        return []
+    asked = recipe.studies(Size(record["quick"], record["device"])).values()
+    sizes = dict.fromkeys((name, size) for study in asked if study.judged for name, size in study.scale.items())
+    return [f"- Gaps of `{name}` are relative to {size:g} where it is smaller." for name, size in sizes]
+
+
+def undecided_lines(record: Record) -> list[str]:
+    """Return why the trials that would tell were not run."""
+    return [f"- Why they were not run: {NOT_RUN[record['figure']]}"] if status(record) == "cannot tell" else []
+
+
 def judged_rows(record: Record) -> list[str]:
     """Return the comparisons and checks of a figure as tables."""
     rows = [
@@ -174,7 +216,7 @@ def judged_rows(record: Record) -> list[str]:
             _number(variable["largest_z"]),
             _percent(variable["largest_relative_gap"]),
             _percent(variable["visible_gap"]),
-            variable["verdict"],
+            _verdict(variable),
         )
         for part in record["comparisons"]
         for variable in part["variables"]
@@ -198,6 +240,13 @@ def _number(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, int | float) else "-"
 
 
+def _verdict(variable: Record) -> str:
+    """Return a verdict, with the trials that would tell where it cannot."""
+    if variable["verdict"] != "cannot tell":
+        return str(variable["verdict"])
+    return f"cannot tell; {trials_text(variable['trials_that_would_tell'])} would"
+
+
 def _percent(value: Any) -> str:
     return percent(value) if isinstance(value, int | float) else "-"
 
@@ -215,6 +264,8 @@ def figure_lines(recipe: Recipe, record: Record) -> list[str]:
         plain(f"{recipe.title}{'' if recipe.title.endswith('?') else '.'} {recipe.description}"),
         "",
         f"- **{said[status(record)]}.** {plain(record['sentence'])}",
+        *undecided_lines(record),
+        *scale_lines(recipe, record),
         *paper_lines(recipe),
         f"- Parameters (full size): {plain(recipe.parameters)}",
         f"- This picture: {size_line(recipe, record)}",

@@ -29,6 +29,13 @@ def test_the_reproduction_page_has_the_verdict_of_every_record():
     assert said == {record["figure"]: figures_report.status(record) for record in records}
 
 
+def test_a_figure_that_cannot_tell_says_why_the_trials_that_would_were_not_run():
+    records = json.loads((DOCS / "data" / "figures.json").read_text()).values()
+    undecided = {record["figure"] for record in records if figures_report.status(record) == "cannot tell"}
+    assert undecided == set(figures_report.NOT_RUN)
+    assert (DOCS / "reproduction.md").read_text().count("\n- Why they were not run: ") == len(undecided)
+
+
 def test_every_recipe_of_a_paper_says_which_figure_it_is():
     known = figures_report.of_the_paper()
     published = {recipe.name for recipe in list_figures() if not recipe.paper.startswith("giantstep2026")}

@@ -34,7 +34,7 @@ def small_step(size: Size) -> Studies:
         studies[f"output{initial}"] = comparison(
             base, {"step.rate": SMALL_RATES}, finite_size=False, judged=("test_error", "train_error"),
             meaning=f"errors after the whole gradient step, initial_output = {initial}",
-            dim=size(150, 500), trials=size(16, 32), seed=2312,
+            dim=size(150, 500), trials=size(16, 26), seed=2312,
         )  # fmt: skip
     return studies
 

@@ -311,7 +311,7 @@ def step_size(size: Size) -> Studies:
             studies[f"{name}-{case}"] = comparison(
                 base, {"step.rate": RATES[:: size(2, 1)]}, judged=("test_error",),
                 meaning=f"test error against the step size, {name}, n0/d = {batch:g}",
-                dim=dim, trials=size(20, 56), seed=STEP_SEED,
+                dim=dim, trials=size(20, 32 if case == "large" else 52), seed=STEP_SEED,
             )  # fmt: skip
             studies[f"{name}-{case}-line"] = limit(base, fine, dim=dim)
     return studies
@@ -411,6 +411,11 @@ RECIPES = (
         step_size,
         _draw_step_size,
         _step_size_checks,
+        notes=(
+            "At rate 8 on a large batch the ReLU network is beyond the theory at d = 400, which warns that its "
+            "correction is of first order. Networks of d = 200, 400, 800 (60, 32, 10 trials) differ from it by "
+            "-9.6(4)%, -5.1(4)%, -2.3(7)%, and from the bare limit by 10.0(5)%, 5.2(5)%, 2.7(8)%: both halve with d.",
+        ),
         seconds=20,
     ),
 )

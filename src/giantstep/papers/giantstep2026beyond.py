@@ -198,7 +198,7 @@ def features_sensitivity(size: Size) -> Studies:
     return {
         "networks": comparison(
             base, {}, "sensitivity", judged=("gradient_norm2",), meaning="squared gradient after 0 to 2 steps",
-            dim=size(120, 500), trials=size(10, 40), seed=SEED + 3, eps=lengths, test_samples=size(1000, 4000),
+            dim=size(120, 500), trials=size(10, 60), seed=SEED + 3, eps=lengths, test_samples=size(1000, 4000),
         )
     }  # fmt: skip
 

@@ -38,8 +38,8 @@ def sparse_means(size: Size) -> Studies:
         )  # fmt: skip
         studies[name] = comparison(
             scenario, {"samples_per_dim": points}, meaning=f"sparse means, {name}",
-            judged=("test_error", "train_loss", *(("nonzero",) if "l1" in fields else ())),
-            dim=size(200, 800), trials=size(12, 48), seed=SEED + 5,
+            judged=("test_error", *(("nonzero",) if "l1" in fields else ())),
+            dim=size(200, 800), trials=size(12, 64), seed=SEED + 5,
         )  # fmt: skip
         studies[f"{name}-line"] = limit(scenario, {"samples_per_dim": fine})
         if name == "lasso":

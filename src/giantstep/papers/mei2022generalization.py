@@ -35,7 +35,7 @@ def double_descent(size: Size) -> Studies:
     return {
         "errors": comparison(
             SCENARIO, {"width_per_dim": RATIO * points, "ridge": ridges}, meaning="errors against p/n for three ridges",
-            judged=("test_error", "train_error"), dim=size(100, 300), trials=size(20, 40), seed=1908,
+            judged=("test_error", "train_error"), dim=size(100, 300), trials=size(20, 60), seed=1908,
         ),
         "limit": limit(SCENARIO, {"width_per_dim": RATIO * fine, "ridge": ridges}),
     }  # fmt: skip
