@@ -83,7 +83,7 @@ NOT_RUN = {
         BY_CORE,
     ),
     **dict.fromkeys(
-        ("phase-retrieval", "reuse-mini-batches", "reuse-phases"),
+        ("phase-retrieval", "reuse-phases"),
         "This record judges gaps relative to the variable itself, which is zero or nearly so. The figure now names the "
         "size that they are relative to, and the core that remakes these figures did not come to it.",
     ),
