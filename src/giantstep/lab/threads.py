@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
@@ -21,7 +22,7 @@ def threads_for(bytes_needed: float, device: str = "cpu") -> AbstractContextMana
 
 def blas_threads(count: int) -> AbstractContextManager[Any]:
     """Set the BLAS threads of this process at once; as a context, until its end."""
-    return _libraries().limit(limits=count, user_api="blas")
+    return _libraries("scipy.linalg" in sys.modules).limit(limits=count, user_api="blas")
 
 
 @contextmanager
@@ -41,10 +42,9 @@ def one_blas_thread() -> Iterator[None]:
         _TAKEN.release()
 
 
-@functools.cache  # one object
-def _libraries() -> Any:
-    """Find the BLAS libraries once: NumPy's and SciPy's, which importing SciPy loads."""
-    import scipy.linalg  # noqa: F401
+@functools.cache  # two objects at most: SciPy brings a BLAS of its own, which most predictions do without
+def _libraries(with_scipy: bool) -> Any:
+    """Find the BLAS libraries that are loaded, once without SciPy's linear algebra and once with it."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

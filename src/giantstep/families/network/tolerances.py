@@ -17,5 +17,4 @@ LINE_RULE = 1.3
 LOOSE_RULE = 0.45
 """Fineness where the tolerance is loose, for a first picture; its error is not measured."""
 SPECTRUM_RULE = 4.0
-"""Fineness for spectra along one direction: where features are small each node is a bulk of its own, and they must
-overlap."""
+"""Fineness for spectra along one direction: where features are small, the bulks of single nodes must overlap."""

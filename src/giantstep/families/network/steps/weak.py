@@ -74,13 +74,13 @@ class WeakStep(GradientStep):
 
     def remainder(self, network: Network, points: Points) -> Floats:
         """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2 zeta_i^2 to |w_i|^2."""
-        if self.update == "rank-one" or np.isinf(points["dim"]).all():
-            return np.zeros(len(points["dim"]))
         from giantstep.readout.random_features import slope_variance
 
+        if self.update == "rank-one" or np.isinf(points["dim"]).all():
+            return np.zeros(len(points["dim"]))
         spike = self.spike(network, points)
-        power = spike.eta**2 * spike.noise * slope_variance(network.activation)
-        return np.asarray(power / (points["width_per_dim"] * points["dim"]))
+        neurons = points["width_per_dim"] * points["dim"]
+        return np.asarray(spike.eta**2 * spike.noise * slope_variance(network.activation) / neurons)
 
     # -- the limit -------------------------------------------------------------------------------------------------
 
