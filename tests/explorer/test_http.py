@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -355,6 +356,18 @@ def test_what_an_experiment_measured_within_its_budget_is_judged() -> None:
     assert list(told)[-3:] == ["spent", "file", "comparison"]
     assert set(told["comparison"]["result"]["trials_done"]) == {1}
     assert told["comparison"]["agreement"]["verdict"] == "cannot tell"
+
+
+def test_a_point_that_the_budget_cut_off_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two draws, stopped in the second: its point must not lower the trials that the others count with."""
+    told: dict[str, Any] = {"progress": {"done": 0}}
+    clock = SimpleNamespace(monotonic=lambda: 1000.0 * (told["progress"]["done"] >= 14))
+    monkeypatch.setattr("giantstep.explorer.tasks.time", clock)
+    asked = {**study(), "grid": {"width_per_dim": [1.0, 1.5]}, "experiment": {"dim": 30, "trials": 12, "seed": 0}}
+    experiment(lambda kind, text: told.update({kind: json.loads(text)}), asked, ["test_error"], seconds=500.0)
+    assert "spent" in told and told["comparison"]["result"]["trials_done"] == [12, 2]
+    (row,) = [row for row in told["comparison"]["agreement"]["variables"] if row["variable"] == "test_error"]
+    assert row["points"] == 1 and told["comparison"]["result"]["test_error_z"][1] is None
 
 
 def test_an_experiment_stops_at_its_budget_and_a_newer_one_replaces_it(server: Server) -> None:

@@ -20,3 +20,19 @@ def test_a_prediction_loads_no_more_than_it_needs():
     """Neither numbers nor names as coordinates load Dask, which is installed."""
     run = subprocess.run([sys.executable, "-c", PREDICT], capture_output=True, text=True, check=True)
     assert run.stdout.split("\n")[:2] == ["[] [] [0.1, 1.0]", "True False"]
+
+
+LATER = """
+from giantstep.lab.threads import blas_threads
+with blas_threads(1):
+    import scipy.linalg
+    from threadpoolctl import threadpool_info
+    print({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
+"""
+
+
+def test_a_setting_of_threads_reaches_what_is_loaded_later(monkeypatch):
+    """Catches a worker of a sweep whose tasks load SciPy's BLAS after its `threads` were set."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    run = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, check=True)
+    assert run.stdout == "{1}\n"

@@ -68,7 +68,7 @@ def sensitivities_html(found: Mapping[str, Any]) -> Html:
         bar = tag("span", class_=f"pull {way}", style=f"width:{round(100 * size / largest)}px", aria_hidden="true")
         rows.append((words(name), short(at), short(slope), tag("span", bar, f" {short(value, 3)}")))
     note = (
-        f"Percent that {words(found['variable'])} = {short(found['value'], 5)} changes for one percent of a field, at "
+        f"Percent that {words(found['named'])} = {short(found['value'], 5)} changes for one percent of a field, at "
         f"the values of the sliders. {found['remark']}"
     )
     return joined(_table(("field", "at", "derivative", "elasticity"), rows), tag("p", note, class_="help"))

@@ -121,9 +121,12 @@ def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str], seco
     from giantstep.explorer.views import shown_json
 
     last = begun = time.monotonic()
+    left = True
 
     def progress(done: int, total: int, text: str) -> None:
+        nonlocal left
         if text == "trials":
+            left = done < total
             emit("progress", json.dumps({"done": done, "total": total}))
 
     def watch(so_far: Callable[[], xarray.Dataset]) -> None:
@@ -131,7 +134,7 @@ def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str], seco
         if time.monotonic() - last > _BETWEEN_DOTS:
             emit("dots", f'{{"result": {written(so_far())}}}')
             last = time.monotonic()
-        if time.monotonic() - begun > seconds:
+        if left and time.monotonic() - begun > seconds:
             raise _Spent(so_far())
 
     def written(result: xarray.Dataset) -> str:
@@ -154,10 +157,12 @@ def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str], seco
 
 
 def _with_trials_done(measured: xarray.Dataset) -> xarray.Dataset:
-    """Return an experiment that says how many trials every one of its points has: what a judgement may count on."""
-    done = measured["trials_done"].values
-    judged = done[done > 1]  # one trial alone has no standard error
-    return measured.assign_attrs(trials=int(judged.min()) if judged.size else 1)
+    """Return an experiment without the points that the budget cut off; its trials are those of each other point."""
+    done = measured["trials_done"]
+    most = int(done.max())
+    numbers = [name for name, data in measured.items() if data.dtype.kind in "fc" and set(done.dims) <= set(data.dims)]
+    whole = {name: measured[name].where(done == most) for name in numbers if name != done.name}
+    return measured.assign(whole).assign_attrs(trials=max(most, 1))
 
 
 def export(
@@ -267,7 +272,7 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
     fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}
     values = best[variable].values.ravel().tolist()
     shown = {"variable": variable, "fields": fields, "values": values}
-    said = optimum_text(variable, fields, values, largest=largest)
+    said = optimum_text(next(iter(goal.values())), fields, values, largest=largest)
     emit("optimum", json.dumps(json_data({**shown, "text": str(best), "said": said}), allow_nan=False))
 
 
@@ -279,9 +284,15 @@ def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
 
     study = read_study(tables)
     with remarks_of():
-        result = sensitivity(study.scenario, of=_first_line(study, variable), **_asked(study))
+        named = _first_line(study, variable)
+        result = sensitivity(study.scenario, of=named, **_asked(study))
     columns = {name: result[name].values.tolist() for name in ("field", "at", "derivative", "elasticity")}
-    shown = {"variable": variable, "value": float(result[variable]), "remark": str(result["remark"].values)}
+    shown = {
+        "variable": variable,
+        "named": named,
+        "value": float(result[variable]),
+        "remark": str(result["remark"].values),
+    }
     told = json_data({**shown, **columns})
     emit("sensitivities", json.dumps({**told, "html": sensitivities_html(told)}, allow_nan=False))
 
@@ -293,8 +304,8 @@ def _first_line(study: Study, variable: str) -> str:
 
     dims = [dim for one in study.question.variables if one.name == variable for dim in one.dims]
     dims = [dim for dim in dims if dimension_named(dim).role != "trajectory"]
-    if not dims:
-        return variable
+    if not dims or any(dimension_named(dim).role == "spectrum" for dim in dims):
+        return variable  # a place of a spectrum must be named: the question says how
     with remarks_of():
         known = predict(study.scenario, progress=False, **_asked(study)).coords
     places = (f"{dim}={known[dim].values[0] if dim in known else 1}" for dim in dims)

@@ -33,8 +33,12 @@ def _equation(equation: Mapping[str, str]) -> Html:
         "figcaption", title, *([tag("span", f" {cite}", title="a formula of the theory notes")] if cite else [])
     )
     latex = re.sub(r"\\field\{([^}]+)\}", r"\\htmlData{field=\1}", equation["latex"])
-    lines = re.sub(r"\\(begin|end)\{aligned\}|&", "", latex).split(r"\\")
-    pieces = [[tag("span", class_="piece", data_latex=one) for one in re.split(r"\\q?quad", line)] for line in lines]
+    if re.search(r"\\begin\{(?!aligned\})|\\\\\[|\\&", latex):  # what cannot be cut between its parts
+        cut = [[latex]]
+    else:
+        lines = re.sub(r"\\(begin|end)\{aligned\}|&", "", latex).split(r"\\")
+        cut = [re.split(r"\\q?quad", line) for line in lines]
+    pieces = [[tag("span", class_="piece", data_latex=one) for one in line] for line in cut]
     made = [tag("div", *some) for some in pieces]
     return tag("figure", caption, tag("div", *made, class_="formula", tabindex="0", role="group", aria_label=title))
 

@@ -36,8 +36,12 @@ def shown_json(result: xarray.Dataset, variables: Sequence[str] | None, family: 
         wanted = [name + end for name in variables for end in ("", "_stderr", "_gap", "_z")]
         result = result[[name for name in (*wanted, *DIAGNOSTICS) if name in result.data_vars]]
     for dim in [str(dim) for dim in result.sizes if f"{dim}_imag" in result.coords]:
-        parts = zip(result[f"{dim}_real"].values, result[f"{dim}_imag"].values, strict=True)
-        result = result.assign_coords({dim: [f"{short(real, 3)} + {short(imag, 3)}i" for real, imag in parts]})
+        parts = list(zip(result[f"{dim}_real"].values, result[f"{dim}_imag"].values, strict=True))
+        for digits in (3, 6, 17):  # as few as tell the places apart
+            labels = [f"{short(x, digits)} {'−' if y < 0 else '+'} {short(abs(y), digits)}i" for x, y in parts]
+            if len(set(labels)) == len(set(parts)):
+                break
+        result = result.assign_coords({dim: labels})
     about = described(family)
     question = about["questions"][what]
     shown = [variable["name"] for variable in question["variables"]] if variables is None else variables

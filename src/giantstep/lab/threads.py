@@ -22,7 +22,9 @@ def threads_for(bytes_needed: float, device: str = "cpu") -> AbstractContextMana
 
 def blas_threads(count: int) -> AbstractContextManager[Any]:
     """Set the BLAS threads of this process at once; as a context, until its end."""
-    return _libraries("scipy.linalg" in sys.modules).limit(limits=count, user_api="blas")
+    import scipy.linalg  # noqa: F401  what a task loads later has the setting, too
+
+    return _libraries(True).limit(limits=count, user_api="blas")
 
 
 @contextmanager
@@ -36,7 +38,7 @@ def one_blas_thread() -> Iterator[None]:
         yield
         return
     try:
-        with blas_threads(1):
+        with _libraries("scipy.linalg._fblas" in sys.modules).limit(limits=1, user_api="blas"):
             yield
     finally:
         _TAKEN.release()

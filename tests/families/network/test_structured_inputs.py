@@ -485,3 +485,24 @@ def test_the_refinement_that_matters_is_chosen():
         np.testing.assert_array_equal(auto.test_error, named.test_error)
     assert gs.predict(SETTINGS["C"][0], theory="auto", dim=400).attrs["theory"] == "exact"
     assert gs.predict(tanh, theory="auto").attrs["theory"] == "exact"  # the limit itself
+
+
+BATCH_ON_A_POWER_LAW = {
+    "blocks that split": ({"activation": "relu", "target": "tanh(z)", "noise": 0.1}, [0.43137216, 0.31965600]),
+    "nothing to learn": ({"activation": "relu", "target": "0*z", "noise": 0.0}, [0.0, 0.0]),
+    "no mean slope": ({"activation": "abs(z)", "target": "tanh(z)", "noise": 0.1}, None),
+}
+
+
+@pytest.mark.parametrize("name", BATCH_ON_A_POWER_LAW)
+@pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+def test_noise_that_neurons_share_is_one_direction_on_several_atoms(name):
+    """Whatever its rank: three directions of sub-blocks, or none, once ended in an error of shapes."""
+    fields, expected = BATCH_ON_A_POWER_LAW[name]
+    inputs, step = gs.PowerLaw(exponent=0.5), gs.MaximalStep(rate=1.0, batch_per_dim=3.0)
+    network = gs.Network(**fields, inputs=inputs, steps=[step], samples_per_dim=2.0, width_per_dim=1.0)
+    result = gs.predict(network, **({"theory": "auto", "dim": 100} if name == "blocks that split" else {}))
+    if expected is None:
+        assert not bool(result.converged) and str(result.status.values)
+    else:
+        np.testing.assert_allclose(result.test_error, expected, rtol=2e-8)

@@ -99,13 +99,17 @@ def add_noise(problem: Problem, layer: Layer, e: Floats, shared: Floats, total: 
     own = np.maximum(e**2 * (total - np.diagonal(shared, axis1=1, axis2=2)), 0.0)
     tau, B = np.sqrt(own), np.sqrt(layer.B**2 + own[..., None] * lam)
     scale = np.sqrt(inputs.average(lam * B**2))
-    values, vectors = np.linalg.eigh(shared)
-    kept = np.any(values > RANK * values.max(axis=1, keepdims=True), axis=0)
-    new = e[..., None] * np.sqrt(np.maximum(values[:, None, kept], 0.0)) * vectors[..., kept]
+    new = (e * np.sqrt(np.diagonal(shared, axis1=1, axis2=2)))[
+        ..., None
+    ]  # one direction, as bulks of several atoms read it
+    if problem.isotropic:
+        values, vectors = np.linalg.eigh(shared)
+        kept = np.any(values > RANK * values.max(axis=1, keepdims=True), axis=0)
+        new = e[..., None] * np.sqrt(np.maximum(values[:, None, kept], 0.0)) * vectors[..., kept]
     moved = (new[..., None] * lam * np.sqrt(inputs.masses)).reshape(*e.shape, -1)
     n, each = moved.shape[2], R if problem.isotropic else 0
     after = layer.extended((False,) * (n + each + 1), moved)
-    after.JU[:, :, R + np.arange(n), C + np.arange(n)] = np.tile(np.sqrt(lam) * B, np.sum(kept))
+    after.JU[:, :, R + np.arange(n), C + np.arange(n)] = np.tile(np.sqrt(lam) * B, new.shape[2])
     after.JU[:, :, np.arange(each), C + n + np.arange(each)] = tau[..., None]
     after.Js[:] *= (s / scale)[..., None]
     third, fourth = inputs.average(lam**3 * layer.B**2), inputs.average(lam**4)
