@@ -90,18 +90,16 @@ def _slopes(problem: Problem, layer: Layer, whitening: Floats) -> tuple[Floats, 
 def add_noise(problem: Problem, layer: Layer, e: Floats, shared: Floats, total: Floats) -> Layer:
     """Return the layer with the noise of a batch: few_steps_readout (6.2)-(6.3), structured_inputs (7.1)-(7.2).
 
-    `shared` (M, k, k) is the covariance of the noise that all neurons share: each of its directions is a coordinate of
-    every atom. `total` (M, k) is the variance of each neuron's own and shared noise together: its own widens the bulk.
-    With several atoms no step follows.
+    `shared` (M, k, k) is the covariance of the noise that all neurons share, a coordinate of every atom. `total` (M, k)
+    is the variance with each neuron's own, which widens the bulk. With several atoms no step follows.
     """
     inputs, lam = problem.inputs, problem.inputs.eigenvalues
     R, C, s = layer.U.shape[2], len(layer.is_length), scale_of(problem, layer)
-    own = np.maximum(e**2 * (total - np.diagonal(shared, axis1=1, axis2=2)), 0.0)
+    common = np.diagonal(shared, axis1=1, axis2=2)
+    own = np.maximum(e**2 * (total - common), 0.0)
     tau, B = np.sqrt(own), np.sqrt(layer.B**2 + own[..., None] * lam)
     scale = np.sqrt(inputs.average(lam * B**2))
-    new = (e * np.sqrt(np.diagonal(shared, axis1=1, axis2=2)))[
-        ..., None
-    ]  # one direction, as bulks of several atoms read it
+    new = (e * np.sqrt(common))[..., None]  # one direction, as bulks of several atoms read it
     if problem.isotropic:
         values, vectors = np.linalg.eigh(shared)
         kept = np.any(values > RANK * values.max(axis=1, keepdims=True), axis=0)

@@ -16,6 +16,7 @@ import numpy as np
 from giantstep.errors import Code, InputError, bad_field
 from giantstep.families.network import fields
 from giantstep.families.network.steps.base import ClosedForm, GradientStep, Place
+from giantstep.readout.random_features import slope_variance
 from giantstep.scenario import Integer, Number, field
 from giantstep.types import Floats, Integers, Points
 
@@ -74,12 +75,9 @@ class WeakStep(GradientStep):
 
     def remainder(self, network: Network, points: Points) -> Floats:
         """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2 zeta_i^2 to |w_i|^2."""
-        from giantstep.readout.random_features import slope_variance
-
         if self.update == "rank-one" or np.isinf(points["dim"]).all():
             return np.zeros(len(points["dim"]))
-        spike = self.spike(network, points)
-        neurons = points["width_per_dim"] * points["dim"]
+        spike, neurons = self.spike(network, points), points["width_per_dim"] * points["dim"]
         return np.asarray(spike.eta**2 * spike.noise * slope_variance(network.activation) / neurons)
 
     # -- the limit -------------------------------------------------------------------------------------------------
@@ -126,7 +124,6 @@ class WeakStep(GradientStep):
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer at a finite dimension: step_size_regimes section 9."""
         from giantstep.families.network.layer import planted
-        from giantstep.readout.random_features import slope_variance
 
         network, points = problem.network, problem.numbers
         spike = self.spike(network, points)
