@@ -18,8 +18,8 @@ _UNHEARD = 15.0
 """Seconds after which an experiment nobody listens to is stopped."""
 _JUDGING = 30.0
 """Seconds after its budget that an experiment has for its last trial and for its judgement."""
-_WAIT = 330.0
-"""Seconds that an experiment waits for a worker: the longest budget of another one."""
+_WAIT = 300.0 + _JUDGING
+"""Seconds that an experiment waits for a worker: the longest budget of another one, and its judgement."""
 
 
 class Experiment:
