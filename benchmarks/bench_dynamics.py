@@ -18,7 +18,7 @@ from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.dynamics import map_trajectory
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.simulators import SIMULATORS
-from giantstep.families.online_sgd.start import starts
+from giantstep.families.online_sgd.states import starts
 from giantstep.lab import Draws
 
 ERF = "erf(z/sqrt(2))"

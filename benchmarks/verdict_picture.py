@@ -11,8 +11,7 @@ import numpy as np
 
 from giantstep.figures.plot import save_figure
 from giantstep.figures.style import BLUE, GREEN, GREY, VERMILION, new_figure, style
-from giantstep.scores import chance_line, student_line, visible_gap
-from giantstep.verdicts import SEE
+from giantstep.verdicts import SEE, chance_line, student_line, visible_gap
 
 TRIALS = 10
 CASES = (("agrees", 0.006, 0.006, GREEN), ("cannot tell", 0.06, 0.035, GREY), ("disagrees", 0.13, 0.016, VERMILION))

@@ -28,10 +28,10 @@ from .families.network.coordinates import Coordinates as Coordinates
 from .families.network.disagreement import disagreement as disagreement
 from .families.network.few_steps import FewSteps as FewSteps
 from .families.network.one_step import OneStep as OneStep
+from .families.network.one_step import regime as regime
 from .families.network.readouts import Hinge as Hinge
 from .families.network.readouts import Logistic as Logistic
 from .families.network.readouts import Ridge as Ridge
-from .families.network.regimes import regime as regime
 from .families.network.scenario import Network as Network
 from .families.network.shift import Shift as Shift
 from .families.network.steps import GrowingStep as GrowingStep

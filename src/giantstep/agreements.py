@@ -20,9 +20,21 @@ from giantstep.errors import InputError, bad_field, nearest
 from giantstep.jsondata import json_data
 from giantstep.notes import notes_in
 from giantstep.result import question_of
-from giantstep.scores import POWER, chance_line, student_line, trials_for_gap, visible_gap
 from giantstep.types import Floats
-from giantstep.verdicts import SEE, ComparedTheory, Judgement, Verdict, percent, together, trials_text
+from giantstep.verdicts import (
+    POWER,
+    SEE,
+    ComparedTheory,
+    Judgement,
+    Verdict,
+    chance_line,
+    percent,
+    student_line,
+    together,
+    trials_for_gap,
+    trials_text,
+    visible_gap,
+)
 
 if TYPE_CHECKING:
     import xarray

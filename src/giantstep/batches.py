@@ -18,8 +18,7 @@ from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
 from giantstep.errors import NotFiniteError
 from giantstep.family import Answer, Variable
-from giantstep.notes import notes_in, worse_than_nothing
-from giantstep.problems import Problems
+from giantstep.notes import Problems, notes_in, worse_than_nothing
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of

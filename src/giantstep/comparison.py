@@ -17,9 +17,9 @@ import xarray
 from giantstep.family import Question, Variable
 from giantstep.listing import Result
 from giantstep.result import asked_first
-from giantstep.scores import normal_score
 from giantstep.several import side_by_side
 from giantstep.types import Floats
+from giantstep.verdicts import normal_score
 
 _ROUNDING = 1e-9
 """Precision, relative to the variable's largest entry at a grid point, below which numbers are the same."""

@@ -11,8 +11,8 @@ import numpy as np
 from giantstep.errors import InputError, bad_field
 from giantstep.families import family_class, family_names
 from giantstep.family import PhaseDiagram
+from giantstep.figures.phase_diagram import draw_plane
 from giantstep.figures.plot import checked_path, plot, save_figure
-from giantstep.figures.regions import draw_plane
 from giantstep.figures.shown import shown_after_cell
 from giantstep.figures.style import new_figure, style
 from giantstep.scenario import Scenario, dotted_names

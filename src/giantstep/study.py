@@ -21,7 +21,7 @@ from giantstep.errors import InputError, unreadable
 from giantstep.family import DIAGNOSTICS, Engine, Question
 from giantstep.files import write_text
 from giantstep.grid import Grid
-from giantstep.problems import Problems, warn
+from giantstep.notes import Problems, warn
 from giantstep.progress import ProgressOption
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, ExperimentSettings, Request, question_name
 from giantstep.scenario import Scenario, dotted_names

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.scores import chance_line, student_line, trials_for_gap
+from giantstep.verdicts import chance_line, student_line, trials_for_gap
 
 SCENARIO = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, second_layer=gs.Vocabulary([1]), noise=0.1)
 

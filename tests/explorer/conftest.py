@@ -16,7 +16,7 @@ import uvicorn
 
 from giantstep.explorer.app import Explorer
 from giantstep.explorer.bounds import Bounds
-from giantstep.explorer.patience import PatientProtocol
+from giantstep.explorer.guard import PatientProtocol
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "

@@ -10,8 +10,7 @@ import pytest
 
 from giantstep.describe import describe
 from giantstep.explorer.app import PAGE
-from giantstep.explorer.declared import page_of
-from giantstep.explorer.fields import described
+from giantstep.explorer.fields import described, page_of
 from giantstep.explorer.theory import theory_html
 from giantstep.families import SHIPPED
 

@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from giantstep.explorer.patience import PatientProtocol
+from giantstep.explorer.guard import PatientProtocol
 
 
 class Hurried(PatientProtocol):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from giantstep.describe import describe
-from giantstep.explorer.declared import page_of
+from giantstep.explorer.fields import page_of
 from giantstep.families import SHIPPED
 
 from .conftest import Server, study

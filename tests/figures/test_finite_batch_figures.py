@@ -16,7 +16,7 @@ from giantstep.papers import list_figures, recipes
 from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, real_network
 from giantstep.papers.recipe import Size
 from giantstep.papers.runner import answer, draw, judge, rebuild, reproduce
-from giantstep.scores import chance_line
+from giantstep.verdicts import chance_line
 
 # -- the stored experiment -------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.figures.regions import fill_regions
+from giantstep.figures.phase_diagram import fill_regions
 from giantstep.figures.style import new_figure
 from giantstep.learnability.complexity import phase_names
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecasts import preparation
+from giantstep.forecasts import settings
 
 RNG = np.random.default_rng(0)
 FEATURES, LABELS = RNG.standard_normal((40, 5)), RNG.standard_normal(40)
@@ -89,6 +89,6 @@ def test_what_labels_are_taken_for():
 
 
 def test_what_does_not_fit_into_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(preparation, "available_memory", lambda: 1000)
+    monkeypatch.setattr(settings, "available_memory", lambda: 1000)
     with pytest.raises(gs.InputError, match="5 columns and 40 rows .* fewer rows or columns"):
         gs.forecast(FEATURES, LABELS)

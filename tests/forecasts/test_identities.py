@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecasts.curve import forecast_curve, resolvent, solve_ridge
-from giantstep.forecasts.decomposition import decompose
+from giantstep.forecasts.decomposition import decompose, forecast_curve, resolvent, solve_ridge
 from giantstep.forecasts.rowwise import sum_rows
 
 

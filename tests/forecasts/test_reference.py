@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecasts import misclassified
+from giantstep.forecasts import rowwise
 
 PAGE = (Path(__file__).parents[2] / "docs" / "theory" / "forecast.md").read_text(encoding="utf-8")
 COLUMNS = ("kappa", "df1", "df2", "gcv", "loo_over_gcv", "mse")
@@ -40,7 +40,7 @@ def test_the_page_has_its_rows():
 def test_every_printed_digit(cells, datasets, monkeypatch):
     name, n, ridge, matched, *numbers, se, error = cells
     if name == "wine":  # the misclassified share of ten classes has a test of its own
-        monkeypatch.setattr(misclassified, "WILD", 512 * len(datasets[name][1]))
+        monkeypatch.setattr(rowwise, "WILD", 512 * len(datasets[name][1]))
     t = gs.forecast(*datasets[name], ridge=float(ridge), samples=int(n), trials=0)
     point = t.isel(source=0, samples=0, ridge=0)
     for column, printed in zip(COLUMNS, numbers):
@@ -56,7 +56,7 @@ def test_every_printed_digit(cells, datasets, monkeypatch):
 
 def test_the_drawn_share_of_ten_classes(datasets, monkeypatch):
     rows = len(datasets["digits ten"][1])
-    monkeypatch.setattr(misclassified, "WILD", 192 * rows)
+    monkeypatch.setattr(rowwise, "WILD", 192 * rows)
     t = gs.forecast(*datasets["digits ten"], ridge=10, samples=[183, 500], trials=0)
     assert t["error"].values[0, :, 0] == pytest.approx([0.1009, 0.0737], rel=0.01)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from giantstep.errors import InputError
-from giantstep.lab import available_memory, check_memory, memory
+from giantstep.lab import available_memory, check_memory, devices
 
 
 def test_what_fits_passes_and_what_does_not_is_refused_with_both_numbers():
@@ -12,7 +12,7 @@ def test_what_fits_passes_and_what_does_not_is_refused_with_both_numbers():
 
 
 def test_limits_of_control_groups_count(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(devices, "_CGROUP", tmp_path)
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("50\n")
     (tmp_path / "memory.stat").write_text("anon 30\ninactive_file 10\n")
@@ -22,5 +22,5 @@ def test_limits_of_control_groups_count(tmp_path, monkeypatch):
 
 
 def test_systems_without_proc_are_asked_for_their_pages(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(devices, "_MEMINFO", tmp_path / "none")
     assert available_memory() > 2**20

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.learnability.algorithms import label_rule, repetition
 from giantstep.learnability.prepared import PreparedTarget
-from giantstep.learnability.repetition import label_rule, repetition
 
 EX2 = "(z1 + z1**2 + z2 - z2**2)/2"
 

@@ -7,7 +7,7 @@ import pytest
 from problems import planted, ridge_fit, trapezoid
 
 from giantstep.readout import Features, Spectrum, ridge_errors, solve_first_order
-from giantstep.readout.floors import floors
+from giantstep.readout.fits import floors
 
 RIDGES = np.array([1e-3, 0.1, 3.0])
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from giantstep.risk.clipping import clipped_moments
+from giantstep.risk.losses import clipped_moments
 from giantstep.risk.mean_step import implicit_mean_step, stiffness
 
 

@@ -6,7 +6,7 @@ from scipy import special
 import giantstep as gs
 from giantstep.comparison import combine
 from giantstep.family import Question, Variable
-from giantstep.scores import chance_line, normal_score, student_line
+from giantstep.verdicts import chance_line, normal_score, student_line
 
 from .toy import Toy
 

@@ -397,7 +397,7 @@ def test_the_bound_of_a_curve_is_that_of_its_points(case, number):
     scenario, asked, fields = BOUNDED[case]
     chosen = draw_grid(scenario, fields, [case, "bound", number])
     result = gs.predict(scenario, chosen, **asked)
-    from giantstep.bounds.points import Teachers
+    from giantstep.bounds.best import Teachers
 
     name = next(name for name in Teachers.of_result(result).observables if name in result)
     result = result.isel(time=-1) if "time" in result.dims else result

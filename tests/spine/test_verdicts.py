@@ -9,8 +9,7 @@ import xarray
 import giantstep as gs
 from giantstep.comparison import combine
 from giantstep.family import Question, Variable
-from giantstep.scores import trials_for_gap, visible_gap
-from giantstep.verdicts import SEE
+from giantstep.verdicts import SEE, trials_for_gap, visible_gap
 
 TRIALS = 20
 

@@ -222,7 +222,7 @@ def test_gpu_workers_take_a_device_each(monkeypatch):
 def test_workers_share_the_cores():
     from threadpoolctl import threadpool_limits
 
-    from giantstep.sweeps.options import BackendOptions
+    from giantstep.sweeps.verb import BackendOptions
 
     def threads(**options):
         empty = dict.fromkeys(("engine", "workers", "scheduler", "threads", "memory", "time_limit"))

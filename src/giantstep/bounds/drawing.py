@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from giantstep.bounds.best import watched
+from giantstep.bounds.best import Seen, Teachers, check_time, watched
 from giantstep.bounds.curve import BoundCurve, BoundProblem
-from giantstep.bounds.points import Seen, Teachers, check_time
 from giantstep.errors import InputError
 from giantstep.figures.style import DASHED, DOTTED, GREY, is_geometric
 from giantstep.grid import Grid

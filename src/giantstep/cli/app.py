@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from giantstep.cli import design, forecast, inform, others, store, sweep, verbs
+from giantstep.cli import design, inform, others, store, verbs
 from giantstep.cli.options import expand
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
@@ -90,8 +90,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     design.solve_for,
     design.sensitivity,
     others.phase_diagram,
-    sweep.sweep,
-    forecast.forecast,
+    store.sweep,
+    others.forecast,
     others.place,
     others.exponents,
     others.learnable,

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import giantstep as gs
-from giantstep.cli.edit import edit_study
-from giantstep.cli.options import Changes, Limit, Output, StudyFile
-from giantstep.cli.outputs import check_outputs
-from giantstep.cli.values import assignments, many, single
+from giantstep.cli.edit import assignments, edit_study, many, single
+from giantstep.cli.options import Changes, Limit, Output, StudyFile, check_outputs
 from giantstep.cli.verbs import hand_over
 from giantstep.errors import InputError
 

@@ -18,7 +18,7 @@ _PRECISION = 1e-7
 
 def examine() -> dict[str, Any]:
     """Return versions, BLAS, cores, memory, GPU and the self-test as plain data."""
-    from giantstep.lab.memory import available_memory
+    from giantstep.lab.devices import available_memory
 
     passed, text = _self_test()
     return {

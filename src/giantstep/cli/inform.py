@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 import giantstep as gs
-from giantstep.cli.options import Json
-from giantstep.cli.outputs import print_json
+from giantstep.cli.options import Json, print_json
 
 Family = Annotated[str, typer.Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
 
@@ -50,7 +49,7 @@ def reproduce(
 ) -> None:
     """Rebuild a figure, published or ours: PNG, PDF, data and agreement report."""
     from giantstep.checks import check_number
-    from giantstep.cli.outputs import check_new_folder
+    from giantstep.cli.options import check_new_folder
     from giantstep.papers.runner import reproduce as rebuild
     from giantstep.verdicts import SEE
 

@@ -12,8 +12,20 @@ import typer
 
 import giantstep as gs
 from giantstep.cli.edit import edit_study
-from giantstep.cli.options import Changes, Check, Experiment, Limit, Output, StudyFiles, Table, Theory, Trials, given
-from giantstep.cli.outputs import check_outputs, write_outputs
+from giantstep.cli.options import (
+    Changes,
+    Check,
+    Experiment,
+    Limit,
+    Output,
+    StudyFiles,
+    Table,
+    Theory,
+    Trials,
+    check_outputs,
+    given,
+    write_outputs,
+)
 from giantstep.errors import InputError
 
 if TYPE_CHECKING:

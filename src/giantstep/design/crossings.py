@@ -10,15 +10,13 @@ import numpy as np
 from scipy.optimize import elementwise
 
 from giantstep.checks import check_flags, check_whole
-from giantstep.design.constraints import default_range, searches
-from giantstep.design.limits import HeldLimit, ObservedLimit, refuse_given, request_limit
-from giantstep.design.observable import Observable, read_observable
+from giantstep.design.constraints import Over, Range, default_range, read_over, read_range, searches
+from giantstep.design.limits import HeldLimit, Observable, ObservedLimit, read_observable, refuse_given, request_limit
 from giantstep.design.problem import SearchProblem
-from giantstep.design.ranges import Over, Range, read_over, read_range
 from giantstep.design.tables import DesignResult, design_result
 from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
-from giantstep.problems import warn
+from giantstep.notes import warn
 from giantstep.progress import ProgressOption
 from giantstep.result import about_field
 from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names, numbers_meant

@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.checks import check_number, check_whole
-from giantstep.design.constraints import free_ranges, read_constraints, searches
-from giantstep.design.limits import ObservedLimit, refuse_given, request_limit
-from giantstep.design.observable import Observable, read_observable
+from giantstep.design.constraints import Over, free_ranges, label, read_constraints, read_over, searches
+from giantstep.design.limits import Observable, ObservedLimit, read_observable, refuse_given, request_limit
 from giantstep.design.problem import Candidate, SearchProblem
-from giantstep.design.ranges import Over, label, read_over
 from giantstep.design.tables import DesignResult, design_result
 from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.grid import content_of
-from giantstep.problems import warn
+from giantstep.notes import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.result import about_field

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.ndimage import minimum_filter  # type: ignore[attr-defined]
 
-from giantstep.design.constraints import Search
+from giantstep.design.constraints import MOST_FIELDS, Search
 from giantstep.design.limits import ObservedLimit
-from giantstep.design.ranges import MOST_FIELDS
 from giantstep.errors import InputError
 from giantstep.solve.minimum import minimise_each
 from giantstep.types import Booleans, Floats, Indices

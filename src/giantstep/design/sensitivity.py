@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from pydantic.fields import FieldInfo
 
-from giantstep.design.limits import ObservedLimit, request_limit
-from giantstep.design.observable import read_observable
+from giantstep.design.limits import ObservedLimit, read_observable, request_limit
 from giantstep.design.tables import DesignResult, design_result
 from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
+from giantstep.notes import warn
 from giantstep.partlists import declaration
-from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.scenario import Scenario, check_field_name, dotted_names, numbers_meant, within_bounds
 from giantstep.solve.derivatives import WIDTHS, extrapolate

@@ -9,15 +9,14 @@ import numpy as np
 from scipy import special
 
 from giantstep.checks import check_number, check_whole
-from giantstep.design.observable import read_observable
+from giantstep.design.limits import read_observable
 from giantstep.design.tables import DesignResult
 from giantstep.errors import InputError
 from giantstep.request import question_name
 from giantstep.scenario import Scenario
-from giantstep.scores import trials_for_gap, visible_gap
 from giantstep.study import simulate
 from giantstep.types import Floats
-from giantstep.verdicts import SEE
+from giantstep.verdicts import SEE, trials_for_gap, visible_gap
 
 if TYPE_CHECKING:
     import xarray

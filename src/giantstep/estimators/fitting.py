@@ -18,7 +18,7 @@ from giantstep.errors import InputError
 from giantstep.estimators.detection import looks_normal, score_columns
 from giantstep.estimators.matrices import Standardised, standardise
 from giantstep.families.subspace_clustering.amp import AMPRun, AMPSettings, ClusterMixture, amp, spectral_snr
-from giantstep.lab.singular import leading_vectors
+from giantstep.lab.algebra import leading_vectors
 from giantstep.types import Booleans, Floats
 
 EVIDENCE = 5.0

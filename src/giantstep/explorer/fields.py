@@ -1,6 +1,9 @@
 """What the declaration of a family says about one scenario: fields in force, ranges, starts, the studies it opens on.
 
 A scenario is the plain table of a request here, which may be wrong: it is shown as it is, and the limit says why.
+
+It stands in the file ``page.toml`` beside its scenario; where several families share a folder each has a file named
+after its module, ``one_family.page.toml``. ``whole`` names fields whose sliders stop at whole numbers.
 """
 
 from __future__ import annotations
@@ -8,14 +11,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
 from typing import Any
 
 from giantstep.describe import describe
 from giantstep.explorer.bounds import DOTS, flat_grid, length_of, thin_grid
-from giantstep.explorer.declared import page_of
 from giantstep.explorer.markup import Html, escaped, greek, joined, pretty, tag, words
 from giantstep.families import family_class
 from giantstep.partlists import with_place
+from giantstep.toml import read_toml
 
 Field = dict[str, Any]
 """A field as `giantstep.describe` tells of it."""
@@ -405,3 +409,19 @@ def first_state(about: Mapping[str, Any]) -> dict[str, Any]:
     variables = first.get("variables") or first_variables(about["questions"][what])
     shown = {"study": study, "variables": variables, "dots": first.get("dots", DOTS)}
     return {"preset": f"example:{about['family']}", **shown}
+
+
+# -- What a family declares for the page: what it opens on ------------------------------------------------
+
+
+FILE = "page.toml"
+
+
+def page_of(family: str) -> dict[str, Any]:
+    """Return the declaration of a family; an empty one where it has none, as a family from elsewhere may."""
+    package, _, module = family_class(family).__module__.rpartition(".")
+    for name in (f"{module}.{FILE}", FILE) if package else ():
+        file = files(package).joinpath(name)
+        if file.is_file():
+            return read_toml(file.read_text("utf-8"), f"{package}/{name}")
+    return {}

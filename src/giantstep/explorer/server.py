@@ -56,7 +56,7 @@ def serve(
         import uvicorn
 
         from giantstep.explorer.app import Explorer
-        from giantstep.explorer.patience import PatientProtocol
+        from giantstep.explorer.guard import PatientProtocol
         from giantstep.explorer.reopen import link_of, state_of_file
     except ModuleNotFoundError as error:
         raise InputError(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.figures.labels import x_label, y_label
+from giantstep.figures.labels import outside, x_label, y_label
 from giantstep.figures.layout import Reading, View
-from giantstep.figures.legends import outside
 from giantstep.figures.style import VERMILION, is_geometric, log_axes, spans_decades
 from giantstep.files import flattened
 from giantstep.types import Array, Booleans, Floats, Integers

@@ -153,7 +153,7 @@ def _own_figure(name: str, result: xarray.Dataset, smooth: bool) -> Figure | Non
 
 
 def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> Figure:
-    from giantstep.figures.legends import place_legend
+    from giantstep.figures.labels import place_legend
     from giantstep.figures.views import draw
 
     panels: list[tuple[Reading, list[View], str]] = []
@@ -199,7 +199,7 @@ def _panels_of(reading: Reading, view: View) -> list[tuple[Reading, list[View], 
 def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> Figure:
     from matplotlib.axes import Axes as MatplotlibAxes
 
-    from giantstep.figures.legends import place_legend
+    from giantstep.figures.labels import place_legend
     from giantstep.figures.views import draw
 
     for view in views:

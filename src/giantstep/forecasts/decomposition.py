@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.lab.algebra import add_gram, eigenvectors, outer_gram
-from giantstep.types import Floats, Integers
+from giantstep.types import Booleans, Floats, Integers, Strings
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -128,3 +128,142 @@ def smaller_gram(features: Floats) -> Floats:
     gram = np.zeros((columns, columns), order="F")
     add_gram(gram, features, np)
     return gram
+
+
+# -- The forecast without rows: traces of the resolvent of N rows -----------------------------------------
+
+
+_STEPS = 200
+"""Newton steps at most; they are monotone and double the digits, so that a dozen is usual."""
+_PRECISION = 4e-16
+"""Relative step below which only rounding is left (two units of the last place)."""
+
+
+@dataclass(frozen=True)
+class Resolvent:
+    """M(ridge) = (X X^T + ridge)^-1 off the constants, times `unit`, at B ridges: forecast section 1.
+
+    `unit` is the ridge itself where features leave dimensions free (ridge 0 is then least squares), else 1 (ridge 0
+    interpolates). Every ratio the forecast takes is free of it; kappa = unit/t1.
+
+    Attributes
+    ----------
+    weights : (B, r) eigenvalues along the features; those of the dimensions that are free are 1.
+    t1, t2, t3 : (B,) traces of M, M^2, M^3; q2, q3 : traces of Y^T M^2 Y and Y^T M^3 Y.
+    """
+
+    ridge: Floats
+    unit: Floats
+    weights: Floats
+    t1: Floats
+    t2: Floats
+    t3: Floats
+    q2: Floats
+    q3: Floats
+
+    @property
+    def kappa(self) -> Floats:
+        """(B,) effective ridge 1/tr M of forecast (2)."""
+        return self.unit / self.t1
+
+    @property
+    def steepness(self) -> Floats:
+        """(B,) derivative of kappa by the ridge, t2/t1^2."""
+        return self.t2 / self.t1**2
+
+
+def resolvent(decomposition: Decomposition, ridge: Floats) -> Resolvent:
+    """Return the resolvent of N rows at ridges (B,)."""
+    squares, null = decomposition.squares, decomposition.null
+    unit = ridge if null else np.ones_like(ridge)
+    weights = unit[:, None] / (squares + ridge[:, None])
+    traces = [np.sum(weights**k, axis=1) + null for k in (1, 2, 3)]
+    forms = [weights**k @ decomposition.strengths + decomposition.rest for k in (2, 3)]
+    return Resolvent(ridge, unit, weights, *traces, *forms)
+
+
+def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) -> tuple[Floats, Booleans]:
+    """Return the ridge of N rows that has the kappa of `ridge` at n = `samples`, forecast (3), for B points.
+
+    Also returns which points the rows determine; the others are NaN. Newton's method decreases to the largest root
+    from the right for n < N, where the equation is convex, and increases from 0 for n > N, where it is concave.
+    """
+    count = decomposition.rows
+    excess = samples - count
+    determined = (excess <= 0) | (ridge >= excess * decomposition.kappa_min * (1 - 1e-12))
+    least_squares = (ridge == 0) & (samples - 1 >= decomposition.rank)
+    power = float(np.sum(decomposition.squares))
+    with np.errstate(divide="ignore"):
+        start = (ridge * (count - 1) - excess * power / (count - 1)) / (samples - 1)
+    solution = np.where(excess < 0, start, np.where(excess == 0, ridge, 0.0))
+    active = determined & ~least_squares & (excess != 0)
+    solution = np.where(least_squares, 0.0, solution)
+    for _ in range(_STEPS):
+        index = np.flatnonzero(active)
+        if not len(index):
+            break
+        at = resolvent(decomposition, solution[index])
+        # ridge (1 + (n - N)/(ridge t1)) is exact where the two terms nearly cancel
+        value = solution[index] * (1 + excess[index] / at.t1) if decomposition.null else None
+        if value is None:
+            value = solution[index] + excess[index] * at.kappa
+        step = (value - ridge[index]) / (1 + excess[index] * at.steepness)
+        moved = np.maximum(solution[index] - step, 0.0)
+        # the sequence is monotone: once it turns round, rounding has been reached
+        turned = np.where(excess[index] < 0, moved >= solution[index], moved <= solution[index])
+        done = turned | (np.abs(moved - solution[index]) <= _PRECISION * moved)
+        solution[index] = np.where(turned, solution[index], moved)
+        active[index[done]] = False
+    return np.where(determined, solution, np.nan), determined
+
+
+@dataclass(frozen=True)
+class ForecastCurve:
+    """B points (samples, ridge) and what the traces say of them; NaN where `status` says why.
+
+    Attributes
+    ----------
+    matched : (B,) ridge of N rows with the same kappa.
+    kappa, df1, df2 : effective ridge and degrees of freedom.
+    gcv : test error by forecast (4), squared errors summed over the outputs.
+    bias_noise, variance : E(kappa) and gcv - E.
+    train_mse : mean squared error on the n training rows.
+    """
+
+    samples: Floats
+    ridge: Floats
+    matched: Floats
+    kappa: Floats
+    df1: Floats
+    df2: Floats
+    gcv: Floats
+    bias_noise: Floats
+    variance: Floats
+    train_mse: Floats
+    status: Strings
+    resolvent: Resolvent
+
+
+def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats) -> ForecastCurve:
+    """Return the forecast at B points (samples, ridge)."""
+    n, count = samples, decomposition.rows
+    matched, determined = solve_ridge(decomposition, n, ridge)
+    at = resolvent(decomposition, np.where(determined, matched, 1.0))
+    shrunk = decomposition.squares / (decomposition.squares + at.ridge[:, None])
+    df1, df2 = np.sum(shrunk, axis=1), count - 1 - at.t1**2 / at.t2
+    spare = (n - count) + at.t1**2 / at.t2  # n - 1 - df2
+    finite = spare > 1e-9 * n
+    good = determined & finite
+    with np.errstate(divide="ignore", invalid="ignore"):
+        noise = at.q2 / at.t2
+        gcv = (1 + 1 / n) * (n - 1) * noise / spare
+        train = (n - 1) ** 2 * noise / (n * spare) * (1 - df1 / (n - 1)) ** 2
+        columns = np.stack([matched, at.kappa, df1, df2, gcv, noise, gcv - noise, train])
+    status = np.full(len(n), "", object)
+    for b in np.flatnonzero(~determined):
+        least = (n[b] - count) * decomposition.kappa_min
+        status[b] = f"{count} rows do not determine this; use a ridge of at least {least:.3g}"
+    status[determined & ~finite] = "the error is infinite where ridge 0 just interpolates; use a ridge above 0"
+    columns[:, ~good] = np.nan
+    matched, kappa, df1, df2, gcv, noise, variance, train = columns
+    return ForecastCurve(n, ridge, matched, kappa, df1, df2, gcv, noise, variance, train, status.astype(str), at)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.forecasts.decomposition import smaller_gram
-from giantstep.forecasts.preparation import PreparedRows
-from giantstep.forecasts.settings import Settings
+from giantstep.forecasts.settings import PreparedRows, Settings
 from giantstep.lab.algebra import cholesky, eigenvectors, solve_triangular
 from giantstep.lab.seeds import Draws
 from giantstep.types import Floats, Integers

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from giantstep import __version__
 from giantstep.errors import GiantstepWarning
-from giantstep.forecasts.experiment import run_experiment
-from giantstep.forecasts.layout import compute_surface, lay_out
-from giantstep.forecasts.preparation import prepare
-from giantstep.forecasts.settings import read_labels, read_settings
-from giantstep.forecasts.table import Forecast
+from giantstep.forecasts.decomposition import forecast_curve
+from giantstep.forecasts.experiment import FitTrials, RealFits, run_experiment
+from giantstep.forecasts.rowwise import Decisions, RowPoint, sum_rows
+from giantstep.forecasts.settings import PreparedRows, Settings, prepare, read_labels, read_settings
+from giantstep.forecasts.table import VARIABLES, Forecast, known, tell_ridges_apart
+from giantstep.forecasts.trust import FEW_PER_CLASS, VERY_UNEVEN, Evidence, judge, probe_of, say
+from giantstep.jsondata import LONGEST, json_data
+from giantstep.types import Array, Integers
+from giantstep.verdicts import normal_score
 
 
 def forecast(
@@ -91,3 +100,204 @@ def _warn(table: Forecast) -> None:
             )
     for text in said:
         warnings.warn(text, GiantstepWarning, stacklevel=3)
+
+
+# -- The forecast at all sample sizes and ridges ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The forecast at all sizes and ridges.
+
+    Attributes
+    ----------
+    columns : name -> (sizes, ridges); the misclassified share and its standard error are NaN for regression.
+    outliers : the five kept rows of largest leverage at N rows and the ridge in the middle.
+    """
+
+    sizes: Integers
+    columns: dict[str, Array]
+    outliers: tuple[int, ...]
+
+    def places(self, sizes: Any) -> Any:
+        """Return the rows of the columns that belong to sample sizes."""
+        return np.searchsorted(self.sizes, sizes)
+
+
+def compute_surface(prepared: PreparedRows, settings: Settings, sizes: Sequence[int]) -> Surface:
+    """Return the forecast at all different sizes times ridges."""
+    decomposition, sample, classes = prepared.decomposition, prepared.sample, prepared.labels.classes
+    distinct = np.unique(np.asarray(sizes, dtype=np.int64))
+    n, ridge = (axis.ravel() for axis in np.meshgrid(distinct.astype(float), settings.ridges, indexing="ij"))
+    curve = forecast_curve(decomposition, n, ridge)
+    error, error_se = np.full(len(n), np.nan), np.full(len(n), np.nan)
+    decisions = None if classes is None else Decisions(decomposition, sample, classes[sample.index], settings.seed)
+    middle = settings.ridges[len(settings.ridges) // 2]
+    outliers: list[int] = []
+
+    def visit(point: int, rows: RowPoint) -> None:
+        if decisions is not None:
+            error[point], error_se[point] = decisions.error(curve, point, rows)
+        if n[point] == decomposition.rows and ridge[point] == middle:
+            outliers.extend(sample.index[np.argsort(rows.diagonal)[:5]].tolist())
+
+    sums = sum_rows(decomposition, sample, curve, visit)
+    status = curve.status.astype(object)
+    for point in np.flatnonzero(sums.undefined > 0):
+        status[point] = (
+            f"{int(sums.undefined[point])} rows of leverage 1 cannot be left out (gcv only); use a larger ridge"
+        )
+    flat = {**vars(curve), **vars(sums), "error": error, "error_se": error_se}
+    flat |= {"status": status.astype(str), "converged": np.isfinite(sums.mse)}
+    columns = {name: flat[name].reshape(len(distinct), -1) for name in flat if name != "resolvent"}
+    return Surface(distinct, columns, tuple(outliers))
+
+
+BOTH = ("mse", "error", "train_mse")
+"""Columns that the experiment measures, too."""
+ALONE = ("mse_se", "error_se", "mse_se_total", "error_se_total")
+"""Columns of the forecast that are found under source="limit", as what they belong to."""
+OF_CLASSES = ("error", "error_se", "error_se_total", "error_verdict", "approximate")
+
+
+def lay_out(prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits) -> Forecast:
+    """Return the table with its attributes."""
+    evidence = _evidence(prepared, settings, surface, experiment)
+    everywhere = {**surface.columns, **_judgement(surface, prepared.decomposition.rows, evidence)}
+    shown = set(VARIABLES).difference(OF_CLASSES if prepared.labels.classes is None else ())
+    asked = surface.places(settings.samples)
+    columns = {name: values[asked] for name, values in everywhere.items() if name in shown}
+    sources = ["limit"]
+    data: dict[str, Any] = {}
+    if experiment.by_size:
+        sources.append("experiment")
+        data = _compared(columns, settings, experiment.by_size)
+    for name, values in columns.items():
+        if name in (*BOTH, *ALONE) and name not in data:
+            nothing = [np.full_like(values, np.nan)] * (len(sources) - 1)
+            data[name] = (("source", "samples", "ridge"), np.stack([values, *nothing]))
+        elif name not in data:
+            data[name] = (("samples", "ridge"), values)
+    coords = {
+        "source": sources,
+        "samples": ("samples", settings.samples, {"long_name": "training samples", "symbol": "n"}),
+        "ridge": ("ridge", settings.ridges, {"long_name": "ridge penalty", "symbol": "lambda"}),
+    }
+    described = {name: (*data[name], _about(name)) for name in sorted(data, key=_place)}
+    at_rows = {name: values[surface.places(prepared.decomposition.rows)] for name, values in everywhere.items()}
+    return Forecast(described, coords, attrs=_attributes(prepared, settings, at_rows, evidence, experiment))
+
+
+def _place(name: str) -> int:
+    names = list(VARIABLES)
+    return names.index(name) if name in names else len(names)
+
+
+def _about(name: str) -> dict[str, str]:
+    symbol, meaning = VARIABLES.get(name, ("", ""))
+    for ending, words in (("_stderr", "standard error of the trials of {}"), ("_gap", "{}: experiment minus limit")):
+        if name.endswith(ending):
+            meaning = words.format(name.removesuffix(ending))
+    if name.endswith("_z"):
+        meaning = f"{name[:-2]}: gap in standard errors of the trials, as a normal score"
+    return {"long_name": meaning, **({"symbol": symbol} if symbol else {})}
+
+
+def _evidence(prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits) -> Evidence:
+    count, columns, classes = prepared.decomposition.rows, surface.columns, prepared.labels.classes
+    probes = {
+        name: tuple(probe_of(fits, name, columns[name][surface.places(fits.samples)]) for fits in experiment.probes)
+        for name in ("mse", "error")
+    }
+    rarest = 1.0 if classes is None else float(np.bincount(classes).min()) / count
+    few = settings.samples[settings.samples * rarest < FEW_PER_CLASS]
+    leverages = (columns[name][surface.places(count)] for name in ("loo_over_gcv", "loo_z", "leverage_cv"))
+    loo_over_gcv, loo_z, leverage_cv = (tuple(values.tolist()) for values in leverages)
+    return Evidence(
+        probes=probes["mse"],
+        error_probes=() if classes is None else probes["error"],
+        loo_over_gcv=loo_over_gcv,
+        loo_z=loo_z,
+        leverage_cv=leverage_cv,
+        outliers=surface.outliers,
+        duplicates=prepared.decomposition.copies,
+        undetermined=float(np.mean(np.isnan(columns["gcv"][surface.places(settings.samples)]))),
+        approximate=int(few.max()) if classes is not None and len(few) else 0,
+    )
+
+
+def _judgement(surface: Surface, rows: int, evidence: Evidence) -> dict[str, Array]:
+    """Return total standard errors, forecast section 4, the verdicts of each point and marks of approximations."""
+    columns, shape = surface.columns, surface.columns["mse"].shape
+    uneven = (surface.sizes > rows)[:, None] & (columns["loo_over_gcv"] > VERY_UNEVEN)
+    few = surface.sizes <= evidence.approximate
+    judged: dict[str, Array] = {"approximate": np.broadcast_to(few[:, None], shape).copy()}
+    for name in ("mse", "error"):
+        judged[f"{name}_se_total"] = np.hypot(columns[f"{name}_se"], columns[name] * evidence.model_error(name))
+        verdicts = np.broadcast_to(np.array(evidence.verdicts(name), object), shape).copy()
+        verdicts[uneven] = "do not trust; between gcv and mse" if name == "mse" else "do not trust"
+        verdicts[~columns["converged"]] = "not computed"
+        judged[f"{name}_verdict"] = verdicts.astype(str)
+    return judged
+
+
+def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, FitTrials]) -> dict[str, Any]:
+    """Return what both sides have, with standard errors of the trials, gaps and z-scores.
+
+    The rows are the same on both sides, so that the sampling error of the N rows (mse_se) is no part of a z-score.
+    """
+    shape = columns["mse"].shape
+    dims = ("source", "samples", "ridge")
+    done = np.zeros(shape[0], dtype=np.int64)
+    data: dict[str, Any] = {}
+    for name in (name for name in BOTH if name in columns):
+        means, errors = np.full(shape, np.nan), np.full(shape, np.nan)
+        for place, size in enumerate(settings.samples):
+            trials = by_size.get(int(size))
+            if trials is not None:
+                means[place], errors[place], done[place] = trials.mean(name), trials.stderr(name), trials.count
+        gap = means - columns[name]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = normal_score(gap / errors, np.maximum(done - 1, 1)[:, None])
+        data[name] = (dims, np.stack([columns[name], means]))
+        data[f"{name}_stderr"] = (dims, np.stack([np.zeros(shape), errors]))
+        data[f"{name}_gap"], data[f"{name}_z"] = (dims[1:], gap), (dims[1:], z)
+    data["trials_done"] = (("samples",), done)
+    return data
+
+
+def _attributes(
+    prepared: PreparedRows,
+    settings: Settings,
+    at_rows: Mapping[str, Array],
+    evidence: Evidence,
+    experiment: RealFits,
+) -> dict[str, Any]:
+    """Return what is said of the whole table; `at_rows` are its columns (ridges,) at N samples."""
+    decomposition, labels = prepared.decomposition, prepared.labels
+    names = ("mse",) if labels.classes is None else ("error", "mse")
+    best = tell_ridges_apart(settings.ridges, at_rows[names[0]], at_rows[f"{names[0]}_se_total"])
+    choice = f"best at N = {decomposition.rows}{best.doubt}"
+    place = int(np.flatnonzero(settings.ridges == float(best))[0]) if np.isfinite(best) else 0
+    numbers = {name: f"{known(at_rows[name][place], at_rows[f'{name}_se_total'][place])} (se_total)" for name in names}
+    asked = {"trials": settings.trials, "rows": settings.rows, "seed": settings.seed}
+    return {
+        "title": "Learning curve of a ridge read-out on given features",
+        "giantstep_version": __version__,
+        "family": "forecast",
+        "what": "learning-curve",
+        "engine": "comparison" if experiment.by_size else "limit",
+        "figure": "forecast",
+        "task": labels.task,
+        "N": decomposition.rows,
+        "p": decomposition.columns,
+        "outputs": labels.values.shape[1],
+        "classes": ", ".join(labels.names),
+        "kappa_min": decomposition.kappa_min,
+        "noise_floor": decomposition.noise_floor if decomposition.null else 0.0,
+        "trials": settings.trials,
+        "settings": json.dumps(json_data(asked, LONGEST), allow_nan=False),
+        "trust": say(evidence, settings.ridges, place, choice, numbers),
+        **{f"verdict_{name}": judge(evidence, name, settings.ridges, place) for name in names},
+        "trust_numbers": json.dumps(json_data(evidence.to_dict()), allow_nan=False),
+    }

@@ -19,8 +19,16 @@ from giantstep.gaussian.edges import find_edges
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
 from giantstep.gaussian.hermite import root_factorials
 from giantstep.gaussian.identity import Immutable
-from giantstep.gaussian.moments import CLOSED_FORMS, CLOSED_TAILS, Moments, Tail, polynomial, polynomial_tail
-from giantstep.gaussian.numerical import MomentRule, choose_rule
+from giantstep.gaussian.moments import (
+    CLOSED_FORMS,
+    CLOSED_TAILS,
+    MomentRule,
+    Moments,
+    Tail,
+    choose_rule,
+    polynomial,
+    polynomial_tail,
+)
 from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
 
 Parity = Literal["odd", "even", "linear+even"]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
+from giantstep.gaussian.target import Target
 from giantstep.types import Floats
 
 
@@ -60,3 +64,70 @@ def direction_text(row: Floats) -> str:
         sign = ("-" if value < 0 else "") if not text else (" - " if value < 0 else " + ")
         text += f"{sign}{size}{name}"
     return text
+
+
+# -- Directions that are learnt ---------------------------------------------------------------------------
+
+
+LEARNT = 1e-9
+"""Singular values of the shifts U, relative to max(1, the largest), below which a direction counts as not learnt."""
+FEW_AXES = 12
+"""Coordinates up to which learnt directions are chosen near the axes."""
+
+
+class Directions(NamedTuple):
+    """Orthonormal directions of R^R: learnt (R, m), and the rest of what the target sees (R, L)."""
+
+    learnt: Floats
+    rest: Floats
+
+    def along_leading(self, shifts: Floats, shown: int | None = None) -> Directions:
+        """Turn the learnt directions so that the first is the leading one of `shifts` (k, R).
+
+        Its largest entry among the first `shown` coordinates, all if left out, is positive.
+        """
+        if not self.learnt.shape[1]:
+            return self
+        rows = np.linalg.svd(shifts @ self.learnt)[2]
+        learnt = self.learnt @ rows.T
+        seen = learnt[:shown]
+        signs = np.sign(seen[np.argmax(np.abs(seen), axis=0), np.arange(learnt.shape[1])])
+        return Directions(learnt * signs, self.rest)
+
+    def silent(self) -> Floats:
+        """Return the directions that are neither learnt nor seen by the target, as columns, near the axes."""
+        R, both = len(self.learnt), np.concatenate(self, axis=1)
+        projector = np.eye(R) - both @ both.T
+        return orthonormal([projector @ axis for axis in np.eye(R)], R - both.shape[1], R)
+
+
+def split_directions(U: Floats, frame: Floats, target: Target) -> Directions:
+    """Return a basis of the span of the rows of U (k, R) and of what is left, near the axes where there is a choice.
+
+    Where a plane on which the target is not smooth lies in the learnt space, the first axis is its normal.
+    """
+    R = U.shape[1]
+    _, values, rows = np.linalg.svd(U, full_matrices=False)
+    span = rows[values > LEARNT * max(1.0, float(values.max(initial=0.0)))]
+    normals = [np.array(plane.normal) @ frame for plane in target.planes]
+    inside = [n for n in normals if np.linalg.norm(n - span.T @ (span @ n)) < 1e-9] if len(span) else []
+    axes = [span.T @ (span @ axis) for axis in np.eye(R)] if R <= FEW_AXES else []
+    learnt = orthonormal([*inside, *axes, *span], len(span), R)
+    left = frame - frame @ learnt @ learnt.T  # what is left of the targets
+    seen = int(np.sum(np.linalg.svd(left, compute_uv=False) > 1e-9))
+    return Directions(learnt, orthonormal(list(left), seen, R))
+
+
+def orthonormal(vectors: Sequence[Floats], count: int, R: int) -> Floats:
+    """Return `count` independent vectors orthonormalised, as columns (R, count): earlier ones first, if long enough."""
+    basis = np.zeros((0, R))
+    for cut in (0.5, 1e-3, 1e-8, 1e-12):
+        for vector in vectors:
+            if len(basis) == count:
+                break
+            for _ in range(2):
+                vector = vector - basis.T @ (basis @ vector)
+            length = np.linalg.norm(vector)
+            if length > cut:
+                basis = np.concatenate([basis, vector[None] / length])
+    return basis.T

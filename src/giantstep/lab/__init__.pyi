@@ -1,12 +1,12 @@
 from .devices import array_module as array_module
+from .devices import available_memory as available_memory
+from .devices import check_memory as check_memory
 from .devices import namespace as namespace
 from .devices import synchronize as synchronize
 from .devices import to_numpy as to_numpy
-from .gram import Gram as Gram
-from .gram import Rows as Rows
-from .gram import accumulate as accumulate
-from .memory import available_memory as available_memory
-from .memory import check_memory as check_memory
+from .ridge import Gram as Gram
+from .ridge import Rows as Rows
+from .ridge import accumulate as accumulate
 from .ridge import ridge_path as ridge_path
 from .seeds import Draws as Draws
 from .seeds import chunk_rows as chunk_rows

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from giantstep.lab import cuda
-from giantstep.types import DeviceArray
+from giantstep.lab.devices import array_module, to_numpy
+from giantstep.types import DeviceArray, Floats
 
 _GEMM, _GEMV, _SYMV, _SYRK = get_blas_funcs(("gemm", "gemv", "symv", "syrk"), dtype=np.float64)
 _POTRF = get_lapack_funcs("potrf", dtype=np.float64)
@@ -142,3 +144,37 @@ def solve_triangular(factor: DeviceArray, right: DeviceArray, transposed: bool, 
         solve = importlib.import_module("cupyx.scipy.linalg").solve_triangular
         return solve(factor, right, lower=True, trans=int(transposed))
     return xp.linalg.solve(factor.T if transposed else factor, right)
+
+
+# -- Leading singular vectors of a large matrix, on any device --------------------------------------------
+
+
+KRYLOV_BLOCKS = 15
+"""Blocks of the Krylov space in which the leading singular vectors are found."""
+
+
+def leading_vectors(X: DeviceArray, count: int, generator: Any) -> tuple[DeviceArray, Floats]:
+    """Return the leading `count` left singular vectors, (n, count), and singular values of a matrix.
+
+    They are found in a block Krylov space of 15 blocks (30 products with X); just above the edge of the bulk, where
+    they are nearly degenerate, the vectors are those of largest variance in that space. Small matrices are decomposed.
+    """
+    xp = array_module(X)
+    n, d = X.shape
+    width = min(count + 2, n, d)
+    if min(n, d) <= 4 * KRYLOV_BLOCKS * width:
+        values, vectors = xp.linalg.eigh(X @ X.T if n <= d else X.T @ X)
+        values = xp.sqrt(xp.maximum(values[::-1][:count], 1e-300))
+        vectors = vectors[:, ::-1][:, :count]
+        return vectors if n <= d else (X @ vectors) / values, to_numpy(values)
+    block = xp.linalg.qr(multiply(X, generator.standard_normal((d, width), dtype=np.float64), xp))[0]
+    basis = block
+    for _ in range(KRYLOV_BLOCKS - 1):
+        block = multiply(X, multiply(X.T, xp.ascontiguousarray(block), xp), xp)
+        for _ in range(2):
+            block = block - basis @ (basis.T @ block)
+        block = xp.linalg.qr(block)[0]
+        basis = xp.concatenate([basis, block], axis=1)
+    image = multiply(X.T, xp.ascontiguousarray(basis), xp)
+    values, vectors = xp.linalg.eigh(image.T @ image)
+    return basis @ vectors[:, ::-1][:, :count], to_numpy(xp.sqrt(xp.maximum(values[::-1][:count], 0.0)))

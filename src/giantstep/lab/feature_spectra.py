@@ -11,7 +11,7 @@ import numpy as np
 from giantstep.blocks import split_rows
 from giantstep.lab.algebra import add_gram, eigenvalues, eigenvectors, leading_eigenvectors, multiply, outer_gram
 from giantstep.lab.devices import to_numpy
-from giantstep.lab.gram import Rows, accumulate
+from giantstep.lab.ridge import Rows, accumulate
 from giantstep.types import Array, DeviceArray, Floats, Integers
 
 _ZERO = 1e-11

@@ -16,8 +16,8 @@ from giantstep.gaussian.hermite import root_factorials
 from giantstep.gaussian.subspaces import complement, direction_text, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_data
+from giantstep.learnability.complexity import ProportionalAnswer, stages_text
 from giantstep.learnability.prepared import HIGHEST, PROBE, PreparedTarget, Sampled, coefficients
-from giantstep.learnability.proportional import ProportionalAnswer, stages_text
 from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
 from giantstep.types import Floats
 

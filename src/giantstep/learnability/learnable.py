@@ -21,6 +21,7 @@ from giantstep.gaussian.hermite import multi_indices
 from giantstep.gaussian.subspaces import complement, direction_text, tidy, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_number
+from giantstep.learnability.algorithms import Repetition, label_rule, repetition
 from giantstep.learnability.exponents import (
     HIGHEST_DEGREE,
     Exponents,
@@ -31,7 +32,6 @@ from giantstep.learnability.exponents import (
     seen_orders,
 )
 from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, coefficients
-from giantstep.learnability.repetition import Repetition, label_rule, repetition
 from giantstep.learnability.reuse import learned_rounds
 from giantstep.learnability.staircase import Stage, Staircase, staircase
 from giantstep.learnability.verdict import ROUNDS, LearnabilityVerdict, LearnedStage

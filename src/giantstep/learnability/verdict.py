@@ -12,7 +12,7 @@ from giantstep.gaussian.functions import Function
 from giantstep.gaussian.subspaces import direction_text
 from giantstep.gaussian.target import Target
 from giantstep.jsondata import json_data
-from giantstep.learnability.proportional import ProportionalAnswer, stages_text
+from giantstep.learnability.complexity import ProportionalAnswer, stages_text
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
 

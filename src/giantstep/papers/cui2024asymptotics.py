@@ -130,7 +130,7 @@ def _draw_learning_curves(results: Results) -> Figure:
 
 def _curve_checks(results: Results) -> Iterator[Check]:
     """Say how far the isotropic theory is from the network, in standard errors, beside the exact one."""
-    from giantstep.scores import chance_line
+    from giantstep.verdicts import chance_line
 
     for name in ("tanh", "relu"):
         result = results[f"{name}-rejected"]
@@ -243,7 +243,7 @@ def draw_batch_panels(upper: Axes, lower: Axes, results: Results, name: str) -> 
 def _finite_batch_checks(results: Results) -> Iterator[Check]:
     from scipy import special
 
-    from giantstep.scores import chance_line
+    from giantstep.verdicts import chance_line
 
     scores = [results[name]["test_error_z"].values for name in NETWORKS]
     others = [np.abs(results[f"{name}-rejected"]["test_error_z"].values) for name in NETWORKS]

@@ -52,7 +52,7 @@ def _zero_line(axes: Axes) -> None:
 
 def _say_scores(axes: Axes, results: Sequence[xarray.Dataset], name: str = "M") -> None:
     """Write the largest |z| of a panel under it, beside the one that so many numbers pass once in 1,000."""
-    from giantstep.scores import chance_line
+    from giantstep.verdicts import chance_line
 
     scores = np.concatenate([np.abs(result[f"{name}_z"].values).ravel() for result in results])
     scores = scores[np.isfinite(scores) & (scores > 0)]

@@ -50,7 +50,7 @@ def _draw_every_activation(results: Results) -> Figure:
 
 
 def _activation_checks(results: Results) -> Iterator[Check]:
-    from giantstep.scores import chance_line
+    from giantstep.verdicts import chance_line
 
     for name in NEW_NETWORKS:
         exact = np.abs(results[name]["test_error_z"].values)

@@ -10,8 +10,7 @@ from giantstep.families.online_sgd.dynamics import map_step
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import LawSimulator
-from giantstep.families.online_sgd.start import starts
-from giantstep.families.online_sgd.states import rows
+from giantstep.families.online_sgd.states import rows, starts
 from giantstep.lab import Draws
 from giantstep.types import Floats
 

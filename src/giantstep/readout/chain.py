@@ -37,8 +37,7 @@ from giantstep.readout.newton_bulk import (
     pair_operator,
     real_root,
 )
-from giantstep.readout.small import small_inverse
-from giantstep.readout.stacked import Stacked
+from giantstep.readout.stacked import Stacked, small_inverse
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats, Integers
 

@@ -25,11 +25,11 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.readout.bulk import Response
+from giantstep.readout.errors import field_variance, misclassified, negative_positive
 from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_variance
 from giantstep.readout.first_order import Equations, cold_start, variance_function
 from giantstep.readout.signal import Signal, solve_signal
-from giantstep.readout.signs import field_variance, misclassified, negative_positive
 from giantstep.readout.stacked import Stacked
 from giantstep.risk import LOSSES, Loss, MarginLaws, SignLabels, both_labels, moments_at, stiffness
 from giantstep.solve import solve_each

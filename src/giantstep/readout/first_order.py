@@ -27,8 +27,8 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.readout.bulk import Bulk, Response
+from giantstep.readout.common_rows import IsotropicBulk
 from giantstep.readout.features import MANY_NODES, PACKED_BLOCKS, Features, Packing, packing
-from giantstep.readout.isotropic_bulk import IsotropicBulk
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Array, Floats, Integers

@@ -39,8 +39,7 @@ from giantstep.readout.newton_bulk import (
     real_root,
 )
 from giantstep.readout.sign_signal import SignSignal
-from giantstep.readout.small import small_inverse, small_product
-from giantstep.readout.stacked import Stacked
+from giantstep.readout.stacked import Stacked, small_inverse, small_product
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats, Integers
 

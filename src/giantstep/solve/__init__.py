@@ -2,7 +2,7 @@
 
 from giantstep.solve.accelerated import solve_accelerated as solve_accelerated
 from giantstep.solve.fixed_point import FixedPoint as FixedPoint
+from giantstep.solve.fixed_point import solve_each as solve_each
 from giantstep.solve.fixed_point import solve_fixed_point as solve_fixed_point
-from giantstep.solve.linear import solve_each as solve_each
 from giantstep.solve.roots import crossing as crossing
 from giantstep.solve.roots import falling_root as falling_root

@@ -10,8 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.solve.fixed_point import FixedPoint
-from giantstep.solve.linear import solve_each
+from giantstep.solve.fixed_point import FixedPoint, solve_each
 from giantstep.types import Array, Indices
 
 Mapping = Callable[[Array, Array], Array]

@@ -6,6 +6,7 @@ A point is frozen as soon as it has converged, so its answer does not depend on 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,3 +79,32 @@ def solve_fixed_point(
         else:
             x[...] = proposal
     return FixedPoint(best_x, best, iterations)
+
+
+# -- Linear systems of many independent points at once ----------------------------------------------------
+
+
+def solve_each(matrices: Array, right: Array) -> Array:
+    """Solve ``matrices x = right`` for stacks (..., k, k) and (..., k, m); NaN where a matrix is singular.
+
+    NumPy refuses the whole stack for the sake of one singular matrix; a point must not depend on its neighbours.
+
+    >>> solve_each(np.array([[[2.0]], [[0.0]]]), np.ones((2, 1, 1))).ravel()
+    array([0.5, nan])
+    """
+    if matrices.shape[-1] == 1:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            solution = right / matrices
+        return np.where(np.isfinite(solution), solution, np.nan)
+    if right.ndim < matrices.ndim:  # which NumPy 1 takes for vectors
+        right = np.broadcast_to(right, (*matrices.shape[:-2], *right.shape[-2:]))
+    try:
+        return np.linalg.solve(matrices, right)
+    except np.linalg.LinAlgError:
+        stack = np.broadcast_shapes(matrices.shape[:-2], right.shape[:-2])
+        matrices, right = (np.broadcast_to(part, (*stack, *part.shape[-2:])) for part in (matrices, right))
+        solutions = np.full(right.shape, np.nan, np.result_type(matrices, right))
+        for place in np.ndindex(stack):
+            with suppress(np.linalg.LinAlgError):
+                solutions[place] = np.linalg.solve(matrices[place], right[place])
+        return solutions

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from giantstep.checks import check_flags
+import numpy as np
+
+from giantstep import batches, trials
+from giantstep.checks import check_flags, check_number, check_whole
 from giantstep.errors import bad_field
-from giantstep.problems import warn
+from giantstep.family import Answer
+from giantstep.grid import Batch
+from giantstep.notes import Problems, warn
+from giantstep.padding import pad_stack
 from giantstep.progress import ProgressOption
 from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario
-from giantstep.sweeps.answers import fill_experiment, fill_limit
-from giantstep.sweeps.options import BackendOptions, EngineOption
-from giantstep.sweeps.runner import Runner
-from giantstep.sweeps.store import Store
+from giantstep.sweeps import clusters
+from giantstep.sweeps.backends import Backend, InProcess, Processes
+from giantstep.sweeps.clusters import Slurm
+from giantstep.sweeps.keys import Point, ask_for, name_points
+from giantstep.sweeps.runner import Results, Runner
+from giantstep.sweeps.store import Row, Store, decode_array
+from giantstep.sweeps.tasks import Orders, Solve, Task
+from giantstep.types import Array, Indices
+from giantstep.workers import usable_cores
 
 if TYPE_CHECKING:
     import xarray
@@ -62,7 +76,7 @@ def sweep(
     store : the SQLite file that keeps the results; in memory, for this call only, if left out.
     source, retry : ``"experiment"`` or ``"limit"``; compute failures of earlier runs again.
     engine, workers, scheduler, threads, memory, time_limit : where tasks run, as in
-        `giantstep.sweeps.options.BackendOptions`.
+        `giantstep.sweeps.verb.BackendOptions`.
     scenario, grid, what, theory, dim, **fields and the others : as in `simulate` and `predict`.
 
     Examples
@@ -88,3 +102,188 @@ def sweep(
     problems.refuse(strict)
     warn(problems)
     return result
+
+
+# -- Where a sweep runs: the options of a backend, checked, and the backend they open ---------------------
+
+
+EngineOption = str | Slurm | Any | None
+"""A name, a `Slurm`, a Dask client, or None to choose by the other options."""
+
+BACKENDS = ("local", "processes", "slurm")
+
+
+def thread_share(workers: int) -> int:
+    """Return the BLAS threads of each of so many workers, so that together they use what this process may use."""
+    import scipy.linalg  # noqa: F401, loads the libraries
+    from threadpoolctl import threadpool_info
+
+    threads = max((lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"), default=1)
+    return max(1, threads // workers)
+
+
+@dataclass(frozen=True)
+class BackendOptions:
+    """Checked options of a backend.
+
+    Attributes
+    ----------
+    backend : ``"local"`` or ``"processes"``, a `Slurm`, a Dask client, or the address of a Dask scheduler.
+    workers : tasks at once; a cluster has its own.
+    """
+
+    backend: Any
+    workers: int
+    orders: Orders
+    memory: int | None
+
+    @classmethod
+    def from_input(
+        cls,
+        engine: EngineOption,
+        workers: int | None,
+        scheduler: str | None,
+        threads: int | None,
+        memory: float | None,
+        time_limit: float | None,
+    ) -> BackendOptions:
+        """Return the options, checked.
+
+        Parameters
+        ----------
+        engine : ``"local"`` (this process), ``"processes"``, ``"slurm"`` or a `giantstep.Slurm`, or a Dask ``Client``.
+            If left out: processes where `workers` is above 1.
+        workers : how many tasks run at once; as many as there are cores if left out.
+        scheduler : address of a running Dask scheduler.
+        threads : BLAS threads of each worker; if left out the cores are shared out evenly. The same number of threads
+            gives the same numbers bit for bit, whatever the number of workers.
+        memory : GiB a worker may take for a task (processes, SLURM jobs).
+        time_limit : seconds a task may take.
+        """
+        whole, above = "a whole number at least 1", "a number above 0"
+        wanted = None if workers is None else check_whole("workers", workers, whole, 1)
+        backend = engine
+        if scheduler is not None:
+            if engine is not None or not isinstance(scheduler, str) or scheduler in BACKENDS:
+                raise bad_field("scheduler", scheduler, 'an address such as "tcp://127.0.0.1:8786", without `engine`')
+            backend = scheduler
+        elif engine is None:
+            backend = "processes" if (wanted or 1) > 1 else "local"
+        elif engine == "slurm":
+            backend = Slurm()
+        elif engine not in BACKENDS and not isinstance(engine, Slurm):
+            is_client = hasattr(engine, "get_executor") and hasattr(engine, "nthreads")
+            if not is_client:
+                raise bad_field("engine", engine, f"one of {', '.join(BACKENDS)}, a gs.Slurm or a Dask client")
+        here = backend in ("local", "processes")
+        if wanted is not None and not here:
+            raise bad_field("workers", workers, "left out on a cluster, which has its own (`jobs` of SLURM)")
+        if backend == "local" and (wanted or 1) > 1:
+            raise bad_field("workers", workers, '1 with engine="local"; take engine="processes" for more')
+        count = wanted or (1 if backend == "local" else usable_cores())
+        if threads is not None:
+            threads = check_whole("threads", threads, whole, 1)
+        elif backend != "local":
+            threads = thread_share(count) if here else 1
+        if memory is not None:
+            memory = 2**30 * check_number("memory", memory, above, lambda value: 0 < value < math.inf)
+            if not (backend == "processes" or isinstance(backend, Slurm)):
+                raise bad_field("memory", memory, "left out but for worker processes and SLURM jobs")
+        if time_limit is not None:
+            time_limit = check_number("time_limit", time_limit, above, lambda value: 0 < value < math.inf)
+        return cls(backend, count, Orders(threads, time_limit), None if memory is None else int(memory))
+
+    def trials_here(self, device: str) -> int:
+        """Return how many trials share the memory of this machine (or of one GPU); none where they run elsewhere."""
+        if self.backend not in ("local", "processes"):
+            return 0
+        return self.workers if device == "cpu" else 1
+
+    def open(self) -> Backend:
+        """Start the backend."""
+        if self.backend == "local":
+            return InProcess(self.orders)
+        if self.backend == "processes":
+            return Processes(self.workers, self.orders, self.memory)
+        if isinstance(self.backend, Slurm):
+            return self.backend.open(self.orders, self.memory)
+        if isinstance(self.backend, str):
+            return clusters.connect(self.backend, self.orders)
+        return clusters.OnDask(self.backend, self.orders)
+
+
+# -- A limit or an experiment through a store: a request becomes tasks ------------------------------------
+
+
+LIMIT_BATCH = 250
+"""Points of a limit in one task, counted along the grid: a constant of the code, so that numbers are the same."""
+
+
+def fill_limit(request: Request, runner: Runner) -> tuple[xarray.Dataset, Problems]:
+    """Return what `giantstep.predict` would, from the store and from what is computed."""
+    settings = request.prepare()
+    own = request.for_engine("limit", settings)
+    ask = ask_for(request, settings)
+    tasks: list[Task] = []
+    named: list[tuple[Batch, list[Point]]] = []
+    for batch in request.grid.batches():
+        points = name_points(ask, batch.scenario, batch.points)
+        named.append((batch, points))
+        work = Solve(batch.scenario, batch.points, request.what, own)
+        whole, starts = Task(work, tuple(points)), range(0, len(points), LIMIT_BATCH)
+        tasks += [whole.at(range(start, min(start + LIMIT_BATCH, len(points)))) for start in starts]
+    results = runner.fill(ask, tasks)
+    answers = [answer for batch, points in named for answer in _answers(batch, points, results)]
+    return batches.collect_answers(answers, request, settings)
+
+
+def _answers(batch: Batch, points: Sequence[Point], results: Results) -> list[tuple[Indices, Answer]]:
+    """Return the results of one batch as answers: one for all that say the same of themselves."""
+    rows = [results[point.digest, 0] for point in points]
+    together: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        together.setdefault(row.facts, []).append(index)
+    return [(batch.index[same], _answer([rows[index] for index in same])) for same in together.values()]
+
+
+def _answer(rows: Sequence[Row]) -> Answer:
+    values = _columns([row.values for row in rows])
+    blank = np.full(len(rows), np.nan)
+    residual, iterations = (values.pop(name, blank) for name in ("residual", "iterations"))
+    coords, warnings, approximations, attrs = json.loads(rows[0].facts or "[{}, [], {}, {}]")
+    return Answer(
+        values=values,
+        status=np.array([row.reason for row in rows], dtype=object),
+        residual=residual,
+        iterations=np.nan_to_num(iterations).astype(np.int64),
+        coords={name: decode_array(array) for name, array in coords.items()},
+        warnings=warnings,
+        approximations=approximations,
+        attrs=attrs,
+    )
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: pad_stack([row.get(name) for row in rows]) for name in names}
+
+
+def fill_experiment(
+    request: Request, runner: Runner, experiment: ExperimentSettings, at_once: int
+) -> tuple[xarray.Dataset, Problems]:
+    """Return what `giantstep.simulate` would, from the store and from what is computed.
+
+    `at_once` trials share the memory of the device.
+    """
+    plan = trials.TrialPlan(request, experiment, at_once=at_once)
+    ask = ask_for(request, plan.settings, experiment)
+    named = [(group, name_points(ask, group.scenario, group.points)) for group in plan.groups]
+    numbers = range(experiment.trials)
+    tasks = [Task(plan.draw(group, trial), tuple(points), trial) for trial in numbers for group, points in named]
+    results = runner.fill(ask, tasks)
+    return plan.collect([[_outcome(points, trial, results) for trial in numbers] for _, points in named])
+
+
+def _outcome(points: Sequence[Point], trial: int, results: Results) -> trials.Outcome:
+    rows = [results[point.digest, trial] for point in points]
+    return trials.Outcome(_columns([row.values for row in rows]), np.array([row.reason for row in rows], dtype=object))

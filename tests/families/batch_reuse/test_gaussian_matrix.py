@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from giantstep.families.batch_reuse.gaussian_matrix import GaussianMatrix
+from giantstep.families.batch_reuse.experiment import GaussianMatrix
 
 
 def make(rows, columns, seed=0):

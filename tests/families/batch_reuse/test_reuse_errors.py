@@ -8,7 +8,7 @@ import giantstep as gs
 from giantstep.families.batch_reuse import recursion
 from giantstep.families.batch_reuse.limit import labels_of, layout_of
 from giantstep.families.batch_reuse.points import WeightedPoints, sobol_points
-from giantstep.scores import normal_score
+from giantstep.verdicts import normal_score
 
 from .cases import C1, C2, C3
 

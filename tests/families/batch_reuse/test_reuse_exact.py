@@ -10,8 +10,8 @@ import pytest
 import giantstep as gs
 from giantstep.families.batch_reuse import recursion
 from giantstep.families.batch_reuse.limit import labels_of, layout_of
-from giantstep.families.batch_reuse.network import forward
 from giantstep.families.batch_reuse.points import WeightedPoints, hermite_product, sobol_points
+from giantstep.families.batch_reuse.recursion import forward
 
 from .cases import C1, C2, C3, ERF, HE2, HE3
 from .judging import LINE, agrees, scores

@@ -5,8 +5,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.bayes_limit.many import ManyDirections
-from giantstep.families.bayes_limit.parity import Parity
 from giantstep.families.bayes_limit.problem import problem_of
+from giantstep.families.bayes_limit.product import Parity
 from giantstep.families.bayes_limit.reading import read_target
 from giantstep.families.bayes_limit.sampled import SampledChannel, draw
 

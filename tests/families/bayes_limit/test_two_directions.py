@@ -10,9 +10,8 @@ import giantstep as gs
 from giantstep.families.bayes_limit import pairs
 from giantstep.families.bayes_limit import product as product_channel
 from giantstep.families.bayes_limit.pairs import PairLabels, PairNoisy
-from giantstep.families.bayes_limit.parity import Parity
 from giantstep.families.bayes_limit.problem import problem_of
-from giantstep.families.bayes_limit.product import Product
+from giantstep.families.bayes_limit.product import Parity, Product
 from giantstep.families.bayes_limit.reading import read_target
 
 COMMITTEE = "sign(z1)+sign(z2)"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.giant_steps.averages import private_averages
-from giantstep.families.giant_steps.bounds import lower_bound
+from giantstep.families.giant_steps.limit import lower_bound
+from giantstep.families.giant_steps.overlap_map import private_averages
 
 EX1, EX2 = "(4*z1 + z1**2 + z2)/2", "(z1 + z1**2 + z2 - z2**2)/2"
 PAIR = "(h4(z1)/24 + h2(z1)/2 + z1 + h4(z2)/24 + h2(z2)/2 + z2)/2"

@@ -7,14 +7,13 @@ import pytest
 from scipy import stats
 
 import giantstep as gs
-from giantstep.families.mixture_glm.margins import fresh_margins
-from giantstep.families.mixture_glm.observables import fresh_errors
+from giantstep.families.mixture_glm.margins import fresh_errors, fresh_margins
 from giantstep.families.mixture_glm.population import populate
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.samples import draw_labels, loss_of
 from giantstep.lab import Draws
 from giantstep.risk.fitting import ConvexFit
-from giantstep.scores import normal_score
+from giantstep.verdicts import normal_score
 
 from .cases import ROWS, SHIFT, WEIGHTED
 

@@ -7,8 +7,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.mixture_glm import limit as limit_module
-from giantstep.families.mixture_glm.channel import hats
-from giantstep.families.mixture_glm.fixed_point import Quadratic, solve
+from giantstep.families.mixture_glm.fixed_point import Quadratic, hats, solve
 from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.solver import solve_points, solve_ridge
 

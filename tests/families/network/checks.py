@@ -15,7 +15,7 @@ import numpy as np
 import giantstep as gs
 from giantstep.agreements import AgreementRow, agreement
 from giantstep.comparison import judged_side
-from giantstep.scores import normal_score
+from giantstep.verdicts import normal_score
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.answers.others import spectra
-from giantstep.families.network.answers.table import Table
 from giantstep.families.network.describe import Description, describe, finite_size
 from giantstep.families.network.experiment import trained_networks, whiten
 from giantstep.families.network.layer import Layer

@@ -10,9 +10,8 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 import giantstep as gs
-from giantstep.families.network.answers.errors import groups
+from giantstep.families.network.answers.errors import Table, groups
 from giantstep.families.network.answers.laws import Fits
-from giantstep.families.network.answers.table import Table
 from giantstep.families.network.problem import share_points
 from giantstep.families.network.trajectory import follow
 from giantstep.readout import Features

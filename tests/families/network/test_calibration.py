@@ -7,8 +7,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.errors import InputError
+from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.answers.laws import solved_groups
-from giantstep.families.network.answers.table import Table
 from giantstep.families.network.answers.tested import of_classes
 from giantstep.families.network.answers.variance import overlaps_of
 from giantstep.families.network.problem import share_points

@@ -14,9 +14,9 @@ from giantstep.families.network.answers.tested import calibrated
 from giantstep.families.network.answers.variance import averaged_output, half_disagreements, opposite_signs_of
 from giantstep.readout.calibration import LogitLaw, wrong_signs
 from giantstep.readout.class_pairs import class_parts
+from giantstep.readout.errors import sign_disagreement
 from giantstep.readout.pairs import ridge_parts
 from giantstep.readout.sensitivity import GradientLaw, attacked_classes
-from giantstep.readout.signs import sign_disagreement
 
 from .labelled import SETTINGS, fitted
 

@@ -11,7 +11,7 @@ import giantstep as gs
 from giantstep.comparison import judged_side
 from giantstep.families.network.closed import same_sample_errors
 from giantstep.lab import Draws
-from giantstep.scores import chance_line, normal_score
+from giantstep.verdicts import chance_line, normal_score
 
 from .inside import as_network, only_the_experiment_answers, points_of
 

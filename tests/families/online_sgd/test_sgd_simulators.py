@@ -8,7 +8,7 @@ from giantstep.families.online_sgd.drive import Drive, drive_of
 from giantstep.families.online_sgd.dynamics import map_step
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.simulators import SIMULATORS
-from giantstep.families.online_sgd.start import starts
+from giantstep.families.online_sgd.states import starts
 from giantstep.lab import Draws
 
 M0 = [[0.3, 0.1], [-0.1, 0.2]]

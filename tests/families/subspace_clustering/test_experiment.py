@@ -8,7 +8,7 @@ import pytest
 import giantstep as gs
 from giantstep.families.subspace_clustering.amp import AMPSettings, ClusterMixture, amp, spectral_snr, starting_point
 from giantstep.families.subspace_clustering.mixture import cluster_directions, helmert
-from giantstep.lab.singular import leading_vectors
+from giantstep.lab.algebra import leading_vectors
 
 from .test_limit import scenario
 

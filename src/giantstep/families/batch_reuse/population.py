@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from giantstep.families.batch_reuse.network import Loss
 from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
+from giantstep.families.batch_reuse.recursion import Loss
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import KNOWN_EXACTLY
 from giantstep.gaussian import Function, Target, expectation, gauss_legendre_panels, normal_density, trapezoid_rule

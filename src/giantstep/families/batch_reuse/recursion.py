@@ -13,20 +13,23 @@ Everything with index t needs the process up to t only: no fixed point is iterat
 same recursion without memory: h^t = M^t h* + om^t, Gam(t,s) = Cl(t,s) = 0 for s < t.
 
 The matrices of all times are kept as block matrices; block (t, s) is `[t*p:(t+1)*p, s*p:(s+1)*p]`.
+
+f(h) = sum_j a_j sigma(h_j). Arrays have the samples along the last axis, NumPy or CuPy; nothing here knows the theory.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.batch_reuse.network import forward
 from giantstep.families.batch_reuse.points import WeightedPoints
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import CUT_EARLY, CUT_LATE, DIVERGED, LATE, PSEUDO_INVERSE
-from giantstep.types import Floats
+from giantstep.gaussian import Function
+from giantstep.types import DeviceArray, Floats
 
 
 @dataclass
@@ -192,3 +195,27 @@ def _root(matrix: Floats, cut: float) -> tuple[Floats, Floats]:
     inside = roots > PSEUDO_INVERSE * max(float(roots.max()), 1e-300)
     inverse = np.where(inside, 1 / np.where(inside, roots, 1.0), 0.0)
     return (vectors * roots) @ vectors.T, (vectors * inverse) @ vectors.T
+
+
+# -- The two-layer network of finite width on one sample: output ------------------------------------------
+
+
+Loss = Literal["square", "correlation"]
+
+
+@dataclass(frozen=True)
+class Forward:
+    """One evaluation at pre-activations h."""
+
+    loss: DeviceArray  # (N,) loss of every sample, (f - y)^2/2 or -y f
+    gradient: DeviceArray  # (p, N), F_j = d loss/d h_j
+    second_layer_gradient: DeviceArray  # (p, N), d loss/d a_j
+
+
+def forward(activation: Function, loss: Loss, a: DeviceArray, h: DeviceArray, y: DeviceArray) -> Forward:
+    """Evaluate the network with second layer `a` (p,) at pre-activations h (p, N) and labels y (N,)."""
+    hidden = activation(h)
+    output = a @ hidden
+    error = output - y if loss == "square" else -y
+    values = 0.5 * error**2 if loss == "square" else error * output
+    return Forward(values, error * (a[:, None] * activation.derivative(h)), error * hidden)

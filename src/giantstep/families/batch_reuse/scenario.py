@@ -10,12 +10,42 @@ import numpy as np
 
 from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
-from giantstep.families.batch_reuse.notation import PAPERS
 from giantstep.families.batch_reuse.tolerances import NEGATIVE
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
 from giantstep.types import Floats
+
+PAPERS = {
+    "dandi2024benefits": Paper(
+        symbols={
+            "f_star": "target",
+            "sigma": "activation",
+            "a": "second layer, a number for every neuron",
+            "alpha": "n/d",
+            "eta": "step size on the sum over samples",
+            "lambda": "weight decay",
+            "T": "number of steps",
+        },
+        fields={
+            "target": "f_star",
+            "activation": "sigma",
+            "second_layer": "a",
+            "samples_per_dim": "alpha",
+            "rate": "eta",
+            "decay": "lambda",
+            "steps": "T",
+        },
+        shown={
+            "target": "f*",
+            "M": "M^t",
+            "Q": "C_theta(t,t)",
+            "samples_per_dim": "alpha = n/d (the loss is a sum over samples)",
+        },
+    )
+}
+"""BibTeX key -> the parameters of that paper."""
+
 
 _LIMIT: tuple[Engine, ...] = ("limit",)
 

@@ -14,9 +14,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
-from giantstep.families.bayes_limit.measured import measured_errors
 from giantstep.families.bayes_limit.reading import TargetReading
-from giantstep.families.bayes_limit.responses import response_of
+from giantstep.families.bayes_limit.responses import measured_errors, response_of
 from giantstep.families.bayes_limit.scenario import BayesLimit
 from giantstep.lab import Draws, chunk_rows, to_numpy
 from giantstep.lab.algebra import multiply

@@ -14,8 +14,7 @@ from giantstep.families.bayes_limit.curve import OverlapCurve
 from giantstep.families.bayes_limit.exact import Exact
 from giantstep.families.bayes_limit.noisy import Noisy
 from giantstep.families.bayes_limit.pairs import PairChannel, PairLabels, PairNoisy
-from giantstep.families.bayes_limit.parity import Parity
-from giantstep.families.bayes_limit.product import Product
+from giantstep.families.bayes_limit.product import Parity, Product
 from giantstep.families.bayes_limit.reading import TargetReading, read_target
 from giantstep.families.bayes_limit.stages import LearntStage, Sliced, find_stages
 from giantstep.gaussian import Target

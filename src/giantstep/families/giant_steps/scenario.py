@@ -11,12 +11,39 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from giantstep.errors import bad_field
-from giantstep.families.giant_steps.notation import PAPERS
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
+
+PAPERS = {
+    "dandi2023giant": Paper(
+        symbols={
+            "f_star": "target",
+            "sigma": "activation",
+            "eta": "step size, of order p",
+            "p": "number of neurons",
+            "a": "second layer, of order 1/sqrt(p), a number for every neuron",
+            "alpha": "samples of a batch over d^l",
+            "l": "growth of the batch, n = alpha d^l",
+            "T": "number of steps",
+        },
+        fields={
+            "target": "f_star",
+            "activation": "sigma",
+            "rate": "eta/p",
+            "width": "p",
+            "second_layer": "sqrt(p)*a",
+            "batch_per_dim": "alpha",
+            "batch_exponent": "l",
+            "steps": "T",
+        },
+        shown={"target": "f*", "second_layer": "sqrt(p) a_j"},
+    )
+}
+"""BibTeX key -> the parameters of that paper."""
+
 
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _NO_STEP = "the next step of these neurons vanishes"

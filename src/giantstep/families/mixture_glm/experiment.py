@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
-from giantstep.families.mixture_glm.observables import Observables
+from giantstep.families.mixture_glm.margins import Observables
 from giantstep.families.mixture_glm.parts import Dataset
 from giantstep.families.mixture_glm.population import populate
 from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, Samples, loss_of, mean_by

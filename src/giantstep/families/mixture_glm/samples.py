@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.mixture_glm.margins import fresh_margins
-from giantstep.families.mixture_glm.observables import fresh_errors
+from giantstep.families.mixture_glm.margins import fresh_errors, fresh_margins
 from giantstep.families.mixture_glm.population import Population, draw_vector
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.scenario import MixtureGLM

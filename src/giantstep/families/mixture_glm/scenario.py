@@ -15,7 +15,6 @@ from pydantic import BeforeValidator, WithJsonSchema
 from giantstep.arrays import ArrayField
 from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
-from giantstep.families.mixture_glm.existence import check_existence
 from giantstep.families.mixture_glm.mixture import GaussianMixture, describe
 from giantstep.families.mixture_glm.notation import PAPERS
 from giantstep.families.mixture_glm.parts import (
@@ -30,6 +29,7 @@ from giantstep.families.mixture_glm.parts import (
     Spiked,
     check_symmetric_psd,
 )
+from giantstep.families.mixture_glm.separability import check_existence
 from giantstep.family import Baseline, Engine, PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function, as_function
 from giantstep.paper_symbols import Paper, notation_of

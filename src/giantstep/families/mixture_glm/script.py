@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.observables import Observables
+from giantstep.families.mixture_glm.margins import Observables
 from giantstep.families.mixture_glm.parts import Isotropic
 from giantstep.families.mixture_glm.scenario import REAL_LABELS, MixtureGLM
 from giantstep.gaussian.source import Language, expression_source

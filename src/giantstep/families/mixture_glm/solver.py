@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.mixture_glm.channel import Hats
-from giantstep.families.mixture_glm.fixed_point import ElasticNet, Norms, Quadratic, SolvedBatch, solve
+from giantstep.families.mixture_glm.fixed_point import ElasticNet, Hats, Norms, Quadratic, SolvedBatch, solve
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.separability import MarginStart
 from giantstep.families.mixture_glm.tolerances import (

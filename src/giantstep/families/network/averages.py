@@ -11,7 +11,7 @@ from giantstep.families.network.layer import BlockRows, Layer, SharedView, scale
 from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import RANK
 from giantstep.gaussian import Function
-from giantstep.gaussian.residual import Residual
+from giantstep.gaussian.conditional import Residual
 from giantstep.gaussian.tables import tabulated
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Floats

@@ -19,9 +19,8 @@ from giantstep.families.network.scenario import Network
 from giantstep.families.network.steps.weak import REMAINDER, WeakStep
 from giantstep.family import Answer
 from giantstep.readout import random_features as formulas
-from giantstep.readout.feature_spikes import HIGHEST_DEGREE, Neurons, check_degrees, feature_spikes
-from giantstep.readout.same_sample import SameSample
-from giantstep.readout.weight_spikes import weight_spikes
+from giantstep.readout.feature_spikes import HIGHEST_DEGREE, Neurons, SameSample, check_degrees, feature_spikes
+from giantstep.readout.random_features import weight_spikes
 from giantstep.types import Floats, Points
 
 NOT_FINITE = "the closed form has no finite answer here"

@@ -25,8 +25,7 @@ from giantstep.families.network.trained import Trained
 from giantstep.inputs.parts import InputRows
 from giantstep.lab import Draws, chunk_rows
 from giantstep.lab.network import RealNetwork, draw_rows, gram_memory, ridge_memory, split_neurons, stream_memory
-from giantstep.lab.row_draws import RowDraws
-from giantstep.lab.whitened import Whitened
+from giantstep.lab.whitened import RowDraws, Whitened
 from giantstep.types import Array, Floats, Integers, Points
 from giantstep.vocabulary import Vocabulary
 

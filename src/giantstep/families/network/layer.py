@@ -22,7 +22,7 @@ from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK
 from giantstep.gaussian.conditional import ConditionalTarget, coarsened, condition
-from giantstep.gaussian.directions import FEW_AXES, LEARNT, Directions, split_directions
+from giantstep.gaussian.subspaces import FEW_AXES, LEARNT, Directions, split_directions
 from giantstep.gaussian.target import Plane
 from giantstep.readout import SignBulk
 from giantstep.readout.block_means import whole_length

@@ -10,7 +10,7 @@ import numpy as np
 
 from giantstep.checks import every_time
 from giantstep.errors import InputError, bad_field, field_error
-from giantstep.families.network.answers.table import Table
+from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.asked import checks, chosen_theories, rank_warnings
 from giantstep.families.network.beyond import BEYOND, lacking_beyond
 from giantstep.families.network.describe import means_warning, terms_of
@@ -19,7 +19,7 @@ from giantstep.families.network.scenario import THEORIES, Network
 from giantstep.families.network.shift import refuse_shift
 from giantstep.families.network.trajectory import Moment, follow
 from giantstep.family import Answer
-from giantstep.gaussian.directions import split_directions
+from giantstep.gaussian.subspaces import split_directions
 from giantstep.readout.finite_size import whole_sizes
 from giantstep.types import Integers, Points, Strings
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pydantic
 from pydantic import BeforeValidator
 
+from giantstep.display import Readable
+from giantstep.errors import InputError, bad_field
 from giantstep.families.network import fields
 from giantstep.families.network.notation import PRESET_PAPERS
 from giantstep.families.network.preset import Preset, questions_without
 from giantstep.families.network.readouts import Hinge, Logistic, Ridge
 from giantstep.families.network.scenario import THEORIES, Network
 from giantstep.families.network.steps import GrowingStep, MaximalStep, NoStep, PlantedSpike, SmallStep
+from giantstep.families.network.steps.base import GradientStep
 from giantstep.family import Answer, Question
 from giantstep.gaussian import as_target
 from giantstep.inputs.parts import Inputs, Whitening
 from giantstep.paper_symbols import Paper, notation_of
+from giantstep.readout.random_features import active_degrees
 from giantstep.scenario import Expression, Number, field
 from giantstep.types import Array, Points
 from giantstep.vocabulary import Vocabulary
@@ -173,3 +179,76 @@ class OneStep(Preset):
         """Return row R2 of spiked_features section 16: spiked random features, relu and tanh."""
         spike, sizes = PlantedSpike(1.0, alignment=0.5), {"width_per_dim": 1.5, "samples_per_dim": 1.5, "ridge": 0.01}
         return cls(second_layer=Vocabulary([1]), step=spike, **sizes), "test_error", 0.57343370
+
+
+# -- Which regime a step of a finite network belongs to, and why ------------------------------------------
+
+
+HIGHEST_DEGREE = 12
+"""Degrees that are looked at: the next one needs an exponent above 6/13, nearly that of a maximal step."""
+
+
+@dataclass(frozen=True, repr=False)
+class Regime(Readable):
+    """The regime of a step: its name, the exponent log(eta)/log(n0), the degrees it learns, and the reasons."""
+
+    name: str
+    exponent: float
+    degrees: tuple[int, ...]
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} (exponent {self.exponent:.3g}): " + " ".join(self.reasons)
+
+
+def regime(scenario: OneStep | Network, dim: int) -> Regime:
+    """Tell which regime the step of a network of dimension `dim` belongs to.
+
+    With eta the step in the normalisation eta_raw = eta sqrt(p), the exponent is alpha = log eta/log n0. Degree k of
+    the learnt direction kappa makes a spike of strength |c_k| s^k sqrt(p), s = eta c1 |beta|/sqrt(p), against a bulk of
+    order 1: it counts from alpha > (k-1)/(2k) on, where c_k is not 0. From alpha = 1/2 on the step is maximal.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(width_per_dim=2, samples_per_dim=4, ridge=0.2, second_layer="gaussian",
+    ...                step=gs.GrowingStep(rate=1.0, exponent=0.3, batch_per_dim=4.0))
+    >>> print(gs.regime(s, dim=500).name)
+    growing step, 2 spikes
+    """
+    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 2:
+        raise bad_field("dim", dim, "a whole number at least 2")
+    network = scenario if isinstance(scenario, Network) else scenario.network(1)
+    if not network.steps:
+        return Regime("random features", -math.inf, (), ("There is no step.",))
+    step = network.steps[0]
+    if len(network.steps) > 1 or not isinstance(step, GradientStep):
+        raise InputError("A regime belongs to one gradient step, but there are several, or what happens is planted.")
+    if step.rate == 0:
+        return Regime("random features", -math.inf, (), ("The rate is 0.",))
+    eta = abs(float(step.size({**network.point(), "dim": np.array([float(dim)])})[0]))
+    batch = step.batch_per_dim if math.isfinite(step.batch_per_dim) else network.samples_per_dim
+    samples, width = max(2, round(batch * dim)), max(1, round(network.width_per_dim * dim))
+    exponent = math.log(eta) / math.log(samples)
+    reasons = [f"eta = {eta:.4g} = n0^{exponent:.3g} with n0 = {samples}, p = {width}."]
+    name, degrees, why = _stairs(network, exponent)
+    if abs(network.label.hermite(1)[1]) < 1e-10:
+        degrees = ()
+        reasons.append("The target has no linear part, so the gradient does not see its direction.")
+    return Regime(name, exponent, degrees, (*reasons, *why))
+
+
+def _stairs(network: Network, exponent: float) -> tuple[str, tuple[int, ...], list[str]]:
+    present = [degree for degree in active_degrees(network.activation, HIGHEST_DEGREE) if degree]
+    if exponent <= 0:
+        return "small step", (1,), ["One spike of finite strength: the fit stays linear in x."]
+    if exponent >= 0.5:
+        said = (
+            "The spike is as large as the initial weights: every degree that the second layer can tell apart is learnt."
+        )
+        return "maximal step", tuple(present), [said]
+    reached = [k for k in range(1, HIGHEST_DEGREE + 1) if exponent > (k - 1) / (2 * k)]
+    degrees = tuple(k for k in reached if k in present)
+    why = [f"Degrees {', '.join(map(str, degrees))} of the learnt direction have diverging spikes."]
+    silent = [k for k in reached if k not in present]
+    if silent:
+        why.append(f"Degrees {', '.join(map(str, silent))} would, but the activation has none of them.")
+    return f"growing step, {len(degrees)} spike{'' if len(degrees) == 1 else 's'}", degrees, why

@@ -16,8 +16,15 @@ from giantstep.families.online_sgd.escape import escape
 from giantstep.families.online_sgd.integrators import SCRAMBLES, Integrator, integrator_for
 from giantstep.families.online_sgd.ode import ode_recovery, ode_trajectory
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.start import is_random, starts
-from giantstep.families.online_sgd.states import DIVERGED_REASON, average, equal_neurons, observe, rows
+from giantstep.families.online_sgd.states import (
+    DIVERGED_REASON,
+    average,
+    equal_neurons,
+    is_random,
+    observe,
+    rows,
+    starts,
+)
 from giantstep.families.online_sgd.tolerances import COARSE, SAME_EXPONENT
 from giantstep.family import Answer
 from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time, time_at_rate

@@ -8,7 +8,7 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.start import is_odd
+from giantstep.families.online_sgd.states import is_odd
 from giantstep.gaussian import Function
 from giantstep.gaussian.source import Language, expression_source
 from giantstep.scripts import Program, activation_source, floats, lines, number, target_source

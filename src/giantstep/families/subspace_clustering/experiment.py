@@ -23,7 +23,7 @@ from giantstep.families.subspace_clustering.mixture import cluster_directions, h
 from giantstep.families.subspace_clustering.rivals import rival_labels
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering
 from giantstep.lab import array_module, to_numpy
-from giantstep.lab.singular import KRYLOV_BLOCKS
+from giantstep.lab.algebra import KRYLOV_BLOCKS
 from giantstep.types import Array, Booleans, DeviceArray, Floats, Indices, Points
 
 _ROTATIONS = 3

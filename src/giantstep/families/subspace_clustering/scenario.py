@@ -11,11 +11,31 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.mixture import largest_variance
-from giantstep.families.subspace_clustering.notation import PAPERS
 from giantstep.family import PhaseDiagram, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Integer, Number, Numbers, Scenario, field
 from giantstep.types import Array, Floats
+
+PAPERS = {
+    "pesce2022subspace": Paper(
+        symbols={
+            "alpha": "n/d",
+            "rho": "fraction of active features",
+            "K": "number of clusters",
+            "lambda": "signal-to-noise ratio",
+            "ratio": "lambda sqrt(alpha)/K, the axis of the figures",
+        },
+        fields={
+            "samples_per_dim": "alpha",
+            "sparsity": "rho",
+            "clusters": "K",
+            "snr": ("lambda", "ratio*K/sqrt(alpha)"),
+        },
+        shown={"m_u": "M_u", "m_v": "M_v"},
+    )
+}
+"""BibTeX key -> the parameters of that paper."""
+
 
 BRANCHES = ("uninformed", "informed", "bayes")
 """What AMP reaches without knowledge, with knowledge of the truth, and what is optimal."""

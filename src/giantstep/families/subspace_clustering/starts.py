@@ -11,8 +11,8 @@ from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.channels import assignment_channel
 from giantstep.families.subspace_clustering.mixture import ClusterMixture, helmert
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
+from giantstep.lab.algebra import leading_vectors
 from giantstep.lab.devices import array_module
-from giantstep.lab.singular import leading_vectors
 from giantstep.types import DeviceArray, Floats
 
 STARTS = ("spectral", "random", "thresholding", "informed")

@@ -11,8 +11,7 @@ import numpy as np
 from giantstep.lab import array_module, to_numpy
 from giantstep.risk.fitting.hinge import fit_hinge, fit_max_margin
 from giantstep.risk.fitting.objective import ConvexFit, Objective
-from giantstep.risk.fitting.quadratic import fit_interpolation, fit_ridge
-from giantstep.risk.fitting.smooth import fit_elastic_net, fit_huber, fit_logistic
+from giantstep.risk.fitting.smooth import fit_elastic_net, fit_huber, fit_interpolation, fit_logistic, fit_ridge
 from giantstep.risk.losses import LOSSES
 from giantstep.types import DeviceArray, Floats, Integers
 

@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.answers.table import Table
 from giantstep.families.network.describe import Description, describe, finite_size
 from giantstep.families.network.problem import Share, take_points
+from giantstep.families.network.scenario import Network
 from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
 from giantstep.families.network.trajectory import Moment, reason_of
-from giantstep.family import LOOSE
+from giantstep.family import LOOSE, Answer
 from giantstep.gaussian.conditional import condition
+from giantstep.padding import corner
 from giantstep.readout import Features
 from giantstep.readout.block_means import in_initial_rows
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
-from giantstep.types import Array, Integers
+from giantstep.types import Array, Integers, Points, Strings
 
 _OF_ROWS = ("t", "psi", "Q1", "V1")
 
@@ -192,3 +193,31 @@ def _fill_constants(table: Table, share: Share) -> None:
         return
     affine = float(whole.square[0] - whole.h[0] ** 2 - np.sum(whole.h1[0] ** 2))
     table.put("affine_error", index, None, affine + table.points["noise"][index])
+
+
+# -- The answer of a limit under construction: columns over points and times ------------------------------
+
+
+class Table:
+    """The answer under construction: every variable is NaN until it is filled; times count from the first one asked."""
+
+    def __init__(self, network: Network, points: Points, times: int) -> None:
+        self.network, self.points, self.times = network, points, times
+        self.answer = Answer.blank(len(points["dim"]))
+        self.finite_size: dict[str, None] = {}
+        """Which terms of a finite size are in, in words."""
+
+    def put(self, name: str, index: Integers, time: int | None, values: Any) -> None:
+        """Fill one variable at some points, at one time (None: it has no time)."""
+        values = np.asarray(values, dtype=float)
+        own = values.shape[1:]
+        array = self.answer.room_for(name, own if time is None else (self.times, *own))
+        at_time = array if time is None else array[:, time]
+        at_time[corner(index, own)] = values
+
+    def note(self, index: Integers, status: Strings | str, residual: Any = 0.0, iterations: Any = 0) -> None:
+        """Keep the first reason, the largest residual and all iterations of some points."""
+        answer = self.answer
+        answer.status[index] = np.where(answer.status[index] == "", status, answer.status[index])
+        answer.residual[index] = np.fmax(answer.residual[index], residual)
+        answer.iterations[index] += iterations

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.network.answers.errors import Group, groups, note_fit
-from giantstep.families.network.answers.table import Table
+from giantstep.families.network.answers.errors import Group, Table, groups, note_fit
 from giantstep.families.network.fresh_inputs import FreshInputs, inputs_of, resolved, scale_of_features
 from giantstep.families.network.layer import Layer, independent_spread, scale_of
 from giantstep.families.network.problem import Problem, Share

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.answers.errors import asked_about, by_block
-from giantstep.families.network.answers.table import Table
+from giantstep.families.network.answers.errors import Table, asked_about, by_block
 from giantstep.families.network.describe import describe
 from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.layer import independent_spread, scale_of, views
@@ -26,7 +25,7 @@ from giantstep.readout.answers import (
     grows_linearly,
     is_bounded,
 )
-from giantstep.readout.condensed import condense
+from giantstep.readout.input_bulk import condense
 from giantstep.types import Floats
 
 # -- where the blocks are --------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError
+from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.answers.laws import Fits, FittedPoint, solved_groups
-from giantstep.families.network.answers.table import Table
 from giantstep.families.network.answers.variance import half_disagreements, overlaps_of
 from giantstep.families.network.fresh_inputs import FOR_MEANS, FOR_QUANTILES, FreshInputs
 from giantstep.families.network.problem import Share
