@@ -25,12 +25,7 @@ WRITTEN_OUT = 256
 
 
 class FrozenArray:
-    """A read-only array of real numbers with the equality of its content; ``np.asarray`` gives the numbers.
-
-    >>> a = FrozenArray([[1.0, 0.0], [0.0, 1.0]])
-    >>> a == FrozenArray(np.eye(2)), a.shape, float(np.asarray(a).sum())
-    (True, (2, 2), 2.0)
-    """
+    """A read-only array of real numbers with the equality of its content; ``np.asarray`` gives the numbers."""
 
     __slots__ = ("_digest", "values")
     values: Floats

@@ -1,11 +1,4 @@
-"""What ``help`` and a notebook's ``?`` say of a scenario or a part first: its fields.
-
->>> import giantstep as gs
->>> print(gs.NoStep.__signature__, gs.MaximalStep.__signature__)
-() (rate, batch_per_dim=inf, loss='square', precondition=0.0, weight_decay=0.0, momentum=0.0)
->>> "model_dump" in dir(gs.OneStep), "replace" in dir(gs.OneStep)
-(False, True)
-"""
+"""What ``help`` and a notebook's ``?`` say of a scenario or a part first: its fields."""
 
 from __future__ import annotations
 

@@ -32,10 +32,7 @@ _ends: ContextVar[tuple[_End, ...]] = ContextVar("ends", default=())
 
 
 def check_time() -> None:
-    """Raise `TimeUp` where the time of a block around the call is up; without a deadline, do nothing.
-
-    >>> check_time()
-    """
+    """Raise `TimeUp` where the time of a block around the call is up; without a deadline, do nothing."""
     for end in _ends.get():
         end.check()
 

@@ -1,9 +1,4 @@
-"""Descriptions of a family, made from its declarations: plain data for pages, text for people.
-
->>> about = describe("one-step")
->>> [field["name"] for field in about["fields"]][:2]
-['activation', 'target']
-"""
+"""Descriptions of a family, made from its declarations: plain data for pages, text for people."""
 
 from __future__ import annotations
 

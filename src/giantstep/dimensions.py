@@ -79,11 +79,7 @@ def declare(dimensions: Iterable[Dimension]) -> None:
 
 
 def dimension_named(name: str) -> Dimension:
-    """Return the declaration of a dimension; what nobody declared is like a field of the grid.
-
-    >>> dimension_named("time").is_long, dimension_named("time_2").is_long, dimension_named("block_2").role
-    (True, False, 'entries')
-    """
+    """Return the declaration of a dimension; what nobody declared is like a field of the grid."""
     known = _KNOWN.get(name.removesuffix("_2"), Dimension(name))
     if known.name == name:
         return known

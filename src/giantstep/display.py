@@ -1,11 +1,4 @@
-"""How scenarios, studies and reports are shown: as aligned text, which a notebook shows preformatted.
-
->>> import giantstep as gs
->>> print(gs.Vocabulary([1, -1], [0.9, 0.1]))
-Vocabulary
-  values         zeta_q  [1, -1]     values of the second layer (`OneStep`: at the start, times sqrt(p))
-  probabilities  pi_q    [0.9, 0.1]  fraction of neurons with each value; equal if left out
-"""
+"""How scenarios, studies and reports are shown: as aligned text, which a notebook shows preformatted."""
 
 from __future__ import annotations
 
@@ -100,11 +93,7 @@ def study_text(study: Study) -> str:
 
 
 def inside_sentence(title: str) -> str:
-    """Return a title as it stands inside a sentence: its first letter small, unless its first word is a name.
-
-    >>> inside_sentence("Two-layer network"), inside_sentence("SGD of a network")
-    ('two-layer network', 'SGD of a network')
-    """
+    """Return a title as it stands inside a sentence: its first letter small, unless its first word is a name."""
     return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
@@ -116,11 +105,7 @@ def aligned(rows: Any) -> list[str]:
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], most: float = math.inf) -> list[str]:
-    """Return lines with aligned columns: numbers to the right, words to the left; of more than `most` rows the ends.
-
-    >>> text_table(["name", "gap"], [["test_error", "0.5%"], ["norm", "12%"]])
-    ['name         gap', 'test_error  0.5%', 'norm         12%']
-    """
+    """Return lines with aligned columns: numbers to the right, words to the left; of more than `most` rows the ends."""
     columns = []
     for head, *cells in zip(heads, *_without_middle(rows, most)):
         width = max(map(len, [head, *cells]))

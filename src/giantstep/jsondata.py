@@ -15,11 +15,7 @@ LONGEST = 1000
 
 
 def json_number(value: float) -> float | str | None:
-    """Return a number as JSON holds it.
-
-    >>> json_number(0.5), json_number(-math.inf), json_number(math.nan)
-    (0.5, '-inf', None)
-    """
+    """Return a number as JSON holds it."""
     if math.isfinite(value):
         return value
     return None if math.isnan(value) else "inf" if value > 0 else "-inf"

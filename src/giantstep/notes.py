@@ -28,11 +28,7 @@ _ROUNDING = 1e-9
 
 
 def notes_in(attrs: Mapping[Any, Any]) -> list[str]:
-    """Return the notes of a result by its attributes; files may hold a single one as a text.
-
-    >>> notes_in({"notes": "test_error 2 is above 1."}), notes_in({})
-    (['test_error 2 is above 1.'], [])
-    """
+    """Return the notes of a result by its attributes; files may hold a single one as a text."""
     return [str(note) for note in np.atleast_1d(attrs.get("notes", []))]
 
 

@@ -65,20 +65,12 @@ def notation_of(papers: Mapping[str, Paper]) -> dict[str, dict[str, str]]:
 
 
 def symbols_in(formula: str) -> list[str]:
-    """Return the symbols of a formula, in their order.
-
-    >>> symbols_in("sqrt(p)*a")
-    ['p', 'a']
-    """
+    """Return the symbols of a formula, in their order."""
     return [name for name in dict.fromkeys(_NAME.findall(formula)) if name not in _FUNCTIONS]
 
 
 def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
-    """Return the value of a formula, which a family wrote; a symbol alone stays what it is, a function or a list.
-
-    >>> evaluate("alpha*beta", {"alpha": 0.8, "beta": 2.0}), evaluate("sigma", {"sigma": "relu"})
-    (1.6, 'relu')
-    """
+    """Return the value of a formula, which a family wrote; a symbol alone stays what it is, a function or a list."""
     if formula.isidentifier():
         return values[formula]
     # Python keeps the word lambda for itself

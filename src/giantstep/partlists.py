@@ -1,9 +1,4 @@
-"""Fields that hold a list of parts, and names with a place in it: ``steps.0.rate``, or ``steps.rate`` for all entries.
-
->>> from giantstep.partlists import with_place
->>> with_place("eta", 1), with_place("alpha0 = n0/d", 2)
-('eta_1', 'alpha_0_2')
-"""
+"""Fields that hold a list of parts, and names with a place in it: ``steps.0.rate``, or without: all entries."""
 
 from __future__ import annotations
 
@@ -75,11 +70,7 @@ def holds_parts(value: Any) -> bool:
 
 
 def keys_of(name: str) -> list[str | int]:
-    """Return a dotted name as the keys of nested data.
-
-    >>> keys_of("steps.0.rate")
-    ['steps', 0, 'rate']
-    """
+    """Return a dotted name as the keys of nested data."""
     return [int(word) if _PLACE.fullmatch(word) else word for word in name.split(".")]
 
 

@@ -24,13 +24,7 @@ _EVERY = 0.1
 
 
 class Progress:
-    """Counts steps and shows them; use as a context manager.
-
-    >>> with Progress(lambda done, total, text: print(done, total, text), 2, "trials") as progress:
-    ...     progress.advance()
-    0 2 trials
-    1 2 trials
-    """
+    """Counts steps and shows them; use as a context manager."""
 
     def __init__(self, option: ProgressOption, total: int, text: str) -> None:
         if not (option is None or isinstance(option, bool) or callable(option)):
@@ -110,20 +104,12 @@ def point_done() -> None:
 
 
 def with_time(text: str, seconds: float) -> str:
-    """Return the text of a bar with how long it may take, where that is more than a few seconds.
-
-    >>> with_time("limit", 0.1), with_time("limit", 80.0)
-    ('limit', 'limit (may take about 80 s)')
-    """
+    """Return the text of a bar with how long it may take, where that is more than a few seconds."""
     return text if seconds < A_FEW else f"{text} (may take about {duration(seconds)})"
 
 
 def duration(seconds: float) -> str:
-    """Return a time for reading.
-
-    >>> duration(90), duration(720), duration(12600)
-    ('90 s', '12 min', '3.5 h')
-    """
+    """Return a time for reading."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

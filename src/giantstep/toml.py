@@ -15,11 +15,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def read_toml(text: str, source: str = "The text") -> dict[str, Any]:
-    """Parse TOML; what is broken is said in one sentence with line and column.
-
-    >>> read_toml("ridge = 0.1")
-    {'ridge': 0.1}
-    """
+    """Parse TOML; what is broken is said in one sentence with line and column."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -34,16 +30,6 @@ def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = N
     ----------
     tables : name -> value or mapping.
     comments : dotted name (``scenario.ridge``) -> what is said behind its line.
-
-    Examples
-    --------
-    >>> step = {"rate": float("inf")}
-    >>> print(write_toml({"what": "errors", "scenario": {"ridge": 0.1, "step": step}}), end="")
-    what = "errors"
-    <BLANKLINE>
-    [scenario]
-    ridge = 0.1
-    step = { rate = inf }
     """
     said = comments or {}
     plain = {name: value for name, value in tables.items() if not isinstance(value, Mapping)}
@@ -76,11 +62,7 @@ def _tables(value: Sequence[Any]) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Write a value as one line of TOML.
-
-    >>> toml_value([{"rate": 2.0}, True])
-    '[{ rate = 2.0 }, true]'
-    """
+    """Write a value as one line of TOML."""
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     if isinstance(value, float):

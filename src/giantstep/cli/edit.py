@@ -80,11 +80,7 @@ def _take_settings(study: Study, fields: dict[str, Any], limit: dict[str, Any]) 
 
 
 def assignments(option: str, texts: Sequence[str], read: Callable[[str, str], Any]) -> dict[str, Any]:
-    """Return field -> value of the texts given to one option; `read` makes the value.
-
-    >>> assignments("--set", ["ridge=0.1", "step.rate=2"], lambda name, text: single(text))
-    {'ridge': 0.1, 'step.rate': 2}
-    """
+    """Return field -> value of the texts given to one option; `read` makes the value."""
     values: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -98,11 +94,7 @@ def assignments(option: str, texts: Sequence[str], read: Callable[[str, str], An
 
 
 def single(text: str) -> Any:
-    """Return a value as TOML reads it; what is no TOML value is a name or an expression.
-
-    >>> single("0.1"), single("inf"), single("tanh(z)"), single("[1, -1]")
-    (0.1, inf, 'tanh(z)', [1, -1])
-    """
+    """Return a value as TOML reads it; what is no TOML value is a name or an expression."""
     try:
         content = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
@@ -111,11 +103,7 @@ def single(text: str) -> Any:
 
 
 def many(name: str, text: str) -> Any:
-    """Return the values of a grid: ``start:stop:num[:log]``, a list with commas, or one value.
-
-    >>> many("ridge", "1:100:3:log").tolist(), many("activation", "relu,tanh")
-    ([1.0, 10.0, 100.0], ['relu', 'tanh'])
-    """
+    """Return the values of a grid: ``start:stop:num[:log]``, a list with commas, or one value."""
     if ":" in text:
         return _range(name, text)
     value = single(text)
