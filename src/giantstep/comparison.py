@@ -77,10 +77,7 @@ def _dimension(result: xarray.Dataset) -> str:
 def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Result:
     """Lay results of one question over each other, with ``_gap`` and ``_z`` of each variable.
 
-    Parameters
-    ----------
-    layers : source -> result; the last is the experiment, the one before it what it is compared with.
-    question : what was asked.
+    The last layer is the experiment, the one before it what it is compared with.
     """
     data: dict[str, Any] = {}
     for variable in question.variables:
@@ -103,18 +100,16 @@ def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[s
         return columns
     if name not in judged:
         return {**columns, error: _stack(_filled(layers, error))}
-    errors = {source: layer.get(error, _exact(values[source])) for source, layer in layers.items()}
+    errors = {source: layer.get(error, xarray.zeros_like(values[source])) for source, layer in layers.items()}
     columns[error] = _stack(errors).assign_attrs(experiment[error].attrs)
     if variable.compared:
-        low, high, low_error, high_error = xarray.align(
-            values[last], experiment[name], errors[last], experiment[error], join="outer"
-        )
+        sides = xarray.align(values[last], experiment[name], errors[last], experiment[error], join="outer")
         freedoms = _freedom(judged), _freedom(experiment)
-        gap, z = _gap_and_z(low, high, low_error, high_error, freedoms, len(variable.dims))
+        gap, z = _gap_and_z(*sides, freedoms, len(variable.dims))
         if variable.counted:
+            high, high_error = sides[1], sides[3]
             no_spread = high_error <= 1e-12 * abs(high)  # but for rounding: all trials saw the same
-            unseen = no_spread & (abs(low - high) * (freedoms[1] + 1) < 3)
-            z = z.where(~unseen, 0.0)
+            z = z.where(~(no_spread & (abs(gap) * (freedoms[1] + 1) < 3)), 0.0)
         columns[f"{name}_gap"] = gap.assign_attrs(long_name=f"{name}: experiment minus {last}")
         columns[f"{name}_z"] = z.assign_attrs(long_name=f"{name}: gap in standard errors, as a normal score")
     return columns
@@ -123,14 +118,8 @@ def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[s
 def _filled(layers: Mapping[str, xarray.Dataset], name: str) -> dict[str, xarray.DataArray]:
     """Return a column of every layer, empty where a layer does not have it."""
     known = next(layer[name] for layer in reversed(list(layers.values())) if name in layer)
-    missing = "" if known.dtype.kind in "UO" else np.nan
-    empty = xarray.full_like(known, missing)
+    empty = xarray.full_like(known, "" if known.dtype.kind in "UO" else np.nan)
     return {source: layer.get(name, empty) for source, layer in layers.items()}
-
-
-def _exact(values: xarray.DataArray) -> xarray.DataArray:
-    """Return the standard errors of numbers that have none."""
-    return xarray.zeros_like(values).where(values.notnull(), 0.0)
 
 
 def _stack(columns: Mapping[str, xarray.DataArray]) -> xarray.DataArray:

@@ -23,24 +23,18 @@ from giantstep.references import BIBTEX
 from giantstep.scenario import allowed_types, allowed_values, bounds_of
 from giantstep.toml import toml_value
 
-_TYPES: dict[type, str] = {
-    float: "number",
-    int: "whole number",
-    tuple: "list of numbers",
-    Function: "function",
-    Target: "function",
-    FrozenArray: "array of numbers",
-    str: "text",
-    bool: "true or false",
+_SAID: dict[Any, tuple[str, str]] = {
+    float: ("number", ""),
+    int: ("whole number", ""),
+    tuple: ("list of numbers", "a list of numbers"),
+    Function: ("function", "a name or an expression in z"),
+    Target: ("function", "a name or an expression in z1..zk"),
+    FrozenArray: ("array of numbers", "an array of numbers, as nested lists"),
+    str: ("text", "str"),
+    bool: ("true or false", "true or false"),
+    type(None): ("name", "left out"),
 }
-_ALLOWED: dict[Any, str] = {
-    tuple: "a list of numbers",
-    Function: "a name or an expression in z",
-    Target: "a name or an expression in z1..zk",
-    FrozenArray: "an array of numbers, as nested lists",
-    bool: "true or false",
-    type(None): "left out",
-}
+"""Type -> what it is called, and what of it is allowed (of numbers their bounds)."""
 _VARIABLE = ("name", "dims", "symbol", "meaning", "engines", "compared", "absent")
 _WIDTH = 110
 """Characters of a line of text."""
@@ -52,17 +46,11 @@ _COLUMN = 38
 
 
 def describe(family: str) -> dict[str, Any]:
-    """Return what a family is as strict JSON data.
+    """Return what a family is as strict JSON data: its fields, questions, theories, papers with their notation.
 
-    Returns
-    -------
-    dict
-        ``family``, ``title``, ``about``, ``update_rule``; ``fields`` (name, symbol, meaning, type, allowed,
-        bounds, default, the ``values`` of a field of names, the ``choices`` of a part, or of an entry of a list of
-        parts, with their own fields, and ``only``: the values of another field with which it matters);
-        ``questions`` (meaning, variables, settings, plot, dimensions); ``theories``; ``papers``; ``notation``
-        of those papers; ``shared_fields``; ``formula_version``; ``example``, the content of a scenario;
-        ``composition``, what the limit makes of pairs of options, where the family has a table of it.
+    Of a field there are name, symbol, meaning, type, allowed, bounds, default, the ``values`` of a field of names, the
+    ``choices`` of a part, or of an entry of a list of parts, with their own fields, and ``only``: the values of another
+    field with which it matters. ``composition`` is what the limit makes of pairs of options.
     """
     cls = family_class(family)
     return {
@@ -73,7 +61,7 @@ def describe(family: str) -> dict[str, Any]:
         "fields": describe_fields(cls),
         "questions": {name: _question(question) for name, question in cls.questions.items()},
         "theories": dict(cls.theories),
-        "papers": [{"key": key, "title": _bibtex_title(key), "bibtex": BIBTEX.get(key, "")} for key in cls.papers],
+        "papers": [_paper(key, BIBTEX.get(key, "")) for key in cls.papers],
         "notation": {key: dict(symbols) for key, symbols in cls.notation.items()},
         "shared_fields": list(cls.shared_fields),
         "formula_version": cls.formula_version,
@@ -97,7 +85,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
         "name": name,
         "symbol": extra.get("symbol", ""),
         "meaning": info.description or "",
-        "type": of_parts if parts else " or ".join(dict.fromkeys(_TYPES.get(leaf, "name") for leaf in leaves)),
+        "type": of_parts if parts else " or ".join(dict.fromkeys(_SAID.get(leaf, ("name",))[0] for leaf in leaves)),
         "allowed": _allowed(info, leaves) if listed is None else f"a list, each entry {_allowed(info, leaves)}",
         "required": info.is_required(),
     }
@@ -106,7 +94,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
     if not info.is_required():
         about["default"] = _plain(info.default)
     if float in leaves or int in leaves:
-        about["bounds"] = {bound.name: value for bound, value in bounds_of(info)}
+        about["bounds"] = bounds_of(info)
         about["infinite"] = bool(extra.get("infinite"))
     if parts:
         about["choices"] = [_choice(name, leaf) for leaf in leaves if _is_part(leaf) or not isinstance(leaf, type)]
@@ -120,25 +108,18 @@ def _choice(name: str, leaf: Any) -> dict[str, Any]:
         return {"value": leaf}
     kind = leaf.model_fields.get("kind")
     about: dict[str, Any] = {} if kind is None else {"kind": kind.default}
-    return {
-        **about,
-        "name": leaf.__name__,
-        "meaning": _first_paragraph(leaf),
-        "fields": describe_fields(leaf, f"{name}."),
-    }
+    meaning, fields = _first_paragraph(leaf), describe_fields(leaf, f"{name}.")
+    return {**about, "name": leaf.__name__, "meaning": meaning, "fields": fields}
 
 
 def _question(question: Question) -> dict[str, Any]:
+    names = dict.fromkeys(name for variable in question.variables for name in variable.dims)
     return {
         "meaning": question.meaning,
         "variables": [_told(variable, *_VARIABLE) for variable in question.variables],
         "settings": {name: _setting(setting) for name, setting in question.settings.items()},
         "plot": list(question.plot),
-        "dimensions": {
-            name: _told(question.dimension(name), "role", "label", "symbol")
-            for variable in question.variables
-            for name in variable.dims
-        },
+        "dimensions": {name: _told(question.dimension(name), "role", "label", "symbol") for name in names},
     }
 
 
@@ -162,8 +143,8 @@ def _allowed(info: FieldInfo, leaves: list[Any]) -> str:
     for leaf in leaves:
         if leaf in (float, int):
             words.append(allowed_values(info))
-        elif leaf in _ALLOWED:
-            words.append(_ALLOWED[leaf])
+        elif leaf in _SAID:
+            words.append(_SAID[leaf][1])
         elif _is_part(leaf):
             kind = leaf.model_fields.get("kind")
             inside = ", ".join(name for name in leaf.model_fields if name != "kind")
@@ -187,9 +168,9 @@ def _first_paragraph(cls: type) -> str:
     return " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
 
 
-def _bibtex_title(key: str) -> str:
-    title = re.search(r"(?<!\w)title\s*=\s*\{(.*?)\},\n", BIBTEX.get(key, ""), re.DOTALL)
-    return " ".join(title.group(1).split()) if title else ""
+def _paper(key: str, bibtex: str) -> dict[str, str]:
+    title = re.search(r"(?<!\w)title\s*=\s*\{(.*?)\},\n", bibtex, re.DOTALL)
+    return {"key": key, "title": " ".join(title.group(1).split()) if title else "", "bibtex": bibtex}
 
 
 # -- as text ----------------------------------------------------------------------------------------------
@@ -203,8 +184,12 @@ def describe_text(family: str) -> str:
     for number, (name, question) in enumerate(about["questions"].items()):
         lines += ["", f'Question "{name}"{" (the default)" if not number else ""}: {question["meaning"]}']
         lines += _rows([_variable_row(variable) for variable in question["variables"]])
-        if question["settings"]:
-            lines += ["  settings:", *_rows([_setting_row(*item) for item in question["settings"].items()])]
+        rows: list[_Row] = []
+        for setting, said in question["settings"].items():
+            choices = f"; one of {', '.join(said['choices'])}" if "choices" in said else ""
+            default = "" if said["default"] is None else f"; default {_toml(said['default'])}"
+            rows.append((2, setting, [said["meaning"] + choices + default]))
+        lines += ["  settings:", *_rows(rows)] if rows else []
     lines += ["", "Theories", *_rows([(1, name, [meaning]) for name, meaning in about["theories"].items()])]
     if about["composition"]:
         lines += ["", "What composes (the experiment answers every pair)"]
@@ -240,12 +225,6 @@ def _variable_row(variable: Mapping[str, Any]) -> _Row:
     only = f"; {variable['engines'][0]} only" if len(variable["engines"]) == 1 else ""
     absent = f"; NaN: {variable['absent']}" if variable["absent"] else ""
     return 1, _head(variable["name"] + dims, variable["symbol"]), [variable["meaning"] + only + absent]
-
-
-def _setting_row(name: str, setting: Mapping[str, Any]) -> _Row:
-    choices = f"; one of {', '.join(setting['choices'])}" if "choices" in setting else ""
-    default = "" if setting["default"] is None else f"; default {_toml(setting['default'])}"
-    return 2, name, [setting["meaning"] + choices + default]
 
 
 def _head(name: str, symbol: str) -> str:

@@ -13,25 +13,19 @@ Role = Literal["layer", "trajectory", "spectrum", "curve", "entries", "values"]
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of variables.
+    """A dimension of variables, and what runs along it.
 
-    Attributes
-    ----------
-    name : as in `Variable.dims`; a second one of the same kind is ``name_2``.
-    role : what runs along it.
-        "trajectory": updates; where a run diverges, what came before stands. "spectrum": the points of a density.
-        "curve": points of another function. These three make the rows of a table and the horizontal axis of a plot.
-        "entries": counted or named entries, which tell curves apart. "values": few numbers or names, drawn like those
-        of a field. "layer": one of several results laid over each other.
-    label, symbol : what an axis along it says; its name if left out.
-    first : number of the first entry where they are counted.
+    "trajectory": updates; where a run diverges, what came before stands. "spectrum": the points of a density. "curve":
+    points of another function. These three make the rows of a table and the horizontal axis of a plot. "entries":
+    counted or named entries, which tell curves apart. "values": few numbers or names, drawn like those of a field.
+    "layer": one of several results laid over each other.
     """
 
-    name: str
+    name: str  # as in `Variable.dims`; a second one of the same kind is ``name_2``
     role: Role = "values"
-    label: str = ""
+    label: str = ""  # what an axis along it says, as `symbol`; its name if left out
     symbol: str = ""
-    first: int = 1
+    first: int = 1  # number of the first entry where they are counted
 
     @property
     def is_long(self) -> bool:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from giantstep.study import Study
-
 MOST_ROWS = 40
 """Rows of a result that are printed; the middle of a longer one is left out, and said so."""
 _MOST_NUMBERS = 8
@@ -81,17 +79,6 @@ def model_text(model: BaseModel) -> str:
     return "\n".join([heading, *aligned(field_rows(model))])
 
 
-def study_text(study: Study) -> str:
-    """Return a study as text: its question and scenario, and what varies."""
-    what = study.what or next(iter(study.scenario.questions))
-    lines = [f'Study of "{what}"', model_text(study.scenario)]
-    tables = {"varies": study.grid, "settings": study.settings, "limit": study.limit, "experiment": study.experiment}
-    for name, table in tables.items():
-        rows = [(key.replace("__", "."), shown_value(value)) for key, value in table.items()]
-        lines += [f"{name}:", *aligned(rows)] if rows else []
-    return "\n".join(lines)
-
-
 def inside_sentence(title: str) -> str:
     """Return a title as it stands inside a sentence: its first letter small, unless its first word is a name."""
     return title[:1].lower() + title[1:] if title[1:2].islower() else title
@@ -107,16 +94,11 @@ def aligned(rows: Any) -> list[str]:
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], most: float = math.inf) -> list[str]:
     """Return lines with aligned columns: numbers to the right, words to the left; of more than `most` rows the ends."""
     columns = []
-    for head, *cells in zip(heads, *_without_middle(rows, most)):
+    if len(rows) > most:
+        half, gap = int(most) // 2, f"({len(rows) - int(most)} more)"
+        rows = [*rows[:half], [gap, *[""] * (len(rows[0]) - 1)], *rows[-half:]]
+    for head, *cells in zip(heads, *rows):
         width = max(map(len, [head, *cells]))
         has_numbers = any(cell[:1].isdigit() or cell[:1] in ("+", "-") for cell in cells)
         columns.append([cell.rjust(width) if has_numbers else cell.ljust(width) for cell in [head, *cells]])
     return ["  ".join(cells).rstrip() for cells in zip(*columns)]
-
-
-def _without_middle(rows: Sequence[Sequence[str]], most: float) -> list[Sequence[str]]:
-    """Return at most `most` rows: the ends, and a row that says how many are left out between them."""
-    if len(rows) <= most:
-        return list(rows)
-    half, gap = int(most) // 2, f"({len(rows) - int(most)} more)"
-    return [*rows[:half], [gap, *[""] * (len(rows[0]) - 1)], *rows[-half:]]

@@ -105,27 +105,19 @@ class Question:
 
 @dataclass(frozen=True)
 class PhaseDiagram:
-    """What `giantstep.phase_diagram` draws of a scenario: a question asked along one field, whose lines part regions.
+    """What `giantstep.phase_diagram` draws: a question asked along one field, whose lines part regions."""
 
-    Attributes
-    ----------
-    what : the question; where it has a `figure` of its own, that is the diagram and nothing else is needed.
-    across, span : field along the horizontal axis, and its lowest and highest value where none are given.
-    up : field along the vertical axis, in whose unit the lines are.
-    lines : variable of the question -> what happens there; those that are drawn first hide later ones that coincide.
-    regions : (lines at X values of `across`, Y values of `up`) -> name of the region, (Y, X).
-    beside : fields that stay fixed and are said in the title.
-    points : how many values of `across` are asked where none are given.
-    """
-
-    what: str
-    across: str = ""
-    span: tuple[float, float] = (0.0, 1.0)
-    up: str = ""
-    lines: Mapping[str, str] = field(default_factory=dict)
+    what: str  # the question; where it has a `figure` of its own, that is the diagram and nothing else is needed
+    across: str = ""  # field along the horizontal axis
+    span: tuple[float, float] = (0.0, 1.0)  # its lowest and highest value where none are given
+    up: str = ""  # field along the vertical axis, in whose unit the lines are
+    lines: Mapping[str, str] = field(
+        default_factory=dict
+    )  # variable -> what happens there; the first drawn hide others
+    # (lines at X values of `across`, Y values of `up`) -> name of the region, (Y, X)
     regions: Callable[[Mapping[str, Floats], Floats], Array] | None = None
-    beside: tuple[str, ...] = ()
-    points: int = 32
+    beside: tuple[str, ...] = ()  # fields that stay fixed and are said in the title
+    points: int = 32  # how many values of `across` are asked where none are given
 
 
 class Baseline(NamedTuple):
@@ -139,27 +131,18 @@ class Baseline(NamedTuple):
 class Answer:
     """What the limit returns for a batch of B points.
 
-    Attributes
-    ----------
-    values : variable name -> array of shape (B, ...) with the dims of the variable after the batch.
-    coords : own dimension -> its coordinate values, for dims such as ``x`` (blocks and neurons count from 1).
-    status : (B,) strings; empty where the point was solved, otherwise the reason.
-    residual, iterations : (B,) diagnostics of the solver.
-    warnings : sentences shown once per call.
-    attrs : facts about how the answer was made (``theory``, ...), kept in the result's attributes. One that depends on
-        ``points["dim"]`` says how in ``finite_size``, so that a comparison knows that it is not the bare limit;
-        ``notes`` is a list of sentences that reports show.
-    approximations : what is approximated on the way -> how far off that may be; empty where the equations are exact in
-        the limit. They are kept in the result's attributes, curves are then called approximate, and a verdict that
-        disagrees names them.
+    `attrs` are facts about how the answer was made (``theory``, ...), kept in the result's attributes. One that depends
+    on ``points["dim"]`` says how in ``finite_size``, so that a comparison knows that it is not the bare limit; in
+    ``notes`` are sentences that reports show. `approximations` (what is approximated on the way -> how far off that may
+    be) are kept there, too: curves are then called approximate, and a verdict that disagrees names them.
     """
 
-    values: dict[str, Array]
-    status: Strings
+    values: dict[str, Array]  # variable -> (B, ...), with the dims of the variable after the batch
+    status: Strings  # (B,); empty where the point was solved, otherwise the reason
     residual: Floats
     iterations: Integers
-    coords: dict[str, Array] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    coords: dict[str, Array] = field(default_factory=dict)  # own dims such as ``x``; blocks and neurons count from 1
+    warnings: list[str] = field(default_factory=list)  # sentences shown once per call
     attrs: dict[str, Any] = field(default_factory=dict)
     approximations: dict[str, str] = field(default_factory=dict)
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.types import Floats
-
 LONGEST = 1000
 """Entries of a list that are written out where it only says how something was made."""
 
@@ -34,11 +32,6 @@ def json_data(value: Any, longest: float = math.inf) -> Any:
     if isinstance(value, float):
         return json_number(value)
     return value if value is None or isinstance(value, str | int | bool) else str(value)
-
-
-def float_array(data: Any) -> Floats:
-    """Return the array of numbers that `json_data` wrote."""
-    return np.array(data, dtype=object).astype(np.float64)  # None becomes NaN, "inf" infinity
 
 
 def with_infinity(data: Any) -> Any:

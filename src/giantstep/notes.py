@@ -70,20 +70,12 @@ def _note(name: str, words: str, found: Floats, blind: Floats) -> str:
 
 @dataclass
 class Problems:
-    """Points that one engine did not compute, and what else it has to say.
-
-    Attributes
-    ----------
-    engine : whose points.
-    points : how many there are.
-    reasons : one for each point that was not computed.
-    remarks : sentences worth a warning, whatever was computed.
-    """
+    """Points that one engine did not compute, and what else it has to say."""
 
     engine: Engine
-    points: int
-    reasons: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    points: int  # all of them
+    reasons: list[str] = field(default_factory=list)  # one for each point that was not computed
+    remarks: list[str] = field(default_factory=list)  # sentences worth a warning, whatever was computed
 
     def sentence(self) -> str:
         """Say how many points were not computed and why the first was not; empty where all were."""

@@ -28,13 +28,11 @@ def folder_families() -> dict[str, Path]:
     table = read_toml(settings.read_text(encoding="utf-8"), SETTINGS).get("families", {})
     if not isinstance(table, dict):
         raise InputError(f'`families` in {SETTINGS} must be a table of lines NAME = "FILE.py".')
-    return {name: _file_here(name, file) for name, file in table.items()}
-
-
-def _file_here(name: str, file: object) -> Path:
-    if not isinstance(file, str) or not file.endswith(".py") or Path(file).name != file:
-        raise InputError(f"{SETTINGS} says {name} = {file!r}; it must be the name of a Python file in the same folder.")
-    return Path(file).absolute()
+    for name, file in table.items():
+        if not isinstance(file, str) or not file.endswith(".py") or Path(file).name != file:
+            allowed = "it must be the name of a Python file in the same folder"
+            raise InputError(f"{SETTINGS} says {name} = {file!r}; {allowed}.")
+    return {name: Path(file).absolute() for name, file in table.items()}
 
 
 def load_folder_family(file: Path) -> None:

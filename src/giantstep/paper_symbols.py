@@ -29,24 +29,17 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z]\w*")
 
 @dataclass(frozen=True)
 class Paper:
-    """The parameters of one paper.
+    """The parameters of one paper: what its symbols mean, and our fields as formulas in them.
 
-    Attributes
-    ----------
-    symbols : symbol -> what the paper means by it.
-    fields : our field -> a formula in these symbols, or several ways to say it. The field of a part with a kind is
-        written ``step(maximal).rate``, in a list of parts ``steps.0(maximal).rate``: giving its symbols chooses that
-        kind.
-    defaults : symbol -> the value it has where it is not given.
-    fixed : our field -> what the paper always has; parts as tables.
-    shown : our field or variable -> what the paper writes for it, where that is not the formula.
+    The field of a part with a kind is written ``step(maximal).rate``, in a list of parts ``steps.0(maximal).rate``:
+    giving its symbols chooses that kind.
     """
 
-    symbols: Mapping[str, str]
-    fields: Mapping[str, str | tuple[str, ...]]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    shown: Mapping[str, str] = field(default_factory=dict)
+    symbols: Mapping[str, str]  # symbol -> what the paper means by it
+    fields: Mapping[str, str | tuple[str, ...]]  # our field -> a formula, or several ways to say it
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # symbol -> its value where it is not given
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # our field -> what the paper always has; parts as tables
+    shown: Mapping[str, str] = field(default_factory=dict)  # ours -> what the paper writes, where not the formula
 
     def formulas(self, name: str) -> tuple[str, ...]:
         """Return the ways to say one of our fields."""

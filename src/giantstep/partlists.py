@@ -22,15 +22,10 @@ _PLACE = re.compile(r"0|[1-9][0-9]*")
 
 @dataclass(frozen=True)
 class PartList:
-    """Declares a field that holds a list of parts, which may be empty.
+    """Declares a field that holds a list of parts, which may be empty; it stands in the annotation.
 
-    It stands in the annotation: ``steps: Annotated[tuple[AnyStep, ...], PartList("steps", "[gs.NoStep()]")]``, where
-    ``AnyStep`` is a union of parts told apart by their `kind`.
-
-    Attributes
-    ----------
-    plural : what the entries are called.
-    example : a list of them, as Python writes it.
+    ``steps: Annotated[tuple[AnyStep, ...], PartList("steps", "[gs.NoStep()]")]`` has what the entries are called and an
+    example of them; ``AnyStep`` is a union of parts told apart by their `kind`.
     """
 
     plural: str

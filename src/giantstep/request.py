@@ -63,11 +63,15 @@ class Request:
             dim = fields.pop("dim", None)
         self.grid = grid_over(scenario, fields, dim=dim)
         own = [dim for variable in self.question.variables for dim in variable.dims]
-        self.grid.check_names([*RESERVED, *own, *(variable.name for variable in self.question.variables)])
-        self.theory = check_theory(first, theory)
-        self.tolerance = check_number(
-            "tolerance", tolerance, "a number above 0 and below 1", lambda value: 0 < value < 1
-        )
+        taken = {*RESERVED, *own, *(variable.name for variable in self.question.variables)}
+        for name in taken.intersection(self.grid.dims):
+            raise InputError(f"A dimension of the grid cannot be called `{name}`: the result has that name already.")
+        names = list(first.theories)
+        if theory is not None and theory not in names:
+            raise bad_field("theory", theory, f"one of {', '.join(names)}{nearest(theory, names)}")
+        self.theory = theory  # None lets the family choose
+        between = "a number above 0 and below 1"
+        self.tolerance = check_number("tolerance", tolerance, between, lambda value: 0 < value < 1)
         self.seed = check_whole("seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
 
     def prepare(self, device: str = "cpu", trials: int | None = None) -> dict[str, Any]:
@@ -79,7 +83,13 @@ class Request:
         settings = {**general, "trials": trials, **self.settings}
         with one_blas_thread():
             prepared = [batch.scenario.prepare(batch.points, self.what, settings) for batch in self.grid.batches()]
-        return {name: _common([settings[name] for settings in prepared]) for name in prepared[0]}
+        shared = dict(prepared[0])
+        for name in shared:  # their one value, or the widest of the lists they chose
+            arrays = [own[name] for own in prepared if isinstance(own[name], np.ndarray) and own[name].size]
+            with np.errstate(invalid="ignore"):
+                widths = [np.nan_to_num(abs(np.ptp(array)), nan=np.inf) for array in arrays]
+            shared[name] = arrays[int(np.argmax(widths))] if arrays else shared[name]
+        return shared
 
     def for_engine(self, engine: Engine, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that concern one engine; the device of an experiment is each trial's own."""
@@ -133,14 +143,6 @@ def question_name(scenario: Scenario, what: str | None) -> str:
     return what
 
 
-def check_theory(scenario: Scenario, theory: str | None) -> str | None:
-    """Return the name of a theory of the scenario; None lets the family choose."""
-    names = list(scenario.theories)
-    if theory is not None and theory not in names:
-        raise bad_field("theory", theory, f"one of {', '.join(names)}{nearest(theory, names)}")
-    return theory
-
-
 def _split(
     scenario: Scenario, question: Question, grid: Mapping[str, Any], keywords: Mapping[str, Any], also: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -162,10 +164,3 @@ def _split(
             given = next((parent for parent in parents if parent in fields), name)
             check_field_name(scenario, given, keywords_too)
     return fields, {name: keywords[name] for name in keywords if name in question.settings}
-
-
-def _common(values: Sequence[Any]) -> Any:
-    """Return what several batches prepared: their one value, or the widest of the lists they chose."""
-    arrays = [value for value in values if isinstance(value, np.ndarray) and value.size]
-    with np.errstate(invalid="ignore"):
-        return max(arrays, key=lambda array: np.nan_to_num(abs(np.ptp(array)), nan=np.inf)) if arrays else values[0]

@@ -18,11 +18,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 import numpy as np
 import pydantic
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 from pydantic.fields import FieldInfo
 
@@ -141,48 +140,39 @@ def field(
 
     `only` says where it matters: another field's name and the values of that field, for pages that ask for no more.
     """
-    bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le}
-    given = {name: bound for name, bound in bounds.items() if bound is not None}
     extra: dict[str, Any] = {"symbol": symbol, "infinite": infinite}
     if only is not None:
         extra["only"] = {name: list(values) for name, values in only.items()}
-    return pydantic.Field(default, description=meaning, json_schema_extra=extra, **given)
+    return pydantic.Field(default, description=meaning, json_schema_extra=extra, gt=gt, ge=ge, lt=lt, le=le)
 
 
-class Bound(NamedTuple):
-    """A kind of bound: its name, how it is said, and whether values keep it."""
-
-    name: str
-    words: str
-    holds: Callable[[Any, float], Any]
-
-
-_BOUNDS = {
-    Gt: Bound("gt", "above", operator.gt),
-    Ge: Bound("ge", "at least", operator.ge),
-    Lt: Bound("lt", "below", operator.lt),
-    Le: Bound("le", "at most", operator.le),
+_BOUNDS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
+    "gt": ("above", operator.gt),
+    "ge": ("at least", operator.ge),
+    "lt": ("below", operator.lt),
+    "le": ("at most", operator.le),
 }
+"""Name of a bound, as pydantic has it -> how it is said, and whether values keep it."""
 
 
-def bounds_of(info: FieldInfo) -> list[tuple[Bound, float]]:
-    """Return the bounds of a numeric field, each with its value."""
-    known = [(_BOUNDS[type(constraint)], constraint) for constraint in info.metadata if type(constraint) in _BOUNDS]
-    return [(bound, getattr(constraint, bound.name)) for bound, constraint in known]
+def bounds_of(info: FieldInfo) -> dict[str, float]:
+    """Return the bounds of a numeric field by name."""
+    return {name: getattr(held, name) for held in info.metadata for name in _BOUNDS if hasattr(held, name)}
 
 
 def within_bounds(info: FieldInfo, values: Array) -> Booleans:
     """Tell which values keep all bounds of a numeric field; NaN keeps none."""
     good: Booleans = ~np.isnan(values)
-    for bound, limit in bounds_of(info):
-        good &= bound.holds(values, limit)
+    for name, limit in bounds_of(info).items():
+        good &= _BOUNDS[name][1](values, limit)
     return good
 
 
 def allowed_values(info: FieldInfo) -> str:
     """Say in words what a numeric field allows: ``"a number above 0 (inf is allowed)"``."""
     number = "a whole number" if info.annotation is int else "a number"
-    text = " ".join([number, " and ".join(f"{bound.words} {value:g}" for bound, value in bounds_of(info))]).strip()
+    text = " and ".join(f"{_BOUNDS[name][0]} {limit:g}" for name, limit in bounds_of(info).items())
+    text = f"{number} {text}".strip()
     return f"{text} (inf is allowed)" if _allows_infinity(info) else text
 
 
@@ -210,7 +200,10 @@ class Checked(BaseModel, metaclass=FieldHelp):
 
     @pydantic.model_validator(mode="after")
     def _check_all(self) -> Self:
-        _check_finite(self)
+        for name, info in type(self).model_fields.items():
+            value = getattr(self, name)
+            if isinstance(value, float) and math.isinf(value) and not _allows_infinity(info):
+                raise bad_field(name, value, allowed_values(info) + ", finite")
         self.check()
         return self
 
@@ -218,12 +211,13 @@ class Checked(BaseModel, metaclass=FieldHelp):
         """Check what one field cannot say alone; raise `bad_field`."""
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
-        return iter(_python_content(self).items())  # without values that a cached property keeps
+        # without values that a cached property keeps
+        return iter([(name, getattr(self, name)) for name in type(self).model_fields])
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+        return dict(self) == dict(other)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with some values changed, unchecked; what cached properties keep is not copied."""
@@ -478,7 +472,7 @@ class Scenario(Checked):
         Another ``step__kind`` makes another part; what both kinds have keeps its value. In a list of parts
         ``steps__0__rate`` is a field of the first entry, ``steps__rate`` that of all entries that have it.
         """
-        content = _python_content(self)
+        content = dict(self)
         wanted = dotted_names({**(changes or {}), **fields})
         for name in sorted(wanted, key=_outer_first):
             for place in _places(self, content, name):
@@ -521,9 +515,14 @@ def from_content(content: Mapping[str, Any]) -> Scenario:
     if family is None:
         raise InputError(f"Field `family` is missing in the scenario; it must be one of {', '.join(family_names())}.")
     for name, value in fields.items():
-        if isinstance(value, Mapping) and "callable" in value:
-            raise InputError(f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in Python only.")
+        refuse_callable(name, value)
     return family_class(family)(**fields)
+
+
+def refuse_callable(name: str, value: Any) -> None:
+    """Refuse what a function without an expression leaves in plain data."""
+    if isinstance(value, Mapping) and "callable" in value:
+        raise InputError(f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in Python only.")
 
 
 def dotted_names(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -621,10 +620,6 @@ def allowed_types(annotation: Any) -> Iterator[Any]:
             yield from allowed_types(inner)
 
 
-def _python_content(model: BaseModel) -> dict[str, Any]:
-    return {name: getattr(model, name) for name in type(model).model_fields}
-
-
 def _outer_first(name: str) -> tuple[int, bool, int]:
     """Order changes: a part before its fields, its kind before the others, all entries of a list before one."""
     keys = keys_of(name)
@@ -664,7 +659,7 @@ def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> 
         if isinstance(held, list | tuple) and listed is not None:
             table[key] = list(held)
         elif isinstance(held, BaseModel | Mapping) or (held is None and info is not None and last == "kind"):
-            table[key] = _python_content(held) if isinstance(held, BaseModel) else dict(held or {})
+            table[key] = dict(held or {})
         else:
             check_field_name(scenario, name)
             raise InputError(f"There is no field `{name}` here: `{key}` is {held!r}.")
@@ -702,13 +697,6 @@ def with_parts(scenario: Scenario, name: str, value: Any) -> Any:
         raise error.inside(name) from None
 
 
-def _check_finite(model: BaseModel) -> None:
-    for name, info in type(model).model_fields.items():
-        value = getattr(model, name)
-        if isinstance(value, float) and math.isinf(value) and not _allows_infinity(info):
-            raise bad_field(name, value, allowed_values(info) + ", finite")
-
-
 @contextmanager
 def _translate_errors(model: type[BaseModel]) -> Iterator[None]:
     """Turn pydantic's messages into one sentence of ours; nothing else does."""
@@ -720,7 +708,10 @@ def _translate_errors(model: type[BaseModel]) -> Iterator[None]:
 
 def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputError:
     problem = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")  # a misspelt name first
-    path, info = _field_path(model, problem["loc"])
+    # parts are built through their own `__init__` and report for themselves, so a location here is a field, then
+    # perhaps the tag of a union (which is no name) or indices in a list
+    name, *rest = problem["loc"] or ("",)
+    path, info = ".".join([str(name), *(str(i) for i in rest if isinstance(i, int))]), model.model_fields.get(str(name))
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         return cause.inside(path)
@@ -773,14 +764,3 @@ def _call(part: type[BaseModel]) -> str:
 
     name = f"gs.{part.__name__}" if part.__name__ in dir(giantstep) else part.__name__
     return f"{name}({', '.join(f'{field}=...' for field, info in part.model_fields.items() if info.is_required())})"
-
-
-def _field_path(model: type[BaseModel], loc: Sequence[Any]) -> tuple[str, FieldInfo | None]:
-    """Write a pydantic location as a dotted name.
-
-    Parts are built through their own ``__init__`` and report for themselves, so a location here is a field,
-    then perhaps the tag of a union (which is no name) or indices in a list.
-    """
-    name, *rest = loc or ("",)
-    indices = "".join(f".{index}" for index in rest if isinstance(index, int))
-    return f"{name}{indices}", model.model_fields.get(str(name))

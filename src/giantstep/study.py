@@ -257,16 +257,14 @@ def _lay_over(
     layers: Mapping[str, xarray.Dataset], request: Request, experiment: ExperimentSettings, finite_size: bool
 ) -> xarray.Dataset:
     from giantstep.comparison import combine
-    from giantstep.result import PROVENANCE, provenance
+    from giantstep.result import provenance
 
     *_, compared, measured = layers
     settings = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
-    sides = layers[compared], layers[measured]
-    own = {str(name): v for side in sides for name, v in side.attrs.items() if name not in PROVENANCE}
-    notes = {"notes": own.pop("notes")} if "notes" in own else {}
-    facts = {"finite_size": finite_size, "compared_with": compared, **own}
-    attrs = {**provenance(request.grid, request.what, "comparison", settings, facts), **notes}
-    return combine(layers, request.question).assign_attrs(attrs)
+    attrs: dict[str, Any] = provenance(request.grid, request.what, "comparison", settings, {})
+    sides = {**layers[compared].attrs, **layers[measured].attrs}
+    facts = {"finite_size": int(finite_size), "compared_with": compared, **sides, **attrs}
+    return combine(layers, request.question).assign_attrs(facts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -322,14 +320,23 @@ class Study(display.Readable):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Study):
             return NotImplemented
-        tables = ("grid", "settings", *_ENGINES)
-        equal = all(same_tables(getattr(self, name), getattr(other, name)) for name in tables)
-        return equal and (self.scenario, self.what) == (other.scenario, other.what)
+        if (self.scenario, self.what) != (other.scenario, other.what):
+            return False
+        for name in ("grid", "settings", *_ENGINES):
+            ours, theirs = getattr(self, name), getattr(other, name)  # a list and an array of the same values are equal
+            if list(ours) != list(theirs) or not all(np.array_equal(ours[key], theirs[key]) for key in ours):
+                return False
+        return True
 
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return display.study_text(self)
+        what = self.what or next(iter(self.scenario.questions))
+        lines = [f'Study of "{what}"', display.model_text(self.scenario)]
+        for name in ("grid", "settings", *_ENGINES):
+            rows = [(key.replace("__", "."), display.shown_value(value)) for key, value in getattr(self, name).items()]
+            lines += ["varies:" if name == "grid" else f"{name}:", *display.aligned(rows)] if rows else []
+        return "\n".join(lines)
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study: fields, settings, ``progress``, ``scenarios`` by name."""
@@ -405,10 +412,3 @@ class Study(display.Readable):
     def to_toml(self, *, comments: bool = False) -> str:
         """Return the study as TOML text, with the meaning of each field behind it where `comments` is set."""
         return study_text(self, comments=comments)
-
-
-def same_tables(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    """Tell whether two tables say the same in the same order; a list and an array of the same values do."""
-    if list(ours) != list(theirs):
-        return False
-    return all(bool(np.array_equal(value, theirs[name])) for name, value in ours.items())

@@ -26,10 +26,7 @@ def read_toml(text: str, source: str = "The text") -> dict[str, Any]:
 def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> str:
     """Return TOML text: plain values, then a section for each mapping; mappings inside one are inline tables.
 
-    Parameters
-    ----------
-    tables : name -> value or mapping.
-    comments : dotted name (``scenario.ridge``) -> what is said behind its line.
+    `comments` say what stands behind the line of a dotted name (``scenario.ridge``).
     """
     said = comments or {}
     plain = {name: value for name, value in tables.items() if not isinstance(value, Mapping)}

@@ -41,20 +41,13 @@ class Sign(Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a worker process does.
+    """What a worker process does."""
 
-    Attributes
-    ----------
-    do : does a task: takes it and a function that sends a message; an error that leaves it ends the process.
-    prepare : called in the process before its first task.
-    threads : BLAS threads with which its libraries are loaded; None leaves the choice to them.
-    preload : modules of a process that workers are forked from, where the system can fork; without any, each is a
-        new interpreter.
-    """
-
-    do: Callable[[Any, Tell], object]
-    prepare: Callable[[], object]
-    threads: int | None = None
+    do: Callable[[Any, Tell], object]  # a task, with a function that sends a message; an error ends the process
+    prepare: Callable[[], object]  # called in the process before its first task
+    threads: int | None = None  # BLAS threads with which its libraries are loaded; None leaves that to them
+    # modules of a process that workers are forked from, where the system can fork; without any, each is a new
+    # interpreter
     preload: tuple[str, ...] = ()
 
     def process(self, target: Callable[..., object], *arguments: Any) -> multiprocessing.process.BaseProcess:
@@ -93,13 +86,7 @@ def _environment(threads: int | None) -> Iterator[None]:
 
 
 class Worker:
-    """One process and the thread that listens to it.
-
-    Parameters
-    ----------
-    plan : what the process does.
-    tell : called in the listening thread with every message of the process, `Sign.READY` first and `Sign.GONE` last.
-    """
+    """One process and the thread that listens to it: it tells every message, `Sign.READY` first, `Sign.GONE` last."""
 
     def __init__(self, plan: Plan, tell: Tell) -> None:
         self._connection, other = multiprocessing.Pipe()

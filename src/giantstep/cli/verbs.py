@@ -154,14 +154,7 @@ def hand_over(result: xarray.Dataset, output: Output, closing: str = "", **repor
 def show_or_write(
     result: xarray.Dataset, output: Output, closing: str, show: Callable[[Any], None], **report: Any
 ) -> None:
-    """Write the files, and print the result where it was not written.
-
-    Parameters
-    ----------
-    closing : text below the table.
-    show : prints the table.
-    **report : what JSON says beside the result.
-    """
+    """Write the files, and print the result where it was not written, `closing` below it; JSON has `report` beside."""
     files = write_outputs(result, output)
     if output.json:
         from giantstep.files import to_json
