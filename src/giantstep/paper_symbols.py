@@ -74,8 +74,7 @@ def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
 
 
 def _number(symbol: str, value: Any) -> Any:
-    good = not isinstance(value, str | bool) and np.asarray(value).dtype.kind in "iuf"
-    if not good or not np.isfinite(value).all():
+    if isinstance(value, str | bool) or np.asarray(value).dtype.kind not in "iuf" or not np.isfinite(value).all():
         raise bad_field(symbol, value, "a finite number")
     return np.asarray(value, dtype=float) if np.ndim(value) else float(value)
 
@@ -87,8 +86,10 @@ def scenario_from_paper(cls: type[AnyScenario], key: str, given: Mapping[str, An
         known = ", ".join(papers) or "none"
         raise bad_field("paper", key, f"one of the papers {cls.__name__} knows: {known}{nearest(key, list(papers))}")
     paper = papers[key]
-    symbols = {name: value for name, value in _plain(given).items() if name in paper.symbols}
-    ours = {name: value for name, value in _plain(given).items() if name not in paper.symbols}
+    # ``lambda_`` is lambda, which Python keeps for itself
+    plain = {name.rstrip("_").replace("__", "."): value for name, value in given.items()}
+    symbols = {name: value for name, value in plain.items() if name in paper.symbols}
+    ours = {name: value for name, value in plain.items() if name not in paper.symbols}
     _check_names(cls, key, paper, ours)
     formulas = _chosen(paper, symbols)
     _check_used(key, paper, symbols, formulas)
@@ -98,12 +99,10 @@ def scenario_from_paper(cls: type[AnyScenario], key: str, given: Mapping[str, An
     except (ZeroDivisionError, OverflowError):
         raise InputError(f"The symbols of {key} cannot be turned into ours: {_said(symbols)}.") from None
     scenario = _build(cls, key, paper, {**found, **ours})
-    return scenario, _both(key, paper, symbols, {name: (formulas[name], found[name]) for name in found})
-
-
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Write ``lambda_`` as ``lambda``, which Python keeps for itself."""
-    return {name.rstrip("_").replace("__", "."): value for name, value in given.items()}
+    text = aligned((name, "=", shown_value(value), paper.symbols[name]) for name, value in symbols.items())
+    said = {name: f"= {formula}" if formula != name else "" for name, formula in formulas.items()}
+    text_of_ours = aligned((_field(name), "=", shown_value(found[name]), said[name]) for name in found)
+    return scenario, "\n".join([f"{key}:", *text, "giantstep:", *text_of_ours])
 
 
 def _check_names(cls: type[Scenario], key: str, paper: Paper, ours: Mapping[str, Any]) -> None:
@@ -124,21 +123,16 @@ def _check_names(cls: type[Scenario], key: str, paper: Paper, ours: Mapping[str,
 
 def _chosen(paper: Paper, symbols: Mapping[str, Any]) -> dict[str, str]:
     """Return the formula of every field that the symbols give; of several kinds of a part the one that uses most."""
-    there = {*symbols, *paper.defaults}
-
-    def weight(formula: str) -> int:
-        return len(set(symbols_in(formula)) & set(symbols))
-
+    there, given = {*symbols, *paper.defaults}, set(symbols)
     found: dict[str, str] = {}
     for name in paper.fields:
         possible = [formula for formula in paper.formulas(name) if set(symbols_in(formula)) <= there]
         if possible:
-            found[name] = max(possible, key=weight)
+            found[name] = max(possible, key=lambda formula: len(given.intersection(symbols_in(formula))))
     plain = {symbol for name, formula in found.items() if not _kind(name) for symbol in symbols_in(formula)}
-    kinds: dict[str, set[str]] = {}
-    for name, formula in found.items():
-        if _kind(name):
-            kinds.setdefault(_kind(name), set()).update((set(symbols_in(formula)) & set(symbols)) - plain)
+    kinds: dict[str, set[str]] = {_kind(name): set() for name in found if _kind(name)}
+    for name in [name for name in found if _kind(name)]:
+        kinds[_kind(name)] |= given.intersection(symbols_in(found[name])) - plain
     complete = [kind for kind in kinds if all(name in found for name in paper.fields if _kind(name) == kind)]
     best = max([kind for kind in complete or kinds if kinds[kind]], key=lambda kind: len(kinds[kind]), default="")
     return {name: formula for name, formula in found.items() if _kind(name) in ("", best)}
@@ -163,7 +157,11 @@ def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, A
         *parents, last = keys_of(_field(name))
         table: Any = content
         for parent, inner in zip(parents, [*parents[1:], last]):
-            table = _opened(table, parent, [] if isinstance(inner, int) else {})
+            if isinstance(table, list):
+                table.extend({} for _ in range(len(table), int(parent) + 1))
+            elif parent not in table:
+                table[parent] = [] if isinstance(inner, int) else {}
+            table = table[parent]
         table[last] = value
         if _kind(name):
             table["kind"] = _kind(name)
@@ -177,24 +175,6 @@ def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, A
         formula = paper.formulas(missing)[0]
         needed = ", ".join(f"`{symbol}` ({paper.symbols[symbol]})" for symbol in symbols_in(formula))
         raise InputError(f"{key} needs {needed}: {_field(missing)} = {formula}.") from None
-
-
-def _opened(table: Any, key: str | int, empty: Any) -> Any:
-    """Return what a table or list holds under a key, made `empty` where there is nothing."""
-    if isinstance(table, list):
-        table.extend({} for _ in range(len(table), int(key) + 1))
-    elif key not in table:
-        table[key] = empty
-    return table[key]
-
-
-def _both(key: str, paper: Paper, symbols: Mapping[str, Any], found: Mapping[str, tuple[str, Any]]) -> str:
-    theirs = aligned((name, "=", shown_value(value), paper.symbols[name]) for name, value in symbols.items())
-    ours = aligned(
-        (_field(name), "=", shown_value(value), f"= {formula}" if formula != name else "")
-        for name, (formula, value) in found.items()
-    )
-    return "\n".join([f"{key}:", *theirs, "giantstep:", *ours])
 
 
 def _said(symbols: Mapping[str, Any]) -> str:

@@ -99,9 +99,8 @@ class Request:
 
     def shown(self) -> dict[str, Any]:
         """Return the settings as asked, for the provenance."""
-        shown: dict[str, Any] = {} if self.theory is None else {"theory": self.theory}
-        shown.update(self.given)
-        return shown if math.isinf(self.grid.dim) else {"dim": int(self.grid.dim), **shown}
+        dim = {} if math.isinf(self.grid.dim) else {"dim": int(self.grid.dim)}
+        return {**dim, **({} if self.theory is None else {"theory": self.theory}), **self.given}
 
 
 @dataclass(frozen=True)
@@ -117,10 +116,10 @@ class ExperimentSettings:
     def __post_init__(self) -> None:
         from giantstep.lab.devices import device_index
 
-        trials = check_whole("trials", self.trials, "a whole number at least 1", 1)
-        seed = check_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
-        object.__setattr__(self, "trials", trials)
-        object.__setattr__(self, "seed", seed)
+        check_whole("trials", self.trials, "a whole number at least 1", 1)
+        check_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
+        for name in ("trials", "seed"):  # 5.0 is 5
+            object.__setattr__(self, name, int(getattr(self, name)))
         device_index(self.device)
         check_flags(keep_trials=self.keep_trials, paired=self.paired)
 
@@ -132,15 +131,12 @@ class ExperimentSettings:
 def question_name(scenario: Scenario, what: str | None) -> str:
     """Return the name of the question asked, the first one where it is left out."""
     names = list(scenario.questions)
-    if what is None:
-        return names[0]
-    if what not in names:
-        inside = [name for name in names if what in (v.name for v in scenario.questions[name].variables)]
-        guess = f" ({what} is a variable of what={inside[0]!r})" if inside else nearest(what, names)
-        advice = scenario.elsewhere.get(f"what={what}")
-        guess = f" ({advice})" if advice else guess
-        raise bad_field("what", what, f"one of {', '.join(names)}{guess}")
-    return what
+    if what is None or what in names:
+        return names[0] if what is None else what
+    inside = [name for name in names if what in (v.name for v in scenario.questions[name].variables)]
+    guess = f" ({what} is a variable of what={inside[0]!r})" if inside else nearest(what, names)
+    advice = scenario.elsewhere.get(f"what={what}")
+    raise bad_field("what", what, f"one of {', '.join(names)}{f' ({advice})' if advice else guess}")
 
 
 def _split(

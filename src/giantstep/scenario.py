@@ -63,9 +63,9 @@ def as_number(value: Any) -> float:
     """
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, bool | np.bool_ | str | bytes) or not isinstance(value, numbers.Real):
-        if isinstance(value, str) and value in ("inf", "-inf"):  # JSON has no infinity of its own
-            return float(value)
+    if isinstance(value, str) and value in ("inf", "-inf"):  # JSON has no infinity of its own
+        return float(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise ValueError("a number")
     if math.isnan(value):
         raise ValueError("a number, not NaN")
@@ -244,16 +244,14 @@ class Part(Checked):
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         names = [name for name in type(self).model_fields if name != "kind"]
+        called = type(self).__name__
         if len(values) > len(names):
-            raise InputError(
-                f"{type(self).__name__} takes {len(names)} values ({', '.join(names)}), not {len(values)}."
-            )
-        for name, value in zip(names, values):
-            if name in fields:
-                raise InputError(f"{type(self).__name__} got `{name}` twice.")
-            fields[name] = value
+            raise InputError(f"{called} takes {len(names)} values ({', '.join(names)}), not {len(values)}.")
+        given = dict(zip(names, values))
+        for name in given.keys() & fields.keys():
+            raise InputError(f"{called} got `{name}` twice.")
         with _translate_errors(type(self)):
-            super().__init__(**fields)
+            super().__init__(**given, **fields)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -567,9 +565,9 @@ def one_number(scenario: Scenario, name: str) -> tuple[float, FieldInfo]:
 
 def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
     """Raise `InputError` with the nearest name where a dotted field does not exist in this scenario."""
-    leaves = dict(walk_values(scenario))
-    if name not in {*leaves, *type(scenario).model_fields} and not is_list_name(scenario, name):
-        fields = {leaf: declaration(scenario, leaf) for leaf in leaves}
+    known = {*dict(walk_values(scenario)), *type(scenario).model_fields}
+    if name not in known and not is_list_name(scenario, name):
+        fields = {leaf: info for leaf, _, info in walk_fields(scenario)}
         raise field_error(name, _unknown_field(type(scenario), name, fields, also))
 
 
@@ -634,8 +632,7 @@ def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[s
     if not dot or info is None or part_list(info) is None or not isinstance(entries, list | tuple):
         return [name]
     parts = [_part_class(info, entry) for entry in entries]
-    meant = names_meant(scenario, name, parts)
-    if not meant:
+    if not (meant := names_meant(scenario, name, parts)):
         raise no_entry_has(field, inner, parts)
     return meant
 
