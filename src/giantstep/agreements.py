@@ -73,10 +73,7 @@ class AgreementRow:
         return self.points > 0 and self.failed_gap <= allow
 
     def verdict(self, see: float = SEE, allow: float = 0.0, theory: ComparedTheory | None = None) -> Verdict:
-        """Return the verdict: whether a relative gap of `see` (or of `allow`, if larger) would have been seen.
-
-        `theory` is what was compared; it says what a disagreement is likely to come from.
-        """
+        """Return the verdict: whether a relative gap of `see` (or of `allow`, if larger) would have been seen."""
         asked, name, gap = max(see, allow), self.variable, self.largest_relative_gap
         judgement: Judgement = "cannot tell"
         needed: int | None = None
@@ -179,8 +176,7 @@ class Agreement(Readable):
     def trials_needed(self, see: float = SEE, power: float = POWER) -> dict[str, int]:
         """Return the trials with which a comparison like this one would see a relative gap, for each variable.
 
-        A gap of `see` is seen where it passes the line of that variable, with probability `power`; a variable without
-        spread is left out. `giantstep.trials_needed` asks the same before anything was compared.
+        A variable without spread is left out; `giantstep.trials_needed` asks the same before anything was compared.
         """
         spread = [row for row in self.rows if 0 < row.visible_gap < np.inf and self.trials > 1]
         return {

@@ -1,7 +1,6 @@
-"""Arrays as fields of a scenario: immutable, compared by content, and kept beside a file where they are large.
+"""Arrays as fields of a scenario: immutable, compared by content.
 
-A small array is written into the file as lists. A larger one is an ``.npz`` file beside it, named by the hash of its
-content, so that a file can never be read with another array than it was written with.
+Large ones lie beside a file as ``.npz``, named by the hash of their content: no file is read with another array.
 """
 
 from __future__ import annotations
@@ -112,8 +111,7 @@ ArrayField = Annotated[
 
 def large_arrays(model: BaseModel) -> Iterator[FrozenArray]:
     """Yield the arrays of a scenario that lie beside its file."""
-    for name in type(model).model_fields:
-        value = getattr(model, name)
+    for _, value in model:
         for part in value if holds_parts(value) else (value,):
             if isinstance(part, BaseModel):
                 yield from large_arrays(part)

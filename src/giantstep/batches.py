@@ -46,10 +46,7 @@ def solve_limit(
     bare: bool = False,
     cpu_limit: float = math.inf,
 ) -> tuple[xarray.Dataset, Problems]:
-    """Return the limit at every point of the grid, `bare` without its finite-size correction, and what went wrong.
-
-    Settings that are not yet prepared are None; after `cpu_limit` seconds of CPU a point is given up and flagged.
-    """
+    """Return the limit at every point, `bare` without its finite-size correction, and what went wrong."""
     start, spent = time.perf_counter(), time.thread_time()
     grid = request.grid
     try:

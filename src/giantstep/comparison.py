@@ -44,16 +44,17 @@ def judged_side(result: Labelled) -> Labelled:
 
 
 def called(result: xarray.Dataset, source: str) -> str:
-    """Return what tables, legends and sentences call a layer of a result: "theory at d = 200", "limit", "experiment".
-
-    Where the theory is an approximation it says so.
-    """
+    """Return what tables and sentences call a layer: "approximate theory at d = 200", "limit", "experiment"."""
     if source == "experiment":
         return source
     attrs = result.attrs
     # predict at a finite dimension, and comparisons stored before there was a layer of the theory
     corrected = source == "limit" and "compared_with" not in attrs and isinstance(attrs.get("finite_size"), str)
-    name = f"theory at {_dimension(result)}" if source == "theory" or corrected else source
+    name = source
+    if source == "theory" or corrected:
+        settings = {"dim": attrs.get("dim"), **json.loads(str(attrs.get("settings", "{}")))}
+        dims = np.unique(np.asarray(result["dim"].values if "dim" in result.coords else settings["dim"]))
+        name = f"theory at d = {dims[0]}" if len(dims) == 1 else "theory at each d"
     return f"approximate {name}" if approximations(attrs) else name
 
 
@@ -65,13 +66,6 @@ def approximations(attrs: Mapping[Any, Any]) -> dict[str, str]:
 def layers_of(result: xarray.Dataset | xarray.DataArray) -> list[str]:
     """Return the layers of a comparison, in order; none of another result."""
     return [str(source) for source in np.atleast_1d(result["source"].values)] if "source" in result.coords else []
-
-
-def _dimension(result: xarray.Dataset) -> str:
-    settings = {"dim": result.attrs.get("dim"), **json.loads(str(result.attrs.get("settings", "{}")))}
-    given = result["dim"].values if "dim" in result.coords else settings["dim"]
-    dims = np.unique(np.asarray(given))
-    return f"d = {dims[0]}" if len(dims) == 1 else "each d"
 
 
 def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Result:

@@ -25,11 +25,7 @@ class LabelledTable:
 
 
 def read_labelled(path: str | Path, label: str, others: Sequence[str] = ()) -> LabelledTable:
-    """Read a table and split off the column (of .npz the array) `label`, and `others` that are no inputs either.
-
-    .csv and .tsv have a first line of names, .npz an array of labels and one array of inputs, rows = samples; .parquet
-    is read where pandas can.
-    """
+    """Read a table and split off the column (of .npz the array) `label`, and `others` that are no inputs either."""
     path = Path(path)
     ending = check_ending(path, ENDINGS, "Data are read from {} files", there=True)
     return _from_npz(path, label, others) if ending == ".npz" else _from_table(path, ending, label, others)

@@ -1,10 +1,6 @@
-"""Families of the folder one works in: its ``giantstep.toml`` has their names and the files that hold them.
+"""Families of the folder one works in: its ``giantstep.toml`` has a line NAME = "FILE.py" for each under [families].
 
-    [families]
-    spiked-covariance = "spiked_covariance.py"
-
-A file is run only when its family is asked for by name and no installed family has that name; it must lie in the
-folder itself.
+A file is run only when its family is asked for by name and no installed family has that name.
 """
 
 from __future__ import annotations

@@ -32,19 +32,18 @@ class PartList:
     example: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self._as_tuple, handler(source))
+        def as_tuple(value: Any) -> tuple[Any, ...]:
+            if not isinstance(value, list | tuple):
+                raise ValueError(f"a list of {self.plural}, e.g. {self.example}")
+            return tuple(value)
 
-    def _as_tuple(self, value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"a list of {self.plural}, e.g. {self.example}")
-        return tuple(value)
+        return core_schema.no_info_before_validator_function(as_tuple, handler(source))
 
     def check_place(self, field: str, entries: Sequence[Any], place: str) -> None:
         """Refuse a place that the list has not."""
         if int(place) >= len(entries):
-            said = (
-                f"there are {len(entries)} {self.plural}, counted from 0" if entries else f"`{field}` is an empty list"
-            )
+            said = f"there are {len(entries)} {self.plural}, counted from 0"
+            said = said if entries else f"`{field}` is an empty list"
             raise field_error(f"{field}.{place}", f"There is no `{{field}}`: {said}.")
 
 
@@ -78,10 +77,7 @@ def value_at(model: BaseModel, name: str) -> Any:
 
 
 def names_meant(model: BaseModel, name: str, parts: Sequence[type[BaseModel] | None] | None = None) -> list[str]:
-    """Return the fields that a dotted name means: the one, or of a list without a place those of all entries.
-
-    `parts` are the classes of the entries where the list is to be another one than that of `model`.
-    """
+    """Return the fields that a name means: of a list without a place those of all entries, or of such `parts`."""
     field, dot, inner = name.partition(".")
     first = keys_of(inner)[0]
     if not dot or isinstance(first, int) or part_list(type(model).model_fields.get(field)) is None:
@@ -91,13 +87,11 @@ def names_meant(model: BaseModel, name: str, parts: Sequence[type[BaseModel] | N
 
 
 def given_as(model: BaseModel, name: str, single: Iterable[str], varying: Iterable[str]) -> str | None:
-    """Return the name under which a field that varies is given, too: among those of one value, or that vary.
-
-    One value for all entries of a list leaves open what varies in one of them.
-    """
+    """Return the name under which a field that varies is given, too: among those of one value, or that vary."""
     own, others = set(names_meant(model, name)), list(varying)
     for other in (*others, *single):
         theirs = set(names_meant(model, other))
+        # one value for all entries of a list leaves open what varies in one of them
         if own & theirs and (other in others or len(theirs) <= len(own)):
             return other
     return None
@@ -160,10 +154,12 @@ def with_place(symbol: str, place: int) -> str:
 
 def tables_at(content: Any, keys: Sequence[str | int]) -> Iterator[dict[str, Any]]:
     """Yield the tables that keys lead to in nested data; of a list without a place those of all entries."""
-    if isinstance(content, list):
-        one = [key for key in keys[:1] if isinstance(key, int)]
-        for entry in [content[place] for place in one if place < len(content)] if one else content:
-            yield from tables_at(entry, keys[len(one) :])
+    if isinstance(content, list) and keys and isinstance(keys[0], int):
+        for entry in content[keys[0] :][:1]:
+            yield from tables_at(entry, keys[1:])
+    elif isinstance(content, list):
+        for entry in content:
+            yield from tables_at(entry, keys)
     elif isinstance(content, dict) and keys:
         yield from tables_at(content.get(str(keys[0])), keys[1:])
     elif isinstance(content, dict):

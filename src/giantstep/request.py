@@ -32,10 +32,7 @@ _TAKEN_BY = {
 
 
 class Request:
-    """A checked question: the scenario (or several by name) over its grid, `what`, and the settings of the question.
-
-    `also` are further keywords of the verb, for the suggestions of a refusal.
-    """
+    """A checked question: the scenario (or several by name) over its grid, `what`, and the settings of the question."""
 
     def __init__(
         self,
@@ -48,7 +45,7 @@ class Request:
         theory: str | None = None,
         tolerance: float = 1e-10,
         seed: int = 0,
-        also: Sequence[str] = (),
+        also: Sequence[str] = (),  # further keywords of the verb, for the suggestions of a refusal
     ) -> None:
         first = next(iter(by_name(scenario).values()))
         if not (grid is None or isinstance(grid, Mapping)):
@@ -64,7 +61,7 @@ class Request:
         self.grid = grid_over(scenario, fields, dim=dim)
         own = [dim for variable in self.question.variables for dim in variable.dims]
         taken = {*RESERVED, *own, *(variable.name for variable in self.question.variables)}
-        for name in taken.intersection(self.grid.dims):
+        for name in [dim for dim in self.grid.dims if dim in taken]:
             raise InputError(f"A dimension of the grid cannot be called `{name}`: the result has that name already.")
         names = list(first.theories)
         if theory is not None and theory not in names:
@@ -75,10 +72,7 @@ class Request:
         self.seed = check_whole("seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
 
     def prepare(self, device: str = "cpu", trials: int | None = None) -> dict[str, Any]:
-        """Return the settings with what both engines share (the ``x`` of a spectrum) chosen, once.
-
-        A comparison tells the limit how many `trials` the experiment has, so that both may start alike.
-        """
+        """Return the settings with what both engines share (the ``x`` of a spectrum, a start) chosen, once."""
         general = {"theory": self.theory, "tolerance": self.tolerance, "device": device, "seed": self.seed}
         settings = {**general, "trials": trials, **self.settings}
         with one_blas_thread():

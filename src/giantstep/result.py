@@ -32,11 +32,7 @@ from giantstep.types import Array, Indices
 
 @dataclass
 class ResultTable:
-    """Collects the answers of one engine, batch by batch, over a flattened grid.
-
-    Variables are taken as they come; a batch that lacks one, or has fewer entries along the variable's own
-    dimensions (fewer outliers), leaves NaN there.
-    """
+    """Collects the answers of one engine, batch by batch, over a flattened grid; what a batch lacks is left NaN."""
 
     grid: Grid
     question: Question
@@ -153,10 +149,8 @@ def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
 
 
 def _coordinate(name: str, dims: tuple[str, ...], values: Array, attrs: dict[str, str]) -> xarray.Variable:
-    """Return a coordinate, with its index where it names a dimension.
-
-    Variables and indexes are made here: looking at plain arrays, xarray would import Dask where that is installed.
-    """
+    """Return a coordinate, with its index where it names a dimension."""
+    # made here: looking at plain arrays, xarray would import Dask where that is installed
     if dims != (name,):
         return xarray.Variable(dims, values, attrs, fastpath=True)
     variable = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype).create_variables()[name]
@@ -205,9 +199,7 @@ def provenance(
 def grid_of(result: xarray.Dataset) -> Grid:
     """Return the grid that a result, or a part of one, stands on: ``grid_of(result).scenarios()`` are its points.
 
-    This is how everything that looks back at a result finds out what its numbers are numbers of. Fields that vary are
-    read from the coordinates: a single one where a point was chosen (``result.sel(noise=0.1)``), several along one
-    dimension where they were paired. What the coordinates do not say any more is refused, never guessed.
+    Fields that vary are read from the coordinates; what these do not say any more is refused, never guessed.
     """
     scenario, fields = fields_of(result)
     settings = json.loads(str(result.attrs.get("settings", "{}")))
@@ -245,10 +237,8 @@ def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
 def _column_values(result: xarray.Dataset, name: str, labels: Mapping[str, Any] | None) -> Any:
     """Return the values of a field that varies: one, or a DataArray over dimensions of the grid."""
     if name not in result:
-        raise InputError(
-            f"The result does not say any more which `{name}` its numbers have; choose points by sel or isel, and keep "
-            "the coordinate (without drop=True)."
-        )
+        keep = "choose points by sel or isel, and keep the coordinate (without drop=True)"
+        raise InputError(f"The result does not say any more which `{name}` its numbers have; {keep}.")
     column = result[name]
     values = column.values
     if labels is not None:

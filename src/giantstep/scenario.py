@@ -57,10 +57,7 @@ LARGEST_WHOLE = 2**53
 
 
 def as_number(value: Any) -> float:
-    """Return a real number as a float; text, true/false and NaN raise ValueError saying what is wanted.
-
-    An array without dimensions is a number too, and minus zero is zero: the same point has the same content.
-    """
+    """Return a real number as a float; text, true/false and NaN raise ValueError saying what is wanted."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     if isinstance(value, str) and value in ("inf", "-inf"):  # JSON has no infinity of its own
@@ -69,7 +66,7 @@ def as_number(value: Any) -> float:
         raise ValueError("a number")
     if math.isnan(value):
         raise ValueError("a number, not NaN")
-    return float(value) + 0.0
+    return float(value) + 0.0  # minus zero is zero: the same point has the same content
 
 
 def _as_integer(value: Any) -> int:
@@ -248,7 +245,7 @@ class Part(Checked):
         if len(values) > len(names):
             raise InputError(f"{called} takes {len(names)} values ({', '.join(names)}), not {len(values)}.")
         given = dict(zip(names, values))
-        for name in given.keys() & fields.keys():
+        for name in [name for name in given if name in fields]:
             raise InputError(f"{called} got `{name}` twice.")
         with _translate_errors(type(self)):
             super().__init__(**given, **fields)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import display
-from giantstep.arrays import write_arrays
+from giantstep.arrays import with_arrays, write_arrays
 from giantstep.batches import checked_cpu_limit, solve_limit
 from giantstep.checks import check_flags
 from giantstep.errors import InputError, unreadable
@@ -26,7 +26,8 @@ from giantstep.progress import ProgressOption
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, ExperimentSettings, Request, question_name
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.several import Scenarios, stack
-from giantstep.studyfile import check_keys, read_study, study_text
+from giantstep.studyfile import check_keys, study_fields, study_text
+from giantstep.toml import read_toml
 from giantstep.trials import TrialPlan, Watch
 
 if TYPE_CHECKING:
@@ -227,11 +228,7 @@ def compare(
 
 
 def _theory_layers(
-    theory: xarray.Dataset,
-    problems: Problems,
-    request: Request,
-    settings: Mapping[str, Any],
-    progress: ProgressOption,
+    theory: xarray.Dataset, problems: Problems, request: Request, settings: Mapping[str, Any], progress: ProgressOption
 ) -> tuple[dict[str, xarray.Dataset], Problems]:
     """Return the limit under its name; where it carries a finite-size correction, the bare one beside it."""
     if not theory.attrs.get("finite_size") or request.grid.dim_is_field:
@@ -300,9 +297,10 @@ class Study(display.Readable):
         if not isinstance(self.scenario, Scenario):
             raise InputError(f"A study needs a scenario, not a {type(self.scenario).__name__}.")
         declared = self.question.settings
-        own = {engine: [n for n, s in declared.items() if s.engines == (engine,)] for engine in _ENGINES}
-        check_keys("limit", self.limit, [*LIMIT_SETTINGS, *own["limit"]])
-        check_keys("experiment", self.experiment, [*EXPERIMENT_SETTINGS, *own["experiment"]])
+        for engine, known in zip(_ENGINES, (LIMIT_SETTINGS, EXPERIMENT_SETTINGS)):
+            check_keys(
+                engine, getattr(self, engine), [*known, *(n for n in declared if declared[n].engines == (engine,))]
+            )
         check_keys("settings", self.settings, list(declared))
         general = {name: self.limit[name] for name in ("theory", "tolerance", "seed") if name in self.limit}
         request = Request(self.scenario, self.grid, self._question_settings(), what=self.what, dim=None, **general)
@@ -348,10 +346,8 @@ class Study(display.Readable):
 
     def compare(self, **overrides: Any) -> xarray.Dataset:
         """Answer with both; keywords override the study."""
-        ours: Any = self.limit.get("dim")
-        theirs: Any = self.experiment.get("dim")
-        both_given = "dim" not in overrides and ours is not None and theirs is not None
-        if both_given and not np.array_equal(ours, theirs):
+        dims = [table["dim"] for table in (self.limit, self.experiment) if table.get("dim") is not None]
+        if "dim" not in overrides and not np.array_equal(dims[:1], dims[-1:]):
             raise InputError("The tables `limit` and `experiment` must have the same `dim` for a comparison.")
         tables = {**self.limit, **{name: v for name, v in self.experiment.items() if name != "keep_trials"}}
         return self._answer(compare, (*LIMIT_SETTINGS, *EXPERIMENT_SETTINGS), tables, overrides)
@@ -371,21 +367,15 @@ class Study(display.Readable):
         return {name: value for name, value in tables.items() if name in self.question.settings}
 
     def _answer(
-        self,
-        verb: Callable[..., xarray.Dataset],
-        names: Sequence[str],
-        table: Mapping[str, Any],
-        overrides: Mapping[str, Any],
+        self, verb: Callable[..., xarray.Dataset], names: Sequence[str], table: Any, overrides: dict[str, Any]
     ) -> xarray.Dataset:
         """Call a verb with the settings `names` of a table of the study, and what overrides them."""
-        overrides = dict(overrides)
         scenarios = overrides.pop("scenarios", self.scenario)
         what = overrides.get("what", self.what)
         same = question_name(self.scenario, what) == question_name(self.scenario, self.what)
         chosen = {name: table[name] for name in names if name in table}
         settings = {**(self._question_settings() if same else {}), **chosen, **overrides, "what": what}
-        replaced = dotted_names(overrides)
-        grid = {name: value for name, value in dotted_names(self.grid).items() if name not in replaced}
+        grid = {n: value for n, value in dotted_names(self.grid).items() if n not in dotted_names(overrides)}
         return verb(scenarios, grid, **settings)
 
     @classmethod
@@ -402,7 +392,7 @@ class Study(display.Readable):
     @classmethod
     def from_toml(cls, text: str, source: str = "The text", folder: str | Path = ".") -> Study:
         """Read a study from TOML text; `source` is named where it is broken, large arrays lie in `folder`."""
-        return cls(**read_study(text, source, Path(folder)))
+        return cls(**study_fields(with_arrays(read_toml(text, source), Path(folder)), source))
 
     def write(self, path: str | Path) -> None:
         """Write the study to a TOML file; arrays too large for it go into .npz files beside it."""

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import BaseModel
 
-from giantstep.arrays import with_arrays
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.jsondata import with_infinity
 from giantstep.partlists import part_list
 from giantstep.scenario import dotted_names, from_content, walk_fields, walk_values
-from giantstep.toml import read_toml, write_toml
+from giantstep.toml import write_toml
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -24,14 +22,6 @@ if TYPE_CHECKING:
 
 _SECTIONS = ("scenario", "grid", "settings", "limit", "experiment")
 _RANGE = {"start", "stop", "num"}
-
-
-def read_study(text: str, source: str, folder: Path) -> dict[str, Any]:
-    """Return the fields of a `Study` from TOML text; `source` is named where it is broken.
-
-    Arrays too large for the text are read from `folder`.
-    """
-    return study_fields(with_arrays(read_toml(text, source), folder), source)
 
 
 def study_fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -42,8 +32,13 @@ def study_fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
             raise InputError(f"`{name}` must be a table, but is {name}={content[name]!r}.")
     if "scenario" not in content:
         raise InputError(f"{source} has no table [scenario]; it says what is studied.")
-    tables = {**content, "grid": _dotted_grid(content.get("grid", {}))}
-    tables = {name: _expand_ranges(tables.get(name, {})) for name in _SECTIONS[1:]}
+    tables: dict[str, Any] = {}
+    for name in _SECTIONS[1:]:
+        table = content.get(name, {})
+        table = _dotted_grid(table) if name == "grid" else table
+        # what has a kind is a part: a step, say
+        ranges = [key for key, value in table.items() if isinstance(value, Mapping) and "kind" not in value]
+        tables[name] = {**table, **{key: expand_range(key, table[key]) for key in ranges}}
     return {"scenario": from_content(content["scenario"]), "what": content.get("what"), **tables}
 
 
@@ -84,31 +79,23 @@ def _dotted_grid(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _expand_ranges(table: Mapping[str, Any]) -> dict[str, Any]:
-    # what has a kind is a part: a step, say
-    ranges = [name for name, value in table.items() if isinstance(value, Mapping) and "kind" not in value]
-    return {name: expand_range(name, value) if name in ranges else value for name, value in table.items()}
-
-
 def expand_range(name: str, table: Mapping[str, Any]) -> Floats:
     """Return the numbers of ``{ start = 0.3, stop = 5.0, num = 40, scale = "log" }``."""
     check_keys(name, table, ["start", "stop", "num", "scale"])
     missing = sorted(_RANGE - set(table))
     if missing:
         raise InputError(f"The range of `{name}` has no `{missing[0]}`; write {{ start = 0.3, stop = 5.0, num = 40 }}.")
-    finite = "a finite number"
-    start, stop = (check_number(f"{name}.{end}", table[end], finite, math.isfinite) for end in ("start", "stop"))
-    count = "a whole number from 1 to 10,000,000"
-    num = check_whole(f"{name}.num", table["num"], count, 1, 10_000_000)
+    ends = [check_number(f"{name}.{end}", table[end], "a finite number", math.isfinite) for end in ("start", "stop")]
+    num = check_whole(f"{name}.num", table["num"], "a whole number from 1 to 10,000,000", 1, 10_000_000)
     scale = table.get("scale", "linear")
     if scale not in ("linear", "log"):
         raise bad_field(f"{name}.scale", scale, '"linear" or "log"')
     if scale == "linear":
-        return np.linspace(start, stop, num)
-    for end, value in (("start", start), ("stop", stop)):
+        return np.linspace(*ends, num)
+    for end, value in zip(("start", "stop"), ends):
         if value <= 0:
             raise bad_field(f"{name}.{end}", value, "above 0 on a log scale")
-    return np.geomspace(start, stop, num)
+    return np.geomspace(*ends, num)
 
 
 def _for_file(name: str, value: Any) -> Any:

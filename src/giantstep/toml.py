@@ -24,23 +24,23 @@ def read_toml(text: str, source: str = "The text") -> dict[str, Any]:
 
 
 def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> str:
-    """Return TOML text: plain values, then a section for each mapping; mappings inside one are inline tables.
-
-    `comments` say what stands behind the line of a dotted name (``scenario.ridge``).
-    """
-    said = comments or {}
+    """Return TOML text: plain values, then a section for each mapping; `comments` of dotted names stand behind them."""
     plain = {name: value for name, value in tables.items() if not isinstance(value, Mapping)}
     sections = {name: value for name, value in tables.items() if isinstance(value, Mapping)}
-    parts = ["".join(_line(name, value, said.get(name)) for name, value in plain.items())] if plain else []
-    for section, content in sections.items():
-        lines = [_line(name, value, said.get(f"{section}.{name}")) for name, value in _without_none(content).items()]
-        parts.append(f"[{_key(section)}]\n" + "".join(lines))
+    parts = [_lines(plain, "", comments or {})] if plain else []
+    parts += [f"[{_key(name)}]\n" + _lines(table, f"{name}.", comments or {}) for name, table in sections.items()]
     return "\n".join(parts)
 
 
-def _line(name: str, value: Any, comment: str | None) -> str:
-    text = f"{_key(name)} = {_tables(value) if holds_parts(value) else toml_value(value)}"
-    return f"{text}  # {comment}\n" if comment else f"{text}\n"
+def _lines(table: Mapping[str, Any], prefix: str, comments: Mapping[str, str]) -> str:
+    lines = ""
+    for name, value in _without_none(table).items():
+        # a list of tables has each on its own line
+        rows = "".join(f"  {toml_value(entry)},\n" for entry in value) if holds_parts(value) else ""
+        comment = f"  # {comments[prefix + name]}" if comments.get(prefix + name) else ""
+        text = "[\n" + rows + "]" if rows else toml_value(value)
+        lines += f"{_key(name)} = {text}{comment}\n"
+    return lines
 
 
 def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,11 +51,6 @@ def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
 def _key(name: str) -> str:
     """Write a key; dotted field names are quoted, so that they stay one key."""
     return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
-
-
-def _tables(value: Sequence[Any]) -> str:
-    """Write a list of tables, each on its own line."""
-    return "[\n" + "".join(f"  {toml_value(entry)},\n" for entry in value) + "]"
 
 
 def toml_value(value: Any) -> str:

@@ -1,11 +1,6 @@
-"""Verdicts on a comparison of limit and experiment: agrees, disagrees, cannot tell; the numbers are `agreements.py`'s.
+"""Verdicts on a comparison of limit and experiment: agrees, disagrees, cannot tell; `docs/verdicts.md` explains them.
 
-`docs/verdicts.md` explains them. For a result of `compare`:
-
-    report = gs.agreement(both)
-    report.verdict()                      # on the question's own variables together
-    report.verdicts(see=0.03)             # one for each variable, asking for gaps of 3%
-    report.to_dict()["variables"][0]      # the same as JSON data: "verdict", "sentence", "visible_gap", ...
+The numbers are those of `agreements.py`.
 """
 
 from __future__ import annotations
@@ -59,10 +54,7 @@ def chance_line(points: int) -> float:
 
 
 def trials_for_gap(spread: ArrayLike, relative: float, points: int = 1, power: float = 0.5) -> Floats:
-    """Return the trials with which a relative gap passes the line of so many points with probability `power`.
-
-    `spread` is the standard deviation of one trial over the mean; NaN where there is none.
-    """
+    """Return the trials with which a relative gap passes the line; `spread` is that of one trial over the mean."""
     spread = np.asarray(spread, dtype=float)
     line, extra = chance_line(points), float(special.ndtri(power))
     low, high = np.full(spread.shape, 1.0), np.full(spread.shape, 2.0**40)

@@ -52,22 +52,20 @@ class Plan:
 
     def process(self, target: Callable[..., object], *arguments: Any) -> multiprocessing.process.BaseProcess:
         """Return a new process that runs a function."""
-        forks = bool(self.preload) and "forkserver" in multiprocessing.get_all_start_methods()
-        if not forks:
-            return self._started("spawn", target, arguments)
-        multiprocessing.set_forkserver_preload(list(self.preload))
-        try:
-            return self._started("forkserver", target, arguments)
-        except (FileNotFoundError, ConnectionError):  # its socket, a file for temporary things, was cleaned away
-            return self._started("spawn", target, arguments)
-
-    def _started(
-        self, method: str, target: Callable[..., object], arguments: tuple[Any, ...]
-    ) -> multiprocessing.process.BaseProcess:
-        context: Any = multiprocessing.get_context(method)
-        process: multiprocessing.process.BaseProcess = context.Process(target=target, args=arguments, daemon=True)
-        with _environment(self.threads):
-            process.start()
+        methods = ["spawn"]
+        if self.preload and "forkserver" in multiprocessing.get_all_start_methods():
+            multiprocessing.set_forkserver_preload(list(self.preload))
+            methods = ["forkserver", "spawn"]
+        for method in methods:
+            context: Any = multiprocessing.get_context(method)
+            process: multiprocessing.process.BaseProcess = context.Process(target=target, args=arguments, daemon=True)
+            try:
+                with _environment(self.threads):
+                    process.start()
+                break
+            except (FileNotFoundError, ConnectionError):  # its socket, a file for temporary things, was cleaned away
+                if method == "spawn":
+                    raise
         return process
 
 
@@ -124,7 +122,9 @@ def _serve(connection: Connection, plan: Plan) -> None:
     """Do tasks until the parent is gone: the main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers itself
     multiprocessing.current_process().daemon = False  # a task may start processes
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
     plan.prepare()
     connection.send(Sign.READY)
     while True:
@@ -133,10 +133,3 @@ def _serve(connection: Connection, plan: Plan) -> None:
         except (EOFError, OSError):
             return
         plan.do(task, connection.send)
-
-
-def _follow_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

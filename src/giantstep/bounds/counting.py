@@ -22,16 +22,13 @@ from giantstep.types import Floats
 
 @dataclass(frozen=True)
 class BoundedError:
-    """A variable of a family as an error that has a best possible value: scale * variable + shift.
-
-    `name` is "mse" or "error" of `BayesLimit`; with `clean` the labels of the test are not flipped.
-    """
+    """A variable of a family as an error that has a best possible value: scale * variable + shift."""
 
     variable: str
-    name: str
+    name: str  # "mse" or "error" of `BayesLimit`
     scale: float = 1.0
     shift: float = 0.0
-    clean: bool = False
+    clean: bool = False  # whether the labels of the test are not flipped
 
     def to_best(self, values: Any, flip: float) -> Any:
         """Return values of the variable in the units of `BayesLimit`."""
@@ -69,17 +66,14 @@ class Teacher:
 def teacher_of(scenario: Scenario) -> Teacher:
     """Return what a scenario learns from; refuse one that has no target or no number of samples."""
     reader = _READERS.get(scenario.family)
+    who = type(scenario).__name__
     if reader is None:
-        raise InputError(
-            f"{type(scenario).__name__} has no best possible error to compare with; families that have: "
-            f"{', '.join(_READERS)}."
-        )
+        those = f"families that have: {', '.join(_READERS)}"
+        raise InputError(f"{who} has no best possible error to compare with; {those}.")
     teacher = reader(scenario)
     if not np.isfinite(teacher.total()):
-        raise InputError(
-            f"{type(scenario).__name__} takes its steps on infinitely many samples: the best possible error is then "
-            "the noise alone; give the batches a finite `batch_per_dim`."
-        )
+        then = "the best possible error is then the noise alone; give the batches a finite `batch_per_dim`"
+        raise InputError(f"{who} takes its steps on infinitely many samples: {then}.")
     return teacher
 
 
@@ -111,7 +105,6 @@ def _network(s: Any) -> Teacher:
 
 
 def _preset(s: Any) -> Teacher:
-    """Count as the network does that a preset stands for."""
     with s.in_own_words():
         return _network(s.network())
 

@@ -16,7 +16,7 @@ from giantstep.errors import InputError
 from giantstep.figures.style import DASHED, DOTTED, GREY, is_geometric
 from giantstep.grid import Grid
 from giantstep.progress import ProgressOption
-from giantstep.result import fields_of
+from giantstep.result import fields_of, grid_of
 from giantstep.several import by_name
 from giantstep.types import Array, Floats
 
@@ -54,12 +54,10 @@ class BoundDrawer:
         with watched({problem: len(alpha) for problem, alpha in wanted.items()}, self.progress) as bar:
             for problem in wanted:
                 self._curves.setdefault(problem, BoundCurve(problem)).bar = bar
-            lines = {
-                branch: {place: path.values(self._curves, branch) for place, path in shown.items()}
-                for branch, *_ in LINES
-            }
-        self.drawn = True
-        best, passed = (lines[branch] for branch, *_ in LINES)
+            best, passed = (
+                {place: path.values(self._curves, branch) for place, path in shown.items()} for branch, *_ in LINES
+            )
+        self.drawn, lines = True, {LINES[0][0]: best, LINES[1][0]: passed}
         reached = all(np.allclose(best[place], passed[place], equal_nan=True) for place in shown)
         styles = [(LINES[0][0], DASHED, f"{LINES[0][2]}; message passing reaches it")] if reached else LINES
         for branch, dashes, label in styles:
@@ -73,7 +71,7 @@ class BoundDrawer:
         point = dict(zip(view.others, np.unravel_index(place, [reading.data.sizes[dim] for dim in view.others])))
         part = reading.data.isel({dim: int(index) for dim, index in point.items()}).assign_attrs(reading.attrs)
         part = part.isel(source=0) if "source" in part.dims else part
-        teachers = Teachers.of_result(part)
+        teachers = Teachers(grid_of(part))
         self.known.update(dict.fromkeys(teachers.observables))
         if view.name not in teachers.observables:
             return None
@@ -84,7 +82,7 @@ class BoundDrawer:
             return _Path.of(Teachers(finer[0]), finer[1], view)
         keep = np.unique(np.linspace(0, part.sizes[view.x_dim] - 1, _MOST_SLOW if slow else _MOST).astype(int))
         part = part.isel({view.x_dim: keep})
-        return _Path.of(Teachers.of_result(part), part[view.name], view)
+        return _Path.of(Teachers(grid_of(part)), part[view.name], view)
 
     def check(self) -> None:
         """Refuse a figure into which nothing could be drawn."""

@@ -17,7 +17,6 @@ from giantstep.errors import InputError
 if TYPE_CHECKING:
     import xarray
 
-StudyPath = Annotated[Path, StudyFile]
 Over = Annotated[
     list[str] | None,
     typer.Option(metavar="FIELD=LOW:HIGH", help="Search over a range, or over choices with commas; may be repeated."),
@@ -25,7 +24,7 @@ Over = Annotated[
 
 
 def optimize(
-    study: StudyPath,
+    study: Annotated[Path, StudyFile],
     changes: Changes,
     limit: Limit,
     output: Output,
@@ -47,7 +46,7 @@ def optimize(
 
 
 def solve_for(
-    study: StudyPath,
+    study: Annotated[Path, StudyFile],
     field: Annotated[str, typer.Argument(metavar="FIELD", help="The field solved for.")],
     changes: Changes,
     limit: Limit,
@@ -70,7 +69,7 @@ def solve_for(
 
 
 def sensitivity(
-    study: StudyPath,
+    study: Annotated[Path, StudyFile],
     changes: Changes,
     limit: Limit,
     output: Output,
@@ -114,9 +113,9 @@ def _values(texts: list[str] | None) -> dict[str, Any]:
     """Return ``test_error=0.2`` or ``test_error[time=2]=0.2,0.1`` as the value or values of an observable."""
     reach = {}
     for text in texts or ():
-        name, equals, value = text.rpartition("=")
-        if not equals or not name.strip() or not value.strip():
+        name, _, value = map(str.strip, text.rpartition("="))
+        if not name or not value:
             raise InputError(f"--reach takes VARIABLE=VALUE, but got {text!r}.")
-        values = many(name, value.strip())
-        reach[name.strip()] = values[0] if len(values) == 1 else values
+        values = many(name, value)
+        reach[name] = values[0] if len(values) == 1 else values
     return reach

@@ -22,18 +22,28 @@ def edit_study(study: Study, verb: str, changes: Changes, *settings: Theory | Ex
     """Return the study with the changes made; `verb` decides which engine ``--dim`` is for."""
     fields = assignments("--set", changes.set_ or (), lambda name, text: single(text))
     lists = assignments("--grid", changes.grid or (), many)
-    for name in lists:
-        if name in fields:
-            raise InputError(f"Field `{name}` is given both to --set and to --grid.")
+    for name in [name for name in lists if name in fields]:
+        raise InputError(f"Field `{name}` is given both to --set and to --grid.")
     fields.update(lists)
     options = given(*settings)
     study = _ask(study, changes.what)
     own = {name: fields.pop(name) for name in list(fields) if name in study.question.settings}
     limit, experiment = {**study.limit}, {**study.experiment}
-    _take_settings(study, fields, limit)
-    dim = _take_dim(study, options, fields)
-    limit.update({name: value for name, value in options.items() if name == "theory"})
-    experiment.update({name: value for name, value in options.items() if name != "theory"})
+    declared = type(study.scenario).model_fields
+    for name in [name for name in fields if name not in declared]:
+        if name in _LIMIT_ONLY:
+            limit[name] = fields.pop(name)
+        elif name in _OPTIONS:
+            raise InputError(f"`{name}` is no field of the scenario; use the option --{name.replace('_', '-')}.")
+    text = options.pop("dim", None)
+    dim = None if text is None else [single(word) for word in _split(text)]
+    dim = dim[0] if dim is not None and len(dim) == 1 else dim
+    if "dim" in fields and "dim" not in declared:
+        if text is not None:
+            raise InputError("Field `dim` is given twice.")
+        dim = fields.pop("dim")
+    limit.update({name: options.pop(name) for name in ("theory",) if name in options})
+    experiment.update(options)
     if dim is not None and verb == "predict":
         limit["dim"] = dim
     elif dim is not None:
@@ -56,24 +66,6 @@ def _ask(study: Study, what: str | None) -> Study:
         for table in ("settings", "limit", "experiment")
     }
     return dataclasses.replace(study, what=what, **tables)
-
-
-def _take_dim(study: Study, options: dict[str, Any], fields: dict[str, Any]) -> Any:
-    text = options.pop("dim", None)
-    if "dim" in type(study.scenario).model_fields or "dim" not in fields:
-        return dimensions(text)
-    if text is not None:
-        raise InputError("Field `dim` is given twice.")
-    return fields.pop("dim")
-
-
-def _take_settings(study: Study, fields: dict[str, Any], limit: dict[str, Any]) -> None:
-    """Move what --set says of the limit into its table; what has an option of its own is refused."""
-    for name in [name for name in fields if name not in type(study.scenario).model_fields]:
-        if name in _LIMIT_ONLY:
-            limit[name] = fields.pop(name)
-        elif name in _OPTIONS:
-            raise InputError(f"`{name}` is no field of the scenario; use the option --{name.replace('_', '-')}.")
 
 
 # -- What stands behind ``--set`` and ``--grid``: ``ridge=0.1`` -------------------------------------------
@@ -107,9 +99,7 @@ def many(name: str, text: str) -> Any:
     if ":" in text:
         return _range(name, text)
     value = single(text)
-    if isinstance(value, list):
-        return value
-    return [single(word) for word in _split(text)]
+    return value if isinstance(value, list) else [single(word) for word in _split(text)]
 
 
 def _range(name: str, text: str) -> Any:
@@ -119,11 +109,9 @@ def _range(name: str, text: str) -> Any:
     try:
         return expand_range(name, table)
     except InputError as error:
-        if "num" not in table:
-            raise InputError(
-                f"The range {text!r} of `{name}` has no number of values, as in {name}={text}:20."
-            ) from None
-        raise InputError(f"The range {text!r} is not start:stop:num or start:stop:num:log: {error}") from None
+        told = f"The range {text!r} is not start:stop:num or start:stop:num:log: {error}"
+        missing = f"The range {text!r} of `{name}` has no number of values, as in {name}={text}:20."
+        raise InputError(told if "num" in table else missing) from None
 
 
 def _split(text: str) -> list[str]:
@@ -136,11 +124,3 @@ def _split(text: str) -> list[str]:
         else:
             words[-1] += letter
     return [word.strip() for word in words]
-
-
-def dimensions(text: str | None) -> Any:
-    """Return ``--dim``: a whole number, or a list of them with commas."""
-    if text is None:
-        return None
-    values = [single(word) for word in _split(text)]
-    return values if len(values) > 1 else values[0]

@@ -163,7 +163,6 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 # -- Files a command writes: checked before anything is computed ------------------------------------------
 
 
-RESULTS = (".csv", ".nc", ".json", ".tex")
 PLOTS = (".png", ".pdf", ".svg", ".pgf")
 
 
@@ -176,8 +175,10 @@ def print_json(data: Any) -> None:
 
 def check_outputs(output: Output) -> None:
     """Refuse what could not be written: unknown suffixes, missing or closed folders, one name twice."""
+    from giantstep.files import SAVED
+
     out, plot = output.out or [], output.plot or []
-    for option, paths, suffixes in (("--out", out, RESULTS), ("--plot", plot, PLOTS)):
+    for option, paths, suffixes in (("--out", out, SAVED), ("--plot", plot, PLOTS)):
         for path in paths:
             check_ending(path, suffixes, f"{option} writes {{}}")
             check_folder(path.parent)

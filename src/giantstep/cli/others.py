@@ -108,7 +108,10 @@ def learnable(
     json: Json = False,
 ) -> None:
     """Whether a network learns a target, in about how many samples, and why."""
-    layer = None if second_layer is None else _numbers(second_layer)
+    try:
+        layer = None if second_layer is None else [float(number) for number in second_layer.split(",")]
+    except ValueError:
+        raise bad_field("second_layer", second_layer, "numbers separated by commas") from None
     verdict = gs.learnable(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)
     data, text = verdict.to_dict(), [str(verdict)]
     if experiment is not None:
@@ -116,13 +119,6 @@ def learnable(
         data["experiment"] = {name: measured[name].values for name in ("cosine", "cosine_stderr")} | measured.attrs
         text.append(measured.attrs["text"])
     print_json(data) if json else print("\n".join(text))
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(number) for number in text.split(",")]
-    except ValueError:
-        raise bad_field("second_layer", text, "numbers separated by commas") from None
 
 
 def script(
@@ -211,7 +207,7 @@ def forecast(
     settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
     result = gs.forecast(table.inputs, table.labels, groups=grouping, **settings)
     trust = json.loads(result.attrs["trust_numbers"])
-    show_or_write(result, output, result.attrs["trust"], _print_curve, trust=trust)
+    show_or_write(result, output, result.attrs["trust"], lambda: _curve(result), trust=trust)
 
 
 def _read(data: Path, label: str, groups: str | None, drop: list[str]) -> tuple[LabelledTable, Any]:
@@ -238,8 +234,8 @@ def _sizes(name: str, text: str | None) -> Any:
     return np.unique(np.round(np.asarray(values)).astype(np.int64))
 
 
-def _print_curve(result: Forecast) -> None:
-    """Print the forecast at the best ridge of each sample size, with the experiment and the verdicts."""
+def _curve(result: Forecast) -> str:
+    """Return the forecast at the best ridge of each sample size, with the experiment and the verdicts."""
     import numpy as np
 
     from giantstep.forecasts.table import known
@@ -266,5 +262,7 @@ def _print_curve(result: Forecast) -> None:
         rows.append(row)
     about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
     table = ListedTable(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
-    print(listing_text(Listing(f"{attrs['title']}: {about}; at the best ridge of each size", [table], [])))
-    print("For raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n")
+    told = listing_text(Listing(f"{attrs['title']}: {about}; at the best ridge of each size", [table], []))
+    return (
+        f"{told}\nFor raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n"
+    )

@@ -137,32 +137,23 @@ def _opened(study: Path | None, table: Table) -> gs.Study:
     return gs.Study(scenario, grid=scenario.learning_curve())
 
 
-def print_result(result: xarray.Dataset) -> None:
-    """Print the main numbers of a result."""
-    from giantstep.listing import Result
-
-    print((result if isinstance(result, Result) else Result.of(result)).listed())
-
-
 def hand_over(result: xarray.Dataset, output: Output, closing: str = "", **report: Any) -> None:
     """Do as `show_or_write`, and exit with 1 where a point failed."""
-    show_or_write(result, output, closing, print_result, **report)
+    from giantstep.listing import listing, listing_text
+
+    show_or_write(result, output, closing, lambda: listing_text(listing(result)), **report)
     if not bool(result["converged"].all()):
         raise typer.Exit(1)
 
 
-def show_or_write(
-    result: xarray.Dataset, output: Output, closing: str, show: Callable[[Any], None], **report: Any
-) -> None:
+def show_or_write(result: xarray.Dataset, output: Output, closing: str, text: Callable[[], str], **report: Any) -> None:
     """Write the files, and print the result where it was not written, `closing` below it; JSON has `report` beside."""
+    from giantstep.files import to_json
+
     files = write_outputs(result, output)
     if output.json:
-        from giantstep.files import to_json
-
         print(to_json(result, **report))
-    elif not files:
-        show(result)
-    if closing and not output.json:
-        print(closing)
+    elif shown := "\n".join(filter(None, ["" if files else text(), closing])):
+        print(shown)
     for path in files:
         print(f"wrote {path}", file=sys.stderr)
