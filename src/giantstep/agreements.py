@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray
 
 from giantstep.checks import check_number
 from giantstep.comparison import approximations, called, judged_source, with_spread
 from giantstep.dimensions import dimension_named
 from giantstep.display import Readable, text_table
 from giantstep.errors import InputError, bad_field, nearest
+from giantstep.family import Question
 from giantstep.jsondata import json_data
 from giantstep.notes import notes_in
 from giantstep.result import question_of
@@ -35,11 +37,6 @@ from giantstep.verdicts import (
     trials_text,
     visible_gap,
 )
-
-if TYPE_CHECKING:
-    import xarray
-
-    from giantstep.family import Question
 
 LEAST = 0.01
 """Part of a variable's largest value below which a gap is no longer relative to the value itself."""
@@ -203,21 +200,19 @@ class Agreement(Readable):
         heads = ("variable", "points", "largest |z|", "by chance", "gap", "visible gap", "verdict")
         lines = text_table(heads, [row.cells(allow, see) for row in (*self.judged, *self.others)])
         own = 1 + len(self.judged)
-        report = [*lines[:own], *self._sentences(allow, see)]
+        report = lines[:own]
+        if self.trials < 2:
+            report += ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
+        else:
+            told = [v.sentence for v in self.verdicts(see, allow, self.judged) if v.verdict == "disagrees"]
+            bad = [row.variable for row in self.others if not row.passes(allow)]
+            also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
+            report += [*self._notes(), *told, self.verdict(see, allow).sentence + also, *self.notes]
         return "\n".join([*report, *(["", "Other variables", *lines[own:]] if self.others else [])])
 
     def _notes(self) -> list[str]:
         """Return what was compared, where that is not simply the limit."""
         return self.theory.sentences({r.variable: r.from_limit for r in self.judged if np.isfinite(r.from_limit)})
-
-    def _sentences(self, allow: float = 0.0, see: float = SEE) -> list[str]:
-        """Return what was compared, what disagrees, and the verdict on the question's own variables."""
-        if self.trials < 2:
-            return ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
-        told = [v.sentence for v in self.verdicts(see, allow, self.judged) if v.verdict == "disagrees"]
-        bad = [row.variable for row in self.others if not row.passes(allow)]
-        also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
-        return [*self._notes(), *told, self.verdict(see, allow).sentence + also, *self.notes]
 
     def __str__(self) -> str:
         return self.table()

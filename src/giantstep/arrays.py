@@ -95,9 +95,8 @@ def as_array(value: Any) -> FrozenArray:
 
 
 def _array_json(array: FrozenArray) -> Any:
-    if array.size <= WRITTEN_OUT:
-        return array.values.tolist()
-    return {"npz": array.file, "shape": list(array.shape)}
+    is_small = array.size <= WRITTEN_OUT
+    return array.values.tolist() if is_small else {"npz": array.file, "shape": list(array.shape)}
 
 
 ArrayField = Annotated[

@@ -17,14 +17,14 @@ from giantstep.checks import check_number
 from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
 from giantstep.errors import NotFiniteError
-from giantstep.family import Answer, Variable
+from giantstep.family import Answer
 from giantstep.notes import Problems, notes_in, worse_than_nothing
 from giantstep.padding import blank_array
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of
 from giantstep.several import by_name
-from giantstep.types import Array, Booleans, Indices, Points
+from giantstep.types import Array, Indices, Points
 
 if TYPE_CHECKING:
     import xarray
@@ -153,7 +153,11 @@ def collect_answers(
     for index, answer in answers:
         failed = np.asarray(answer.status) != ""
         for name, values in answer.values.items():
-            table.put(name, index, _without_failed(table.variable(name), np.asarray(values), failed))
+            array, dims = np.asarray(values), table.variable(name).dims
+            # points that failed are blanked; a trajectory keeps what came before it diverged
+            if "trajectory" not in [dimension_named(dim).role for dim in dims]:
+                array = np.where(failed.reshape(-1, *[1] * len(dims)), blank_array(array.shape, array), array)
+            table.put(name, index, array)
         table.put_coords(answer.coords)
         status = _with_silent_nans(answer, table)
         table.put_diagnostic("converged", index, status == "")
@@ -175,13 +179,6 @@ def collect_answers(
     if notes:
         attrs["notes"] = list(dict.fromkeys(notes))
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
-
-
-def _without_failed(variable: Variable, values: Array, failed: Booleans) -> Array:
-    """Blank the points that failed; a trajectory keeps what came before it diverged."""
-    if not failed.any() or "trajectory" in (dimension_named(dim).role for dim in variable.dims):
-        return values
-    return np.where(failed.reshape(-1, *[1] * (values.ndim - 1)), blank_array(values.shape, values), values)
 
 
 def _with_silent_nans(answer: Answer, table: ResultTable) -> Array:

@@ -34,44 +34,32 @@ RESERVED = ("source", "trial", *DIAGNOSTICS)
 
 @dataclass(frozen=True)
 class Variable:
-    """One column of the table of results.
-
-    `dims` are the variable's own dimensions, after the grid's; `engines` says who fills it. A variable with
-    `compared=False` is shown by both engines but gets no z-score (a coordinate-like quantity, a diagnostic). One with
-    `partial=True` may be NaN in a trial without that being a failure (a cluster of which there was no sample);
-    otherwise `missing` says what a NaN means. One with `absent` may be NaN at a solved point of the limit, and that is
-    what it means then (no outlier exists); any other NaN flags the point. One with `counted=True` is a fraction of
-    counted events: that all trials saw the same (none, say) does not contradict a limit that differs by less than three
-    events in all trials.
-    """
+    """One column of the table of results."""
 
     name: str
-    dims: tuple[str, ...]
+    dims: tuple[str, ...]  # its own, after the grid's
     symbol: str
     meaning: str
-    engines: tuple[Engine, ...] = ("limit", "experiment")
-    compared: bool = True
-    partial: bool = False
-    missing: str = ""
-    absent: str = ""
+    engines: tuple[Engine, ...] = ("limit", "experiment")  # who fills it
+    compared: bool = True  # False: shown by both engines, but without a z-score (a coordinate-like quantity)
+    partial: bool = False  # may be NaN in a trial without that being a failure (a cluster of which there was no sample)
+    missing: str = ""  # otherwise what a NaN means
+    absent: str = ""  # what NaN at a solved point of the limit means (no outlier exists); any other NaN flags the point
+    # a fraction of counted events: that all trials saw the same (none, say) does not contradict a limit that differs by
+    # less than three events in all trials
     counted: bool = False
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of one question: how it is asked, not what is studied (a scenario field says that).
+    """A setting of one question: how it is asked, not what is studied (a scenario field says that)."""
 
-    A setting without which the question cannot be asked has an `example`. A whole number as `default` makes it a
-    count, at least 1; None makes it a number or a list of numbers. `coarse` is a value for a first picture, where the
-    default takes long enough to be waited for.
-    """
-
-    default: Any
+    default: Any  # a whole number makes it a count, at least 1; None makes it a number or a list of numbers
     meaning: str
     engines: tuple[Engine, ...] = ("limit", "experiment")
     choices: tuple[str, ...] = ()
-    example: Any = None
-    coarse: Any = None
+    example: Any = None  # of a setting without which the question cannot be asked
+    coarse: Any = None  # a value for a first picture, where the default takes long enough to be waited for
 
 
 LOOSE = 1e-6
@@ -80,23 +68,17 @@ LOOSE = 1e-6
 
 @dataclass(frozen=True)
 class Question:
-    """A question a family answers (`what=`): its variables and its settings.
-
-    `plot` names the variables a figure shows by default (the first of them on the command line). `labels` are the
-    names along own dimensions that have them (``branch``): a result has all of them, NaN where an engine fills some.
-    `figure` names a drawing of `plot` for the whole answer (``"phase-diagram"``), made if no variable is named.
-    `dimensions` are those that `giantstep.dimensions` does not declare, or labels otherwise. `coarse_tolerance` is a
-    tolerance for a first picture, where a larger one saves time.
-    """
+    """A question a family answers (`what=`): its variables and its settings."""
 
     meaning: str
     variables: tuple[Variable, ...]
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    plot: tuple[str, ...] = ()
+    plot: tuple[str, ...] = ()  # variables a figure shows by default, the first of them on the command line
+    # names along own dimensions that have them (``branch``): a result has all, NaN where an engine fills some
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    figure: str = ""
-    dimensions: tuple[Dimension, ...] = ()
-    coarse_tolerance: float | None = None
+    figure: str = ""  # a drawing of `plot` for the whole answer ("phase-diagram"), made if no variable is named
+    dimensions: tuple[Dimension, ...] = ()  # those that `giantstep.dimensions` does not declare, or labels otherwise
+    coarse_tolerance: float | None = None  # for a first picture, where a larger one saves time
 
     def dimension(self, name: str) -> Dimension:
         """Return the declaration of a dimension of its variables."""

@@ -6,6 +6,7 @@ value just replaces, and DataArrays keep their own dimensions, so that two which
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -156,14 +157,11 @@ class Grid:
     def batches(self) -> Iterator[Batch]:
         """Yield the points, split by the names that vary."""
         named = [name for name, axis in self._axes.items() if axis.names]
-        if not named:
-            index = np.arange(self.size)
-            yield Batch(self.scenario, index, self._points(self.scenario, index))
-            return
-        combined, codes = np.unique(np.stack([self.flat(name) for name in named]), axis=1, return_inverse=True)
+        places = np.array([np.zeros(self.size, dtype=np.intp), *(self.flat(name) for name in named)])
+        combined, codes = np.unique(places, axis=1, return_inverse=True)
         for code, combination in enumerate(combined.T):
-            names = {name: self._axes[name].names[index] for name, index in zip(named, combination)}
-            scenario = self.scenario.replace(names)
+            names = {name: self._axes[name].names[index] for name, index in zip(named, combination[1:])}
+            scenario = self.scenario.replace(names) if names else self.scenario
             rows = np.flatnonzero(codes.reshape(-1) == code)
             yield Batch(scenario, rows, self._points(scenario, rows))
 
@@ -177,9 +175,8 @@ class Grid:
     def block_count(self) -> dict[str, int]:
         """Return the lengths of own dimensions that the fields fix (``block``); the largest where scenarios differ."""
         counts: dict[str, int] = {}
-        for batch in self.batches():
-            for dim, count in batch.scenario.block_count().items():
-                counts[dim] = max(count, counts.get(dim, 0))
+        for own in [batch.scenario.block_count() for batch in self.batches()]:
+            counts |= {dim: max(count, counts.get(dim, 0)) for dim, count in own.items()}
         return counts
 
     def varying(self) -> dict[str, dict[str, Any] | None]:
@@ -209,18 +206,17 @@ class Grid:
 
 def scenario_at(scenario: Scenario, points: Points, index: int) -> Scenario:
     """Return the scenario of one point: `scenario` with the numbers at that index."""
-    fields = scenario.numeric_fields()
-    kinds = {name: int if info.annotation is int else float for name, (_, info) in fields.items()}
-    changes = {name: kind(points[name][index]) for name, kind in kinds.items()}
-    return scenario.replace({name: value for name, value in changes.items() if value != fields[name][0]})
+    changes: dict[str, float] = {}
+    for name, (value, info) in scenario.numeric_fields().items():
+        if points[name][index] != value:
+            changes[name] = (int if info.annotation is int else float)(points[name][index])
+    return scenario.replace(changes)
 
 
 def content_of(scenario: Scenario, name: str) -> Any:
     """Return what a dotted field holds, as plain data."""
-    content: Any = scenario.model_dump(mode="json")
-    for key in keys_of(names_meant(scenario, name)[0]):
-        content = content[key]
-    return content
+    keys = keys_of(names_meant(scenario, name)[0])
+    return functools.reduce(lambda content, key: content[key], keys, scenario.model_dump(mode="json"))
 
 
 def _is_data_array(value: Any) -> bool:
@@ -315,13 +311,13 @@ def _entries(name: str, value: Any) -> list[Any]:
 def _numbers(name: str, info: FieldInfo, value: Any) -> Floats:
     """Return a list of numbers as an array; text, true/false, lists inside it and empty ones are refused."""
     entries = _entries(name, value)
-    numbers = np.empty(len(entries))
-    for position, entry in enumerate(entries):
+    numbers = []
+    for entry in entries:
         try:
-            numbers[position] = as_number(entry)
+            numbers.append(as_number(entry))
         except ValueError:
             raise bad_field(name, entry, f"{allowed_values(info)} in each place of the list") from None
-    return numbers.reshape(np.shape(value))
+    return np.array(numbers).reshape(np.shape(value))
 
 
 def _dimensions(value: Any) -> Array:

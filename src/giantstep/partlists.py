@@ -14,11 +14,6 @@ from pydantic_core import CoreSchema, core_schema
 
 from giantstep.errors import InputError, field_error, nearest
 
-_ONE_SYMBOL = re.compile(r"[A-Za-z]\w*")
-_LAST_DIGITS = re.compile(r"(?<=[A-Za-z])(?=\d+$)")
-_PLACE = re.compile(r"0|[1-9][0-9]*")
-"""One way only to write a place, so that a field has one name."""
-
 
 @dataclass(frozen=True)
 class PartList:
@@ -65,7 +60,8 @@ def holds_parts(value: Any) -> bool:
 
 def keys_of(name: str) -> list[str | int]:
     """Return a dotted name as the keys of nested data."""
-    return [int(word) if _PLACE.fullmatch(word) else word for word in name.split(".")]
+    # one way only to write a place, so that a field has one name
+    return [int(word) if re.fullmatch(r"0|[1-9][0-9]*", word) else word for word in name.split(".")]
 
 
 def value_at(model: BaseModel, name: str) -> Any:
@@ -149,7 +145,9 @@ def declaration_at(part: type[BaseModel], field: str, place: int) -> FieldInfo:
 def with_place(symbol: str, place: int) -> str:
     """Return the symbol of a field at a place of a list; what is no one symbol stays as it is."""
     left = symbol.partition(" = ")[0]
-    return f"{_LAST_DIGITS.sub('_', left)}_{place}" if _ONE_SYMBOL.fullmatch(left) else symbol
+    if not re.fullmatch(r"[A-Za-z]\w*", left):
+        return symbol
+    return f"{re.sub(r'(?<=[A-Za-z])(?=[0-9]+$)', '_', left)}_{place}"
 
 
 def tables_at(content: Any, keys: Sequence[str | int]) -> Iterator[dict[str, Any]]:

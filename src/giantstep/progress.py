@@ -31,7 +31,8 @@ class Progress:
             raise bad_field("progress", option, "True, False or a callable(done, total, text)")
         self.done, self.total, self.text = 0, total, text
         self._callable = option if callable(option) else None
-        self._shows_line = is_watched() if option is None else option is True
+        seen = in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())  # by somebody
+        self._shows_line = seen if option is None else option is True
         self._start, self._width = time.monotonic(), 0
         self._shown = self._start + A_MOMENT if in_notebook() else -math.inf
 
@@ -113,11 +114,6 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def is_watched() -> bool:
-    """Tell whether somebody sees a line: stderr is a terminal, or this is a notebook."""
-    return in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
 
 
 def in_notebook() -> bool:

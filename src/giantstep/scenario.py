@@ -159,10 +159,8 @@ def bounds_of(info: FieldInfo) -> dict[str, float]:
 
 def within_bounds(info: FieldInfo, values: Array) -> Booleans:
     """Tell which values keep all bounds of a numeric field; NaN keeps none."""
-    good: Booleans = ~np.isnan(values)
-    for name, limit in bounds_of(info).items():
-        good &= _BOUNDS[name][1](values, limit)
-    return good
+    kept = [_BOUNDS[name][1](values, limit) for name, limit in bounds_of(info).items()]
+    return np.logical_and.reduce([~np.isnan(values), *kept])
 
 
 def allowed_values(info: FieldInfo) -> str:
@@ -469,7 +467,13 @@ class Scenario(Checked):
         """
         content = dict(self)
         wanted = dotted_names({**(changes or {}), **fields})
-        for name in sorted(wanted, key=_outer_first):
+
+        def outer_first(name: str) -> tuple[int, bool, int]:
+            keys = keys_of(name)  # a part before its fields, its kind before the others, all of a list before one
+            places = sum(isinstance(key, int) for key in keys)
+            return len(keys) - places, keys[-1] != "kind", places
+
+        for name in sorted(wanted, key=outer_first):
             for place in _places(self, content, name):
                 _put(self, content, place, wanted[name])
         return type(self)(**content)
@@ -499,15 +503,13 @@ class Scenario(Checked):
             *parents, last = keys_of(name)
             for table in tables_at(content, parents):
                 table.pop(str(last), None)
-        text = json.dumps(content, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def from_content(content: Mapping[str, Any]) -> Scenario:
     """Rebuild a scenario from `Scenario.content` or from the ``[scenario]`` table of a file."""
     fields = dict(content)
-    family = fields.pop("family", None)
-    if family is None:
+    if (family := fields.pop("family", None)) is None:
         raise InputError(f"Field `family` is missing in the scenario; it must be one of {', '.join(family_names())}.")
     for name, value in fields.items():
         refuse_callable(name, value)
@@ -604,22 +606,11 @@ def allowed_types(annotation: Any) -> Iterator[Any]:
     origin = get_origin(annotation)
     if origin is Literal:
         yield from get_args(annotation)
-    elif origin is tuple:
-        yield tuple
-    elif isinstance(annotation, type) and origin is None:
-        yield annotation
-    elif hasattr(annotation, "__metadata__"):
-        yield from allowed_types(annotation.__origin__)
-    else:
-        for inner in get_args(annotation):
+    elif origin is tuple or (isinstance(annotation, type) and origin is None):
+        yield origin or annotation
+    else:  # of Annotated the first alone
+        for inner in get_args(annotation)[: 1 if origin is Annotated else None]:
             yield from allowed_types(inner)
-
-
-def _outer_first(name: str) -> tuple[int, bool, int]:
-    """Order changes: a part before its fields, its kind before the others, all entries of a list before one."""
-    keys = keys_of(name)
-    places = sum(isinstance(key, int) for key in keys)
-    return len(keys) - places, keys[-1] != "kind", places
 
 
 def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[str]:

@@ -202,6 +202,9 @@ def compare(
     >>> bool((abs(gap - both.test_error_gap) < 1e-12).all())
     True
     """
+    from giantstep.comparison import combine
+    from giantstep.result import provenance
+
     check_flags(finite_size=finite_size, strict=strict)
     if isinstance(theory, list | tuple) and theory:  # one experiment serves all of them
         drawn = {"what": what, "dim": dim, "trials": trials, "seed": seed, "device": device, "paired": paired}
@@ -224,7 +227,11 @@ def compare(
         stored, unmeasured = plan.run(progress, watch)
     unmeasured.refuse(strict)
     warn(unsolved, unmeasured)
-    return _lay_over({**layers, "experiment": stored}, request, experiment, finite_size)
+    compared = list(layers)[-1]
+    asked = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
+    facts = {"finite_size": int(finite_size), "compared_with": compared, **layers[compared].attrs, **stored.attrs}
+    attrs = provenance(request.grid, request.what, "comparison", asked, {})
+    return combine({**layers, "experiment": stored}, request.question).assign_attrs({**facts, **attrs})
 
 
 def _theory_layers(
@@ -248,20 +255,6 @@ def _same(one: xarray.DataArray, other: xarray.DataArray) -> bool:
     if one.shape != other.shape or one.dtype.kind != "f":
         return bool(np.array_equal(one.values, other.values))
     return bool(np.allclose(one.values, other.values, rtol=1e-9, atol=1e-12, equal_nan=True))
-
-
-def _lay_over(
-    layers: Mapping[str, xarray.Dataset], request: Request, experiment: ExperimentSettings, finite_size: bool
-) -> xarray.Dataset:
-    from giantstep.comparison import combine
-    from giantstep.result import provenance
-
-    *_, compared, measured = layers
-    settings = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
-    attrs: dict[str, Any] = provenance(request.grid, request.what, "comparison", settings, {})
-    sides = {**layers[compared].attrs, **layers[measured].attrs}
-    facts = {"finite_size": int(finite_size), "compared_with": compared, **sides, **attrs}
-    return combine(layers, request.question).assign_attrs(facts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -27,8 +27,6 @@ from giantstep.types import Array, Floats, Indices, Points
 if TYPE_CHECKING:
     import xarray
 
-    from giantstep.result import ResultTable
-
 _log = logging.getLogger("giantstep")
 
 Watch = Callable[[Callable[[], "xarray.Dataset"]], object]
@@ -70,11 +68,6 @@ class TrialDraw:
     experiment: ExperimentSettings
     key: str
 
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario of the points, but for their shared fields."""
-        return self.group.scenario
-
     def at(self, rows: Any) -> TrialDraw:
         """Return the draw at some of its points."""
         points = {name: values[rows] for name, values in self.group.points.items()}
@@ -85,16 +78,14 @@ class TrialDraw:
         from giantstep.lab import Draws, threads_for
 
         group, device = self.group, device or self.experiment.device
-        count = len(group.points["dim"])
         draws = Draws(self.experiment.seed, self.key, self.trial, device)
         settings = {**self.settings, "device": device}
         try:
             with threads_for(group.bytes_needed, device):
                 values = measured_by(group.scenario, group.points, self.what, group.dim, draws, settings)
         except np.linalg.LinAlgError as error:
-            return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
-        variables = {v.name: v for v in group.scenario.questions[self.what].variables if "experiment" in v.engines}
-        return Outcome(values, _not_numbers(values, variables, count, self.trial))
+            return Outcome({}, np.full(len(group.index), f"trial {self.trial}: {error}", dtype=object))
+        return Outcome(values, _not_numbers(values, group, self.what, self.trial))
 
 
 def group_points(grid: Grid) -> list[DrawGroup]:
@@ -169,7 +160,17 @@ class TrialPlan:
         problems = Problems("experiment", grid.size)
         kept = experiment.keep_trials
         for group, runs in zip(self.groups, outcomes):
-            problems.reasons += _put_group(group, runs, kept, table)
+            reasons = np.array([np.full(len(group.index), "", dtype=object), *(run.reasons for run in runs)])
+            status = np.take_along_axis(reasons, np.argmax(reasons != "", axis=0)[None], axis=0)[0]
+            for name in dict.fromkeys(name for run in runs for name in run.values):
+                values = pad_stack([run.values.get(name) for run in runs])
+                mean, stderr = mean_and_error(values, table.variable(name))
+                table.put(name, group.index, np.moveaxis(values, 0, 1) if kept else mean)
+                table.put(name + "_stderr", group.index, stderr)
+            table.put_diagnostic("converged", group.index, status == "")
+            table.put_diagnostic("status", group.index, status)
+            table.put_diagnostic("trials_done", group.index, (reasons[1:] == "").sum(axis=0))
+            problems.reasons += [reason for reason in status if reason]
         if not table.pieces:
             table.put_nothing(self.settings, experiment.trials if kept else None)
         shown = {name: value for name, value in self.request.shown().items() if name != "theory"}
@@ -178,38 +179,18 @@ class TrialPlan:
         return table.dataset(grid.scenario, trials_kept=kept, settings=self.settings, attrs=attrs), problems
 
 
-def _put_group(group: DrawGroup, runs: Sequence[Outcome], keep_trials: bool, table: ResultTable) -> list[str]:
-    """Put the outcomes of a group of points into the table; return why points were not measured."""
-    reasons = np.array([np.full(len(group.index), "", dtype=object), *(run.reasons for run in runs)])
-    status = np.take_along_axis(reasons, np.argmax(reasons != "", axis=0)[None], axis=0)[0]
-    done = (reasons[1:] == "").sum(axis=0)
-    for name in dict.fromkeys(name for run in runs for name in run.values):
-        variable = table.variable(name)
-        kept = pad_stack([run.values.get(name) for run in runs])
-        mean, stderr = mean_and_error(kept, variable)
-        table.put(name, group.index, np.moveaxis(kept, 0, 1) if keep_trials else mean)
-        table.put(name + "_stderr", group.index, stderr)
-    table.put_diagnostic("converged", group.index, status == "")
-    table.put_diagnostic("status", group.index, status)
-    table.put_diagnostic("trials_done", group.index, done)
-    return [reason for reason in status if reason]
-
-
-def _not_numbers(
-    values: Mapping[str, Array], variables: Mapping[str, Variable], count: int, trial: int
-) -> NDArray[np.object_]:
+def _not_numbers(values: Mapping[str, Array], group: DrawGroup, what: str, trial: int) -> NDArray[np.object_]:
     """Return, for each point, which compared variable came out as NaN (others may be NaN after their last entry)."""
-    reasons = np.full(count, "", dtype=object)
-    for name, value in values.items():
-        if name in variables and variables[name].compared and not variables[name].partial:
-            missing = np.isnan(np.asarray(value, dtype=np.float64))
-            bad = missing.reshape(count, -1).any(axis=1)
-            new = bad & (reasons == "")
-            reasons[new] = f"trial {trial}: {variables[name].missing or f'{name} is not a number'}"
-            if [dimension_named(dim).role for dim in variables[name].dims[:1]] == ["trajectory"]:  # say from when on
-                first = missing.reshape(*missing.shape[:2], -1).any(axis=2).argmax(axis=1)
-                for point in np.flatnonzero(new) if not variables[name].missing else ():
-                    reasons[point] += f" from step {first[point]} on"
+    reasons = np.full(len(group.index), "", dtype=object)
+    for variable in group.scenario.questions[what].variables:
+        if variable.name in values and variable.compared and not variable.partial:
+            missing = np.isnan(np.asarray(values[variable.name], dtype=np.float64))
+            new = missing.reshape(len(reasons), -1).any(axis=1) & (reasons == "")
+            reasons[new] = f"trial {trial}: {variable.missing or f'{variable.name} is not a number'}"
+            is_run = [dimension_named(dim).role for dim in variable.dims[:1]] == ["trajectory"]  # say from when on
+            for point in np.flatnonzero(new) if is_run and not variable.missing else ():
+                first = missing[point].reshape(missing.shape[1], -1).any(axis=1).argmax()
+                reasons[point] += f" from step {first} on"
     return reasons
 
 

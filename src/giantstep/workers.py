@@ -6,12 +6,11 @@ worker; who started it decides about deadlines, and whether a lost task runs aga
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from multiprocessing.connection import Connection
@@ -59,28 +58,21 @@ class Plan:
         for method in methods:
             context: Any = multiprocessing.get_context(method)
             process: multiprocessing.process.BaseProcess = context.Process(target=target, args=arguments, daemon=True)
-            try:
-                with _environment(self.threads):
+            with _one_at_a_time:
+                before = {name: os.environ.get(name) for name in _THREADS}
+                # libraries read the environment when they are loaded
+                os.environ.update({} if self.threads is None else dict.fromkeys(_THREADS, str(self.threads)))
+                try:
                     process.start()
-                break
-            except (FileNotFoundError, ConnectionError):  # its socket, a file for temporary things, was cleaned away
-                if method == "spawn":
-                    raise
+                    break
+                except (FileNotFoundError, ConnectionError):  # the server's socket, a temporary file, was cleaned away
+                    if method == "spawn":
+                        raise
+                finally:
+                    for name, value in before.items():
+                        os.environ.pop(name, None)
+                        os.environ.update({} if value is None else {name: value})
         return process
-
-
-@contextlib.contextmanager
-def _environment(threads: int | None) -> Iterator[None]:
-    """Let what is started inside see so many BLAS threads: libraries read the environment when they are loaded."""
-    with _one_at_a_time:
-        before = {name: os.environ.get(name) for name in _THREADS}
-        os.environ.update({} if threads is None else dict.fromkeys(_THREADS, str(threads)))
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name, None)
-                os.environ.update({} if value is None else {name: value})
 
 
 class Worker:

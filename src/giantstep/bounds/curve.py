@@ -74,7 +74,7 @@ class BoundCurve:
             places = [answer.coords["branch"].tolist().index(branch) for branch in BRANCHES]
             self.known[alpha] = np.stack([answer.values[n][0, places] for n in _NAMES])
             if self.bar is not None:
-                self.bar.reach(self.bar.done + 1)
+                self.bar.advance()
         return float(self.known[alpha][_NAMES.index(name), BRANCHES.index(branch)])
 
     def needed(self, name: str, branch: str, error: float, own: float) -> float:

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 import giantstep as gs
 from giantstep.cli.options import Json, print_json
 
-Family = Annotated[str, typer.Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
+Family = Annotated[str, Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
 
 
 def figures(
-    long: Annotated[bool, typer.Option("--long", help="Also what each panel shows, parameters and times.")] = False,
+    long: Annotated[bool, Option("--long", help="Also what each panel shows, parameters and times.")] = False,
     json: Json = False,
 ) -> None:
     """List the figures that can be rebuilt: those of papers, and our own."""
@@ -34,17 +35,17 @@ def figures(
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a figure (see `giantstep figures`).")],
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller size, in a minute or so.")] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("out"),
+    name: Annotated[str, Argument(metavar="NAME", help="Name of a figure (see `giantstep figures`).")],
+    quick: Annotated[bool, Option("--quick", help="A smaller size, in a minute or so.")] = False,
+    device: Annotated[str, Option(help="cpu or cuda.")] = "cpu",
+    out: Annotated[Path, Option(metavar="DIR", help="Folder of the results.")] = Path("out"),
     store: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep every result here; what it holds is not computed again.")
+        Path | None, Option(metavar="FILE", help="Keep every result here; what it holds is not computed again.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Exit with status 1 where something disagrees.")] = False,
+    check: Annotated[bool, Option("--check", help="Exit with status 1 where something disagrees.")] = False,
     see: Annotated[
         float | None,
-        typer.Option(metavar="GAP", help="With --check: also where a relative gap of this size could not be seen."),
+        Option(metavar="GAP", help="With --check: also where a relative gap of this size could not be seen."),
     ] = None,
 ) -> None:
     """Rebuild a figure, published or ours: PNG, PDF, data and agreement report."""
@@ -82,7 +83,7 @@ def describe(family: Family, json: Json = False) -> None:
 
 
 def cite(
-    study: Annotated[Path, typer.Argument(metavar="S.toml", help="A study, or a result saved as .nc or .json.")],
+    study: Annotated[Path, Argument(metavar="S.toml", help="A study, or a result saved as .nc or .json.")],
 ) -> None:
     """Print the BibTeX of the papers behind a study."""
     is_result = study.suffix.lower() in (".nc", ".json")

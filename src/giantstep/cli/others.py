@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer import Option
+from typer import Argument, Option
 
 import giantstep as gs
 from giantstep.cli.edit import assignments, many, single
@@ -21,19 +20,17 @@ if TYPE_CHECKING:
     from giantstep.datafile import LabelledTable
     from giantstep.forecasts.table import Forecast
 
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; may be repeated.")]
-Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')
-]
+Set = Annotated[list[str] | None, Option("--set", metavar="FIELD=VALUE", help="Change a field; may be repeated.")]
+Target = Annotated[str, Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')]
 
 
 def phase_diagram(
     study: Annotated[Path, StudyFile],
-    plot: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw it: .png, .pdf, .svg.")],
+    plot: Annotated[Path, Option(metavar="FILE", help="Where to draw it: .png, .pdf, .svg.")],
     set_: Set = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option(metavar="FIELD=VALUES", help="Another horizontal axis, or the range of the vertical one."),
+        Option(metavar="FIELD=VALUES", help="Another horizontal axis, or the range of the vertical one."),
     ] = None,
 ) -> None:
     """Draw the phase diagram of a study's scenario: named regions and the lines between them."""
@@ -45,16 +42,16 @@ def phase_diagram(
 
 def place(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy, .npz or .parquet.")
+        Path, Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy, .npz or .parquet.")
     ],
     clusters: Annotated[
-        int | None, typer.Option(metavar="K", help="Number of clusters; chosen by evidence if left out.")
+        int | None, Option(metavar="K", help="Number of clusters; chosen by evidence if left out.")
     ] = None,
-    transpose: Annotated[bool, typer.Option("--transpose", help="The file has samples as columns.")] = False,
-    seed: Annotated[int, typer.Option(help="Any whole number from 0 on.")] = 0,
+    transpose: Annotated[bool, Option("--transpose", help="The file has samples as columns.")] = False,
+    seed: Annotated[int, Option(help="Any whole number from 0 on.")] = 0,
     json: Json = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Mark the point in the phase diagram: .png, .pdf, .svg.")
+        Path | None, Option(metavar="FILE", help="Mark the point in the phase diagram: .png, .pdf, .svg.")
     ] = None,
 ) -> None:
     """Say whether clusters in a dataset are easy, hard or impossible to find."""
@@ -76,7 +73,7 @@ def place(
 def exponents(
     target: Target,
     activation: Annotated[
-        str | None, typer.Option("--activation", "-a", metavar="NAME", help="The student's activation, for c_k C_k.")
+        str | None, Option("--activation", "-a", metavar="NAME", help="The student's activation, for c_k C_k.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -87,23 +84,23 @@ def exponents(
 
 def learnable(
     target: Target,
-    activation: Annotated[str, typer.Argument(metavar="ACTIVATION", help="The student's activation.")] = "relu",
+    activation: Annotated[str, Argument(metavar="ACTIVATION", help="The student's activation.")] = "relu",
     algorithm: Annotated[
         str,
-        typer.Option(
+        Option(
             "--algorithm",
             metavar="NAME",
             help="squared, correlation, extragradient, sam, two-step, exponential, giant-steps, reused or single-pass.",
         ),
     ] = "squared",
     second_layer: Annotated[
-        str | None, typer.Option("--second-layer", metavar="A,B,..", help="Second layer, a number for every neuron.")
+        str | None, Option("--second-layer", metavar="A,B,..", help="Second layer, a number for every neuron.")
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="gamma_0, for the constants.")] = None,
-    inner_rate: Annotated[float | None, typer.Option(help="rho_0 of the inner step.")] = None,
-    noise: Annotated[float, typer.Option(help="Variance of the label noise.")] = 0.0,
+    rate: Annotated[float | None, Option(help="gamma_0, for the constants.")] = None,
+    inner_rate: Annotated[float | None, Option(help="rho_0 of the inner step.")] = None,
+    noise: Annotated[float, Option(help="Variance of the label noise.")] = 0.0,
     experiment: Annotated[
-        int | None, typer.Option(metavar="DIM", help="Run the network in so many dimensions and tell its cosines.")
+        int | None, Option(metavar="DIM", help="Run the network in so many dimensions and tell its cosines.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -123,10 +120,10 @@ def learnable(
 
 def script(
     study: Annotated[Path, StudyFile],
-    lang: Annotated[str, typer.Option(help="numpy, or torch, where gradients are those of autograd.")] = "numpy",
-    dim: Annotated[int | None, typer.Option(help="Dimension of the data; that of the study, or 300.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Independent repetitions; those of the study, or 10.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Any whole number from 0 on.")] = None,
+    lang: Annotated[str, Option(help="numpy, or torch, where gradients are those of autograd.")] = "numpy",
+    dim: Annotated[int | None, Option(help="Dimension of the data; that of the study, or 300.")] = None,
+    trials: Annotated[int | None, Option(help="Independent repetitions; those of the study, or 10.")] = None,
+    seed: Annotated[int | None, Option(help="Any whole number from 0 on.")] = None,
     set_: Set = None,
 ) -> None:
     """Print the experiment of a study as a program that runs without giantstep."""
@@ -146,12 +143,12 @@ def _changes(set_: list[str] | None) -> dict[str, Any]:
 
 def explore(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="An HTML file that the page wrote, or a study file.")
+        Path | None, Argument(metavar="[FILE]", help="An HTML file that the page wrote, or a study file.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=65535, help="Port of 127.0.0.1; 8765 or a free one.")
+        int | None, Option(metavar="N", min=1, max=65535, help="Port of 127.0.0.1; 8765 or a free one.")
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    no_browser: Annotated[bool, Option("--no-browser", help="Only print the address.")] = False,
 ) -> None:
     """Open the interactive page: sliders move the exact curve, a button streams in the experiment."""
     from giantstep.explorer.server import serve

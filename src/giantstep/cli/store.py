@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 import giantstep as gs
 from giantstep.cli.edit import edit_study
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="store", help="Look into a store that `giantstep sweep` wrote.", rich_markup_mode=None)
 
-Database = Annotated[Path, typer.Argument(metavar="DB", help="The store.")]
-Json = Annotated[bool, typer.Option("--json", help="Print strict JSON.")]
-_OUT = typer.Option(metavar="FILE", help="Write to this file.")
+Database = Annotated[Path, Argument(metavar="DB", help="The store.")]
+Json = Annotated[bool, Option("--json", help="Print strict JSON.")]
+_OUT = Option(metavar="FILE", help="Write to this file.")
 
 
 @app.command("ls")
@@ -52,8 +53,8 @@ def ls(store: Database, json: Json = False) -> None:
 @app.command("show")
 def show(
     store: Database,
-    key: Annotated[str, typer.Argument(metavar="[KEY]", help="Points whose key begins so; all if left out.")] = "",
-    failures: Annotated[bool, typer.Option("--failures", help="Failures only.")] = False,
+    key: Annotated[str, Argument(metavar="[KEY]", help="Points whose key begins so; all if left out.")] = "",
+    failures: Annotated[bool, Option("--failures", help="Failures only.")] = False,
     json: Json = False,
 ) -> None:
     """Show points with their scenario, their trials, and why some failed."""
@@ -165,26 +166,26 @@ class Run:
 
     store: Annotated[
         Path | None,
-        typer.Option(metavar="DB", help="The SQLite file that keeps the results; made where it is not there."),
+        Option(metavar="DB", help="The SQLite file that keeps the results; made where it is not there."),
     ] = None
-    source: Annotated[str, typer.Option(help="experiment or limit.")] = "experiment"
+    source: Annotated[str, Option(help="experiment or limit.")] = "experiment"
     engine: Annotated[
-        str | None, typer.Option(help="local, processes or slurm; chosen by the options below if left out.")
+        str | None, Option(help="local, processes or slurm; chosen by the options below if left out.")
     ] = None
-    workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None
-    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A running Dask scheduler.")] = None
-    threads: Annotated[int | None, typer.Option(help="BLAS threads of each worker.")] = None
-    memory: Annotated[float | None, typer.Option(metavar="GIB", help="Memory a worker may take for a task.")] = None
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time a task may take.")] = None
-    queue: Annotated[str | None, typer.Option(help="Partition of SLURM.")] = None
-    jobs: Annotated[int | None, typer.Option(help="SLURM jobs at most (10).")] = None
-    account: Annotated[str | None, typer.Option(help="Account of SLURM.")] = None
-    walltime: Annotated[str | None, typer.Option(metavar="HH:MM:SS", help="Time of a SLURM job (01:00:00).")] = None
+    workers: Annotated[int | None, Option(help="Tasks at once.")] = None
+    scheduler: Annotated[str | None, Option(metavar="ADDRESS", help="A running Dask scheduler.")] = None
+    threads: Annotated[int | None, Option(help="BLAS threads of each worker.")] = None
+    memory: Annotated[float | None, Option(metavar="GIB", help="Memory a worker may take for a task.")] = None
+    time_limit: Annotated[float | None, Option(metavar="SECONDS", help="Time a task may take.")] = None
+    queue: Annotated[str | None, Option(help="Partition of SLURM.")] = None
+    jobs: Annotated[int | None, Option(help="SLURM jobs at most (10).")] = None
+    account: Annotated[str | None, Option(help="Account of SLURM.")] = None
+    walltime: Annotated[str | None, Option(metavar="HH:MM:SS", help="Time of a SLURM job (01:00:00).")] = None
     directives: Annotated[
         list[str] | None,
-        typer.Option("--directive", metavar="OPTION", help='Option of sbatch, as "--gres=gpu:1"; may be repeated.'),
+        Option("--directive", metavar="OPTION", help='Option of sbatch, as "--gres=gpu:1"; may be repeated.'),
     ] = None
-    retry: Annotated[bool, typer.Option("--retry", help="Compute failures of earlier runs again.")] = False
+    retry: Annotated[bool, Option("--retry", help="Compute failures of earlier runs again.")] = False
 
 
 def sweep(

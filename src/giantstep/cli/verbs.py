@@ -139,9 +139,10 @@ def _opened(study: Path | None, table: Table) -> gs.Study:
 
 def hand_over(result: xarray.Dataset, output: Output, closing: str = "", **report: Any) -> None:
     """Do as `show_or_write`, and exit with 1 where a point failed."""
-    from giantstep.listing import listing, listing_text
+    from giantstep.listing import Result
 
-    show_or_write(result, output, closing, lambda: listing_text(listing(result)), **report)
+    told = result if isinstance(result, Result) else Result.of(result)
+    show_or_write(result, output, closing, told.listed, **report)
     if not bool(result["converged"].all()):
         raise typer.Exit(1)
 
