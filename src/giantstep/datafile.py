@@ -88,9 +88,8 @@ def read_parquet(path: Path) -> Any:
     try:
         return pandas.read_parquet(path)
     except ImportError:
-        raise InputError(
-            f"{path.name} needs a reader of Parquet files, which is not installed (install pyarrow or fastparquet)."
-        ) from None
+        install = "which is not installed (install pyarrow or fastparquet)"
+        raise InputError(f"{path.name} needs a reader of Parquet files, {install}.") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path.name} cannot be read as Parquet: {_first_line(error)}.") from None
 

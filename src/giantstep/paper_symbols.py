@@ -115,10 +115,8 @@ def _check_names(cls: type[Scenario], key: str, paper: Paper, ours: Mapping[str,
         if root in said:
             formula = paper.formulas(said[root])[0]
             raise InputError(f"In {key} the field `{name}` is {formula}; give {', '.join(symbols_in(formula))}.")
-        known = [*paper.symbols, *(field for field in cls.model_fields if field not in said)]
-        raise InputError(
-            f"There is no symbol `{name}` in {key}{nearest(name, known)}; it has {', '.join(paper.symbols)}."
-        )
+        guess = nearest(name, [*paper.symbols, *(field for field in cls.model_fields if field not in said)])
+        raise InputError(f"There is no symbol `{name}` in {key}{guess}; it has {', '.join(paper.symbols)}.")
 
 
 def _chosen(paper: Paper, symbols: Mapping[str, Any]) -> dict[str, str]:

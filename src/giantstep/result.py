@@ -77,9 +77,8 @@ class ResultTable:
         for dim, values in coords.items():
             new, old = np.asarray(values), self.coords.get(dim, np.asarray(values)[:0])
             if not np.array_equal(old[: len(new)], new[: len(old)]):
-                raise GiantstepError(
-                    f"The {self.engine} answered with different values of `{dim}` at different points."
-                )
+                different = f"different values of `{dim}` at different points"
+                raise GiantstepError(f"The {self.engine} answered with {different}.")
             self.coords[dim] = max(old, new, key=len)
 
     def gather(self, name: str) -> Array:

@@ -100,9 +100,8 @@ def group_points(grid: Grid) -> list[DrawGroup]:
             scenario, given = scenario_at(batch.scenario, points, 0), points["dim"][0]
             dim = scenario.own_dim() if math.isinf(given) else given
             if dim is None:
-                raise InputError(
-                    "Field `dim` is missing: an experiment needs the dimension of its data, a whole number."
-                )
+                needed = "an experiment needs the dimension of its data, a whole number"
+                raise InputError(f"Field `dim` is missing: {needed}.")
             groups.append(DrawGroup(scenario, batch.index[rows], points, int(dim)))
     return groups
 

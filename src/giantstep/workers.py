@@ -116,7 +116,12 @@ def _serve(connection: Connection, plan: Plan) -> None:
     multiprocessing.current_process().daemon = False  # a task may start processes
     parent = multiprocessing.parent_process()
     assert parent is not None
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+    def follow_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow_parent, daemon=True).start()
     plan.prepare()
     connection.send(Sign.READY)
     while True:

@@ -77,13 +77,11 @@ def _self_test() -> tuple[bool, str]:
     texts, passed = [], True
     for name in family_names():
         try:
-            reference = family_class(name).reference()
-            if reference is None:
-                continue
-            scenario, variable, expected = reference
-            value = float(gs.predict(scenario)[variable].item())
-            passed &= math.isclose(value, expected, rel_tol=0, abs_tol=_PRECISION)
-            texts.append(f"{variable} of {name} {value:.8f}, expected {expected:.8f}")
+            if (reference := family_class(name).reference()) is not None:
+                scenario, variable, expected = reference
+                value = float(gs.predict(scenario)[variable].item())
+                passed &= math.isclose(value, expected, rel_tol=0, abs_tol=_PRECISION)
+                texts.append(f"{variable} of {name} {value:.8f}, expected {expected:.8f}")
         except Exception as error:  # whatever is wrong with this machine
             passed = False
             texts.append(f"{name}: {error}")

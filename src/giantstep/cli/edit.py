@@ -5,20 +5,18 @@ from __future__ import annotations
 import dataclasses
 import tomllib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import giantstep as gs
 from giantstep.cli.options import Changes, Experiment, Theory, given
 from giantstep.errors import InputError
-
-if TYPE_CHECKING:
-    from giantstep.study import Study
 
 _LIMIT_ONLY = ("tolerance", "strict", "finite_size")
 """Settings of the limit that have no option of their own; --set reaches them."""
 _OPTIONS = ("what", "theory", "trials", "seed", "device", "paired", "keep_trials")
 
 
-def edit_study(study: Study, verb: str, changes: Changes, *settings: Theory | Experiment) -> Study:
+def edit_study(study: gs.Study, verb: str, changes: Changes, *settings: Theory | Experiment) -> gs.Study:
     """Return the study with the changes made; `verb` decides which engine ``--dim`` is for."""
     fields = assignments("--set", changes.set_ or (), lambda name, text: single(text))
     lists = assignments("--grid", changes.grid or (), many)
@@ -26,7 +24,13 @@ def edit_study(study: Study, verb: str, changes: Changes, *settings: Theory | Ex
         raise InputError(f"Field `{name}` is given both to --set and to --grid.")
     fields.update(lists)
     options = given(*settings)
-    study = _ask(study, changes.what)
+    if changes.what not in (None, study.what):  # another question: the settings of the old one go
+        old = study.question.settings
+        tables: dict[str, Any] = {
+            table: {name: value for name, value in getattr(study, table).items() if name not in old}
+            for table in ("settings", "limit", "experiment")
+        }
+        study = dataclasses.replace(study, what=changes.what, **tables)
     own = {name: fields.pop(name) for name in list(fields) if name in study.question.settings}
     limit, experiment = {**study.limit}, {**study.experiment}
     declared = type(study.scenario).model_fields
@@ -53,19 +57,8 @@ def edit_study(study: Study, verb: str, changes: Changes, *settings: Theory | Ex
     scenario = study.scenario
     if any(name.endswith(".kind") for name in fields):  # a new part, and perhaps fields of it
         scenario = scenario.replace({name: fields.pop(name) for name in list(fields) if name not in lists})
-    tables: dict[str, Any] = {"grid": {**grid, **fields}, "settings": {**study.settings, **own}}
+    tables = {"grid": {**grid, **fields}, "settings": {**study.settings, **own}}
     return dataclasses.replace(study, scenario=scenario, limit=limit, experiment=experiment, **tables)
-
-
-def _ask(study: Study, what: str | None) -> Study:
-    """Return the study with another question; the settings of the old one go."""
-    if what is None or what == study.what:
-        return study
-    tables: dict[str, Any] = {
-        table: {name: value for name, value in getattr(study, table).items() if name not in study.question.settings}
-        for table in ("settings", "limit", "experiment")
-    }
-    return dataclasses.replace(study, what=what, **tables)
 
 
 # -- What stands behind ``--set`` and ``--grid``: ``ridge=0.1`` -------------------------------------------

@@ -131,10 +131,10 @@ def script(
 
     read = gs.Study.read(study)
     scenario = one_scenario(read, _changes(set_))
-    given = {"dim": dim, "trials": trials, "seed": seed}
-    said = {name: read.experiment.get(name) if value is None else value for name, value in given.items()}
-    settings: dict[str, Any] = {"lang": lang, **{name: value for name, value in said.items() if value is not None}}
-    sys.stdout.write(gs.script(scenario, **settings))
+    said = {name: read.experiment.get(name) for name in ("dim", "trials", "seed")}
+    said |= {name: v for name, v in {"dim": dim, "trials": trials, "seed": seed}.items() if v is not None}
+    settings: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    sys.stdout.write(gs.script(scenario, lang=lang, **settings))
 
 
 def _changes(set_: list[str] | None) -> dict[str, Any]:
@@ -157,9 +157,6 @@ def explore(
 
 
 # -- The command ``forecast``: the learning curve of given features ---------------------------------------
-
-
-SHOWN = ("error", "mse")
 
 
 @dataclass(frozen=True)
@@ -239,7 +236,7 @@ def _curve(result: Forecast) -> str:
     from giantstep.listing import ListedTable, Listing, listing_text
 
     attrs = result.attrs
-    names = [name for name in SHOWN if name in result]
+    names = [name for name in ("error", "mse") if name in result]
     rows = []
     for size in result["samples"].values:
         if not np.isfinite(result[names[0]].sel(source="limit", samples=size)).any():
@@ -252,9 +249,8 @@ def _curve(result: Forecast) -> str:
             limit = point.sel(source="limit")
             row[f"{name} ± se_total"] = known(limit[name].item(), limit[f"{name}_se_total"].item())
             if "experiment" in result["source"].values:
-                real = point.sel(source="experiment")
-                measured = known(real[name].item(), real[f"{name}_stderr"].item())
-                row[f"{name} in the experiment"] = "-" if np.isnan(real[name]) else measured
+                real, error = (point[column].sel(source="experiment").item() for column in (name, f"{name}_stderr"))
+                row[f"{name} in the experiment"] = "-" if np.isnan(real) else known(real, error)
             row[f"verdict on {name}"] = str(point[f"{name}_verdict"].item())
         rows.append(row)
     about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"

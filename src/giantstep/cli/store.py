@@ -98,12 +98,9 @@ def verify(store: Database, json: Json = False) -> None:
         print_json({**vars(health), "sound": health.sound})
     else:
         print(f"{health.points} points, {health.results} results, {health.failures} of them failures")
-        if health.problem:
-            print(f"the file is damaged: {health.problem}")
-        for key, trial in health.damaged:
-            print(f"damaged: {key[:16]} trial {trial}")
-        if health.sound:
-            print("everything is sound")
+        told = [f"the file is damaged: {health.problem}"] if health.problem else []
+        told += [f"damaged: {key[:16]} trial {trial}" for key, trial in health.damaged]
+        print("\n".join(told or ["everything is sound"]))
     if not health.sound:
         raise typer.Exit(1)
 
@@ -140,10 +137,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
         "dim": entry.point.dim,
         "results": [
             {
-                "trial": row.trial,
-                "reason": row.reason,
-                "detail": row.detail,
-                "seconds": row.seconds,
+                **{name: getattr(row, name) for name in ("trial", "reason", "detail", "seconds")},
                 "values": json_data({name: array.tolist() for name, array in row.values.items()}, LONGEST),
             }
             for row in entry.rows
@@ -211,8 +205,7 @@ def sweep(
 
 def _engine(run: Run) -> Any:
     """Return where to run: what was asked for, or SLURM jobs as they were described."""
-    described = {name: getattr(run, name) for name in _JOBS if getattr(run, name) is not None}
-    if not described:
+    if not (described := {name: getattr(run, name) for name in _JOBS if getattr(run, name) is not None}):
         return run.engine
     if run.engine not in (None, "slurm"):
         raise bad_field(next(iter(described)), next(iter(described.values())), "left out but for --engine slurm")
@@ -222,13 +215,11 @@ def _engine(run: Run) -> Any:
 @contextmanager
 def _telling() -> Iterator[None]:
     """Show the log of the sweep on stderr, and let a polite kill stop it as Ctrl-C does."""
-    logger = logging.getLogger("giantstep")
-    handler = logging.StreamHandler(sys.stderr)
+    logger, handler = logging.getLogger("giantstep"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("giantstep: %(message)s"))
-    level = logger.level
+    level, before = logger.level, signal.signal(signal.SIGTERM, signal.default_int_handler)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
