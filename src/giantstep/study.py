@@ -1,39 +1,44 @@
 """The verbs `predict` (the limit), `simulate` (the experiment), `compare` (both), and `Study`, one in a file.
 
 They know no family: all they use is what `giantstep.scenario.Scenario` says every family provides. `request` checks
-what is asked, `batches` runs the limit, `trials` the experiment, `studyfile` reads and writes files.
+what is asked, `batches` runs the limit, `trials` the experiment.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from giantstep import display
 from giantstep.arrays import with_arrays, write_arrays
 from giantstep.batches import checked_cpu_limit, solve_limit
-from giantstep.checks import check_flags
-from giantstep.errors import InputError, unreadable
+from giantstep.checks import check_flags, check_number, check_whole
+from giantstep.errors import InputError, bad_field, nearest, unreadable
 from giantstep.family import DIAGNOSTICS, Engine, Question
 from giantstep.files import write_text
 from giantstep.grid import Grid
+from giantstep.jsondata import with_infinity
 from giantstep.notes import Problems, warn
+from giantstep.partlists import part_list
 from giantstep.progress import ProgressOption
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, ExperimentSettings, Request, question_name
-from giantstep.scenario import Scenario, dotted_names
+from giantstep.scenario import Scenario, dotted_names, from_content, walk_fields, walk_values
 from giantstep.several import Scenarios, stack
-from giantstep.studyfile import check_keys, study_fields, study_text
-from giantstep.toml import read_toml
+from giantstep.toml import read_toml, write_toml
 from giantstep.trials import TrialPlan, Watch
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     import xarray
 
 _ENGINES: tuple[Engine, Engine] = ("limit", "experiment")
+_SECTIONS = ("grid", "settings", *_ENGINES)
 _PREDICT_SETTINGS = tuple(name for name in LIMIT_SETTINGS if name != "finite_size")
 
 
@@ -313,7 +318,7 @@ class Study(display.Readable):
             return NotImplemented
         if (self.scenario, self.what) != (other.scenario, other.what):
             return False
-        for name in ("grid", "settings", *_ENGINES):
+        for name in _SECTIONS:
             ours, theirs = getattr(self, name), getattr(other, name)  # a list and an array of the same values are equal
             if list(ours) != list(theirs) or not all(np.array_equal(ours[key], theirs[key]) for key in ours):
                 return False
@@ -324,7 +329,7 @@ class Study(display.Readable):
     def __str__(self) -> str:
         what = self.what or next(iter(self.scenario.questions))
         lines = [f'Study of "{what}"', display.model_text(self.scenario)]
-        for name in ("grid", "settings", *_ENGINES):
+        for name in _SECTIONS:
             rows = [(key.replace("__", "."), display.shown_value(value)) for key, value in getattr(self, name).items()]
             lines += ["varies:" if name == "grid" else f"{name}:", *display.aligned(rows)] if rows else []
         return "\n".join(lines)
@@ -394,4 +399,99 @@ class Study(display.Readable):
 
     def to_toml(self, *, comments: bool = False) -> str:
         """Return the study as TOML text, with the meaning of each field behind it where `comments` is set."""
-        return study_text(self, comments=comments)
+        lists = [name for name, info in type(self.scenario).model_fields.items() if part_list(info)]
+        parts = {n: value for n, value in self.grid.items() if isinstance(value, BaseModel | Mapping) or n in lists}
+        scenario = self.scenario.replace(parts) if parts else self.scenario
+        for name, value in walk_values(scenario):
+            if getattr(value, "expression", "") is None:
+                raise InputError(
+                    f"Field `{name}` is a Python callable ({value.name!r}) and cannot be written to a file."
+                )
+        tables: dict[str, Any] = {} if self.what is None else {"what": self.what}
+        tables["scenario"] = with_infinity(scenario.content())
+        for name in _SECTIONS:
+            table = dotted_names({key: value for key, value in getattr(self, name).items() if key not in parts})
+            if table:
+                tables[name] = {key: _for_file(key, value) for key, value in table.items()}
+        said = {f"scenario.{leaf}": info.description or "" for leaf, _, info in walk_fields(scenario)}
+        return write_toml(tables, said if comments else None)
+
+
+# -- Studies in TOML files: tables, dotted names, ranges; what lives in Python only is refused ------------
+
+
+_RANGE = {"start", "stop", "num"}
+
+
+def study_fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the fields of a `Study` from the tables of a file; `source` is named where they are broken."""
+    check_keys("", content, ["what", "scenario", *_SECTIONS])
+    for name in ("scenario", *_SECTIONS):
+        if not isinstance(content.get(name, {}), dict):
+            raise InputError(f"`{name}` must be a table, but is {name}={content[name]!r}.")
+    if "scenario" not in content:
+        raise InputError(f"{source} has no table [scenario]; it says what is studied.")
+    tables: dict[str, Any] = {}
+    for name in _SECTIONS:
+        table = content.get(name, {})
+        table = _dotted_grid(table) if name == "grid" else table
+        # what has a kind is a part: a step, say
+        ranges = [key for key, value in table.items() if isinstance(value, Mapping) and "kind" not in value]
+        tables[name] = {**table, **{key: expand_range(key, table[key]) for key in ranges}}
+    return {"scenario": from_content(content["scenario"]), "what": content.get("what"), **tables}
+
+
+def check_keys(table: str, content: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse a name that a table of a study (the study itself: "") does not have."""
+    for name in content:
+        if name not in known:
+            where = f"the table [{table}]" if table else "a study"
+            raise InputError(f"There is no `{name}` in {where}{nearest(name, known)}; it may have {', '.join(known)}.")
+
+
+def _dotted_grid(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Write ``step.rate = [1, 2]``, which TOML reads as a table in a table, as one dotted name."""
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping) and not {*_RANGE, "kind"} & set(value):
+            flat.update(_dotted_grid(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def expand_range(name: str, table: Mapping[str, Any]) -> Floats:
+    """Return the numbers of ``{ start = 0.3, stop = 5.0, num = 40, scale = "log" }``."""
+    check_keys(name, table, ["start", "stop", "num", "scale"])
+    missing = sorted(_RANGE - set(table))
+    if missing:
+        raise InputError(f"The range of `{name}` has no `{missing[0]}`; write {{ start = 0.3, stop = 5.0, num = 40 }}.")
+    ends = [check_number(f"{name}.{end}", table[end], "a finite number", math.isfinite) for end in ("start", "stop")]
+    num = check_whole(f"{name}.num", table["num"], "a whole number from 1 to 10,000,000", 1, 10_000_000)
+    scale = table.get("scale", "linear")
+    if scale not in ("linear", "log"):
+        raise bad_field(f"{name}.scale", scale, '"linear" or "log"')
+    if scale == "linear":
+        return np.linspace(*ends, num)
+    for end, value in zip(("start", "stop"), ends):
+        if value <= 0:
+            raise bad_field(f"{name}.{end}", value, "above 0 on a log scale")
+    return np.geomspace(*ends, num)
+
+
+def _for_file(name: str, value: Any) -> Any:
+    """Return a value of the grid or of the settings as a file holds it; evenly spaced numbers as a range."""
+    if hasattr(value, "dims"):
+        raise InputError(f"Field `{name}` varies over a DataArray, which cannot be written to a file.")
+    entries = value if isinstance(value, list | tuple) else [value]
+    if any(callable(entry) and getattr(entry, "expression", None) is None for entry in entries):
+        raise InputError(f"Field `{name}` has a Python callable, which cannot be written to a file.")
+    if isinstance(value, list | tuple):
+        return [getattr(entry, "expression", entry) for entry in value]
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f" and value.size > 3:
+        start, stop, num = float(value[0]), float(value[-1]), value.size
+        if np.array_equal(value, np.linspace(start, stop, num)):
+            return {"start": start, "stop": stop, "num": num}
+        if min(start, stop) > 0 and np.array_equal(value, np.geomspace(start, stop, num)):
+            return {"start": start, "stop": stop, "num": num, "scale": "log"}
+    return getattr(value, "expression", value)

@@ -96,7 +96,7 @@ def many(name: str, text: str) -> Any:
 
 
 def _range(name: str, text: str) -> Any:
-    from giantstep.studyfile import expand_range
+    from giantstep.study import expand_range
 
     table = dict(zip(("start", "stop", "num", "scale", "more"), (single(word.strip()) for word in text.split(":"))))
     try:

@@ -67,7 +67,7 @@ def reproduce(
 
 def new(family: Family) -> None:
     """Print a study of a family to start from, with every field explained."""
-    from giantstep.cli.template import template
+    from giantstep.describe import template
 
     sys.stdout.write(template(family))
 
