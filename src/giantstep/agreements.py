@@ -101,9 +101,8 @@ class AgreementRow:
     def _trials_to_see(self, asked: float) -> tuple[int | None, str]:
         """Return the trials that see a gap (at its typical point, or where a larger one is), and what is said of it."""
         visible = np.fmax(self.visible_gap, self.visible_there if self.largest_relative_gap > asked else 0.0)
-        if not (np.isfinite(visible) and visible > 0 and self.trials > 1):
-            no_scale = np.isnan(self.largest_relative_gap)
-            return None, "the limit is zero" if no_scale else "no trial differs from another"
+        if not (0 < visible < np.inf and self.trials > 1):
+            return None, "the limit is zero" if np.isnan(self.largest_relative_gap) else "no trial differs from another"
         needed = int(trials_for_gap(self._spread(float(visible)), asked, self.points, POWER))
         needed = max(needed, self.trials + 1)
         seen = f"{self.trials} trials see gaps from {percent(self.visible_gap)} on"
@@ -158,10 +157,7 @@ class Agreement(Readable):
         return together(self.verdicts(see, allow, self.judged), max(see, allow), self.trials, self.theory.name)
 
     def passes(self, allow: float = 0.0, see: float | None = None) -> bool:
-        """Tell whether nothing disagrees: no |z| beyond the line with a relative gap above `allow`, in any variable.
-
-        With `see` the question's own variables must agree: a gap of that size would have been seen in them, too.
-        """
+        """Tell whether no |z| beyond the line has a gap above `allow`; with `see` also whether the judged variables agree."""
         self.verdicts(SEE if see is None else see, allow, ())  # refuses what is no gap
         return bool(self.rows) and not self.failures(allow, see)
 
@@ -183,9 +179,8 @@ class Agreement(Readable):
     def to_dict(self, allow: float = 0.0, see: float = SEE) -> dict[str, Any]:
         """Return the report as strict JSON data (None for NaN, "inf" for infinity), with the verdicts.
 
-        ``verdict`` and ``sentence`` are those on the question's own variables, ``compared_with`` and ``notes`` say what
-        the experiment was laid over; each entry of ``variables`` has the numbers of its `AgreementRow`, and ``own``,
-        ``verdict``, ``gap``, ``visible_gap``, ``asked``, ``trials_that_would_tell`` and ``sentence``.
+        ``verdict`` and ``sentence`` are those on the question's own variables; each entry of ``variables`` has the
+        numbers of its `AgreementRow` and of its `Verdict`.
         """
         rows = []
         for row in self.rows:
@@ -262,10 +257,9 @@ def agreement(
     columns = [str(name) for name in result.data_vars]
     known = [name[:-2] for name in columns if name.endswith("_z") and f"{name[:-2]}_gap" in columns]
     question = question_of(attrs)
-    absent = () if question is None else tuple(v.name for v in question.variables if v.absent)
+    absent = [] if question is None else [v.name for v in question.variables if v.absent]
     known = [name for name in known if name not in absent or bool(result[name + "_z"].notnull().any())]
-    shown = () if question is None or variables is not None else question.plot
-    own = tuple(name for name in shown if name in known)
+    own = tuple(name for name in question.plot if name in known) if question and variables is None else ()
     names = list(dict.fromkeys([*own, *_chosen(variables, known)]))
     bare = attrs.get("finite_size", 1) == 0
     theory = ComparedTheory(called(result, judged_source(result)), approximations(attrs), bare)
@@ -308,8 +302,7 @@ def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> Agreem
     scale = np.fmax(scale, least) if least else scale
     z, size = np.abs(result[name + "_z"].values), np.abs(gap.values)
     compared = ~np.isnan(z)
-    points = int(compared.sum())
-    if not points:
+    if not (points := int(compared.sum())):
         return AgreementRow(name, 0, np.nan, np.nan, np.nan, np.nan, np.inf, trials=trials)
     line = chance_line(points)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -374,9 +367,7 @@ def _place_of_largest(values: Floats) -> tuple[int, ...]:
 
 def _words_of_place(gap: xarray.DataArray, place: tuple[int, ...]) -> str:
     """Return where an entry is: ``samples_per_dim = 0.5, time = 3``."""
-    point = gap[place]
-    along = [name for name in point.coords if name in gap.coords and set(gap[name].dims) & set(gap.dims)]
-    values = {name: point[name].values.item() for name in along if gap[name].size > 1}
+    values = {name: c.values.item() for name, c in gap[place].coords.items() if gap[name].dims and gap[name].size > 1}
     return ", ".join(f"{name} = {v:g}" if isinstance(v, float) else f"{name} = {v}" for name, v in values.items())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -117,10 +118,8 @@ def _solve_batch(
 def checked_cpu_limit(seconds: float | None) -> float:
     """Return the seconds of CPU one point may take; the default is 15, or that of the environment."""
     given = os.environ.get("GIANTSTEP_CPU_LIMIT", "15") if seconds is None else seconds
-    try:
+    with contextlib.suppress(ValueError):
         given = float(given) if isinstance(given, str) else given
-    except ValueError:
-        pass
     return check_number("cpu_limit", given, "a number above 0 (inf is allowed)", lambda value: value > 0)
 
 

@@ -2,7 +2,6 @@
 
 The dimension ``source`` has up to three layers: ``limit`` is the bare one (dimension to infinity), ``theory`` the limit
 with its finite-size correction at the dimension of the experiment, where the family knows one, and ``experiment``.
-Gaps and z-scores refer to the theory where there is one, otherwise to the limit.
 """
 
 from __future__ import annotations
@@ -69,10 +68,7 @@ def layers_of(result: xarray.Dataset | xarray.DataArray) -> list[str]:
 
 
 def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Result:
-    """Lay results of one question over each other, with ``_gap`` and ``_z`` of each variable.
-
-    The last layer is the experiment, the one before it what it is compared with.
-    """
+    """Lay results of one question over each other; the gap is that of the last, the experiment, to the one before."""
     data: dict[str, Any] = {}
     for variable in question.variables:
         if any(variable.name in layer for layer in layers.values()):
@@ -150,10 +146,8 @@ def _gap_and_z(
 
 
 def with_spread(square: Floats, entries: tuple[int, ...]) -> Floats:
-    """Give entries without any spread, among others of the variable that have some, the smallest of theirs.
-
-    A few trials that happen to count the same number of eigenvalues in one bin have not measured it exactly.
-    """
+    """Give entries without any spread, among others of the variable that have some, the smallest of theirs."""
+    # a few trials that happen to count the same number of eigenvalues in one bin have not measured it exactly
     spread = np.where(square > 0, square, np.inf)
     smallest = spread.min(axis=entries, keepdims=True) if entries else spread
     return np.where((square == 0) & np.isfinite(smallest), smallest, square)

@@ -139,19 +139,15 @@ def _is_part(leaf: Any) -> bool:
 
 
 def _allowed(info: FieldInfo, leaves: list[Any]) -> str:
-    words = []
-    for leaf in leaves:
+    def said(leaf: Any) -> str:
         if leaf in (float, int):
-            words.append(allowed_values(info))
-        elif leaf in _SAID:
-            words.append(_SAID[leaf][1])
-        elif _is_part(leaf):
+            return allowed_values(info)
+        if _is_part(leaf):
             kind = leaf.model_fields.get("kind")
-            inside = ", ".join(name for name in leaf.model_fields if name != "kind")
-            words.append(f"a table of {inside}" if kind is None else f'kind "{kind.default}"')
-        else:
-            words.append(f'"{leaf}"' if isinstance(leaf, str) else leaf.__name__)
-    return " or ".join(words)
+            return f"a table of {', '.join(leaf.model_fields)}" if kind is None else f'kind "{kind.default}"'
+        return _SAID[leaf][1] if leaf in _SAID else getattr(leaf, "__name__", f'"{leaf}"')
+
+    return " or ".join(map(said, leaves))
 
 
 def _plain(value: Any) -> Any:
@@ -237,10 +233,9 @@ def _rows(rows: Iterable[_Row]) -> list[str]:
     for indent, head, said in rows:
         head = "  " * indent + head
         body = [line for text in said for line in textwrap.wrap(text, _WIDTH - _COLUMN)]
-        if len(head) > _COLUMN - 2 and body:
-            lines.append(head)
-            head = ""
-        lines += [f"{word:<{_COLUMN}}{line}".rstrip() for word, line in zip_longest([head], body, fillvalue="")]
+        heads = [head] if len(head) <= _COLUMN - 2 or not body else []
+        lines += [] if heads else [head]
+        lines += [f"{word:<{_COLUMN}}{line}".rstrip() for word, line in zip_longest(heads, body, fillvalue="")]
     return lines
 
 

@@ -55,9 +55,9 @@ def shown_value(value: Any) -> str:
     """Return a value in few words: ``1.5``, ``tanh(z)``, ``0.1 ... 10 (20 values)``, ``array of 3 x 3``."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "-"}[value]
-    if isinstance(value, int | float):
-        return f"{value:g}" if isinstance(value, float) else str(value)
-    if getattr(value, "name", None) and isinstance(value.name, str):
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(getattr(value, "name", None), str) and value.name:
         return value.name
     if getattr(value, "ndim", 0) > 1:
         return f"array of {' x '.join(map(str, value.shape))}"

@@ -98,8 +98,7 @@ def bad_field(field: str, value: Any, allowed: str) -> InputError:
     """Return the error for one field: ``bad_field("ridge", -0.1, "at least 0")``."""
     shown = repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
     shown = " ".join(shown.split()) if "\n" in shown else shown  # an array is one line
-    if len(shown) > 80:
-        shown = shown[:77] + "..."
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
     error = InputError(f"Field `{field}` must be {allowed}, but is {field}={shown}.")
     error.field, error.value, error.allowed = field, value, allowed
     return error

@@ -1,7 +1,6 @@
 """What a family of problems declares and returns: questions, variables, settings and answers.
 
-A family is one scenario class and two engines. The scenario class declares, once, the questions it
-answers and the table of variables of each answer; both engines fill that table.
+Its scenario class declares, once, the table of variables of each answer; both engines fill that table.
 """
 
 from __future__ import annotations
@@ -143,10 +142,7 @@ class Answer:
 
     @classmethod
     def closed(cls, values: dict[str, Array], **more: Any) -> Answer:
-        """Return an answer in closed form: every point is solved, without iterations; `more` are other attributes.
-
-        The first of the `values` says how many points there are.
-        """
+        """Return an answer in closed form: every point is solved, without iterations; `more` are other attributes."""
         first, shape = next(((name, np.shape(value)) for name, value in values.items()), ("", ()))
         if not shape:
             said = f"`{first}` is one number" if first else "there is none"

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,11 +51,13 @@ def save(result: xarray.Dataset, path: str | Path) -> None:
     suffix = check_ending(path, SAVED, "A result is saved as {}")
     if not hasattr(result, "data_vars"):
         raise InputError(f"save takes a result, not a {type(result).__name__}.")
-    with atomic_write(path) as temporary:
-        if suffix == ".nc":
+    if suffix == ".nc":
+        with atomic_write(path) as temporary:
             result.to_netcdf(temporary, engine="h5netcdf")
-        else:
-            temporary.write_text(_TEXTS[suffix](result), encoding="utf-8", newline="")
+    elif suffix == ".json":
+        write_text(path, to_json(result) + "\n")
+    else:
+        write_text(path, csv_text(table(result)) if suffix == ".csv" else _tex_text(result))
 
 
 def load(path: str | Path) -> xarray.Dataset:
@@ -90,11 +92,9 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def to_json(result: xarray.Dataset, **more: Any) -> str:
-    """Return a result as one strict JSON object, with `more` beside it.
+    """Return a result as one strict JSON object, with `more` beside it: each coordinate and variable by its name.
 
-    Every coordinate and variable is an array under its own name (a number where it has no dimensions);
-    ``dims``, ``dtypes`` and ``about`` say more of each by its name, ``coords`` lists which are coordinates,
-    ``attrs`` is the provenance.
+    ``dims``, ``dtypes`` and ``about`` say more of each, ``coords`` lists coordinates, ``attrs`` is the provenance.
     """
     variables = {str(name): variable for name, variable in result.variables.items()}
     data: dict[str, Any] = {name: json_data(variable.values.tolist()) for name, variable in variables.items()}
@@ -225,11 +225,3 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         raise InputError(f"The folder {str(goal.parent)!r} cannot be written to.") from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-_TEXTS: dict[str, Callable[[xarray.Dataset], str]] = {
-    ".csv": lambda result: csv_text(table(result)),
-    ".json": lambda result: to_json(result) + "\n",
-    ".tex": _tex_text,
-}
-"""Ending of a file -> the text that it holds; ``.nc`` is written by xarray."""

@@ -129,23 +129,20 @@ class Grid:
                     raise InputError(f"Field `{name}` has {size} values along `{dim}`, but another has {sizes[dim]}.")
             labels = np.array([_label(entry) for entry in axis.names])[axis.values] if axis.names else axis.values
             self.coords[name] = (axis.dims, labels)
+        fields = {"dim", *self.scenario.numbers, *type(self.scenario).model_fields} - self._axes.keys()
         for name, value in given.items():
-            for dim in value.dims if _is_data_array(value) else ():
-                self._own_coordinate(name, str(dim), value)
+            for dim in map(str, value.dims if _is_data_array(value) else ()):
+                if dim in fields:
+                    which = f"has the dimension `{dim}`, a field that does not vary here"
+                    raise InputError(f"The DataArray of `{name}` {which}.")
+                if dim in value.coords:
+                    labels = value.coords[dim].values
+                    known = self.coords.setdefault(dim, ((dim,), labels))
+                    if known[0] != (dim,) or not np.array_equal(known[1], labels):
+                        raise InputError(f"The DataArray of `{name}` has other values of `{dim}` than the grid has.")
         self.dims = tuple(sizes)
         self.shape = tuple(sizes.values())
         self.size = int(np.prod(self.shape, dtype=np.int64))
-
-    def _own_coordinate(self, name: str, dim: str, value: Any) -> None:
-        fields = {"dim", *self.scenario.numbers, *type(self.scenario).model_fields}
-        if dim in fields and dim not in self._axes:
-            raise InputError(f"The DataArray of `{name}` has the dimension `{dim}`, a field that does not vary here.")
-        if dim not in value.coords:
-            return
-        labels = value.coords[dim].values
-        known = self.coords.setdefault(dim, ((dim,), labels))
-        if known[0] != (dim,) or not np.array_equal(known[1], labels):
-            raise InputError(f"The DataArray of `{name}` has other values of `{dim}` than the grid has.")
 
     def flat(self, name: str) -> Array:
         """Return the values (or codes) of a field that varies at every point, shape (size,)."""
@@ -180,10 +177,7 @@ class Grid:
         return counts
 
     def varying(self) -> dict[str, dict[str, Any] | None]:
-        """Return the fields that vary as plain data: None for numbers, what each label stands for where they are names.
-
-        `giantstep.result.grid_of` reads it back.
-        """
+        """Return the fields that vary as `giantstep.result.grid_of` reads them: None, or what each label stands for."""
         fields: dict[str, dict[str, Any] | None] = dict.fromkeys(self._axes)
         for name, axis in self._axes.items():
             for value in axis.names:
@@ -256,13 +250,11 @@ def _is_one_value(scenario: Scenario, single: Mapping[str, Any], name: str, valu
     current = _value_after(scenario, single, name)
     if isinstance(current, tuple | list | np.ndarray):
         _one_list(name, value)
-        return True
-    keys = keys_of(name)
-    if isinstance(current, FrozenArray) or not _is_matrix(value):
-        return isinstance(current, FrozenArray)
-    if keys[0] not in type(scenario).model_fields or isinstance(keys[-1], int):
-        return False
-    return FrozenArray in allowed_types(declaration(scenario, name).annotation)  # perhaps a name stands there now
+    if isinstance(current, tuple | list | np.ndarray | FrozenArray) or not _is_matrix(value):
+        return isinstance(current, tuple | list | np.ndarray | FrozenArray)
+    is_field = keys_of(name)[0] in type(scenario).model_fields and not isinstance(keys_of(name)[-1], int)
+    # perhaps a name stands there now
+    return is_field and FrozenArray in allowed_types(declaration(scenario, name).annotation)
 
 
 def _is_matrix(value: Any) -> bool:

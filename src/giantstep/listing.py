@@ -118,8 +118,7 @@ def _is_nan(value: Any) -> bool:
 def _title(result: xarray.Dataset) -> str:
     from giantstep.comparison import called
 
-    attrs = result.attrs
-    if "family" not in attrs:
+    if "family" not in (attrs := result.attrs):
         return str(attrs.get("title", "Result"))
     engine = called(result, "limit") if attrs["engine"] == "limit" else attrs["engine"]
     theory = f", theory {attrs['theory']}" if "theory" in attrs else ""
@@ -187,14 +186,12 @@ def _along(result: xarray.Dataset, dims: Sequence[str], column: xarray.DataArray
 def _coordinates(result: xarray.Dataset, dim: str) -> list[str]:
     """Return the columns of a dimension; a complex coordinate is held as two, paired fields share a dimension."""
     pair = [name for name in (f"{dim}_real", f"{dim}_imag") if name in result.coords]
-    if pair or dim in result.coords:
-        return pair or [dim]
-    return [str(name) for name, coordinate in result.coords.items() if coordinate.dims == (dim,)]
+    shared = [str(name) for name, coordinate in result.coords.items() if coordinate.dims == (dim,)]
+    return pair or ([dim] if dim in result.coords else shared)
 
 
 def _status(point: xarray.Dataset) -> str:
     if bool((point["converged"] == 1).all()):
         return "converged"
     said = np.atleast_1d(point["status"].values) if "status" in point else ()
-    reasons = [str(reason) for reason in said if str(reason)]
-    return "; ".join(dict.fromkeys(reasons)) or "not converged"
+    return "; ".join(dict.fromkeys(filter(None, map(str, said)))) or "not converged"

@@ -1,7 +1,6 @@
 """Notes of a result: sentences that its reader should see, kept in ``attrs["notes"]``; nothing is printed.
 
-A family adds its own in the `attrs` of its `Answer`. The one that every family shares is written here: an error above
-that of a `Baseline`, an answer that has learnt nothing.
+Here is the one that every family shares: an error above that of a `Baseline`, an answer that has learnt nothing.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
                 ends = last_known(own[name].reshape(len(good), -1), 1)
                 pair = ends[good], np.broadcast_to(baseline.error, good.shape)[good]
                 errors.setdefault((name, baseline.words), []).append(pair)
-    sides = {key: tuple(map(np.concatenate, zip(*pairs))) for key, pairs in errors.items()}
-    notes = (_note(*key, found, blind) for key, (found, blind) in sides.items())
+    notes = [_note(*key, *map(np.concatenate, zip(*pairs))) for key, pairs in errors.items()]
     return [note for note in notes if note]
 
 
@@ -79,11 +77,8 @@ class Problems:
 
     def sentence(self) -> str:
         """Say how many points were not computed and why the first was not; empty where all were."""
-        if not self.reasons:
-            return ""
-        verb = "solved" if self.engine == "limit" else "measured"
-        count = f"{len(self.reasons)} of {self.points}"
-        return f"{count} points were not {verb} (first reason: {self.reasons[0]})."
+        verb, count = "solved" if self.engine == "limit" else "measured", f"{len(self.reasons)} of {self.points}"
+        return f"{count} points were not {verb} (first reason: {self.reasons[0]})." if self.reasons else ""
 
     def refuse(self, strict: bool) -> None:
         """Raise `ConvergenceError` where `strict` asks for it and a point was not computed."""

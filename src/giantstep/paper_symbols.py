@@ -1,7 +1,6 @@
 """Scenarios from a paper's symbols: what each of our fields is in them, said once for every paper of a family.
 
-A family declares a `Paper` for each paper whose parameters differ from ours. `Scenario.from_paper` reads the formulas
-forward, the page and `giantstep describe` show them, and docs/notation.md lists them.
+`Scenario.from_paper` reads the formulas, the page and `giantstep describe` show them, docs/notation.md lists them.
 """
 
 from __future__ import annotations

@@ -41,12 +41,9 @@ class Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._width and in_notebook():  # where an erased line would stay as an empty one
-            self._write(self.line())
-            sys.stderr.write("\n")
-        elif self._width:
-            self._write("")
-            sys.stderr.write("\r")
+        if self._width:  # in a notebook an erased line would stay as an empty one
+            self._write(self.line() if in_notebook() else "")
+            sys.stderr.write("\n" if in_notebook() else "\r")
 
     def advance(self, steps: int = 1) -> None:
         """Say that so many more steps are done."""

@@ -139,9 +139,8 @@ def _split(
     """Split keywords into fields of the scenario and settings of the question; anything else is refused."""
     names = dotted_names({name: value for name, value in keywords.items() if name not in question.settings})
     fields = dotted_names(grid)
-    for name in names:
-        if name in fields:
-            raise InputError(f"Field `{name}` is given twice.")
+    for name in [name for name in names if name in fields]:
+        raise InputError(f"Field `{name}` is given twice.")
     fields.update(names)
     keywords_too = [*also, *question.settings, *_VERB_SETTINGS]
     for name in fields:

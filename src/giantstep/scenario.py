@@ -1,9 +1,8 @@
 """Scenarios: one frozen, checked description of a learning problem, with symbols, meanings and bounds.
 
-`Scenario` is the base class of every family and `Part` of the small value objects inside one (a step, a
-second layer). Every number is checked when it is given: text, true/false and NaN are refused, bounds are part of
-the field. Nested fields are written with a dot (``step.rate``) in files, mappings and results, with ``__`` in
-keywords; those of a list of parts with their place (``steps.0.rate``), or without it for all of them (`partlists`).
+`Scenario` is the base class of every family and `Part` of the small value objects inside one (a step, a second layer).
+Nested fields are written with a dot (``step.rate``) in files, mappings and results, with ``__`` in keywords; those of a
+list of parts with their place (``steps.0.rate``), or without it for all of them (`partlists`).
 """
 
 from __future__ import annotations
@@ -83,11 +82,10 @@ def plain_signature(model: Any, *, in_order: bool) -> inspect.Signature:
     parameters: list[inspect.Parameter] = []
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if in_order else inspect.Parameter.KEYWORD_ONLY
     for name, info in model.model_fields.items():
-        default = inspect.Parameter.empty if info.is_required() else info.default
         if info.is_required() and any(other.default is not other.empty for other in parameters):
             kind = inspect.Parameter.KEYWORD_ONLY  # Python allows no other after one with a default
-        if name != "kind":
-            parameters.append(inspect.Parameter(name, kind, default=default))
+        default = inspect.Parameter.empty if info.is_required() else info.default
+        parameters += [inspect.Parameter(name, kind, default=default)] if name != "kind" else []
     return inspect.Signature(parameters)
 
 
@@ -170,12 +168,9 @@ def field(
     lt: float | None = None,
     le: float | None = None,
     infinite: bool = False,
-    only: Mapping[str, Sequence[str]] | None = None,
+    only: Mapping[str, Sequence[str]] | None = None,  # another field -> its values with which this one matters
 ) -> Any:
-    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed.
-
-    `only` says where it matters: another field's name and the values of that field, for pages that ask for no more.
-    """
+    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed."""
     extra: dict[str, Any] = {"symbol": symbol, "infinite": infinite}
     if only is not None:
         extra["only"] = {name: list(values) for name, values in only.items()}
@@ -385,19 +380,13 @@ class Scenario(Checked):
             return dict(settings) if prepare is None else prepare(self, points, what, settings)
 
     def refuse_missing(self, points: Points, what: str, theory: str | None = None) -> None:
-        """Raise `InputError` where the limit has no theory for a question, before anything is computed.
-
-        A family says so in a function of the same name in its ``limit.py``, if it has one.
-        """
+        """Raise `InputError` where the limit has no theory for a question; a family may say so in its ``limit.py``."""
         refuse = self._beside("limit", "refuse_missing")
         if refuse is not None:
             refuse(self, points, what, theory)
 
     def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
-        """Return the error of having learnt nothing for each error among the `values` of an answer.
-
-        Where the answer is worse at its end, a note of the result says so.
-        """
+        """Return the error of having learnt nothing for each error among the `values`; a worse one gets a note."""
         return {}
 
     @classmethod
@@ -593,12 +582,11 @@ def numbers_meant(scenario: Scenario, name: str) -> dict[str, tuple[float, Field
 
 def one_number(scenario: Scenario, name: str) -> tuple[float, FieldInfo]:
     """Return the value of a numeric field with its declaration; entries of a list that differ have no one value."""
-    meant = numbers_meant(scenario, name)
-    values = [value for value, _ in meant.values()]
-    if len(set(values)) > 1:
-        shown = ", ".join(f"{leaf} = {value:g}" for leaf, value in zip(meant, values))
+    values = {leaf: value for leaf, (value, _) in numbers_meant(scenario, name).items()}
+    if len(set(values.values())) > 1:
+        shown = ", ".join(f"{leaf} = {value:g}" for leaf, value in values.items())
         raise InputError(f"Field `{name}` has no one value here ({shown}): name one of them, or set them all first.")
-    return values[0], declaration(scenario, name)
+    return next(iter(values.values())), declaration(scenario, name)
 
 
 def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
@@ -618,18 +606,16 @@ _OTHER_WORDS = {
 """What other programs call a field or setting -> ours, suggested where there is one of that name."""
 
 
-def _unknown_field(model: type[BaseModel], name: str, fields: Mapping[str, FieldInfo], also: Sequence[str] = ()) -> str:
+def _unknown_field(model: Any, name: str, fields: Mapping[str, FieldInfo], also: Sequence[str] = ()) -> str:
     """Say of a field that does not exist what to write instead; ``{field}`` stands for its name."""
-    missing, advice = f"There is no field `{{field}}` in {model.__name__}", getattr(model, "elsewhere", {}).get(name)
-    inside = next((leaf for leaf in fields if leaf.endswith(f".{name}")), None)
-    if inside is not None:
+    missing = f"There is no field `{{field}}` in {model.__name__}"
+    for inside in [leaf for leaf in fields if leaf.endswith(f".{name}")]:
         return f"{missing} (did you mean `{inside}`, as a keyword {inside.replace('.', '__')}?)."
-    if advice:
-        return f"{missing}: {advice}."
-    asked = [what for what, question in getattr(model, "questions", {}).items() if name in question.settings]
-    if asked:
-        how = f'predict(scenario, what="{asked[0]}", {name}=...)'
-        return f'{missing}: it is a setting of what="{asked[0]}", as in gs.{how}.'
+    if name in getattr(model, "elsewhere", {}):
+        return f"{missing}: {model.elsewhere[name]}."
+    for asked in [what for what, question in getattr(model, "questions", {}).items() if name in question.settings]:
+        how = f'predict(scenario, what="{asked}", {name}=...)'
+        return f'{missing}: it is a setting of what="{asked}", as in gs.{how}.'
     symbols = {leaf: re.split(r"\s*[=,]\s*", symbol_of(info)) for leaf, info in fields.items()}
     meant = [leaf for leaf, written in symbols.items() if name.rstrip("_") in written]
     meant += [leaf for leaf in [*fields, *also] if leaf.rpartition(".")[2] == _OTHER_WORDS.get(name)]
@@ -740,9 +726,9 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
     if isinstance(cause, InputError):
         return cause.inside(path)
     kind, value = problem["type"], problem["input"]
-    same = [other for other in error.errors() if other["loc"][:1] == problem["loc"][:1]]
-    wanted = dict.fromkeys(str(other["ctx"]["error"]) for other in same if "error" in other.get("ctx", {}))
-    allowed = " or ".join(wanted)  # a number or a list of numbers, say
+    same = [other.get("ctx", {}) for other in error.errors() if other["loc"][:1] == problem["loc"][:1]]
+    # a number or a list of numbers, say
+    allowed = " or ".join(dict.fromkeys(str(context["error"]) for context in same if "error" in context))
     if kind == "extra_forbidden":
         fields = {name: info for name, info in model.model_fields.items() if name != "kind"}
         return field_error(path, _unknown_field(model, path, fields))
@@ -771,7 +757,7 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
 def _parts(info: FieldInfo | None, value: Any) -> str:
     """Say how a part is given, in Python and in a file; of several the one that a name or a class means."""
     members = [] if info is None else [m for m in allowed_types(value_annotation(info)) if hasattr(m, "model_fields")]
-    kinds = {part: str(part.model_fields["kind"].default) for part in members if "kind" in part.model_fields}
+    kinds = {part: part.model_fields["kind"].default for part in members if "kind" in part.model_fields}
     if not members or isinstance(value, Mapping):
         return f"a table that says its `kind`, one of {', '.join(kinds.values())}" if kinds else "a table"
     meant = [part for part in members if value is part or (isinstance(value, str) and value == kinds.get(part))]

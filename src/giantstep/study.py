@@ -296,9 +296,8 @@ class Study(display.Readable):
             raise InputError(f"A study needs a scenario, not a {type(self.scenario).__name__}.")
         declared = self.question.settings
         for engine, known in zip(_ENGINES, (LIMIT_SETTINGS, EXPERIMENT_SETTINGS)):
-            check_keys(
-                engine, getattr(self, engine), [*known, *(n for n in declared if declared[n].engines == (engine,))]
-            )
+            own = [name for name, setting in declared.items() if setting.engines == (engine,)]
+            check_keys(engine, getattr(self, engine), [*known, *own])
         check_keys("settings", self.settings, list(declared))
         general = {name: self.limit[name] for name in ("theory", "tolerance", "seed") if name in self.limit}
         request = Request(self.scenario, self.grid, self._question_settings(), what=self.what, dim=None, **general)
@@ -354,10 +353,9 @@ class Study(display.Readable):
         """Answer with one engine and keep the results in a store; keywords as in `giantstep.sweep`."""
         from giantstep.sweeps.verb import sweep
 
-        overrides["source"] = source
-        if source == "limit":
-            return self._answer(sweep, _PREDICT_SETTINGS, self.limit, overrides)
-        return self._answer(sweep, EXPERIMENT_SETTINGS, self.experiment, overrides)
+        is_limit, overrides = source == "limit", {"source": source, **overrides}
+        names, table = (_PREDICT_SETTINGS, self.limit) if is_limit else (EXPERIMENT_SETTINGS, self.experiment)
+        return self._answer(sweep, names, table, overrides)
 
     def _question_settings(self) -> dict[str, Any]:
         """Return the settings of the question; those of one engine may stand in its table."""
@@ -404,9 +402,8 @@ class Study(display.Readable):
         scenario = self.scenario.replace(parts) if parts else self.scenario
         for name, value in walk_values(scenario):
             if getattr(value, "expression", "") is None:
-                raise InputError(
-                    f"Field `{name}` is a Python callable ({value.name!r}) and cannot be written to a file."
-                )
+                which = f"is a Python callable ({value.name!r})"
+                raise InputError(f"Field `{name}` {which} and cannot be written to a file.")
         tables: dict[str, Any] = {} if self.what is None else {"what": self.what}
         tables["scenario"] = with_infinity(scenario.content())
         for name in _SECTIONS:

@@ -194,11 +194,8 @@ def _not_numbers(values: Mapping[str, Array], group: DrawGroup, what: str, trial
 
 
 def mean_and_error(kept: Floats, variable: Variable) -> tuple[Floats, Floats]:
-    """Return mean and standard error over the trials (trials, points, ...).
-
-    A trial that failed blanks a compared variable; others, which are NaN after their last entry
-    (outliers), average what is there.
-    """
+    """Return mean and standard error over the trials (trials, points, ...)."""
+    # a trial that failed blanks a compared variable; others, NaN after their last entry, average what is there
     whole = variable.compared and not variable.partial
     there = np.ones(kept.shape, dtype=bool) if whole else ~np.isnan(kept)
     count = there.sum(axis=0)

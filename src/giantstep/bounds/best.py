@@ -167,10 +167,7 @@ class Teachers:
         return list(dict.fromkeys(o.variable for teacher in self.each for o in teacher.observables))
 
     def seen(self, variable: str, errors: xarray.DataArray) -> list[Seen]:
-        """Return the errors of a variable, point by point of a flattened array, with the best one's side of each.
-
-        Points at which the variable has no best possible value (mean squared errors of classes) are left out.
-        """
+        """Return the errors of a variable that have a best possible value, point by point of a flattened array."""
         each: Array = np.empty(self.grid.shape, dtype=object)
         each.reshape(-1)[:] = self.each
         bare = xarray.DataArray(np.zeros(errors.shape), dims=errors.dims)  # coordinates play no part

@@ -1,7 +1,7 @@
 """What a scenario learns from: its target, its noise, and how many samples it sees in all, family by family.
 
-Samples are counted once however often they are used; every fresh batch counts. A scenario whose start knows something
-of the target, or whose gradients see the whole population, is refused: no number of samples is fair to it.
+Samples count once however often they are used. Where a start knows something of the target, or gradients see the whole
+population, no number of samples is fair to it, and the scenario is refused.
 """
 
 from __future__ import annotations
@@ -88,8 +88,9 @@ def _network(s: Any) -> Teacher:
         raise bad_field("inputs", s.inputs, "left out: the best possible error is known for isotropic inputs")
     for number, step in enumerate(s.steps):
         if step.kind in ("planted", "shifts"):
-            allowed = "one that is learnt from samples: what is planted knows the target"
-            raise bad_field(f"steps.{number}", step, allowed)
+            raise bad_field(
+                f"steps.{number}", step, "one that is learnt from samples: what is planted knows the target"
+            )
         if step.sees_coordinates and s.coordinates != "gaussian":
             allowed = '"gaussian" with this step: the best possible error is known for directions of a uniform law'
             raise bad_field("coordinates", s.coordinates, allowed)
@@ -112,8 +113,7 @@ def _preset(s: Any) -> Teacher:
 def _giant_steps(s: Any) -> Teacher:
     if s.batch_exponent != 1:
         raise bad_field("batch_exponent", s.batch_exponent, "1: other batches are not of order d")
-    words = "a fresh batch for every step; the best second layer is not counted"
-    batches = np.full(s.steps, s.batch_per_dim)
+    words, batches = "a fresh batch for every step; the best second layer is not counted", [s.batch_per_dim] * s.steps
     return Teacher(s.target, s.noise, 0.0, 0.0, batches, words, (BoundedError("test_error", "mse"),))
 
 

@@ -54,17 +54,16 @@ class BoundDrawer:
         with watched({problem: len(alpha) for problem, alpha in wanted.items()}, self.progress) as bar:
             for problem in wanted:
                 self._curves.setdefault(problem, BoundCurve(problem)).bar = bar
-            best, passed = (
-                {place: path.values(self._curves, branch) for place, path in shown.items()} for branch, *_ in LINES
-            )
-        self.drawn, lines = True, {LINES[0][0]: best, LINES[1][0]: passed}
-        reached = all(np.allclose(best[place], passed[place], equal_nan=True) for place in shown)
-        styles = [(LINES[0][0], DASHED, f"{LINES[0][2]}; message passing reaches it")] if reached else LINES
-        for branch, dashes, label in styles:
-            alike = len({(path.x.tobytes(), lines[branch][place].tobytes()) for place, path in shown.items()}) == 1
-            for place, path in list(shown.items())[: 1 if alike else None]:
-                path.draw(axes, lines[branch][place], dashes, color=GREY if alike else colours[place], label=label)
-        return [Line2D([], [], color=GREY, linestyle=dashes, linewidth=1.2, label=label) for _, dashes, label in styles]
+            best, passed = ([p.values(self._curves, branch) for p in shown.values()] for branch, *_ in LINES)
+        self.drawn = True
+        lines = [(best, *LINES[0][1:]), (passed, *LINES[1][1:])]
+        if all(np.allclose(own, other, equal_nan=True) for own, other in zip(best, passed)):
+            lines = [(best, DASHED, f"{LINES[0][2]}; message passing reaches it")]
+        for bounds, dashes, label in lines:
+            alike = len({(path.x.tobytes(), bound.tobytes()) for path, bound in zip(shown.values(), bounds)}) == 1
+            for (place, path), bound in list(zip(shown.items(), bounds))[: 1 if alike else None]:
+                path.draw(axes, bound, dashes, color=GREY if alike else colours[place], label=label)
+        return [Line2D([], [], color=GREY, linestyle=dashes, linewidth=1.2, label=label) for _, dashes, label in lines]
 
     def _path(self, reading: Reading, view: View, place: int) -> _Path | None:
         """Return where the bound of one curve is computed; None where its variable has none."""
@@ -87,10 +86,8 @@ class BoundDrawer:
     def check(self) -> None:
         """Refuse a figure into which nothing could be drawn."""
         if not self.drawn:
-            raise InputError(
-                f"`bound=True` needs curves of {', '.join(self.known) or 'an error that has a best possible value'}; "
-                "this figure has none."
-            )
+            curves = ", ".join(self.known) or "an error that has a best possible value"
+            raise InputError(f"`bound=True` needs curves of {curves}; this figure has none.")
 
 
 def _finer(part: xarray.Dataset, x: str, x_dim: str | None) -> tuple[Grid, xarray.DataArray] | None:

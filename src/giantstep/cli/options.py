@@ -149,10 +149,7 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def expanded(**values: Any) -> None:
-        taken = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
+        taken = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
         command(**taken, **values)
 
     expanded.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]

@@ -218,14 +218,13 @@ def _read(data: Path, label: str, groups: str | None, drop: list[str]) -> tuple[
 
 def _sizes(name: str, text: str | None) -> Any:
     """Return numbers from a list with commas or start:stop:num, which is even in log unless it says otherwise."""
+    import numpy as np
+
     if text is None:
         return None
     values = many(name, text + ":log" if text.count(":") == 2 else text)
-    if name != "samples" or ":" not in text:
-        return values
-    import numpy as np
-
-    return np.unique(np.round(np.asarray(values)).astype(np.int64))
+    is_range = name == "samples" and ":" in text
+    return np.unique(np.round(np.asarray(values)).astype(np.int64)) if is_range else values
 
 
 def _curve(result: Forecast) -> str:

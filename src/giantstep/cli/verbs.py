@@ -101,18 +101,16 @@ def _asked(
         return edit_study(study, verb, changes, *settings), {}
     from giantstep.several import by_name
 
-    names = [path.stem for path in paths] if len({path.stem for path in paths}) == len(paths) else list(map(str, paths))
+    names = [path.stem for path in paths]
+    names = names if len(set(names)) == len(names) else list(map(str, paths))
     if len(set(names)) < len(names):
         raise InputError("One study is named twice.")
     edited = {name: edit_study(_opened(path, table), verb, changes, *settings) for name, path in zip(names, paths)}
-    scenarios = by_name({name: study.scenario for name, study in edited.items()})
-    first = edited[names[0]]
+    scenarios, first = by_name({name: study.scenario for name, study in edited.items()}), edited[names[0]]
     for name, study in edited.items():
         if replace(study, scenario=first.scenario) != first:
-            raise InputError(
-                f"{names[0]!r} and {name!r} differ in more than their scenarios: studies in one table share the rest "
-                "(--what, --grid, --theory, --dim, --trials change it in each)."
-            )
+            rest = "studies in one table share the rest (--what, --grid, --theory, --dim, --trials change it in each)"
+            raise InputError(f"{names[0]!r} and {name!r} differ in more than their scenarios: {rest}.")
     return first, {"scenarios": scenarios}
 
 
