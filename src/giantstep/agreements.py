@@ -157,7 +157,7 @@ class Agreement(Readable):
         return together(self.verdicts(see, allow, self.judged), max(see, allow), self.trials, self.theory.name)
 
     def passes(self, allow: float = 0.0, see: float | None = None) -> bool:
-        """Tell whether no |z| beyond the line has a gap above `allow`; with `see` also whether the judged variables agree."""
+        """Tell whether no |z| beyond the line has a gap above `allow`; with `see`, also whether the judged agree."""
         self.verdicts(SEE if see is None else see, allow, ())  # refuses what is no gap
         return bool(self.rows) and not self.failures(allow, see)
 

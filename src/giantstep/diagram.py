@@ -78,11 +78,10 @@ def phase_diagram(
 
 
 def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> Figure:
-    heights = lists.pop(diagram.up, None)
+    heights, numbers = lists.pop(diagram.up, None), scenario.numbers
     if len(lists) > 1:
         raise InputError(f"A phase diagram has one horizontal axis, but {', '.join(lists)} are lists.")
     across, along = next(iter(lists.items()), (diagram.across, None))
-    numbers = scenario.numbers
     if across not in numbers:
         raise bad_field("x", across, f"one of the numbers of the scenario: {', '.join(numbers)}")
     low, high = min(diagram.span[0], numbers[across]), max(diagram.span[1], numbers[across])
@@ -93,10 +92,10 @@ def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> F
     top = _range(diagram, lines, numbers[diagram.up])
     if heights is not None:
         top = tuple(_sorted(diagram.up, heights)[[0, -1]])
-    own = (numbers[across], numbers[diagram.up])
-    shown = places[0] <= own[0] <= places[-1] and top[0] <= own[1] <= top[1]
+    x, y = own = (numbers[across], numbers[diagram.up])
+    shown = own if places[0] <= x <= places[-1] and top[0] <= y <= top[1] else None
     figure, (axes,) = new_figure(1, 1, width=7.4, height=4.4)
-    draw_plane(axes, scenario, diagram, lines, np.linspace(*top, 251), own if shown else None)
+    draw_plane(axes, scenario, diagram, lines, np.linspace(*top, 251), shown)
     return figure
 
 

@@ -135,10 +135,7 @@ class Answer:
     @classmethod
     def unsolved(cls, count: int, reason: str) -> Answer:
         """Return an answer at `count` points without values, all of them for the same reason."""
-        blank = cls.blank(count)
-        blank.status[:] = reason
-        blank.residual[:] = np.nan
-        return blank
+        return replace(cls.blank(count), status=np.full(count, reason, object), residual=np.full(count, np.nan))
 
     @classmethod
     def closed(cls, values: dict[str, Array], **more: Any) -> Answer:

@@ -139,13 +139,13 @@ def _check_used(key: str, paper: Paper, symbols: Mapping[str, Any], formulas: Ma
     """Refuse a symbol that no formula took: one that lacks a companion, or belongs to another kind of a part."""
     used = {symbol for formula in formulas.values() for symbol in symbols_in(formula)}
     for name in [name for name in symbols if name not in used]:
-        possible = [(ours, f) for ours in paper.fields for f in paper.formulas(ours) if name in symbols_in(f)]
+        possible = [(_field(ours), f) for ours in paper.fields for f in paper.formulas(ours) if name in symbols_in(f)]
         for ours, formula in possible:
             for lacking in [symbol for symbol in symbols_in(formula) if symbol not in {*symbols, *paper.defaults}]:
-                about = f"({paper.symbols[lacking]}): {_field(ours)} = {formula}"
+                about = f"({paper.symbols[lacking]}): {ours} = {formula}"
                 raise InputError(f"Symbol `{lacking}` of {key} is missing {about}.")
         ours, formula = possible[0]
-        raise InputError(f"Symbol `{name}` of {key} ({_field(ours)} = {formula}) does not go with {_said(symbols)}.")
+        raise InputError(f"Symbol `{name}` of {key} ({ours} = {formula}) does not go with {_said(symbols)}.")
 
 
 def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, Any]) -> AnyScenario:

@@ -67,8 +67,8 @@ class BoundDrawer:
 
     def _path(self, reading: Reading, view: View, place: int) -> _Path | None:
         """Return where the bound of one curve is computed; None where its variable has none."""
-        point = dict(zip(view.others, np.unravel_index(place, [reading.data.sizes[dim] for dim in view.others])))
-        part = reading.data.isel({dim: int(index) for dim, index in point.items()}).assign_attrs(reading.attrs)
+        point = map(int, np.unravel_index(place, [reading.data.sizes[dim] for dim in view.others]))
+        part = reading.data.isel(dict(zip(view.others, point))).assign_attrs(reading.attrs)
         part = part.isel(source=0) if "source" in part.dims else part
         teachers = Teachers(grid_of(part))
         self.known.update(dict.fromkeys(teachers.observables))

@@ -79,28 +79,13 @@ app = typer.Typer(
 )
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    verbs.predict,
-    verbs.simulate,
-    verbs.compare,
-    design.optimize,
-    design.solve_for,
-    design.sensitivity,
-    others.phase_diagram,
-    store.sweep,
-    others.forecast,
-    others.place,
-    others.exponents,
-    others.learnable,
-    others.explore,
-    inform.figures,
-    inform.reproduce,
-    others.script,
-    inform.new,
-    inform.describe,
-    inform.cite,
-    inform.doctor,
-    inform.version,
+    *(verbs.predict, verbs.simulate, verbs.compare),
+    *(design.optimize, design.solve_for, design.sensitivity, others.phase_diagram, store.sweep),
+    *(others.forecast, others.place, others.exponents, others.learnable, others.explore),
+    *(inform.figures, inform.reproduce, others.script),
+    *(inform.new, inform.describe, inform.cite, inform.doctor, inform.version),
 )
+"""In the order in which the help lists them: to ask, to design, to look at data and targets, to rebuild, to learn."""
 for command in _COMMANDS:
     app.command()(expand(command))
 app.add_typer(store.app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import tomllib
 from collections.abc import Callable, Sequence
@@ -80,11 +81,10 @@ def assignments(option: str, texts: Sequence[str], read: Callable[[str, str], An
 
 def single(text: str) -> Any:
     """Return a value as TOML reads it; what is no TOML value is a name or an expression."""
-    try:
+    with contextlib.suppress(tomllib.TOMLDecodeError):
         content = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    return content["value"] if list(content) == ["value"] else text
+        return content["value"] if list(content) == ["value"] else text
+    return text
 
 
 def many(name: str, text: str) -> Any:

@@ -41,11 +41,9 @@ def ls(store: Database, json: Json = False) -> None:
         print_json(asked)
         return
     for line in asked:
-        print(
-            f"{line['family']}: {line['what']}, {line['source']}{_settings(line['settings'])}; "
-            f"{line['points']} points, {line['results']} results, {line['failed']} failed, {line['seconds']:.3g} s, "
-            f"{line['bytes'] / 2**20:.3g} MiB"
-        )
+        counts = "{points} points, {results} results, {failed} failed, {seconds:.3g} s".format(**line)
+        about = f"{line['family']}: {line['what']}, {line['source']}{_settings(line['settings'])}"
+        print(f"{about}; {counts}, {line['bytes'] / 2**20:.3g} MiB")
     if not asked:
         print("The store is empty.")
 
@@ -112,10 +110,10 @@ def _settings(settings: dict[str, Any]) -> str:
 
 
 def _text(entry: Entry, in_full: bool) -> str:
-    dim = "" if entry.point.dim == float("inf") else f", dim {entry.point.dim:g}"
-    head = f"{entry.point.digest[:16]}  {entry.ask.family}: {entry.ask.what}, {entry.ask.source}{dim}"
-    done = f"  {len(entry.rows) - len(entry.failures)} of {len(entry.rows)} trials gave numbers"
-    lines = [head, f"  scenario {entry.point.scenario}", done]
+    point, ask = entry.point, entry.ask
+    dim = "" if point.dim == float("inf") else f", dim {point.dim:g}"
+    lines = [f"{point.digest[:16]}  {ask.family}: {ask.what}, {ask.source}{dim}", f"  scenario {point.scenario}"]
+    lines += [f"  {len(entry.rows) - len(entry.failures)} of {len(entry.rows)} trials gave numbers"]
     for row in entry.failures:
         lines.append(f"  trial {row.trial} failed: {row.reason.removeprefix(f'trial {row.trial}: ')}")
         if in_full and row.detail:
@@ -129,10 +127,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
     return {
         "key": entry.point.digest,
-        "family": entry.ask.family,
-        "what": entry.ask.what,
-        "source": entry.ask.source,
-        "settings": entry.ask.settings,
+        **{name: getattr(entry.ask, name) for name in ("family", "what", "source", "settings")},
         "scenario": json_module.loads(entry.point.scenario),
         "dim": entry.point.dim,
         "results": [
