@@ -463,17 +463,18 @@ def expand_range(name: str, table: Mapping[str, Any]) -> Floats:
     missing = sorted(_RANGE - set(table))
     if missing:
         raise InputError(f"The range of `{name}` has no `{missing[0]}`; write {{ start = 0.3, stop = 5.0, num = 40 }}.")
-    ends = [check_number(f"{name}.{end}", table[end], "a finite number", math.isfinite) for end in ("start", "stop")]
+    finite = "a finite number"
+    start, stop = (check_number(f"{name}.{end}", table[end], finite, math.isfinite) for end in ("start", "stop"))
     num = check_whole(f"{name}.num", table["num"], "a whole number from 1 to 10,000,000", 1, 10_000_000)
     scale = table.get("scale", "linear")
     if scale not in ("linear", "log"):
         raise bad_field(f"{name}.scale", scale, '"linear" or "log"')
     if scale == "linear":
-        return np.linspace(*ends, num)
-    for end, value in zip(("start", "stop"), ends):
+        return np.linspace(start, stop, num)
+    for end, value in (("start", start), ("stop", stop)):
         if value <= 0:
             raise bad_field(f"{name}.{end}", value, "above 0 on a log scale")
-    return np.geomspace(*ends, num)
+    return np.geomspace(start, stop, num)
 
 
 def _for_file(name: str, value: Any) -> Any:

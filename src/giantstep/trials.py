@@ -68,6 +68,11 @@ class TrialDraw:
     experiment: ExperimentSettings
     key: str
 
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario of the points, but for their shared fields."""
+        return self.group.scenario
+
     def at(self, rows: Any) -> TrialDraw:
         """Return the draw at some of its points."""
         points = {name: values[rows] for name, values in self.group.points.items()}

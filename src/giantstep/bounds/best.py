@@ -98,13 +98,13 @@ def efficiency(result: xarray.Dataset, *, progress: ProgressOption = None) -> xa
         for name in names:
             check_time(result, name)
             errors, spread = result[name], result.get(f"{name}_stderr")
+            spread = spread if spread is not None and spread.dims == errors.dims else None
             seen = teachers.seen(name, errors)
             for branch, (suffix, who) in _COLUMNS.items():
-                measured = spread is not None and spread.dims == errors.dims
-                ratio, stretch = _ratios(errors, seen, curves, branch, measured)
+                ratio, stretch = _ratios(errors, seen, curves, branch, measured=spread is not None)
                 about = {"long_name": f"{name}: samples over those that {who} needs", "symbol": "n/n_best"}
                 columns[f"{name}_{suffix}"] = errors.copy(data=ratio).assign_attrs(about)
-                if measured:
+                if spread is not None:
                     columns[f"{name}_{suffix}_stderr"] = spread.copy(data=spread.values * stretch)
     counted = "; ".join(dict.fromkeys(teacher.counted for teacher in teachers.each))
     return Result(columns, attrs={**result.attrs, "counted": counted})

@@ -133,8 +133,8 @@ def script(
     scenario = one_scenario(read, _changes(set_))
     said = {name: read.experiment.get(name) for name in ("dim", "trials", "seed")}
     said |= {name: v for name, v in {"dim": dim, "trials": trials, "seed": seed}.items() if v is not None}
-    settings: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
-    sys.stdout.write(gs.script(scenario, lang=lang, **settings))
+    settings: dict[str, Any] = {"lang": lang, **{name: value for name, value in said.items() if value is not None}}
+    sys.stdout.write(gs.script(scenario, **settings))
 
 
 def _changes(set_: list[str] | None) -> dict[str, Any]:
