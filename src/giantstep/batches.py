@@ -170,8 +170,7 @@ def collect_answers(
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
     facts = merge_facts([{name: v for name, v in answer.attrs.items() if name != "notes"} for _, answer in answers])
-    approximations = {name: how for _, answer in answers for name, how in answer.approximations.items()}
-    if approximations:
+    if approximations := {name: how for _, answer in answers for name, how in answer.approximations.items()}:
         facts["approximations"] = approximations
     attrs: dict[str, Any] = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
     notes = [note for _, answer in answers for note in notes_in(answer.attrs)] + worse_than_nothing(request, table)

@@ -204,9 +204,8 @@ def _from_netcdf(path: Path) -> xarray.Dataset:
 
     with xarray.open_dataset(path, engine="h5netcdf") as opened:
         result = opened.load()
-    names = {name: variable.astype(str) for name, variable in result.variables.items() if variable.dtype == object}
-    coords = {name: names.pop(name) for name in result.coords if name in names}
-    return result.assign_coords(coords).assign(names).drop_encoding()
+    texts = {name: variable.astype(str) for name, variable in result.variables.items() if variable.dtype == object}
+    return result.assign_coords({n: texts.pop(n) for n in result.coords if n in texts}).assign(texts).drop_encoding()
 
 
 @contextmanager
