@@ -6,7 +6,6 @@ value just replaces, and DataArrays keep their own dimensions, so that two which
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -209,8 +208,10 @@ def scenario_at(scenario: Scenario, points: Points, index: int) -> Scenario:
 
 def content_of(scenario: Scenario, name: str) -> Any:
     """Return what a dotted field holds, as plain data."""
-    keys = keys_of(names_meant(scenario, name)[0])
-    return functools.reduce(lambda content, key: content[key], keys, scenario.model_dump(mode="json"))
+    content: Any = scenario.model_dump(mode="json")
+    for key in keys_of(names_meant(scenario, name)[0]):
+        content = content[key]
+    return content
 
 
 def _is_data_array(value: Any) -> bool:
