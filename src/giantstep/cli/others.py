@@ -17,7 +17,6 @@ from giantstep.cli.verbs import show_or_write
 from giantstep.errors import InputError, bad_field
 
 if TYPE_CHECKING:
-    from giantstep.datafile import LabelledTable
     from giantstep.forecasts.table import Forecast
 
 Set = Annotated[list[str] | None, Option("--set", metavar="FIELD=VALUE", help="Change a field; may be repeated.")]
@@ -196,24 +195,20 @@ def forecast(
     For features as they are, of any law (a network's penultimate layer, a raw table). `giantstep predict --data` is for
     raw inputs taken as Gaussian mixtures, with other losses and exact limits.
     """
+    from giantstep.datafile import read_labelled, read_npy
+
     check_outputs(output)
-    table, grouping = _read(data, label, groups, drop or [])
+    if data.suffix.lower() == ".npy":
+        for option in ["--groups"] * (groups is not None) + ["--drop"] * bool(drop):
+            raise InputError(f"{option} names a column, which .npy features do not have; use .csv, .npz or .parquet.")
+        table = read_npy(data, label)
+    else:
+        table = read_labelled(data, label, [*(drop or []), *([] if groups is None else [groups])])
+    grouping = None if groups is None else table.others[groups]
     settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
     result = gs.forecast(table.inputs, table.labels, groups=grouping, **settings)
     trust = json.loads(result.attrs["trust_numbers"])
     show_or_write(result, output, result.attrs["trust"], lambda: _curve(result), trust=trust)
-
-
-def _read(data: Path, label: str, groups: str | None, drop: list[str]) -> tuple[LabelledTable, Any]:
-    """Return features with labels, and the groups of the rows."""
-    from giantstep.datafile import read_labelled, read_npy
-
-    if data.suffix.lower() == ".npy":
-        for option in ["--groups"] * (groups is not None) + ["--drop"] * bool(drop):
-            raise InputError(f"{option} names a column, which .npy features do not have; use .csv, .npz or .parquet.")
-        return read_npy(data, label), None
-    table = read_labelled(data, label, [*drop, *([] if groups is None else [groups])])
-    return table, None if groups is None else table.others[groups]
 
 
 def _sizes(name: str, text: str | None) -> Any:

@@ -82,8 +82,8 @@ def gc(store: Database, json: Json = False) -> None:
     from giantstep.sweeps.inspect import collect_garbage
 
     removed = collect_garbage(store)
-    counts = f"{removed['damaged']} damaged and {removed['outdated']} outdated results"
-    print_json(removed) if json else print(f"{counts} taken out, {removed['bytes']} bytes freed")
+    told = "{damaged} damaged and {outdated} outdated results taken out, {bytes} bytes freed".format(**removed)
+    print_json(removed) if json else print(told)
 
 
 @app.command("verify")
@@ -116,8 +116,7 @@ def _text(entry: Entry, in_full: bool) -> str:
     lines += [f"  {len(entry.rows) - len(entry.failures)} of {len(entry.rows)} trials gave numbers"]
     for row in entry.failures:
         lines.append(f"  trial {row.trial} failed: {row.reason.removeprefix(f'trial {row.trial}: ')}")
-        if in_full and row.detail:
-            lines += [f"    {line}" for line in row.detail.splitlines()]
+        lines += [f"    {line}" for line in row.detail.splitlines() if in_full]
     lines += [f"  trial {trial} is damaged" for trial in entry.damaged]
     return "\n".join(lines)
 
