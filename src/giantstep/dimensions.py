@@ -45,6 +45,7 @@ _KNOWN = {
         Dimension("logit", "curve", "logit", "l"),
         *(Dimension(name, "entries") for name in ("block", "neuron", "direction", "cluster", "branch", "outlier")),
         *(Dimension(name, "entries") for name in ("gap", "field", "crossing", "shared")),
+        *(Dimension(name) for name in ("spike", "degree", "step", "reference", "algorithm")),
         Dimension("kappa", label="place along the learnt direction", symbol="kappa"),
         Dimension("members", label="networks averaged", symbol="K"),
     )

@@ -153,11 +153,14 @@ class Grid:
     def batches(self) -> Iterator[Batch]:
         """Yield the points, split by the names that vary."""
         named = [name for name, axis in self._axes.items() if axis.names]
-        places = np.array([np.zeros(self.size, dtype=np.intp), *(self.flat(name) for name in named)])
-        combined, codes = np.unique(places, axis=1, return_inverse=True)
+        if not named:
+            index = np.arange(self.size)
+            yield Batch(self.scenario, index, self._points(self.scenario, index))
+            return
+        combined, codes = np.unique(np.stack([self.flat(name) for name in named]), axis=1, return_inverse=True)
         for code, combination in enumerate(combined.T):
-            names = {name: self._axes[name].names[index] for name, index in zip(named, combination[1:])}
-            scenario = self.scenario.replace(names) if names else self.scenario
+            names = {name: self._axes[name].names[index] for name, index in zip(named, combination)}
+            scenario = self.scenario.replace(names)
             rows = np.flatnonzero(codes.reshape(-1) == code)
             yield Batch(scenario, rows, self._points(scenario, rows))
 

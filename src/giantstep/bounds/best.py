@@ -123,8 +123,8 @@ def _ratios(
             ratio[one.place] = one.samples / needed if needed != 0 else np.inf
         if measured:
             unit = observable.to_best(1.0, flip) - observable.to_best(0.0, flip)
-            slope = curve.steepness(observable.name, branch, one.samples / float(ratio[one.place]))
-            stretch[one.place] = ratio[one.place] * slope * unit
+            r = float(ratio[one.place])
+            stretch[one.place] = r * curve.steepness(observable.name, branch, one.samples / r) * unit
     return ratio.reshape(errors.shape), stretch.reshape(errors.shape)
 
 
