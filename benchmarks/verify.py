@@ -29,7 +29,7 @@ import giantstep as gs
 import kernels
 import random_networks
 import verify_ladders
-from giantstep.studyfile import study_fields
+from giantstep.study import study_fields
 from pieces import ROOT, STATE, Piece, Record, Records, add_options, digest, study_content, work_through
 from verify_report import report
 

@@ -20,8 +20,7 @@ from giantstep.explorer.presets import figure_preset
 from giantstep.jsondata import with_infinity
 from giantstep.papers import list_figures
 from giantstep.papers.recipe import Recipe
-from giantstep.study import Study
-from giantstep.studyfile import study_fields
+from giantstep.study import Study, study_fields
 
 FOLDER = Path(__file__).parent / "figures"
 MOST_VALUES, MOST_NUMBERS = 15, 100

@@ -23,8 +23,8 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from giantstep.class_help import HEADING
 from giantstep.describe import describe
+from giantstep.scenario import HEADING
 
 DATA = Path(__file__).parents[1] / "data" / "verification.json"
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

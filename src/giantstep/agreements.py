@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray
 
 from giantstep.checks import check_number
 from giantstep.comparison import approximations, called, judged_source, with_spread
 from giantstep.dimensions import dimension_named
 from giantstep.display import Readable, text_table
 from giantstep.errors import InputError, bad_field, nearest
+from giantstep.family import Question
 from giantstep.jsondata import json_data
 from giantstep.notes import notes_in
 from giantstep.result import question_of
@@ -36,14 +38,6 @@ from giantstep.verdicts import (
     visible_gap,
 )
 
-if TYPE_CHECKING:
-    import xarray
-
-    from giantstep.family import Question
-
-_HEAD = ("variable", "points", "largest |z|", "by chance", "gap", "visible gap", "verdict")
-"""Columns of the report."""
-
 LEAST = 0.01
 """Part of a variable's largest value below which a gap is no longer relative to the value itself."""
 
@@ -55,75 +49,49 @@ class AgreementRow:
     A gap is relative to what theory gives the variable at the same grid point and time (of a matrix or a spectrum: its
     largest entry there). A variable is nearly zero where that is below what one trial scatters: there the gap is
     relative to its largest value over time, or over the grid in the mean. It is never relative to less than 1% of that.
-
-    Attributes
-    ----------
-    variable : its name.
-    points : numbers compared (grid points times the variable's own entries).
-    largest_z : largest |z| among them.
-    chance_z : the |z| that so many points pass by chance once in 1,000.
-    largest_relative_gap : largest |gap|, relative to the variable at the same point and time.
-    smallest_visible : relative gap that lies on the line, the median over the points: seen every second time.
-    failed_gap : largest relative gap among the numbers whose |z| is beyond the line; 0 where there is none.
-    visible_gap : relative gap that passes the line nine times in ten, the median over the points.
-    visible_there : the same where the largest gap is.
-    trials : trials of the experiment.
-    where : the place of that gap, or of the largest beyond the line where there is one.
-    relative_to : what that gap is relative to, where the variable is nearly zero there; empty elsewhere.
-    from_limit : largest distance of the bare limit from the theory that was compared, relative as gaps are; NaN where
-        the bare limit was compared.
     """
 
     variable: str
-    points: int
-    largest_z: float
-    chance_z: float
+    points: int  # numbers compared: grid points times the variable's own entries
+    largest_z: float  # largest |z| among them
+    chance_z: float  # the |z| that so many points pass by chance once in 1,000
     largest_relative_gap: float
-    smallest_visible: float
-    failed_gap: float
-    visible_gap: float = np.nan
-    visible_there: float = np.nan
+    smallest_visible: float  # gap that lies on the line, the median over the points: seen every second time
+    failed_gap: float  # largest gap among the numbers whose |z| is beyond the line; 0 where there is none
+    visible_gap: float = np.nan  # gap that passes the line nine times in ten, the median over the points
+    visible_there: float = np.nan  # the same where the largest gap is
     trials: int = 0
-    where: str = ""
-    relative_to: str = ""
-    from_limit: float = np.nan
+    where: str = ""  # the place of the largest gap, or of the largest beyond the line where there is one
+    relative_to: str = ""  # what that gap is relative to, where the variable is nearly zero there
+    from_limit: float = np.nan  # largest distance of the bare limit from the theory compared; NaN where it was that
 
     def passes(self, allow: float = 0.0) -> bool:
         """Tell whether no number beyond the line has a relative gap above `allow`; nothing compared fails."""
         return self.points > 0 and self.failed_gap <= allow
 
     def verdict(self, see: float = SEE, allow: float = 0.0, theory: ComparedTheory | None = None) -> Verdict:
-        """Return the verdict: whether a relative gap of `see` (or of `allow`, if larger) would have been seen.
-
-        `theory` is what was compared; it says what a disagreement is likely to come from.
-        """
+        """Return the verdict: whether a relative gap of `see` (or of `allow`, if larger) would have been seen."""
         asked, name, gap = max(see, allow), self.variable, self.largest_relative_gap
         judgement: Judgement = "cannot tell"
         needed: int | None = None
-        if not self.passes(allow):
-            if self.points:
-                judgement, gap = "disagrees", self.failed_gap
-                text = f"{self._disagreement(allow)} {(theory or ComparedTheory()).cause(gap < asked)}"
-            else:
-                why = "nothing could be compared" if self.trials > 1 else "one trial has no spread"
-                text = f"{name}: cannot tell; {why}."
+        if not self.points:
+            why = "nothing could be compared" if self.trials > 1 else "one trial has no spread"
+            text = f"{name}: cannot tell; {why}."
+        elif not self.passes(allow):
+            judgement, gap, where = "disagrees", self.failed_gap, f" ({self.place()})" if self.place() else ""
+            scores = f"largest |z| {self.largest_z:.1f}, by chance {self.chance_z:.1f}"
+            granted = f" and above the {percent(allow)} allowed" if allow else ""
+            text = f"{name} disagrees: a gap of {percent(gap)}{where} is beyond chance ({scores}){granted}."
+            text += f" {(theory or ComparedTheory()).cause(gap < asked)}"
         elif gap <= asked and self.visible_gap <= asked:
             judgement = "agrees"
-            hidden = self.visible_gap > 0
-            seen = (
-                f"gaps from {percent(self.visible_gap)} on are visible" if hidden else "there is no spread to hide one"
-            )
+            seen = f"gaps from {percent(self.visible_gap)} on are visible"
+            seen = seen if self.visible_gap > 0 else "there is no spread to hide one"
             text = f"{name} agrees: a gap of {percent(asked)} would have been seen and was not ({seen})."
         else:
             needed, why = self._trials_to_see(asked)
             text = f"{name}: cannot tell; {why}."
         return Verdict(name, judgement, gap, self.visible_gap, asked, self.trials, needed, text)
-
-    def _disagreement(self, allow: float) -> str:
-        gap, where = percent(self.failed_gap), f" ({self.place()})" if self.place() else ""
-        scores = f"largest |z| {self.largest_z:.1f}, by chance {self.chance_z:.1f}"
-        granted = f" and above the {percent(allow)} allowed" if allow else ""
-        return f"{self.variable} disagrees: a gap of {gap}{where} is beyond chance ({scores}){granted}."
 
     def place(self) -> str:
         """Return where the gap is, and what it is relative to where that is not the value there."""
@@ -131,14 +99,10 @@ class AgreementRow:
         return ", ".join([*parts, f"relative to {self.relative_to}"] if self.relative_to else parts)
 
     def _trials_to_see(self, asked: float) -> tuple[int | None, str]:
-        """Return the trials that see a gap at the typical point, and where the largest gap is if that is too large.
-
-        Beside them what is said of it; where there are none, why.
-        """
+        """Return the trials that see a gap (at its typical point, or where a larger one is), and what is said of it."""
         visible = np.fmax(self.visible_gap, self.visible_there if self.largest_relative_gap > asked else 0.0)
-        if not (np.isfinite(visible) and visible > 0 and self.trials > 1):
-            no_scale = np.isnan(self.largest_relative_gap)
-            return None, "the limit is zero" if no_scale else "no trial differs from another"
+        if not (0 < visible < np.inf and self.trials > 1):
+            return None, "the limit is zero" if np.isnan(self.largest_relative_gap) else "no trial differs from another"
         needed = int(trials_for_gap(self._spread(float(visible)), asked, self.points, POWER))
         needed = max(needed, self.trials + 1)
         seen = f"{self.trials} trials see gaps from {percent(self.visible_gap)} on"
@@ -160,19 +124,14 @@ class AgreementRow:
 class Agreement(Readable):
     """The report of a comparison: one row per variable; printing it gives a table with a verdict on each.
 
-    Attributes
-    ----------
-    rows : the agreement of each variable, those of the question first.
-    trials : trials of the experiment.
-    own : variables that the verdict on the whole is about, all where it is empty; the others (order parameters) stand
-        below it. What disagrees among them is said, and fails, all the same.
-    theory : what the experiment was compared with.
+    The verdict on the whole is about the variables in `own` (all where it is empty); the others, order parameters,
+    stand below it. What disagrees among them is said, and fails, all the same.
     """
 
-    rows: tuple[AgreementRow, ...]
+    rows: tuple[AgreementRow, ...]  # those of the question first
     trials: int
     own: tuple[str, ...] = ()
-    theory: ComparedTheory = ComparedTheory()
+    theory: ComparedTheory = ComparedTheory()  # what the experiment was compared with
     notes: tuple[str, ...] = ()
 
     @property
@@ -198,10 +157,7 @@ class Agreement(Readable):
         return together(self.verdicts(see, allow, self.judged), max(see, allow), self.trials, self.theory.name)
 
     def passes(self, allow: float = 0.0, see: float | None = None) -> bool:
-        """Tell whether nothing disagrees: no |z| beyond the line with a relative gap above `allow`, in any variable.
-
-        With `see` the question's own variables must agree: a gap of that size would have been seen in them, too.
-        """
+        """Tell whether no |z| beyond the line has a gap above `allow`; with `see`, also whether the judged agree."""
         self.verdicts(SEE if see is None else see, allow, ())  # refuses what is no gap
         return bool(self.rows) and not self.failures(allow, see)
 
@@ -213,55 +169,45 @@ class Agreement(Readable):
     def trials_needed(self, see: float = SEE, power: float = POWER) -> dict[str, int]:
         """Return the trials with which a comparison like this one would see a relative gap, for each variable.
 
-        A gap of `see` is seen where it passes the line of that variable, with probability `power`; a variable without
-        spread is left out. `giantstep.trials_needed` asks the same before anything was compared.
+        A variable without spread is left out; `giantstep.trials_needed` asks the same before anything was compared.
         """
-        needed = {}
-        for row in self.rows:
-            if np.isfinite(row.visible_gap) and row.visible_gap > 0 and self.trials > 1:
-                spread = row._spread(row.visible_gap)
-                needed[row.variable] = int(trials_for_gap(spread, see, row.points, power))
-        return needed
+        spread = [row for row in self.rows if 0 < row.visible_gap < np.inf and self.trials > 1]
+        return {
+            row.variable: int(trials_for_gap(row._spread(row.visible_gap), see, row.points, power)) for row in spread
+        }
 
     def to_dict(self, allow: float = 0.0, see: float = SEE) -> dict[str, Any]:
         """Return the report as strict JSON data (None for NaN, "inf" for infinity), with the verdicts.
 
-        ``verdict`` and ``sentence`` are those on the question's own variables, ``compared_with`` and ``notes`` say what
-        the experiment was laid over; each entry of ``variables`` has the numbers of its `AgreementRow`, and ``own``,
-        ``verdict``, ``gap``, ``visible_gap``, ``asked``, ``trials_that_would_tell`` and ``sentence``.
+        ``verdict`` and ``sentence`` are those on the question's own variables; each entry of ``variables`` has the
+        numbers of its `AgreementRow` and of its `Verdict`.
         """
-        rows = [
-            {
-                **json_data(asdict(row)),
-                **row.verdict(see, allow, self.theory).to_dict(),
-                "own": row in self.judged,
-                "passes": row.passes(allow),
-            }
-            for row in self.rows
-        ]
+        rows = []
+        for row in self.rows:
+            own = {"own": row in self.judged, "passes": row.passes(allow)}
+            rows.append({**json_data(asdict(row)), **row.verdict(see, allow, self.theory).to_dict(), **own})
         whole = {**self.verdict(see, allow).to_dict(), "notes": [*self._notes(), *self.notes]}
         about = {"compared_with": self.theory.name, "approximations": dict(self.theory.approximations)}
         return {**whole, **about, "allow": allow, "see": see, "passes": self.passes(allow), "variables": rows}
 
     def table(self, allow: float = 0.0, see: float = SEE) -> str:
         """Return the report as an aligned table with the verdict in words; the other variables follow below it."""
-        lines = text_table(_HEAD, [row.cells(allow, see) for row in (*self.judged, *self.others)])
+        heads = ("variable", "points", "largest |z|", "by chance", "gap", "visible gap", "verdict")
+        lines = text_table(heads, [row.cells(allow, see) for row in (*self.judged, *self.others)])
         own = 1 + len(self.judged)
-        report = [*lines[:own], *self._sentences(allow, see)]
+        report = lines[:own]
+        if self.trials < 2:
+            report += ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
+        else:
+            told = [v.sentence for v in self.verdicts(see, allow, self.judged) if v.verdict == "disagrees"]
+            bad = [row.variable for row in self.others if not row.passes(allow)]
+            also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
+            report += [*self._notes(), *told, self.verdict(see, allow).sentence + also, *self.notes]
         return "\n".join([*report, *(["", "Other variables", *lines[own:]] if self.others else [])])
 
     def _notes(self) -> list[str]:
         """Return what was compared, where that is not simply the limit."""
         return self.theory.sentences({r.variable: r.from_limit for r in self.judged if np.isfinite(r.from_limit)})
-
-    def _sentences(self, allow: float = 0.0, see: float = SEE) -> list[str]:
-        """Return what was compared, what disagrees, and the verdict on the question's own variables."""
-        if self.trials < 2:
-            return ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
-        told = [v.sentence for v in self.verdicts(see, allow, self.judged) if v.verdict == "disagrees"]
-        bad = [row.variable for row in self.others if not row.passes(allow)]
-        also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
-        return [*self._notes(), *told, self.verdict(see, allow).sentence + also, *self.notes]
 
     def __str__(self) -> str:
         return self.table()
@@ -311,14 +257,12 @@ def agreement(
     columns = [str(name) for name in result.data_vars]
     known = [name[:-2] for name in columns if name.endswith("_z") and f"{name[:-2]}_gap" in columns]
     question = question_of(attrs)
-    absent = () if question is None else tuple(v.name for v in question.variables if v.absent)
+    absent = [] if question is None else [v.name for v in question.variables if v.absent]
     known = [name for name in known if name not in absent or bool(result[name + "_z"].notnull().any())]
-    shown = () if question is None or variables is not None else question.plot
-    own = tuple(name for name in shown if name in known)
-    names = [*own, *(name for name in _chosen(variables, known) if name not in own)]
-    theory = ComparedTheory(
-        called(result, judged_source(result)), approximations(attrs), attrs.get("finite_size", 1) == 0
-    )
+    own = tuple(name for name in question.plot if name in known) if question and variables is None else ()
+    names = list(dict.fromkeys([*own, *_chosen(variables, known)]))
+    bare = attrs.get("finite_size", 1) == 0
+    theory = ComparedTheory(called(result, judged_source(result)), approximations(attrs), bare)
     least = dict(scale or {})
     for name, size in least.items():
         if name not in names:
@@ -358,8 +302,7 @@ def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> Agreem
     scale = np.fmax(scale, least) if least else scale
     z, size = np.abs(result[name + "_z"].values), np.abs(gap.values)
     compared = ~np.isnan(z)
-    points = int(compared.sum())
-    if not points:
+    if not (points := int(compared.sum())):
         return AgreementRow(name, 0, np.nan, np.nan, np.nan, np.nan, np.inf, trials=trials)
     line = chance_line(points)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -371,6 +314,9 @@ def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> Agreem
     shown = _place_of_largest(np.where(beyond, relative, -1.0)) if beyond.any() else largest
     typical = float(np.median(visible[np.isfinite(visible)])) if np.isfinite(visible).any() else np.nan
     seen = visible_gap(1.0, trials, points) / student_line(line, trials - 1) * np.sqrt(trials)
+    question = question_of(result.attrs)
+    counted = question is not None and any(known.name == name and known.counted for known in question.variables)
+    without_spread = np.nan if counted or trials < 2 else 0.0  # a gap is visible, but for events only counted
     return AgreementRow(
         variable=name,
         points=points,
@@ -379,7 +325,7 @@ def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> Agreem
         largest_relative_gap=float(relative[finite].max()) if finite.any() else np.nan,
         smallest_visible=typical,
         failed_gap=float(relative[shown]) if beyond.any() else 0.0,
-        visible_gap=float(typical * seen) if error[compared].any() else _without_spread(result, name, trials),
+        visible_gap=float(typical * seen) if error[compared].any() else without_spread,
         visible_there=float(visible_gap(one_trial[largest], trials, points)),
         trials=trials,
         where=_words_of_place(gap, shown),
@@ -391,8 +337,7 @@ def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> Agreem
 def _scales(theory: xarray.DataArray, spread: Floats, grid: Sequence[Any]) -> tuple[Floats, Floats, Floats]:
     """Return what gaps are relative to, the size of the variable at the same point and time, and its size elsewhere.
 
-    `spread` is that of one trial; entries of a matrix or of a spectrum at one time are one object, as large as its
-    largest entry.
+    Entries of a matrix or a spectrum at one time are one object, as large as the largest; `spread` is that of a trial.
     """
     times = tuple(n for n, dim in enumerate(theory.dims) if dimension_named(str(dim)).role == "trajectory")
     entries = tuple(n for n, dim in enumerate(theory.dims) if dim not in grid and n not in times)
@@ -422,9 +367,7 @@ def _place_of_largest(values: Floats) -> tuple[int, ...]:
 
 def _words_of_place(gap: xarray.DataArray, place: tuple[int, ...]) -> str:
     """Return where an entry is: ``samples_per_dim = 0.5, time = 3``."""
-    point = gap[place]
-    along = [name for name in point.coords if name in gap.coords and set(gap[name].dims) & set(gap.dims)]
-    values = {name: point[name].values.item() for name in along if gap[name].size > 1}
+    values = {name: c.values.item() for name, c in gap[place].coords.items() if gap[name].dims and gap[name].size > 1}
     return ", ".join(f"{name} = {v:g}" if isinstance(v, float) else f"{name} = {v}" for name, v in values.items())
 
 
@@ -435,10 +378,3 @@ def _from_limit(result: xarray.Dataset, name: str, theory: xarray.DataArray, sca
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.abs(bare.values - theory.values) / scale
     return float(apart[np.isfinite(apart)].max(initial=0.0))
-
-
-def _without_spread(result: xarray.Dataset, name: str, trials: int) -> float:
-    """Return the visible gap of a variable without any spread: none, but for events that were only counted."""
-    question = question_of(result.attrs)
-    counted = question is not None and any(known.name == name and known.counted for known in question.variables)
-    return np.nan if counted or trials < 2 else 0.0

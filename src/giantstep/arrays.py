@@ -1,7 +1,6 @@
-"""Arrays as fields of a scenario: immutable, compared by content, and kept beside a file where they are large.
+"""Arrays as fields of a scenario: immutable, compared by content.
 
-A small array is written into the file as lists. A larger one is an ``.npz`` file beside it, named by the hash of its
-content, so that a file can never be read with another array than it was written with.
+Large ones lie beside a file as ``.npz``, named by the hash of their content: no file is read with another array.
 """
 
 from __future__ import annotations
@@ -25,12 +24,7 @@ WRITTEN_OUT = 256
 
 
 class FrozenArray:
-    """A read-only array of real numbers with the equality of its content; ``np.asarray`` gives the numbers.
-
-    >>> a = FrozenArray([[1.0, 0.0], [0.0, 1.0]])
-    >>> a == FrozenArray(np.eye(2)), a.shape, float(np.asarray(a).sum())
-    (True, (2, 2), 2.0)
-    """
+    """A read-only array of real numbers with the equality of its content; ``np.asarray`` gives the numbers."""
 
     __slots__ = ("_digest", "values")
     values: Floats
@@ -101,9 +95,8 @@ def as_array(value: Any) -> FrozenArray:
 
 
 def _array_json(array: FrozenArray) -> Any:
-    if array.size <= WRITTEN_OUT:
-        return array.values.tolist()
-    return {"npz": array.file, "shape": list(array.shape)}
+    is_small = array.size <= WRITTEN_OUT
+    return array.values.tolist() if is_small else {"npz": array.file, "shape": list(array.shape)}
 
 
 ArrayField = Annotated[
@@ -117,8 +110,7 @@ ArrayField = Annotated[
 
 def large_arrays(model: BaseModel) -> Iterator[FrozenArray]:
     """Yield the arrays of a scenario that lie beside its file."""
-    for name in type(model).model_fields:
-        value = getattr(model, name)
+    for _, value in model:
         for part in value if holds_parts(value) else (value,):
             if isinstance(part, BaseModel):
                 yield from large_arrays(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -17,13 +18,14 @@ from giantstep.checks import check_number
 from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
 from giantstep.errors import NotFiniteError
-from giantstep.family import Answer, Variable
+from giantstep.family import Answer
 from giantstep.notes import Problems, notes_in, worse_than_nothing
+from giantstep.padding import blank_array
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of
 from giantstep.several import by_name
-from giantstep.types import Array, Booleans, Indices, Points
+from giantstep.types import Array, Indices, Points
 
 if TYPE_CHECKING:
     import xarray
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
 
 _GIVEN_UP = (TimeUp, MemoryError, ArithmeticError, ValueError)
 """What may flag a point rather than end the call (a ValueError: an array too large for NumPy, a singular matrix)."""
-_TOO_LARGE = re.compile(r"Maximum allowed \w+ exceeded")
-"""What NumPy says, as a ValueError, of arrays that are too large."""
 
 _log = logging.getLogger("giantstep")
 
@@ -47,28 +47,18 @@ def solve_limit(
     bare: bool = False,
     cpu_limit: float = math.inf,
 ) -> tuple[xarray.Dataset, Problems]:
-    """Return the limit at every point of the grid, and what went wrong.
-
-    Parameters
-    ----------
-    request : what is asked.
-    settings : the prepared settings of the question; prepared here if left out.
-    bare : leave out the finite-size correction.
-    cpu_limit : seconds of CPU after which a point is given up and flagged.
-    """
+    """Return the limit at every point, `bare` without its finite-size correction, and what went wrong."""
     start, spent = time.perf_counter(), time.thread_time()
     grid = request.grid
-    if settings is None:
-        try:
-            with deadline(cpu_limit * grid.size, time.thread_time):
-                settings = request.prepare()
-        except _GIVEN_UP as error:
-            unsolved = Answer.unsolved(grid.size, _reason_of(error, grid.scenario))
-            return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
+    try:
+        with deadline(cpu_limit * grid.size, time.thread_time):
+            settings = request.prepare() if settings is None else settings
+    except _GIVEN_UP as error:
+        unsolved = Answer.unsolved(grid.size, _reason_of(error, grid.scenario))
+        return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
     own_settings = request.for_engine("limit", settings)
-    answers = []
-    batches = list(grid.batches())
+    answers, batches = [], list(grid.batches())
     seconds = sum(batch.scenario.seconds(request.what) * len(batch.index) for batch in batches)
     with Progress(progress, grid.size, with_time("limit", seconds)) as bar:
         for batch in batches:
@@ -94,8 +84,7 @@ def ask_again(
 ) -> xarray.Dataset:
     """Return the limit of a result once more with other values of some fields: same question, settings and dimension.
 
-    `source` is the layer of a comparison: the bare limit ("limit"), or the theory at the dimension of the experiment;
-    `trials` are those of an experiment beside it, whose starts it shall share.
+    `source` is the layer: "limit", or the theory at the experiment's dimension, whose starts for `trials` it shares.
     """
     from giantstep.result import fields_of
 
@@ -116,12 +105,11 @@ def _solve_batch(
     rows = np.arange(len(points["dim"]))
     try:
         with deadline(cpu_left * len(rows), time.thread_time):
-            answer = answer_of(scenario, points, what, settings)
-        return [(rows, answer)]
+            return [(rows, answer_of(scenario, points, what, settings))]
     except _GIVEN_UP as error:
         reason = _reason_of(error, scenario)
-        if len(rows) == 1:
-            return [(rows, Answer.unsolved(1, reason))]
+    if len(rows) == 1:
+        return [(rows, Answer.unsolved(1, reason))]
     alone = [{name: column[row : row + 1] for name, column in points.items()} for row in rows]
     answers = [_solve_batch(scenario, point, what, settings, cpu_left)[0][1] for point in alone]
     return [(rows[row : row + 1], answer) for row, answer in enumerate(answers)]
@@ -130,10 +118,8 @@ def _solve_batch(
 def checked_cpu_limit(seconds: float | None) -> float:
     """Return the seconds of CPU one point may take; the default is 15, or that of the environment."""
     given = os.environ.get("GIANTSTEP_CPU_LIMIT", "15") if seconds is None else seconds
-    try:
+    with contextlib.suppress(ValueError):
         given = float(given) if isinstance(given, str) else given
-    except ValueError:
-        pass
     return check_number("cpu_limit", given, "a number above 0 (inf is allowed)", lambda value: value > 0)
 
 
@@ -145,7 +131,7 @@ def _reason_of(error: BaseException, scenario: Scenario) -> str:
     """
     if isinstance(error, TimeUp):
         return "it takes too long; `cpu_limit` and GIANTSTEP_CPU_LIMIT allow more seconds of CPU for a point"
-    if isinstance(error, MemoryError) or _TOO_LARGE.match(str(error)):
+    if isinstance(error, MemoryError) or re.match(r"Maximum allowed \w+ exceeded", str(error)):  # NumPy's ValueError
         return "it needs more memory than there is"
     ours = type(scenario).__module__.partition(".")[0] == __name__.partition(".")[0]
     if isinstance(error, NotFiniteError | np.linalg.LinAlgError) or (ours and isinstance(error, ArithmeticError)):
@@ -164,61 +150,46 @@ def collect_answers(
     table = ResultTable(grid, question, "limit")
     problems = Problems("limit", grid.size)
     for index, answer in answers:
-        status = np.asarray(answer.status)
-        failed = status != ""
+        failed = np.asarray(answer.status) != ""
         for name, values in answer.values.items():
-            column = _without_failed(table.variable(name), np.asarray(values), failed)
-            table.put(name, index, column)
+            array, dims = np.asarray(values), table.variable(name).dims
+            # points that failed are blanked; a trajectory keeps what came before it diverged
+            if "trajectory" not in [dimension_named(dim).role for dim in dims]:
+                array = np.where(failed.reshape(-1, *[1] * len(dims)), blank_array(array.shape, array), array)
+            table.put(name, index, array)
         table.put_coords(answer.coords)
-        status = _with_silent_nans(status, answer, table)
-        failed = status != ""
-        table.put_diagnostic("converged", index, ~failed)
+        status = _with_silent_nans(answer, table)
+        table.put_diagnostic("converged", index, status == "")
         table.put_diagnostic("residual", index, np.asarray(answer.residual, dtype=np.float64))
         table.put_diagnostic("iterations", index, np.asarray(answer.iterations, dtype=np.int64))
         table.put_diagnostic("status", index, status)
-        problems.reasons += [str(reason) for reason in status[failed]]
+        problems.reasons += [str(reason) for reason in status[status != ""]]
         problems.remarks += answer.warnings
     if not table.pieces:
         table.put_nothing(settings)
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
     facts = merge_facts([{name: v for name, v in answer.attrs.items() if name != "notes"} for _, answer in answers])
-    approximations = {name: how for _, answer in answers for name, how in answer.approximations.items()}
-    if approximations:
+    if approximations := {name: how for _, answer in answers for name, how in answer.approximations.items()}:
         facts["approximations"] = approximations
     attrs: dict[str, Any] = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
-    notes = [note for _, answer in answers for note in notes_in(answer.attrs)]
-    notes += worse_than_nothing(request, table)
+    notes = [note for _, answer in answers for note in notes_in(answer.attrs)] + worse_than_nothing(request, table)
     if notes:
         attrs["notes"] = list(dict.fromkeys(notes))
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
 
 
-def _without_failed(variable: Variable, values: Array, failed: Booleans) -> Array:
-    """Blank the points that failed; a trajectory keeps what came before it diverged."""
-    if not failed.any() or "trajectory" in (dimension_named(dim).role for dim in variable.dims):
-        return values
-    names = values.dtype.kind in "UO"
-    values = values.astype(object if names else np.float64)
-    values[failed] = "" if names else np.nan
-    return values
-
-
-def _with_silent_nans(status: Array, answer: Answer, table: ResultTable) -> Array:
+def _with_silent_nans(answer: Answer, table: ResultTable) -> Array:
     """Flag solved points where a variable is NaN that does not declare what that means (`Variable.absent`)."""
-    status = status.astype(object)
+    status = np.asarray(answer.status).astype(object)
     for name, values in answer.values.items():
         variable, array = table.variable(name), np.asarray(values)
         if array.dtype.kind == "f" and name == variable.name and not variable.absent:
-            holes = np.isnan(array).reshape(len(status), -1).any(axis=1) & (status == "")
-            for point in np.flatnonzero(holes):
-                if _has_hole(~np.isnan(array[point])):
+            missing = np.isnan(array)
+            for point in np.flatnonzero(missing.reshape(len(status), -1).any(axis=1) & (status == "")):
+                known = np.atleast_1d(~missing[point])
+                ends = [int(places.max(initial=-1)) + 1 for places in np.nonzero(known)]
+                # beyond its last values a point is padded, where a neighbour is longer
+                if not known.any() or not known[tuple(map(slice, ends))].all():
                     status[point] = f"{name} is not a number"
     return status
-
-
-def _has_hole(known: Booleans) -> bool:
-    """Tell whether a point lacks values before its last ones; beyond those it is padded (a neighbour is longer)."""
-    known = np.atleast_1d(known)
-    ends = [int(places.max(initial=-1)) + 1 for places in np.nonzero(known)]
-    return not known.any() or not bool(known[tuple(map(slice, ends))].all())

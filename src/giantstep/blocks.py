@@ -18,11 +18,7 @@ BLOCK = 1 << 23
 
 
 def split_rows(rows: int, numbers: int, block: int = BLOCK) -> Iterator[slice]:
-    """Yield consecutive parts of so many rows with `numbers` numbers each, at most a block (or one row) at a time.
-
-    >>> list(split_rows(5, 100, block=250))
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
+    """Yield consecutive parts of so many rows with `numbers` numbers each, at most a block (or one row) at a time."""
     size = max(1, block // max(numbers, 1))
     for start in range(0, rows, size):
         check_time()

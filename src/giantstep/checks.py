@@ -71,8 +71,8 @@ def check_setting(name: str, setting: Setting, value: Any) -> Any:
         if not isinstance(value, str) or value not in setting.choices:
             raise bad_field(name, value, "one of " + ", ".join(setting.choices) + nearest(value, setting.choices))
         return value
-    if value is None or isinstance(setting.default, str | bool):
-        kind = type(setting.default)
+    kind = type(setting.default)
+    if value is None or kind in (str, bool):
         if value is not None and not isinstance(value, kind):
             raise bad_field(name, value, "true or false" if kind is bool else "a text")
         return value
@@ -85,8 +85,7 @@ def check_setting(name: str, setting: Setting, value: Any) -> Any:
 
 
 def _number_list(name: str, value: Any) -> Array:
-    entries = value if isinstance(value, list | tuple) else np.asarray(value).tolist()
-    entries = entries if isinstance(entries, list | tuple) else [entries]
+    entries = value if isinstance(value, list | tuple) else np.atleast_1d(np.asarray(value)).tolist()
     numbers: list[complex] = []
     for entry in entries:
         try:

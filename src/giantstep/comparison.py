@@ -2,7 +2,6 @@
 
 The dimension ``source`` has up to three layers: ``limit`` is the bare one (dimension to infinity), ``theory`` the limit
 with its finite-size correction at the dimension of the experiment, where the family knows one, and ``experiment``.
-Gaps and z-scores refer to the theory where there is one, otherwise to the limit.
 """
 
 from __future__ import annotations
@@ -44,16 +43,17 @@ def judged_side(result: Labelled) -> Labelled:
 
 
 def called(result: xarray.Dataset, source: str) -> str:
-    """Return what tables, legends and sentences call a layer of a result: "theory at d = 200", "limit", "experiment".
-
-    Where the theory is an approximation it says so.
-    """
+    """Return what tables and sentences call a layer: "approximate theory at d = 200", "limit", "experiment"."""
     if source == "experiment":
         return source
     attrs = result.attrs
     # predict at a finite dimension, and comparisons stored before there was a layer of the theory
     corrected = source == "limit" and "compared_with" not in attrs and isinstance(attrs.get("finite_size"), str)
-    name = f"theory at {_dimension(result)}" if source == "theory" or corrected else source
+    name = source
+    if source == "theory" or corrected:
+        settings = {"dim": attrs.get("dim"), **json.loads(str(attrs.get("settings", "{}")))}
+        dims = np.unique(np.asarray(result["dim"].values if "dim" in result.coords else settings["dim"]))
+        name = f"theory at d = {dims[0]}" if len(dims) == 1 else "theory at each d"
     return f"approximate {name}" if approximations(attrs) else name
 
 
@@ -67,21 +67,8 @@ def layers_of(result: xarray.Dataset | xarray.DataArray) -> list[str]:
     return [str(source) for source in np.atleast_1d(result["source"].values)] if "source" in result.coords else []
 
 
-def _dimension(result: xarray.Dataset) -> str:
-    settings = {"dim": result.attrs.get("dim"), **json.loads(str(result.attrs.get("settings", "{}")))}
-    given = result["dim"].values if "dim" in result.coords else settings["dim"]
-    dims = np.unique(np.asarray(given))
-    return f"d = {dims[0]}" if len(dims) == 1 else "each d"
-
-
 def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Result:
-    """Lay results of one question over each other, with ``_gap`` and ``_z`` of each variable.
-
-    Parameters
-    ----------
-    layers : source -> result; the last is the experiment, the one before it what it is compared with.
-    question : what was asked.
-    """
+    """Lay results of one question over each other; the gap is that of the last, the experiment, to the one before."""
     data: dict[str, Any] = {}
     for variable in question.variables:
         if any(variable.name in layer for layer in layers.values()):
@@ -103,18 +90,16 @@ def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[s
         return columns
     if name not in judged:
         return {**columns, error: _stack(_filled(layers, error))}
-    errors = {source: layer.get(error, _exact(values[source])) for source, layer in layers.items()}
+    errors = {source: layer.get(error, xarray.zeros_like(values[source])) for source, layer in layers.items()}
     columns[error] = _stack(errors).assign_attrs(experiment[error].attrs)
     if variable.compared:
-        low, high, low_error, high_error = xarray.align(
-            values[last], experiment[name], errors[last], experiment[error], join="outer"
-        )
+        sides = xarray.align(values[last], experiment[name], errors[last], experiment[error], join="outer")
         freedoms = _freedom(judged), _freedom(experiment)
-        gap, z = _gap_and_z(low, high, low_error, high_error, freedoms, len(variable.dims))
+        gap, z = _gap_and_z(*sides, freedoms, len(variable.dims))
         if variable.counted:
+            high, high_error = sides[1], sides[3]
             no_spread = high_error <= 1e-12 * abs(high)  # but for rounding: all trials saw the same
-            unseen = no_spread & (abs(low - high) * (freedoms[1] + 1) < 3)
-            z = z.where(~unseen, 0.0)
+            z = z.where(~(no_spread & (abs(gap) * (freedoms[1] + 1) < 3)), 0.0)
         columns[f"{name}_gap"] = gap.assign_attrs(long_name=f"{name}: experiment minus {last}")
         columns[f"{name}_z"] = z.assign_attrs(long_name=f"{name}: gap in standard errors, as a normal score")
     return columns
@@ -123,14 +108,8 @@ def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[s
 def _filled(layers: Mapping[str, xarray.Dataset], name: str) -> dict[str, xarray.DataArray]:
     """Return a column of every layer, empty where a layer does not have it."""
     known = next(layer[name] for layer in reversed(list(layers.values())) if name in layer)
-    missing = "" if known.dtype.kind in "UO" else np.nan
-    empty = xarray.full_like(known, missing)
+    empty = xarray.full_like(known, "" if known.dtype.kind in "UO" else np.nan)
     return {source: layer.get(name, empty) for source, layer in layers.items()}
-
-
-def _exact(values: xarray.DataArray) -> xarray.DataArray:
-    """Return the standard errors of numbers that have none."""
-    return xarray.zeros_like(values).where(values.notnull(), 0.0)
 
 
 def _stack(columns: Mapping[str, xarray.DataArray]) -> xarray.DataArray:
@@ -167,10 +146,8 @@ def _gap_and_z(
 
 
 def with_spread(square: Floats, entries: tuple[int, ...]) -> Floats:
-    """Give entries without any spread, among others of the variable that have some, the smallest of theirs.
-
-    A few trials that happen to count the same number of eigenvalues in one bin have not measured it exactly.
-    """
+    """Give entries without any spread, among others of the variable that have some, the smallest of theirs."""
+    # a few trials that happen to count the same number of eigenvalues in one bin have not measured it exactly
     spread = np.where(square > 0, square, np.inf)
     smallest = spread.min(axis=entries, keepdims=True) if entries else spread
     return np.where((square == 0) & np.isfinite(smallest), smallest, square)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from giantstep.errors import InputError, check_ending, nearest
 
 ENDINGS = (".csv", ".tsv", ".npz", ".parquet")
@@ -23,15 +25,7 @@ class LabelledTable:
 
 
 def read_labelled(path: str | Path, label: str, others: Sequence[str] = ()) -> LabelledTable:
-    """Read a table and split off the column `label`.
-
-    Parameters
-    ----------
-    path : a file that ends in .csv, .tsv (a first line of names), .parquet (where pandas can read it), or .npz with an
-        array of labels and one array of inputs, rows = samples.
-    label : name of the column (.npz: of the array) that holds the labels.
-    others : names of columns that are no inputs either.
-    """
+    """Read a table and split off the column (of .npz the array) `label`, and `others` that are no inputs either."""
     path = Path(path)
     ending = check_ending(path, ENDINGS, "Data are read from {} files", there=True)
     return _from_npz(path, label, others) if ending == ".npz" else _from_table(path, ending, label, others)
@@ -39,14 +33,11 @@ def read_labelled(path: str | Path, label: str, others: Sequence[str] = ()) -> L
 
 def read_npy(path: str | Path, labels: str | Path) -> LabelledTable:
     """Read inputs from one .npy file, as a memory map, and labels from another."""
-    import numpy as np
-
     arrays = []
     for file, mode in ((Path(path), "r"), (Path(labels), None)):
         if file.suffix.lower() != ".npy":
             raise InputError(f"Labels of .npy features come from another .npy file, but it is called {file.name!r}.")
-        if not file.is_file():
-            raise InputError(f"There is no file {str(file)!r}.")
+        check_ending(file, (".npy",), "", there=True)
         try:
             arrays.append(np.load(file, mmap_mode=mode, allow_pickle=False))  # type: ignore[arg-type]
         except (OSError, ValueError, EOFError) as error:
@@ -62,9 +53,8 @@ def _from_table(path: Path, ending: str, label: str, others: Sequence[str]) -> L
             raise InputError(f"There is no further column `{other}` in {path.name}{nearest(other, names)}.")
     if label not in names:
         about = "" if len(names) > 1 or ";" not in names[0] else " (separated by semicolons? commas are needed)"
-        raise InputError(
-            f"There is no column `{label}` in {path.name}{nearest(label, names)}; it has {_few(names)}{about}."
-        )
+        guess = nearest(label, names)
+        raise InputError(f"There is no column `{label}` in {path.name}{guess}; it has {_few(names)}{about}.")
     if len(names) < 2:
         raise InputError(f"{path.name} has no column beside `{label}`, so nothing to learn from.")
     if len(set(names)) < len(names):
@@ -98,16 +88,13 @@ def read_parquet(path: Path) -> Any:
     try:
         return pandas.read_parquet(path)
     except ImportError:
-        raise InputError(
-            f"{path.name} needs a reader of Parquet files, which is not installed (install pyarrow or fastparquet)."
-        ) from None
+        install = "which is not installed (install pyarrow or fastparquet)"
+        raise InputError(f"{path.name} needs a reader of Parquet files, {install}.") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path.name} cannot be read as Parquet: {_first_line(error)}.") from None
 
 
 def _from_npz(path: Path, label: str, others: Sequence[str]) -> LabelledTable:
-    import numpy as np
-
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}

@@ -32,21 +32,16 @@ _ends: ContextVar[tuple[_End, ...]] = ContextVar("ends", default=())
 
 
 def check_time() -> None:
-    """Raise `TimeUp` where the time of a block around the call is up; without a deadline, do nothing.
-
-    >>> check_time()
-    """
+    """Raise `TimeUp` where the time of a block around the call is up; without a deadline, do nothing."""
     for end in _ends.get():
         end.check()
 
 
 @contextmanager
 def deadline(seconds: float | None, clock: Callable[[], float] = time.perf_counter) -> Iterator[None]:
-    """Let `check_time` raise `TimeUp` inside the block once so many seconds of a clock have passed; None is for ever.
-
-    Compiled code that calls Python may swallow the exception: then every later look raises it again, and a block that
-    ends all the same has failed.
-    """
+    """Let `check_time` raise `TimeUp` inside the block once so many seconds of a clock have passed, None: never."""
+    # compiled code that calls Python may swallow the exception: then every later look raises it again, and a block that
+    # ends all the same has failed
     if seconds is None or math.isinf(seconds):
         yield
         return

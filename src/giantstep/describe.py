@@ -1,9 +1,4 @@
-"""Descriptions of a family, made from its declarations: plain data for pages, text for people.
-
->>> about = describe("one-step")
->>> [field["name"] for field in about["fields"]][:2]
-['activation', 'target']
-"""
+"""Descriptions of a family, made from its declarations: plain data for pages, text for people."""
 
 from __future__ import annotations
 
@@ -26,26 +21,20 @@ from giantstep.jsondata import json_data, with_infinity
 from giantstep.partlists import holds_parts, part_list, value_annotation
 from giantstep.references import BIBTEX
 from giantstep.scenario import allowed_types, allowed_values, bounds_of
-from giantstep.toml import toml_value
+from giantstep.toml import toml_value, write_toml
 
-_TYPES: dict[type, str] = {
-    float: "number",
-    int: "whole number",
-    tuple: "list of numbers",
-    Function: "function",
-    Target: "function",
-    FrozenArray: "array of numbers",
-    str: "text",
-    bool: "true or false",
+_SAID: dict[Any, tuple[str, str]] = {
+    float: ("number", ""),
+    int: ("whole number", ""),
+    tuple: ("list of numbers", "a list of numbers"),
+    Function: ("function", "a name or an expression in z"),
+    Target: ("function", "a name or an expression in z1..zk"),
+    FrozenArray: ("array of numbers", "an array of numbers, as nested lists"),
+    str: ("text", "str"),
+    bool: ("true or false", "true or false"),
+    type(None): ("name", "left out"),
 }
-_ALLOWED: dict[Any, str] = {
-    tuple: "a list of numbers",
-    Function: "a name or an expression in z",
-    Target: "a name or an expression in z1..zk",
-    FrozenArray: "an array of numbers, as nested lists",
-    bool: "true or false",
-    type(None): "left out",
-}
+"""Type -> what it is called, and what of it is allowed (of numbers their bounds)."""
 _VARIABLE = ("name", "dims", "symbol", "meaning", "engines", "compared", "absent")
 _WIDTH = 110
 """Characters of a line of text."""
@@ -57,17 +46,11 @@ _COLUMN = 38
 
 
 def describe(family: str) -> dict[str, Any]:
-    """Return what a family is as strict JSON data.
+    """Return what a family is as strict JSON data: its fields, questions, theories, papers with their notation.
 
-    Returns
-    -------
-    dict
-        ``family``, ``title``, ``about``, ``update_rule``; ``fields`` (name, symbol, meaning, type, allowed,
-        bounds, default, the ``values`` of a field of names, the ``choices`` of a part, or of an entry of a list of
-        parts, with their own fields, and ``only``: the values of another field with which it matters);
-        ``questions`` (meaning, variables, settings, plot, dimensions); ``theories``; ``papers``; ``notation``
-        of those papers; ``shared_fields``; ``formula_version``; ``example``, the content of a scenario;
-        ``composition``, what the limit makes of pairs of options, where the family has a table of it.
+    Of a field there are name, symbol, meaning, type, allowed, bounds, default, the ``values`` of a field of names, the
+    ``choices`` of a part, or of an entry of a list of parts, with their own fields, and ``only``: the values of another
+    field with which it matters. ``composition`` is what the limit makes of pairs of options.
     """
     cls = family_class(family)
     return {
@@ -78,7 +61,7 @@ def describe(family: str) -> dict[str, Any]:
         "fields": describe_fields(cls),
         "questions": {name: _question(question) for name, question in cls.questions.items()},
         "theories": dict(cls.theories),
-        "papers": [{"key": key, "title": _bibtex_title(key), "bibtex": BIBTEX.get(key, "")} for key in cls.papers],
+        "papers": [_paper(key, BIBTEX.get(key, "")) for key in cls.papers],
         "notation": {key: dict(symbols) for key, symbols in cls.notation.items()},
         "shared_fields": list(cls.shared_fields),
         "formula_version": cls.formula_version,
@@ -102,7 +85,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
         "name": name,
         "symbol": extra.get("symbol", ""),
         "meaning": info.description or "",
-        "type": of_parts if parts else " or ".join(dict.fromkeys(_TYPES.get(leaf, "name") for leaf in leaves)),
+        "type": of_parts if parts else " or ".join(dict.fromkeys(_SAID.get(leaf, ("name",))[0] for leaf in leaves)),
         "allowed": _allowed(info, leaves) if listed is None else f"a list, each entry {_allowed(info, leaves)}",
         "required": info.is_required(),
     }
@@ -111,7 +94,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
     if not info.is_required():
         about["default"] = _plain(info.default)
     if float in leaves or int in leaves:
-        about["bounds"] = {bound.name: value for bound, value in bounds_of(info)}
+        about["bounds"] = bounds_of(info)
         about["infinite"] = bool(extra.get("infinite"))
     if parts:
         about["choices"] = [_choice(name, leaf) for leaf in leaves if _is_part(leaf) or not isinstance(leaf, type)]
@@ -125,25 +108,18 @@ def _choice(name: str, leaf: Any) -> dict[str, Any]:
         return {"value": leaf}
     kind = leaf.model_fields.get("kind")
     about: dict[str, Any] = {} if kind is None else {"kind": kind.default}
-    return {
-        **about,
-        "name": leaf.__name__,
-        "meaning": _first_paragraph(leaf),
-        "fields": describe_fields(leaf, f"{name}."),
-    }
+    meaning, fields = _first_paragraph(leaf), describe_fields(leaf, f"{name}.")
+    return {**about, "name": leaf.__name__, "meaning": meaning, "fields": fields}
 
 
 def _question(question: Question) -> dict[str, Any]:
+    names = dict.fromkeys(name for variable in question.variables for name in variable.dims)
     return {
         "meaning": question.meaning,
         "variables": [_told(variable, *_VARIABLE) for variable in question.variables],
         "settings": {name: _setting(setting) for name, setting in question.settings.items()},
         "plot": list(question.plot),
-        "dimensions": {
-            name: _told(question.dimension(name), "role", "label", "symbol")
-            for variable in question.variables
-            for name in variable.dims
-        },
+        "dimensions": {name: _told(question.dimension(name), "role", "label", "symbol") for name in names},
     }
 
 
@@ -163,19 +139,15 @@ def _is_part(leaf: Any) -> bool:
 
 
 def _allowed(info: FieldInfo, leaves: list[Any]) -> str:
-    words = []
-    for leaf in leaves:
+    def said(leaf: Any) -> str:
         if leaf in (float, int):
-            words.append(allowed_values(info))
-        elif leaf in _ALLOWED:
-            words.append(_ALLOWED[leaf])
-        elif _is_part(leaf):
+            return allowed_values(info)
+        if _is_part(leaf):
             kind = leaf.model_fields.get("kind")
-            inside = ", ".join(name for name in leaf.model_fields if name != "kind")
-            words.append(f"a table of {inside}" if kind is None else f'kind "{kind.default}"')
-        else:
-            words.append(f'"{leaf}"' if isinstance(leaf, str) else leaf.__name__)
-    return " or ".join(words)
+            return f"a table of {', '.join(leaf.model_fields)}" if kind is None else f'kind "{kind.default}"'
+        return _SAID[leaf][1] if leaf in _SAID else getattr(leaf, "__name__", f'"{leaf}"')
+
+    return " or ".join(map(said, leaves))
 
 
 def _plain(value: Any) -> Any:
@@ -192,9 +164,9 @@ def _first_paragraph(cls: type) -> str:
     return " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
 
 
-def _bibtex_title(key: str) -> str:
-    title = re.search(r"(?<!\w)title\s*=\s*\{(.*?)\},\n", BIBTEX.get(key, ""), re.DOTALL)
-    return " ".join(title.group(1).split()) if title else ""
+def _paper(key: str, bibtex: str) -> dict[str, str]:
+    title = re.search(r"(?<!\w)title\s*=\s*\{(.*?)\},\n", bibtex, re.DOTALL)
+    return {"key": key, "title": " ".join(title.group(1).split()) if title else "", "bibtex": bibtex}
 
 
 # -- as text ----------------------------------------------------------------------------------------------
@@ -208,8 +180,12 @@ def describe_text(family: str) -> str:
     for number, (name, question) in enumerate(about["questions"].items()):
         lines += ["", f'Question "{name}"{" (the default)" if not number else ""}: {question["meaning"]}']
         lines += _rows([_variable_row(variable) for variable in question["variables"]])
-        if question["settings"]:
-            lines += ["  settings:", *_rows([_setting_row(*item) for item in question["settings"].items()])]
+        rows: list[_Row] = []
+        for setting, said in question["settings"].items():
+            choices = f"; one of {', '.join(said['choices'])}" if "choices" in said else ""
+            default = "" if said["default"] is None else f"; default {_toml(said['default'])}"
+            rows.append((2, setting, [said["meaning"] + choices + default]))
+        lines += ["  settings:", *_rows(rows)] if rows else []
     lines += ["", "Theories", *_rows([(1, name, [meaning]) for name, meaning in about["theories"].items()])]
     if about["composition"]:
         lines += ["", "What composes (the experiment answers every pair)"]
@@ -247,12 +223,6 @@ def _variable_row(variable: Mapping[str, Any]) -> _Row:
     return 1, _head(variable["name"] + dims, variable["symbol"]), [variable["meaning"] + only + absent]
 
 
-def _setting_row(name: str, setting: Mapping[str, Any]) -> _Row:
-    choices = f"; one of {', '.join(setting['choices'])}" if "choices" in setting else ""
-    default = "" if setting["default"] is None else f"; default {_toml(setting['default'])}"
-    return 2, name, [setting["meaning"] + choices + default]
-
-
 def _head(name: str, symbol: str) -> str:
     return f"{name:<22}  {symbol}".rstrip()
 
@@ -263,13 +233,56 @@ def _rows(rows: Iterable[_Row]) -> list[str]:
     for indent, head, said in rows:
         head = "  " * indent + head
         body = [line for text in said for line in textwrap.wrap(text, _WIDTH - _COLUMN)]
-        if len(head) > _COLUMN - 2 and body:
-            lines.append(head)
-            head = ""
-        lines += [f"{word:<{_COLUMN}}{line}".rstrip() for word, line in zip_longest([head], body, fillvalue="")]
+        heads = [head] if len(head) <= _COLUMN - 2 or not body else []
+        lines += [] if heads else [head]
+        lines += [f"{word:<{_COLUMN}}{line}".rstrip() for word, line in zip_longest(heads, body, fillvalue="")]
     return lines
 
 
 def _toml(value: Any) -> str:
     """Write a value as one line of TOML."""
     return "none" if value is None else toml_value(with_infinity(value))
+
+
+# -- The study ``giantstep new`` prints: every field with its symbol --------------------------------------
+
+
+_TAIL = """\
+# Fields that vary: a range or a list; several make the outer product.
+[grid]
+# {field} = {{ start = {start}, stop = {stop}, num = 20 }}  # scale = "log" for equal ratios
+
+# Settings of the limit.
+[limit]
+# theory = "{theory}"  # {theories}
+# dim = 1000  # adds the leading finite-size correction, where it is known
+# tolerance = 1e-10  # relative residual the equations are solved to
+
+# Settings of the experiment.
+[experiment]
+dim = 200  # d: dimension of the data
+trials = 5  # independent repetitions
+seed = 0  # any whole number from 0 on
+# device = "cpu"  # or "cuda"
+# paired = false  # true gives all points the same draws
+# keep_trials = false  # true keeps every trial, not just the mean
+"""
+
+
+def template(family: str) -> str:
+    """Return a commented study of a family: its example; other parts and their fields are in its description."""
+    about = describe(family)
+    example = with_infinity(about["example"])
+    rule = f"{about['title']}\n\n{about['update_rule']}\n\n`giantstep describe {family}` says all that fields may hold."
+    questions = [f'what = "{name}"  # {question["meaning"]}' for name, question in about["questions"].items()]
+    said = {field["name"]: f"{field['symbol']}: {field['meaning']}; {field['allowed']}" for field in about["fields"]}
+    absent = [f"# {name} is left out here; {text}" for name, text in said.items() if example.get(name) is None]
+    scenario = write_toml({"scenario": example}, {f"scenario.{name}": text for name, text in said.items()})
+    numbers = [name for name in said if isinstance(example.get(name), float | int)]
+    field = next(name for name in [*about["shared_fields"], *numbers] if name in numbers)
+    value = float(example[field]) or 1.0
+    theory, *more = about["theories"]
+    theories = "; ".join([about["theories"][theory], *(f'or "{name}": {about["theories"][name]}' for name in more)])
+    tail = _TAIL.format(field=field, start=value / 4, stop=value * 2, theory=theory, theories=theories)
+    head = "\n".join(f"# {line}".rstrip() for line in rule.splitlines())
+    return "\n\n".join([head, "\n# ".join(questions), scenario + "\n".join(absent), tail])

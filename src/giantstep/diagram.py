@@ -65,7 +65,9 @@ def phase_diagram(
     scenario = scenario.replace(given)
     diagram = scenario.diagram()
     if diagram is None:
-        raise InputError(f"{type(scenario).__name__} has no phase diagram; {_those_with_one()} have one.")
+        classes = [cls for cls in map(family_class, family_names()) if cls.example().diagram() is not None]
+        those = " and ".join(", ".join(cls.__name__ for cls in classes).rsplit(", ", 1))
+        raise InputError(f"{type(scenario).__name__} has no phase diagram; {those} have one.")
     if scenario.questions[diagram.what].figure:
         return plot(predict(scenario, lists, what=diagram.what), path=path)
     with style():
@@ -75,36 +77,26 @@ def phase_diagram(
     return shown_after_cell(figure)
 
 
-def _those_with_one() -> str:
-    classes = [family_class(name) for name in family_names()]
-    names = [cls.__name__ for cls in classes if cls.example().diagram() is not None]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> Figure:
-    heights = lists.pop(diagram.up, None)
+    heights, numbers = lists.pop(diagram.up, None), scenario.numbers
     if len(lists) > 1:
         raise InputError(f"A phase diagram has one horizontal axis, but {', '.join(lists)} are lists.")
     across, along = next(iter(lists.items()), (diagram.across, None))
-    numbers = scenario.numbers
     if across not in numbers:
         raise bad_field("x", across, f"one of the numbers of the scenario: {', '.join(numbers)}")
-    places = _spread(diagram.span, numbers[across], diagram.points) if along is None else _sorted(across, along)
+    low, high = min(diagram.span[0], numbers[across]), max(diagram.span[1], numbers[across])
+    # closer at the low end, where thresholds are steep
+    spread = low + (high - low) * np.linspace(0.0, 1.0, diagram.points) ** 1.5
+    places = spread if along is None else _sorted(across, along)
     lines = predict(scenario, {across: places.tolist()}, what=diagram.what)
     top = _range(diagram, lines, numbers[diagram.up])
     if heights is not None:
         top = tuple(_sorted(diagram.up, heights)[[0, -1]])
-    own = (numbers[across], numbers[diagram.up])
-    shown = places[0] <= own[0] <= places[-1] and top[0] <= own[1] <= top[1]
+    x, y = own = (numbers[across], numbers[diagram.up])
+    shown = own if places[0] <= x <= places[-1] and top[0] <= y <= top[1] else None
     figure, (axes,) = new_figure(1, 1, width=7.4, height=4.4)
-    draw_plane(axes, scenario, diagram, lines, np.linspace(*top, 251), own if shown else None)
+    draw_plane(axes, scenario, diagram, lines, np.linspace(*top, 251), shown)
     return figure
-
-
-def _spread(span: tuple[float, float], own: float, count: int) -> Floats:
-    """Return places over a range that holds the scenario's own; closer at its low end, where thresholds are steep."""
-    low, high = min(span[0], own), max(span[1], own)
-    return np.asarray(low + (high - low) * np.linspace(0.0, 1.0, count) ** 1.5, dtype=np.float64)
 
 
 def _sorted(name: str, values: Sequence[Any]) -> Floats:

@@ -13,25 +13,19 @@ Role = Literal["layer", "trajectory", "spectrum", "curve", "entries", "values"]
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of variables.
+    """A dimension of variables, and what runs along it.
 
-    Attributes
-    ----------
-    name : as in `Variable.dims`; a second one of the same kind is ``name_2``.
-    role : what runs along it.
-        "trajectory": updates; where a run diverges, what came before stands. "spectrum": the points of a density.
-        "curve": points of another function. These three make the rows of a table and the horizontal axis of a plot.
-        "entries": counted or named entries, which tell curves apart. "values": few numbers or names, drawn like those
-        of a field. "layer": one of several results laid over each other.
-    label, symbol : what an axis along it says; its name if left out.
-    first : number of the first entry where they are counted.
+    "trajectory": updates; where a run diverges, what came before stands. "spectrum": the points of a density. "curve":
+    points of another function. These three make the rows of a table and the horizontal axis of a plot. "entries":
+    counted or named entries, which tell curves apart. "values": few numbers or names, drawn like those of a field.
+    "layer": one of several results laid over each other.
     """
 
-    name: str
+    name: str  # as in `Variable.dims`; a second one of the same kind is ``name_2``
     role: Role = "values"
-    label: str = ""
+    label: str = ""  # what an axis along it says, as `symbol`; its name if left out
     symbol: str = ""
-    first: int = 1
+    first: int = 1  # number of the first entry where they are counted
 
     @property
     def is_long(self) -> bool:
@@ -47,25 +41,13 @@ _KNOWN = {
         Dimension("time", "trajectory", "updates made"),
         Dimension("x", "spectrum", "eigenvalue", "x"),
         Dimension("z", "curve", "complex number", "z"),
-        Dimension("block", "entries"),
-        Dimension("neuron", "entries"),
-        Dimension("direction", "entries"),
-        Dimension("cluster", "entries"),
-        Dimension("branch", "entries"),
-        Dimension("outlier", "entries"),
-        Dimension("gap", "entries"),
-        Dimension("spike"),
-        Dimension("degree"),
-        Dimension("kappa", label="place along the learnt direction", symbol="kappa"),
-        Dimension("step"),
-        Dimension("reference"),
-        Dimension("algorithm"),
-        Dimension("field", "entries"),
-        Dimension("crossing", "entries"),
-        Dimension("shared", "entries"),
-        Dimension("members", label="networks averaged", symbol="K"),
         Dimension("eps", "curve", "size of the perturbation", "eps"),
         Dimension("logit", "curve", "logit", "l"),
+        *(Dimension(name, "entries") for name in ("block", "neuron", "direction", "cluster", "branch", "outlier")),
+        *(Dimension(name, "entries") for name in ("gap", "field", "crossing", "shared")),
+        *(Dimension(name) for name in ("spike", "degree", "step", "reference", "algorithm")),
+        Dimension("kappa", label="place along the learnt direction", symbol="kappa"),
+        Dimension("members", label="networks averaged", symbol="K"),
     )
 }
 """Name -> declaration, in the order in which long ones make rows."""
@@ -79,11 +61,7 @@ def declare(dimensions: Iterable[Dimension]) -> None:
 
 
 def dimension_named(name: str) -> Dimension:
-    """Return the declaration of a dimension; what nobody declared is like a field of the grid.
-
-    >>> dimension_named("time").is_long, dimension_named("time_2").is_long, dimension_named("block_2").role
-    (True, False, 'entries')
-    """
+    """Return the declaration of a dimension; what nobody declared is like a field of the grid."""
     known = _KNOWN.get(name.removesuffix("_2"), Dimension(name))
     if known.name == name:
         return known

@@ -1,11 +1,4 @@
-"""How scenarios, studies and reports are shown: as aligned text, which a notebook shows preformatted.
-
->>> import giantstep as gs
->>> print(gs.Vocabulary([1, -1], [0.9, 0.1]))
-Vocabulary
-  values         zeta_q  [1, -1]     values of the second layer (`OneStep`: at the start, times sqrt(p))
-  probabilities  pi_q    [0.9, 0.1]  fraction of neurons with each value; equal if left out
-"""
+"""How scenarios, studies and reports are shown: as aligned text, which a notebook shows preformatted."""
 
 from __future__ import annotations
 
@@ -16,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from giantstep.study import Study
 
 MOST_ROWS = 40
 """Rows of a result that are printed; the middle of a longer one is left out, and said so."""
@@ -64,9 +55,9 @@ def shown_value(value: Any) -> str:
     """Return a value in few words: ``1.5``, ``tanh(z)``, ``0.1 ... 10 (20 values)``, ``array of 3 x 3``."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "-"}[value]
-    if isinstance(value, int | float):
-        return f"{value:g}" if isinstance(value, float) else str(value)
-    if getattr(value, "name", None) and isinstance(value.name, str):
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(getattr(value, "name", None), str) and value.name:
         return value.name
     if getattr(value, "ndim", 0) > 1:
         return f"array of {' x '.join(map(str, value.shape))}"
@@ -88,23 +79,8 @@ def model_text(model: BaseModel) -> str:
     return "\n".join([heading, *aligned(field_rows(model))])
 
 
-def study_text(study: Study) -> str:
-    """Return a study as text: its question and scenario, and what varies."""
-    what = study.what or next(iter(study.scenario.questions))
-    lines = [f'Study of "{what}"', model_text(study.scenario)]
-    tables = {"varies": study.grid, "settings": study.settings, "limit": study.limit, "experiment": study.experiment}
-    for name, table in tables.items():
-        rows = [(key.replace("__", "."), shown_value(value)) for key, value in table.items()]
-        lines += [f"{name}:", *aligned(rows)] if rows else []
-    return "\n".join(lines)
-
-
 def inside_sentence(title: str) -> str:
-    """Return a title as it stands inside a sentence: its first letter small, unless its first word is a name.
-
-    >>> inside_sentence("Two-layer network"), inside_sentence("SGD of a network")
-    ('two-layer network', 'SGD of a network')
-    """
+    """Return a title as it stands inside a sentence: its first letter small, unless its first word is a name."""
     return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
@@ -116,22 +92,13 @@ def aligned(rows: Any) -> list[str]:
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], most: float = math.inf) -> list[str]:
-    """Return lines with aligned columns: numbers to the right, words to the left; of more than `most` rows the ends.
-
-    >>> text_table(["name", "gap"], [["test_error", "0.5%"], ["norm", "12%"]])
-    ['name         gap', 'test_error  0.5%', 'norm         12%']
-    """
+    """Return lines with aligned columns: numbers to the right, words to the left; of more than `most` rows the ends."""
     columns = []
-    for head, *cells in zip(heads, *_without_middle(rows, most)):
+    if len(rows) > most:
+        half, gap = int(most) // 2, f"({len(rows) - int(most)} more)"
+        rows = [*rows[:half], [gap, *[""] * (len(rows[0]) - 1)], *rows[-half:]]
+    for head, *cells in zip(heads, *rows):
         width = max(map(len, [head, *cells]))
         has_numbers = any(cell[:1].isdigit() or cell[:1] in ("+", "-") for cell in cells)
         columns.append([cell.rjust(width) if has_numbers else cell.ljust(width) for cell in [head, *cells]])
     return ["  ".join(cells).rstrip() for cells in zip(*columns)]
-
-
-def _without_middle(rows: Sequence[Sequence[str]], most: float) -> list[Sequence[str]]:
-    """Return at most `most` rows: the ends, and a row that says how many are left out between them."""
-    if len(rows) <= most:
-        return list(rows)
-    half, gap = int(most) // 2, f"({len(rows) - int(most)} more)"
-    return [*rows[:half], [gap, *[""] * (len(rows[0]) - 1)], *rows[-half:]]

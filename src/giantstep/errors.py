@@ -95,15 +95,10 @@ class GiantstepWarning(UserWarning):
 
 
 def bad_field(field: str, value: Any, allowed: str) -> InputError:
-    """Return the error for one field: ``bad_field("ridge", -0.1, "at least 0")``.
-
-    >>> print(bad_field("ridge", -0.1, "at least 0"))
-    Field `ridge` must be at least 0, but is ridge=-0.1.
-    """
+    """Return the error for one field: ``bad_field("ridge", -0.1, "at least 0")``."""
     shown = repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
     shown = " ".join(shown.split()) if "\n" in shown else shown  # an array is one line
-    if len(shown) > 80:
-        shown = shown[:77] + "..."
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
     error = InputError(f"Field `{field}` must be {allowed}, but is {field}={shown}.")
     error.field, error.value, error.allowed = field, value, allowed
     return error
@@ -124,11 +119,7 @@ def unreadable(file: object, error: OSError) -> InputError:
 
 
 def check_ending(path: str | Path, endings: Sequence[str], said: str, *, there: bool = False) -> str:
-    """Return the ending of a file's name in small letters; refuse others, and what is not `there` where it must be.
-
-    >>> check_ending("r.CSV", (".csv", ".nc"), "A result is saved as {}")
-    '.csv'
-    """
+    """Return the ending of a file's name in small letters; refuse others, and what is not `there` where it must be."""
     name, ending = Path(path).name, Path(path).suffix.lower()
     if ending not in endings:
         raise InputError(f"{said.format(', '.join(endings))}, but the file is called {name!r}.")
@@ -138,13 +129,7 @@ def check_ending(path: str | Path, endings: Sequence[str], said: str, *, there: 
 
 
 def nearest(name: Any, candidates: Sequence[str]) -> str:
-    """Return `` (did you mean `...`?)`` with the candidate that a name misspells, begins or ends, or nothing.
-
-    >>> nearest("minimize", ["minimise", "finite_size"]), nearest("rate", ["noise", "step.rate"])
-    (' (did you mean `minimise`?)', ' (did you mean `step.rate`?)')
-    >>> nearest("loss", ["rows", "noise"])
-    ''
-    """
+    """Return `` (did you mean `...`?)`` with the candidate that a name misspells, begins or ends, or nothing."""
     text = str(name).lower()
     known = {candidate.lower(): candidate for candidate in reversed(candidates)}
     whole = [other for other in known if other.startswith((f"{text}_", f"{text}-")) or other.endswith(f".{text}")]

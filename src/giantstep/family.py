@@ -1,7 +1,6 @@
 """What a family of problems declares and returns: questions, variables, settings and answers.
 
-A family is one scenario class and two engines. The scenario class declares, once, the questions it
-answers and the table of variables of each answer; both engines fill that table.
+Its scenario class declares, once, the table of variables of each answer; both engines fill that table.
 """
 
 from __future__ import annotations
@@ -34,44 +33,32 @@ RESERVED = ("source", "trial", *DIAGNOSTICS)
 
 @dataclass(frozen=True)
 class Variable:
-    """One column of the table of results.
-
-    `dims` are the variable's own dimensions, after the grid's; `engines` says who fills it. A variable with
-    `compared=False` is shown by both engines but gets no z-score (a coordinate-like quantity, a diagnostic). One with
-    `partial=True` may be NaN in a trial without that being a failure (a cluster of which there was no sample);
-    otherwise `missing` says what a NaN means. One with `absent` may be NaN at a solved point of the limit, and that is
-    what it means then (no outlier exists); any other NaN flags the point. One with `counted=True` is a fraction of
-    counted events: that all trials saw the same (none, say) does not contradict a limit that differs by less than three
-    events in all trials.
-    """
+    """One column of the table of results."""
 
     name: str
-    dims: tuple[str, ...]
+    dims: tuple[str, ...]  # its own, after the grid's
     symbol: str
     meaning: str
-    engines: tuple[Engine, ...] = ("limit", "experiment")
-    compared: bool = True
-    partial: bool = False
-    missing: str = ""
-    absent: str = ""
+    engines: tuple[Engine, ...] = ("limit", "experiment")  # who fills it
+    compared: bool = True  # False: shown by both engines, but without a z-score (a coordinate-like quantity)
+    partial: bool = False  # may be NaN in a trial without that being a failure (a cluster of which there was no sample)
+    missing: str = ""  # otherwise what a NaN means
+    absent: str = ""  # what NaN at a solved point of the limit means (no outlier exists); any other NaN flags the point
+    # a fraction of counted events: that all trials saw the same (none, say) does not contradict a limit that differs by
+    # less than three events in all trials
     counted: bool = False
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of one question: how it is asked, not what is studied (a scenario field says that).
+    """A setting of one question: how it is asked, not what is studied (a scenario field says that)."""
 
-    A setting without which the question cannot be asked has an `example`. A whole number as `default` makes it a
-    count, at least 1; None makes it a number or a list of numbers. `coarse` is a value for a first picture, where the
-    default takes long enough to be waited for.
-    """
-
-    default: Any
+    default: Any  # a whole number makes it a count, at least 1; None makes it a number or a list of numbers
     meaning: str
     engines: tuple[Engine, ...] = ("limit", "experiment")
     choices: tuple[str, ...] = ()
-    example: Any = None
-    coarse: Any = None
+    example: Any = None  # of a setting without which the question cannot be asked
+    coarse: Any = None  # a value for a first picture, where the default takes long enough to be waited for
 
 
 LOOSE = 1e-6
@@ -80,23 +67,17 @@ LOOSE = 1e-6
 
 @dataclass(frozen=True)
 class Question:
-    """A question a family answers (`what=`): its variables and its settings.
-
-    `plot` names the variables a figure shows by default (the first of them on the command line). `labels` are the
-    names along own dimensions that have them (``branch``): a result has all of them, NaN where an engine fills some.
-    `figure` names a drawing of `plot` for the whole answer (``"phase-diagram"``), made if no variable is named.
-    `dimensions` are those that `giantstep.dimensions` does not declare, or labels otherwise. `coarse_tolerance` is a
-    tolerance for a first picture, where a larger one saves time.
-    """
+    """A question a family answers (`what=`): its variables and its settings."""
 
     meaning: str
     variables: tuple[Variable, ...]
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    plot: tuple[str, ...] = ()
+    plot: tuple[str, ...] = ()  # variables a figure shows by default, the first of them on the command line
+    # names along own dimensions that have them (``branch``): a result has all, NaN where an engine fills some
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    figure: str = ""
-    dimensions: tuple[Dimension, ...] = ()
-    coarse_tolerance: float | None = None
+    figure: str = ""  # a drawing of `plot` for the whole answer ("phase-diagram"), made if no variable is named
+    dimensions: tuple[Dimension, ...] = ()  # those that `giantstep.dimensions` does not declare, or labels otherwise
+    coarse_tolerance: float | None = None  # for a first picture, where a larger one saves time
 
     def dimension(self, name: str) -> Dimension:
         """Return the declaration of a dimension of its variables."""
@@ -105,27 +86,19 @@ class Question:
 
 @dataclass(frozen=True)
 class PhaseDiagram:
-    """What `giantstep.phase_diagram` draws of a scenario: a question asked along one field, whose lines part regions.
+    """What `giantstep.phase_diagram` draws: a question asked along one field, whose lines part regions."""
 
-    Attributes
-    ----------
-    what : the question; where it has a `figure` of its own, that is the diagram and nothing else is needed.
-    across, span : field along the horizontal axis, and its lowest and highest value where none are given.
-    up : field along the vertical axis, in whose unit the lines are.
-    lines : variable of the question -> what happens there; those that are drawn first hide later ones that coincide.
-    regions : (lines at X values of `across`, Y values of `up`) -> name of the region, (Y, X).
-    beside : fields that stay fixed and are said in the title.
-    points : how many values of `across` are asked where none are given.
-    """
-
-    what: str
-    across: str = ""
-    span: tuple[float, float] = (0.0, 1.0)
-    up: str = ""
-    lines: Mapping[str, str] = field(default_factory=dict)
+    what: str  # the question; where it has a `figure` of its own, that is the diagram and nothing else is needed
+    across: str = ""  # field along the horizontal axis
+    span: tuple[float, float] = (0.0, 1.0)  # its lowest and highest value where none are given
+    up: str = ""  # field along the vertical axis, in whose unit the lines are
+    lines: Mapping[str, str] = field(
+        default_factory=dict
+    )  # variable -> what happens there; the first drawn hide others
+    # (lines at X values of `across`, Y values of `up`) -> name of the region, (Y, X)
     regions: Callable[[Mapping[str, Floats], Floats], Array] | None = None
-    beside: tuple[str, ...] = ()
-    points: int = 32
+    beside: tuple[str, ...] = ()  # fields that stay fixed and are said in the title
+    points: int = 32  # how many values of `across` are asked where none are given
 
 
 class Baseline(NamedTuple):
@@ -139,27 +112,18 @@ class Baseline(NamedTuple):
 class Answer:
     """What the limit returns for a batch of B points.
 
-    Attributes
-    ----------
-    values : variable name -> array of shape (B, ...) with the dims of the variable after the batch.
-    coords : own dimension -> its coordinate values, for dims such as ``x`` (blocks and neurons count from 1).
-    status : (B,) strings; empty where the point was solved, otherwise the reason.
-    residual, iterations : (B,) diagnostics of the solver.
-    warnings : sentences shown once per call.
-    attrs : facts about how the answer was made (``theory``, ...), kept in the result's attributes. One that depends on
-        ``points["dim"]`` says how in ``finite_size``, so that a comparison knows that it is not the bare limit;
-        ``notes`` is a list of sentences that reports show.
-    approximations : what is approximated on the way -> how far off that may be; empty where the equations are exact in
-        the limit. They are kept in the result's attributes, curves are then called approximate, and a verdict that
-        disagrees names them.
+    `attrs` are facts about how the answer was made (``theory``, ...), kept in the result's attributes. One that depends
+    on ``points["dim"]`` says how in ``finite_size``, so that a comparison knows that it is not the bare limit; in
+    ``notes`` are sentences that reports show. `approximations` (what is approximated on the way -> how far off that may
+    be) are kept there, too: curves are then called approximate, and a verdict that disagrees names them.
     """
 
-    values: dict[str, Array]
-    status: Strings
+    values: dict[str, Array]  # variable -> (B, ...), with the dims of the variable after the batch
+    status: Strings  # (B,); empty where the point was solved, otherwise the reason
     residual: Floats
     iterations: Integers
-    coords: dict[str, Array] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    coords: dict[str, Array] = field(default_factory=dict)  # own dims such as ``x``; blocks and neurons count from 1
+    warnings: list[str] = field(default_factory=list)  # sentences shown once per call
     attrs: dict[str, Any] = field(default_factory=dict)
     approximations: dict[str, str] = field(default_factory=dict)
 
@@ -171,17 +135,11 @@ class Answer:
     @classmethod
     def unsolved(cls, count: int, reason: str) -> Answer:
         """Return an answer at `count` points without values, all of them for the same reason."""
-        blank = cls.blank(count)
-        blank.status[:] = reason
-        blank.residual[:] = np.nan
-        return blank
+        return replace(cls.blank(count), status=np.full(count, reason, object), residual=np.full(count, np.nan))
 
     @classmethod
     def closed(cls, values: dict[str, Array], **more: Any) -> Answer:
-        """Return an answer in closed form: every point is solved, without iterations; `more` are other attributes.
-
-        The first of the `values` says how many points there are.
-        """
+        """Return an answer in closed form: every point is solved, without iterations; `more` are other attributes."""
         first, shape = next(((name, np.shape(value)) for name, value in values.items()), ("", ()))
         if not shape:
             said = f"`{first}` is one number" if first else "there is none"

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from giantstep.dimensions import long_dimensions
 from giantstep.errors import InputError, check_ending
-from giantstep.jsondata import float_array, json_data
+from giantstep.jsondata import json_data
 from giantstep.notes import notes_in
 from giantstep.types import Array
 
@@ -51,11 +51,13 @@ def save(result: xarray.Dataset, path: str | Path) -> None:
     suffix = check_ending(path, SAVED, "A result is saved as {}")
     if not hasattr(result, "data_vars"):
         raise InputError(f"save takes a result, not a {type(result).__name__}.")
-    with atomic_write(path) as temporary:
-        if suffix == ".nc":
+    if suffix == ".nc":
+        with atomic_write(path) as temporary:
             result.to_netcdf(temporary, engine="h5netcdf")
-        else:
-            temporary.write_text(_TEXTS[suffix](result), encoding="utf-8", newline="")
+    elif suffix == ".json":
+        write_text(path, to_json(result) + "\n")
+    else:
+        write_text(path, csv_text(table(result)) if suffix == ".csv" else _tex_text(result))
 
 
 def load(path: str | Path) -> xarray.Dataset:
@@ -90,11 +92,9 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def to_json(result: xarray.Dataset, **more: Any) -> str:
-    """Return a result as one strict JSON object, with `more` beside it.
+    """Return a result as one strict JSON object, with `more` beside it: each coordinate and variable by its name.
 
-    Every coordinate and variable is an array under its own name (a number where it has no dimensions);
-    ``dims``, ``dtypes`` and ``about`` say more of each by its name, ``coords`` lists which are coordinates,
-    ``attrs`` is the provenance.
+    ``dims``, ``dtypes`` and ``about`` say more of each, ``coords`` lists coordinates, ``attrs`` is the provenance.
     """
     variables = {str(name): variable for name, variable in result.variables.items()}
     data: dict[str, Any] = {name: json_data(variable.values.tolist()) for name, variable in variables.items()}
@@ -115,8 +115,9 @@ def from_json(text: str) -> xarray.Dataset:
     data = json.loads(text)
     columns = {}
     for name, dims in data["dims"].items():
-        kind = {"bool": bool, "int": np.int64, "str": str}.get(data["dtypes"][name])
-        values = float_array(data[name]) if kind is None else np.array(data[name], dtype=kind)
+        kind = {"bool": bool, "int": np.int64, "str": str}.get(data["dtypes"][name], np.float64)
+        as_written = object if kind is np.float64 else kind  # None becomes NaN, "inf" infinity
+        values = np.array(data[name], dtype=as_written).astype(kind)
         columns[name] = (dims, values, data["about"].get(name, {}))
     coords = {name: columns.pop(name) for name in data["coords"]}
     return xarray.Dataset(columns, coords, attrs=data["attrs"])
@@ -129,8 +130,13 @@ def table(result: xarray.Dataset) -> dict[str, Array]:
     rows = ("source", "trial", *long_dimensions(own))
     row_dims = [*grid, *(dim for dim in rows if dim in own and dim not in grid)]
     columns = {dim: flattened(result, row_dims, result[dim]) for dim in row_dims}
-    if "source" in columns:
-        columns["source"] = _called(columns, result)
+    if "source" in columns:  # layers have the names that reports and legends use, each row at its own dimension
+        from giantstep.comparison import called
+
+        names = {source: called(result, source) for source in np.unique(columns["source"])}
+        dims = columns.get("dim", columns["source"])
+        rows_called = [names[source].replace("each d", f"d = {dim}") for source, dim in zip(columns["source"], dims)]
+        columns["source"] = np.array(rows_called)
     others = [str(name) for name in result.coords if name not in result.dims]
     for name in [*others, *map(str, result.data_vars)]:
         for label, entry in entries(result, name, row_dims):
@@ -144,17 +150,6 @@ def entries(result: xarray.Dataset, name: str, dims: Sequence[str]) -> Iterator[
     for place in np.ndindex(*(result.sizes[dim] for dim in own)):
         label = ",".join(str(result[dim].values[index]) for dim, index in zip(own, place))
         yield f"{name}[{label}]" if own else name, dict(zip(own, place))
-
-
-def _called(columns: Mapping[str, Array], result: xarray.Dataset) -> Array:
-    """Return the layers of a comparison by the names that reports and legends use, each row at its own dimension."""
-    from giantstep.comparison import called
-
-    dims = columns.get("dim")
-    names = {source: called(result, source) for source in np.unique(columns["source"])}
-    if dims is None:
-        return np.array([names[source] for source in columns["source"]])
-    return np.array([names[source].replace("each d", f"d = {dim}") for source, dim in zip(columns["source"], dims)])
 
 
 def flattened(result: xarray.Dataset, dims: Sequence[str], column: xarray.DataArray) -> Array:
@@ -183,13 +178,13 @@ _TEX_HEAD = r"""% Written by giantstep {giantstep_version}: {what} of {family}, 
 
 
 def _tex_text(result: xarray.Dataset) -> str:
-    columns = {_tex_name(name): values for name, values in table(result).items() if name != "status"}
+    columns = {_tex_name(name): map(_tex_cell, values.tolist()) for name, values in table(result).items()}
+    columns.pop("status", None)
     names = list(columns)
     shown = [_tex_name(str(name)) for name in result.data_vars if _tex_name(str(name)) in columns]
     about = {name: result.attrs.get(name, "?") for name in ("what", "family", "engine", "giantstep_version")}
     head = _TEX_HEAD.format(x=names[0], y=(shown or names)[0], **about)
-    rows = zip(*([_tex_cell(value) for value in values.tolist()] for values in columns.values()))
-    body = "".join(" ".join(row) + "\n" for row in [tuple(names), *rows])
+    body = "".join(" ".join(row) + "\n" for row in [names, *zip(*columns.values())])
     return head + body + "}\\giantstepdata\n"
 
 
@@ -209,9 +204,8 @@ def _from_netcdf(path: Path) -> xarray.Dataset:
 
     with xarray.open_dataset(path, engine="h5netcdf") as opened:
         result = opened.load()
-    names = {name: variable.astype(str) for name, variable in result.variables.items() if variable.dtype == object}
-    coords = {name: names.pop(name) for name in result.coords if name in names}
-    return result.assign_coords(coords).assign(names).drop_encoding()
+    texts = {name: variable.astype(str) for name, variable in result.variables.items() if variable.dtype == object}
+    return result.assign_coords({n: texts.pop(n) for n in result.coords if n in texts}).assign(texts).drop_encoding()
 
 
 @contextmanager
@@ -230,11 +224,3 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         raise InputError(f"The folder {str(goal.parent)!r} cannot be written to.") from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-_TEXTS: dict[str, Callable[[xarray.Dataset], str]] = {
-    ".csv": lambda result: csv_text(table(result)),
-    ".json": lambda result: to_json(result) + "\n",
-    ".tex": _tex_text,
-}
-"""Ending of a file -> the text that it holds; ``.nc`` is written by xarray."""

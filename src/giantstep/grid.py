@@ -39,18 +39,11 @@ DIM: FieldInfo = field("d", "input dimension", ge=1, infinite=True)
 
 @dataclass(frozen=True)
 class Batch:
-    """Points which differ in numbers only: one call of the limit answers them all.
+    """Points which differ in numbers only: one call of the limit answers them all."""
 
-    Attributes
-    ----------
-    scenario : the scenario with every name that varies set to the one of this batch.
-    index : (B,) positions in the flattened grid.
-    points : every numeric field, and ``dim``, as (B,) arrays.
-    """
-
-    scenario: Scenario
-    index: Indices
-    points: Points
+    scenario: Scenario  # with every name that varies set to the one of this batch
+    index: Indices  # (B,) positions in the flattened grid
+    points: Points  # every numeric field, and ``dim``, as (B,) arrays
 
 
 class Axis(NamedTuple):
@@ -60,26 +53,12 @@ class Axis(NamedTuple):
     values: Array
     names: tuple[Any, ...] = ()
 
-    @property
-    def labels(self) -> Array:
-        """The values as a coordinate: numbers, or the names as text."""
-        return np.array([_label(name) for name in self.names])[self.values] if self.names else self.values
-
 
 class Grid:
-    """A scenario over a grid of its fields.
+    """A scenario over a grid of its fields: names, lengths and number of its points, coordinate -> (dims, values).
 
-    Parameters
-    ----------
-    scenario : what is studied.
-    fields : field -> value, with dots or ``__`` for nested fields.
-    dim : dimension of the finite system, a number or a list (it comes first); None is the bare limit.
-
-    Attributes
-    ----------
-    scenario : the scenario with the single values put in.
-    dims, shape, size : names, lengths and number of points of the grid.
-    coords : coordinate -> (dims, values).
+    `fields` may be nested, with dots or ``__``; `dim` is the dimension of the finite system, a number or a list (which
+    comes first), None for the bare limit. Attribute `scenario` has the single values put in.
     """
 
     def __init__(self, scenario: Scenario, fields: Mapping[str, Any] | None = None, /, *, dim: Any = None) -> None:
@@ -91,7 +70,11 @@ class Grid:
             wanted = {"dim": dim, **wanted}
         single = {name: value for name, value in wanted.items() if not _is_many(value)}
         many = {name: value for name, value in wanted.items() if _is_many(value)}
-        self._take_lists(scenario, single, many)
+        for owner in [name for name, info in type(scenario).model_fields.items() if part_list(info)]:
+            if owner in many:
+                single[owner] = _one_list(owner, many.pop(owner))
+            for name in [name for name in single if name.partition(".")[0] == owner]:
+                single[name] = with_parts(scenario, name, single[name])
         # tables (a step given as a mapping) go in first, since other fields may lie inside them
         parts = {name: single.pop(name) for name in list(single) if isinstance(single[name], Mapping)}
         scenario = scenario.replace(parts) if parts else scenario
@@ -102,26 +85,13 @@ class Grid:
                 single[name] = many.pop(name)
         self.scenario = _replaced(scenario, single, many, self.dim_is_field)
         self._axes = {name: self._axis(name, value) for name, value in many.items()}
-        self._check_fields_once(single)
-        self._lay_out(many)
-        for batch in self.batches():
-            batch.scenario.check_points(batch.points)
-
-    @staticmethod
-    def _take_lists(scenario: Scenario, single: dict[str, Any], many: dict[str, Any]) -> None:
-        """Make parts of the tables in lists of parts, and one value of such a list."""
-        for owner in [name for name, info in type(scenario).model_fields.items() if part_list(info)]:
-            if owner in many:
-                single[owner] = _one_list(owner, many.pop(owner))
-            for name in [name for name in single if name.partition(".")[0] == owner]:
-                single[name] = with_parts(scenario, name, single[name])
-
-    def _check_fields_once(self, single: Mapping[str, Any]) -> None:
-        """Refuse a field of a list's entry that varies under its own name and under that of all entries."""
-        for name in self._axes:
+        for name in self._axes:  # of a list's entry it may vary under its own name, or under that of all entries
             other = given_as(self.scenario, name, single, [axis for axis in self._axes if axis != name])
             if other is not None:
                 raise InputError(f"Field `{name}` varies and is given as `{other}`, too.")
+        self._lay_out(many)
+        for batch in self.batches():
+            batch.scenario.check_points(batch.points)
 
     def _axis(self, name: str, value: Any) -> Axis:
         dims = tuple(str(dim) for dim in value.dims) if _is_data_array(value) else (name,)
@@ -130,10 +100,8 @@ class Grid:
         current = _value_after(self.scenario, {}, name)
         if isinstance(current, BaseModel):
             inside = ", ".join(f"{name}.{inner}" for inner in type(current).model_fields if inner != "kind")
-            raise InputError(
-                f"Field `{name}` holds a {type(current).__name__} and cannot vary over a list; vary a field "
-                f"inside it{f' ({inside})' if inside else ''} or make a study of each."
-            )
+            where = f"vary a field inside it{f' ({inside})' if inside else ''} or make a study of each"
+            raise InputError(f"Field `{name}` holds a {type(current).__name__} and cannot vary over a list; {where}.")
         if isinstance(current, int | float) and not isinstance(current, bool):
             numbers = _numbers(name, declaration(self.scenario, name), value)
             for leaf in names_meant(self.scenario, name):
@@ -141,9 +109,6 @@ class Grid:
                     raise bad_field(leaf, value_at(self.scenario, leaf), f"one number where `{name}` varies")
                 check_numbers(name, declaration(self.scenario, leaf), numbers)
             return Axis(dims, numbers)
-        return self._names(name, dims, value)
-
-    def _names(self, name: str, dims: tuple[str, ...], value: Any) -> Axis:
         entries = _entries(name, value)
         for entry in entries:
             if isinstance(entry, BaseModel | Mapping | Sequence) and not isinstance(entry, str):
@@ -161,31 +126,22 @@ class Grid:
             for dim, size in zip(axis.dims, axis.values.shape):
                 if sizes.setdefault(dim, size) != size:
                     raise InputError(f"Field `{name}` has {size} values along `{dim}`, but another has {sizes[dim]}.")
-            self.coords[name] = (axis.dims, axis.labels)
+            labels = np.array([_label(entry) for entry in axis.names])[axis.values] if axis.names else axis.values
+            self.coords[name] = (axis.dims, labels)
+        fields = {"dim", *self.scenario.numbers, *type(self.scenario).model_fields} - self._axes.keys()
         for name, value in given.items():
-            if _is_data_array(value):
-                for dim in value.dims:
-                    self._own_coordinate(name, str(dim), value)
+            for dim in map(str, value.dims if _is_data_array(value) else ()):
+                if dim in fields:
+                    which = f"has the dimension `{dim}`, a field that does not vary here"
+                    raise InputError(f"The DataArray of `{name}` {which}.")
+                if dim in value.coords:
+                    labels = value.coords[dim].values
+                    known = self.coords.setdefault(dim, ((dim,), labels))
+                    if known[0] != (dim,) or not np.array_equal(known[1], labels):
+                        raise InputError(f"The DataArray of `{name}` has other values of `{dim}` than the grid has.")
         self.dims = tuple(sizes)
         self.shape = tuple(sizes.values())
         self.size = int(np.prod(self.shape, dtype=np.int64))
-
-    def _own_coordinate(self, name: str, dim: str, value: Any) -> None:
-        fields = {"dim", *self.scenario.numbers, *type(self.scenario).model_fields}
-        if dim in fields and dim not in self._axes:
-            raise InputError(f"The DataArray of `{name}` has the dimension `{dim}`, a field that does not vary here.")
-        if dim not in value.coords:
-            return
-        labels = value.coords[dim].values
-        known = self.coords.setdefault(dim, ((dim,), labels))
-        if known[0] != (dim,) or not np.array_equal(known[1], labels):
-            raise InputError(f"The DataArray of `{name}` has other values of `{dim}` than the grid has.")
-
-    def check_names(self, reserved: Sequence[str]) -> None:
-        """Refuse dimensions which would collide with the names of the result."""
-        for dim in self.dims:
-            if dim in reserved:
-                raise InputError(f"A dimension of the grid cannot be called `{dim}`: the result has that name already.")
 
     def flat(self, name: str) -> Array:
         """Return the values (or codes) of a field that varies at every point, shape (size,)."""
@@ -218,25 +174,20 @@ class Grid:
     def block_count(self) -> dict[str, int]:
         """Return the lengths of own dimensions that the fields fix (``block``); the largest where scenarios differ."""
         counts: dict[str, int] = {}
-        for batch in self.batches():
-            for dim, count in batch.scenario.block_count().items():
-                counts[dim] = max(count, counts.get(dim, 0))
+        for own in [batch.scenario.block_count() for batch in self.batches()]:
+            counts |= {dim: max(count, counts.get(dim, 0)) for dim, count in own.items()}
         return counts
 
     def varying(self) -> dict[str, dict[str, Any] | None]:
-        """Return the fields that vary as plain data: None for numbers, what each label stands for where they are names.
-
-        `giantstep.result.grid_of` reads it back.
-        """
-        return {name: self._contents(name, axis.names) if axis.names else None for name, axis in self._axes.items()}
-
-    def _contents(self, name: str, values: Sequence[Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for value in values:
-            label, content = str(_label(value)), content_of(self.scenario.replace({name: value}), name)
-            if found.setdefault(label, content) != content:
-                found[label] = {"callable": label}  # two functions of one name: the label does not say which
-        return found
+        """Return the fields that vary as `giantstep.result.grid_of` reads them: None, or what each label stands for."""
+        fields: dict[str, dict[str, Any] | None] = dict.fromkeys(self._axes)
+        for name, axis in self._axes.items():
+            for value in axis.names:
+                label, content = str(_label(value)), content_of(self.scenario.replace({name: value}), name)
+                found = fields[name] = fields[name] or {}
+                if found.setdefault(label, content) != content:
+                    found[label] = {"callable": label}  # two functions of one name: the label does not say which
+        return fields
 
     def _points(self, scenario: Scenario, index: Indices) -> Points:
         points = {name: np.full(len(index), value) for name, value in scenario.numbers.items()}
@@ -251,10 +202,11 @@ class Grid:
 
 def scenario_at(scenario: Scenario, points: Points, index: int) -> Scenario:
     """Return the scenario of one point: `scenario` with the numbers at that index."""
-    fields = scenario.numeric_fields()
-    kinds = {name: int if info.annotation is int else float for name, (_, info) in fields.items()}
-    changes = {name: kind(points[name][index]) for name, kind in kinds.items()}
-    return scenario.replace({name: value for name, value in changes.items() if value != fields[name][0]})
+    changes: dict[str, float] = {}
+    for name, (value, info) in scenario.numeric_fields().items():
+        if points[name][index] != value:
+            changes[name] = (int if info.annotation is int else float)(points[name][index])
+    return scenario.replace(changes)
 
 
 def content_of(scenario: Scenario, name: str) -> Any:
@@ -300,15 +252,13 @@ def _value_after(scenario: Scenario, changes: Mapping[str, Any], name: str) -> A
 def _is_one_value(scenario: Scenario, single: Mapping[str, Any], name: str, value: Any) -> bool:
     """Tell whether a list is one value of a field that holds a list or an array, rather than values of a grid."""
     current = _value_after(scenario, single, name)
-    if isinstance(current, FrozenArray):
-        return True
     if isinstance(current, tuple | list | np.ndarray):
         _one_list(name, value)
-        return True
-    keys = keys_of(name)
-    if not _is_matrix(value) or keys[0] not in type(scenario).model_fields or isinstance(keys[-1], int):
-        return False
-    return FrozenArray in allowed_types(declaration(scenario, name).annotation)  # perhaps a name stands there now
+    if isinstance(current, tuple | list | np.ndarray | FrozenArray) or not _is_matrix(value):
+        return isinstance(current, tuple | list | np.ndarray | FrozenArray)
+    is_field = keys_of(name)[0] in type(scenario).model_fields and not isinstance(keys_of(name)[-1], int)
+    # perhaps a name stands there now
+    return is_field and FrozenArray in allowed_types(declaration(scenario, name).annotation)
 
 
 def _is_matrix(value: Any) -> bool:
@@ -333,14 +283,11 @@ def _replaced(scenario: Scenario, single: Mapping[str, Any], many: Mapping[str, 
     except InputError as error:
         varying = {name: value for name, value in many.items() if name != "dim" or dim_is_field}
         try:
-            return scenario.replace({**single, **{name: _first(value) for name, value in varying.items()}})
+            first = {name: np.asarray(value, dtype=object).flat[0] for name, value in varying.items()}
+            first = {name: item.item() if hasattr(item, "item") else item for name, item in first.items()}
+            return scenario.replace({**single, **first})
         except (InputError, IndexError):
             raise error from None
-
-
-def _first(value: Any) -> Any:
-    item = np.asarray(value, dtype=object).reshape(-1)[0]
-    return item.item() if hasattr(item, "item") else item
 
 
 def _entries(name: str, value: Any) -> list[Any]:
@@ -360,13 +307,13 @@ def _entries(name: str, value: Any) -> list[Any]:
 def _numbers(name: str, info: FieldInfo, value: Any) -> Floats:
     """Return a list of numbers as an array; text, true/false, lists inside it and empty ones are refused."""
     entries = _entries(name, value)
-    numbers = np.empty(len(entries))
-    for position, entry in enumerate(entries):
+    numbers = []
+    for entry in entries:
         try:
-            numbers[position] = as_number(entry)
+            numbers.append(as_number(entry))
         except ValueError:
             raise bad_field(name, entry, f"{allowed_values(info)} in each place of the list") from None
-    return numbers.reshape(np.shape(value))
+    return np.array(numbers).reshape(np.shape(value))
 
 
 def _dimensions(value: Any) -> Array:

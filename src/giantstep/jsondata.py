@@ -8,18 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.types import Floats
-
 LONGEST = 1000
 """Entries of a list that are written out where it only says how something was made."""
 
 
 def json_number(value: float) -> float | str | None:
-    """Return a number as JSON holds it.
-
-    >>> json_number(0.5), json_number(-math.inf), json_number(math.nan)
-    (0.5, '-inf', None)
-    """
+    """Return a number as JSON holds it."""
     if math.isfinite(value):
         return value
     return None if math.isnan(value) else "inf" if value > 0 else "-inf"
@@ -38,11 +32,6 @@ def json_data(value: Any, longest: float = math.inf) -> Any:
     if isinstance(value, float):
         return json_number(value)
     return value if value is None or isinstance(value, str | int | bool) else str(value)
-
-
-def float_array(data: Any) -> Floats:
-    """Return the array of numbers that `json_data` wrote."""
-    return np.array(data, dtype=object).astype(np.float64)  # None becomes NaN, "inf" infinity
 
 
 def with_infinity(data: Any) -> Any:

@@ -15,7 +15,6 @@ from giantstep.family import DIAGNOSTICS
 from giantstep.files import entries, flattened
 from giantstep.notes import notes_in
 
-_FORMATS = {"std err": ".2g", "z": ".2f"}
 _SIDES = ("_stderr", "_gap", "_z")
 _LAYERS = ("source", "trial")
 
@@ -56,11 +55,6 @@ class ListedTable(NamedTuple):
     heads: list[str]
     rows: list[list[Any]]
 
-    def without_empty_columns(self) -> ListedTable:
-        """Return the table without the columns in which nothing was computed."""
-        kept = [n for n in range(len(self.heads)) if not all(_is_nan(row[n]) for row in self.rows)]
-        return ListedTable([self.heads[n] for n in kept], [[row[n] for n in kept] for row in self.rows])
-
     def cells(self) -> list[list[str]]:
         """Return the rows as texts."""
         return [[_cell(head, value) for head, value in zip(self.heads, row)] for row in self.rows]
@@ -89,30 +83,32 @@ def listing(result: xarray.Dataset) -> Listing:
         if "converged" in result:
             points = [dict(zip(grid, place)) for place in np.ndindex(*(result.sizes[dim] for dim in grid))]
             columns.append(("status", [_status(result.isel(point)) for point in points]))
-        tables.append(_table(columns))
+        tables.append(columns)
     elif scalars:
         tables.append(_lines(result, scalars))
     shown = [name for name in figure if name in curves] or ([] if tables else curves)
     if shown:
-        tables.append(_table(_columns(result, [*grid, *long_dimensions(result[shown[0]].dims)], shown)))
+        tables.append(_columns(result, [*grid, *long_dimensions(result[shown[0]].dims)], shown))
     state = [] if grid or "converged" not in result else [f"status: {_status(result)}"]
     # the report of a comparison has its notes
     notes = [] if result.attrs.get("engine") == "comparison" else notes_in(result.attrs)
-    return Listing(_title(result), [table.without_empty_columns() for table in tables if table.rows], [*state, *notes])
+    computed = ([(head, values) for head, values in columns if not all(map(_is_nan, values))] for columns in tables)
+    filled = [
+        ListedTable([head for head, _ in c], [list(row) for row in zip(*(v for _, v in c))]) for c in computed if c
+    ]
+    return Listing(_title(result), filled, [*state, *notes])
 
 
 def listing_text(shown: Listing) -> str:
     """Return a listing as text; of long tables the ends."""
-    lines = [shown.title]
-    for table in shown.tables:
-        lines += [*text_table(table.heads, table.cells(), MOST_ROWS), ""]
-    return "\n".join([*lines, *shown.notes]).rstrip()
+    tables = (line for t in shown.tables for line in [*text_table(t.heads, t.cells(), MOST_ROWS), ""])
+    return "\n".join([shown.title, *tables, *shown.notes]).rstrip()
 
 
 def _cell(head: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "-" if _is_nan(value) else format(float(value), _FORMATS.get(head, ".8g"))
+    return "-" if _is_nan(value) else format(float(value), {"std err": ".2g", "z": ".2f"}.get(head, ".8g"))
 
 
 def _is_nan(value: Any) -> bool:
@@ -122,8 +118,7 @@ def _is_nan(value: Any) -> bool:
 def _title(result: xarray.Dataset) -> str:
     from giantstep.comparison import called
 
-    attrs = result.attrs
-    if "family" not in attrs:
+    if "family" not in (attrs := result.attrs):
         return str(attrs.get("title", "Result"))
     engine = called(result, "limit") if attrs["engine"] == "limit" else attrs["engine"]
     theory = f", theory {attrs['theory']}" if "theory" in attrs else ""
@@ -141,10 +136,6 @@ def _variables(result: xarray.Dataset) -> list[str]:
     return [name for name in declared if name in plain] or plain
 
 
-def _table(columns: Sequence[tuple[str, list[Any]]]) -> ListedTable:
-    return ListedTable([head for head, _ in columns], [list(row) for row in zip(*(values for _, values in columns))])
-
-
 def _columns(result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]) -> list[tuple[str, list[Any]]]:
     """Return the columns of a table whose rows run along `dims`: coordinates, then the numbers of `names`."""
     coordinates = [name for dim in dims for name in _coordinates(result, dim)]
@@ -156,8 +147,8 @@ def _columns(result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]) 
     return columns
 
 
-def _lines(result: xarray.Dataset, names: Sequence[str]) -> ListedTable:
-    """Return the variables of a single point, a row for each entry, with the meaning."""
+def _lines(result: xarray.Dataset, names: Sequence[str]) -> list[tuple[str, list[Any]]]:
+    """Return the variables of a single point as columns, an entry in each row, with the meaning."""
     rows: list[dict[str, Any]] = []
     for name in names:
         for label, sides in _entries(result, (), name):
@@ -165,19 +156,11 @@ def _lines(result: xarray.Dataset, names: Sequence[str]) -> ListedTable:
             if not all(map(_is_nan, numbers.values())):
                 rows.append({"variable": label, **numbers, "meaning": str(result[name].attrs.get("long_name", ""))})
     heads = list(dict.fromkeys(head for row in rows for head in row if head != "meaning"))
-    return ListedTable([*heads, "meaning"], [[row.get(head, math.nan) for head in [*heads, "meaning"]] for row in rows])
+    return [(head, [row.get(head, math.nan) for row in rows]) for head in [*heads, "meaning"]]
 
 
 def _entries(result: xarray.Dataset, dims: Sequence[str], name: str) -> Iterator[tuple[str, dict[str, list[Any]]]]:
     """Yield the entries of a variable along its small dimensions: label -> head of a column -> its values."""
-    sides = _sides(result, name)
-    for label, entry in entries(result, name, (*dims, *_LAYERS)):
-        values = {head: _along(result, dims, side.isel(entry, missing_dims="ignore")) for head, side in sides.items()}
-        yield label, values
-
-
-def _sides(result: xarray.Dataset, name: str) -> dict[str, xarray.DataArray]:
-    """Return what is said of a variable: its value, of a comparison that of every layer; its error and its score."""
     from giantstep.comparison import called, layers_of
 
     def at(column: str, source: str) -> xarray.DataArray:
@@ -188,7 +171,10 @@ def _sides(result: xarray.Dataset, name: str) -> dict[str, xarray.DataArray]:
     sides = {called(result, source): at(name, source) for source in sources} or {"value": at(name, "")}
     if f"{name}_stderr" in result and (not sources or "experiment" in sources):
         sides["std err"] = at(f"{name}_stderr", "experiment")
-    return {**sides, "z": result[f"{name}_z"]} if f"{name}_z" in result else sides
+    if f"{name}_z" in result:
+        sides["z"] = result[f"{name}_z"]
+    for label, entry in entries(result, name, (*dims, *_LAYERS)):
+        yield label, {h: _along(result, dims, side.isel(entry, missing_dims="ignore")) for h, side in sides.items()}
 
 
 def _along(result: xarray.Dataset, dims: Sequence[str], column: xarray.DataArray) -> list[Any]:
@@ -200,14 +186,12 @@ def _along(result: xarray.Dataset, dims: Sequence[str], column: xarray.DataArray
 def _coordinates(result: xarray.Dataset, dim: str) -> list[str]:
     """Return the columns of a dimension; a complex coordinate is held as two, paired fields share a dimension."""
     pair = [name for name in (f"{dim}_real", f"{dim}_imag") if name in result.coords]
-    if pair or dim in result.coords:
-        return pair or [dim]
-    return [str(name) for name, coordinate in result.coords.items() if coordinate.dims == (dim,)]
+    shared = [str(name) for name, coordinate in result.coords.items() if coordinate.dims == (dim,)]
+    return pair or ([dim] if dim in result.coords else shared)
 
 
 def _status(point: xarray.Dataset) -> str:
     if bool((point["converged"] == 1).all()):
         return "converged"
     said = np.atleast_1d(point["status"].values) if "status" in point else ()
-    reasons = [str(reason) for reason in said if str(reason)]
-    return "; ".join(dict.fromkeys(reasons)) or "not converged"
+    return "; ".join(dict.fromkeys(filter(None, map(str, said)))) or "not converged"

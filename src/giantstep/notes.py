@@ -1,7 +1,6 @@
 """Notes of a result: sentences that its reader should see, kept in ``attrs["notes"]``; nothing is printed.
 
-A family adds its own in the `attrs` of its `Answer`. The one that every family shares is written here: an error above
-that of a `Baseline`, an answer that has learnt nothing.
+Here is the one that every family shares: an error above that of a `Baseline`, an answer that has learnt nothing.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ _ROUNDING = 1e-9
 
 
 def notes_in(attrs: Mapping[Any, Any]) -> list[str]:
-    """Return the notes of a result by its attributes; files may hold a single one as a text.
-
-    >>> notes_in({"notes": "test_error 2 is above 1."}), notes_in({})
-    (['test_error 2 is above 1.'], [])
-    """
+    """Return the notes of a result by its attributes; files may hold a single one as a text."""
     return [str(note) for note in np.atleast_1d(attrs.get("notes", []))]
 
 
@@ -53,8 +48,7 @@ def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
                 ends = last_known(own[name].reshape(len(good), -1), 1)
                 pair = ends[good], np.broadcast_to(baseline.error, good.shape)[good]
                 errors.setdefault((name, baseline.words), []).append(pair)
-    sides = {key: tuple(map(np.concatenate, zip(*pairs))) for key, pairs in errors.items()}
-    notes = (_note(*key, found, blind) for key, (found, blind) in sides.items())
+    notes = [_note(*key, *map(np.concatenate, zip(*pairs))) for key, pairs in errors.items()]
     return [note for note in notes if note]
 
 
@@ -74,28 +68,17 @@ def _note(name: str, words: str, found: Floats, blind: Floats) -> str:
 
 @dataclass
 class Problems:
-    """Points that one engine did not compute, and what else it has to say.
-
-    Attributes
-    ----------
-    engine : whose points.
-    points : how many there are.
-    reasons : one for each point that was not computed.
-    remarks : sentences worth a warning, whatever was computed.
-    """
+    """Points that one engine did not compute, and what else it has to say."""
 
     engine: Engine
-    points: int
-    reasons: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    points: int  # all of them
+    reasons: list[str] = field(default_factory=list)  # one for each point that was not computed
+    remarks: list[str] = field(default_factory=list)  # sentences worth a warning, whatever was computed
 
     def sentence(self) -> str:
         """Say how many points were not computed and why the first was not; empty where all were."""
-        if not self.reasons:
-            return ""
-        verb = "solved" if self.engine == "limit" else "measured"
-        count = f"{len(self.reasons)} of {self.points}"
-        return f"{count} points were not {verb} (first reason: {self.reasons[0]})."
+        verb, count = "solved" if self.engine == "limit" else "measured", f"{len(self.reasons)} of {self.points}"
+        return f"{count} points were not {verb} (first reason: {self.reasons[0]})." if self.reasons else ""
 
     def refuse(self, strict: bool) -> None:
         """Raise `ConvergenceError` where `strict` asks for it and a point was not computed."""

@@ -1,10 +1,6 @@
-"""Families of the folder one works in: its ``giantstep.toml`` has their names and the files that hold them.
+"""Families of the folder one works in: its ``giantstep.toml`` has a line NAME = "FILE.py" for each under [families].
 
-    [families]
-    spiked-covariance = "spiked_covariance.py"
-
-A file is run only when its family is asked for by name and no installed family has that name; it must lie in the
-folder itself.
+A file is run only when its family is asked for by name and no installed family has that name.
 """
 
 from __future__ import annotations
@@ -28,13 +24,11 @@ def folder_families() -> dict[str, Path]:
     table = read_toml(settings.read_text(encoding="utf-8"), SETTINGS).get("families", {})
     if not isinstance(table, dict):
         raise InputError(f'`families` in {SETTINGS} must be a table of lines NAME = "FILE.py".')
-    return {name: _file_here(name, file) for name, file in table.items()}
-
-
-def _file_here(name: str, file: object) -> Path:
-    if not isinstance(file, str) or not file.endswith(".py") or Path(file).name != file:
-        raise InputError(f"{SETTINGS} says {name} = {file!r}; it must be the name of a Python file in the same folder.")
-    return Path(file).absolute()
+    for name, file in table.items():
+        if not isinstance(file, str) or not file.endswith(".py") or Path(file).name != file:
+            allowed = "it must be the name of a Python file in the same folder"
+            raise InputError(f"{SETTINGS} says {name} = {file!r}; {allowed}.")
+    return {name: Path(file).absolute() for name, file in table.items()}
 
 
 def load_folder_family(file: Path) -> None:

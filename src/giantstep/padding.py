@@ -27,24 +27,14 @@ def corner(index: Any, shape: Sequence[int]) -> Any:
 
 
 def last_known(values: Floats, axis: int) -> Floats:
-    """Return the last number along an axis, where a trajectory ends; beyond it a shorter one is padded with NaN.
-
-    >>> last_known(np.array([[1.0, 2.0], [3.0, np.nan]]), 1)
-    array([2., 3.])
-    """
+    """Return the last number along an axis, where a trajectory ends; beyond it a shorter one is padded with NaN."""
     known = np.isfinite(np.moveaxis(values, axis, -1))
     last = known.shape[-1] - 1 - np.argmax(known[..., ::-1], axis=-1)
     return np.take_along_axis(np.moveaxis(values, axis, -1), last[..., None], axis=-1)[..., 0]
 
 
 def pad_stack(arrays: Sequence[Any]) -> Array:
-    """Return arrays of one variable as one, (B, ...), blank where one is shorter or None.
-
-    >>> pad_stack([[1.0, 2.0], None, [3.0]])
-    array([[ 1.,  2.],
-           [nan, nan],
-           [ 3., nan]])
-    """
+    """Return arrays of one variable as one, (B, ...), blank where one is shorter or None."""
     known = [np.asarray(array) for array in arrays if array is not None]
     shapes = {array.shape for array in known}
     if len(known) == len(arrays) and len(shapes) == 1:

@@ -1,7 +1,6 @@
 """Scenarios from a paper's symbols: what each of our fields is in them, said once for every paper of a family.
 
-A family declares a `Paper` for each paper whose parameters differ from ours. `Scenario.from_paper` reads the formulas
-forward, the page and `giantstep describe` show them, and docs/notation.md lists them.
+`Scenario.from_paper` reads the formulas, the page and `giantstep describe` show them, docs/notation.md lists them.
 """
 
 from __future__ import annotations
@@ -29,24 +28,17 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z]\w*")
 
 @dataclass(frozen=True)
 class Paper:
-    """The parameters of one paper.
+    """The parameters of one paper: what its symbols mean, and our fields as formulas in them.
 
-    Attributes
-    ----------
-    symbols : symbol -> what the paper means by it.
-    fields : our field -> a formula in these symbols, or several ways to say it. The field of a part with a kind is
-        written ``step(maximal).rate``, in a list of parts ``steps.0(maximal).rate``: giving its symbols chooses that
-        kind.
-    defaults : symbol -> the value it has where it is not given.
-    fixed : our field -> what the paper always has; parts as tables.
-    shown : our field or variable -> what the paper writes for it, where that is not the formula.
+    The field of a part with a kind is written ``step(maximal).rate``, in a list of parts ``steps.0(maximal).rate``:
+    giving its symbols chooses that kind.
     """
 
-    symbols: Mapping[str, str]
-    fields: Mapping[str, str | tuple[str, ...]]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    shown: Mapping[str, str] = field(default_factory=dict)
+    symbols: Mapping[str, str]  # symbol -> what the paper means by it
+    fields: Mapping[str, str | tuple[str, ...]]  # our field -> a formula, or several ways to say it
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # symbol -> its value where it is not given
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # our field -> what the paper always has; parts as tables
+    shown: Mapping[str, str] = field(default_factory=dict)  # ours -> what the paper writes, where not the formula
 
     def formulas(self, name: str) -> tuple[str, ...]:
         """Return the ways to say one of our fields."""
@@ -65,20 +57,12 @@ def notation_of(papers: Mapping[str, Paper]) -> dict[str, dict[str, str]]:
 
 
 def symbols_in(formula: str) -> list[str]:
-    """Return the symbols of a formula, in their order.
-
-    >>> symbols_in("sqrt(p)*a")
-    ['p', 'a']
-    """
+    """Return the symbols of a formula, in their order."""
     return [name for name in dict.fromkeys(_NAME.findall(formula)) if name not in _FUNCTIONS]
 
 
 def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
-    """Return the value of a formula, which a family wrote; a symbol alone stays what it is, a function or a list.
-
-    >>> evaluate("alpha*beta", {"alpha": 0.8, "beta": 2.0}), evaluate("sigma", {"sigma": "relu"})
-    (1.6, 'relu')
-    """
+    """Return the value of a formula, which a family wrote; a symbol alone stays what it is, a function or a list."""
     if formula.isidentifier():
         return values[formula]
     # Python keeps the word lambda for itself
@@ -89,8 +73,7 @@ def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
 
 
 def _number(symbol: str, value: Any) -> Any:
-    good = not isinstance(value, str | bool) and np.asarray(value).dtype.kind in "iuf"
-    if not good or not np.isfinite(value).all():
+    if isinstance(value, str | bool) or np.asarray(value).dtype.kind not in "iuf" or not np.isfinite(value).all():
         raise bad_field(symbol, value, "a finite number")
     return np.asarray(value, dtype=float) if np.ndim(value) else float(value)
 
@@ -102,8 +85,10 @@ def scenario_from_paper(cls: type[AnyScenario], key: str, given: Mapping[str, An
         known = ", ".join(papers) or "none"
         raise bad_field("paper", key, f"one of the papers {cls.__name__} knows: {known}{nearest(key, list(papers))}")
     paper = papers[key]
-    symbols = {name: value for name, value in _plain(given).items() if name in paper.symbols}
-    ours = {name: value for name, value in _plain(given).items() if name not in paper.symbols}
+    # ``lambda_`` is lambda, which Python keeps for itself
+    plain = {name.rstrip("_").replace("__", "."): value for name, value in given.items()}
+    symbols = {name: value for name, value in plain.items() if name in paper.symbols}
+    ours = {name: value for name, value in plain.items() if name not in paper.symbols}
     _check_names(cls, key, paper, ours)
     formulas = _chosen(paper, symbols)
     _check_used(key, paper, symbols, formulas)
@@ -113,12 +98,10 @@ def scenario_from_paper(cls: type[AnyScenario], key: str, given: Mapping[str, An
     except (ZeroDivisionError, OverflowError):
         raise InputError(f"The symbols of {key} cannot be turned into ours: {_said(symbols)}.") from None
     scenario = _build(cls, key, paper, {**found, **ours})
-    return scenario, _both(key, paper, symbols, {name: (formulas[name], found[name]) for name in found})
-
-
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Write ``lambda_`` as ``lambda``, which Python keeps for itself."""
-    return {name.rstrip("_").replace("__", "."): value for name, value in given.items()}
+    text = aligned((name, "=", shown_value(value), paper.symbols[name]) for name, value in symbols.items())
+    said = {name: f"= {formula}" if formula != name else "" for name, formula in formulas.items()}
+    text_of_ours = aligned((_field(name), "=", shown_value(found[name]), said[name]) for name in found)
+    return scenario, "\n".join([f"{key}:", *text, "giantstep:", *text_of_ours])
 
 
 def _check_names(cls: type[Scenario], key: str, paper: Paper, ours: Mapping[str, Any]) -> None:
@@ -131,29 +114,22 @@ def _check_names(cls: type[Scenario], key: str, paper: Paper, ours: Mapping[str,
         if root in said:
             formula = paper.formulas(said[root])[0]
             raise InputError(f"In {key} the field `{name}` is {formula}; give {', '.join(symbols_in(formula))}.")
-        known = [*paper.symbols, *(field for field in cls.model_fields if field not in said)]
-        raise InputError(
-            f"There is no symbol `{name}` in {key}{nearest(name, known)}; it has {', '.join(paper.symbols)}."
-        )
+        guess = nearest(name, [*paper.symbols, *(field for field in cls.model_fields if field not in said)])
+        raise InputError(f"There is no symbol `{name}` in {key}{guess}; it has {', '.join(paper.symbols)}.")
 
 
 def _chosen(paper: Paper, symbols: Mapping[str, Any]) -> dict[str, str]:
     """Return the formula of every field that the symbols give; of several kinds of a part the one that uses most."""
-    there = {*symbols, *paper.defaults}
-
-    def weight(formula: str) -> int:
-        return len(set(symbols_in(formula)) & set(symbols))
-
+    there, given = {*symbols, *paper.defaults}, set(symbols)
     found: dict[str, str] = {}
     for name in paper.fields:
         possible = [formula for formula in paper.formulas(name) if set(symbols_in(formula)) <= there]
         if possible:
-            found[name] = max(possible, key=weight)
+            found[name] = max(possible, key=lambda formula: len(given.intersection(symbols_in(formula))))
     plain = {symbol for name, formula in found.items() if not _kind(name) for symbol in symbols_in(formula)}
-    kinds: dict[str, set[str]] = {}
-    for name, formula in found.items():
-        if _kind(name):
-            kinds.setdefault(_kind(name), set()).update((set(symbols_in(formula)) & set(symbols)) - plain)
+    kinds: dict[str, set[str]] = {_kind(name): set() for name in found if _kind(name)}
+    for name in [name for name in found if _kind(name)]:
+        kinds[_kind(name)] |= given.intersection(symbols_in(found[name])) - plain
     complete = [kind for kind in kinds if all(name in found for name in paper.fields if _kind(name) == kind)]
     best = max([kind for kind in complete or kinds if kinds[kind]], key=lambda kind: len(kinds[kind]), default="")
     return {name: formula for name, formula in found.items() if _kind(name) in ("", best)}
@@ -163,13 +139,13 @@ def _check_used(key: str, paper: Paper, symbols: Mapping[str, Any], formulas: Ma
     """Refuse a symbol that no formula took: one that lacks a companion, or belongs to another kind of a part."""
     used = {symbol for formula in formulas.values() for symbol in symbols_in(formula)}
     for name in [name for name in symbols if name not in used]:
-        possible = [(ours, f) for ours in paper.fields for f in paper.formulas(ours) if name in symbols_in(f)]
+        possible = [(_field(ours), f) for ours in paper.fields for f in paper.formulas(ours) if name in symbols_in(f)]
         for ours, formula in possible:
             for lacking in [symbol for symbol in symbols_in(formula) if symbol not in {*symbols, *paper.defaults}]:
-                about = f"({paper.symbols[lacking]}): {_field(ours)} = {formula}"
+                about = f"({paper.symbols[lacking]}): {ours} = {formula}"
                 raise InputError(f"Symbol `{lacking}` of {key} is missing {about}.")
         ours, formula = possible[0]
-        raise InputError(f"Symbol `{name}` of {key} ({_field(ours)} = {formula}) does not go with {_said(symbols)}.")
+        raise InputError(f"Symbol `{name}` of {key} ({ours} = {formula}) does not go with {_said(symbols)}.")
 
 
 def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, Any]) -> AnyScenario:
@@ -178,7 +154,11 @@ def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, A
         *parents, last = keys_of(_field(name))
         table: Any = content
         for parent, inner in zip(parents, [*parents[1:], last]):
-            table = _opened(table, parent, [] if isinstance(inner, int) else {})
+            if isinstance(table, list):
+                table.extend({} for _ in range(len(table), int(parent) + 1))
+            elif parent not in table:
+                table[parent] = [] if isinstance(inner, int) else {}
+            table = table[parent]
         table[last] = value
         if _kind(name):
             table["kind"] = _kind(name)
@@ -192,24 +172,6 @@ def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, A
         formula = paper.formulas(missing)[0]
         needed = ", ".join(f"`{symbol}` ({paper.symbols[symbol]})" for symbol in symbols_in(formula))
         raise InputError(f"{key} needs {needed}: {_field(missing)} = {formula}.") from None
-
-
-def _opened(table: Any, key: str | int, empty: Any) -> Any:
-    """Return what a table or list holds under a key, made `empty` where there is nothing."""
-    if isinstance(table, list):
-        table.extend({} for _ in range(len(table), int(key) + 1))
-    elif key not in table:
-        table[key] = empty
-    return table[key]
-
-
-def _both(key: str, paper: Paper, symbols: Mapping[str, Any], found: Mapping[str, tuple[str, Any]]) -> str:
-    theirs = aligned((name, "=", shown_value(value), paper.symbols[name]) for name, value in symbols.items())
-    ours = aligned(
-        (_field(name), "=", shown_value(value), f"= {formula}" if formula != name else "")
-        for name, (formula, value) in found.items()
-    )
-    return "\n".join([f"{key}:", *theirs, "giantstep:", *ours])
 
 
 def _said(symbols: Mapping[str, Any]) -> str:

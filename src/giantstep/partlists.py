@@ -1,9 +1,4 @@
-"""Fields that hold a list of parts, and names with a place in it: ``steps.0.rate``, or ``steps.rate`` for all entries.
-
->>> from giantstep.partlists import with_place
->>> with_place("eta", 1), with_place("alpha0 = n0/d", 2)
-('eta_1', 'alpha_0_2')
-"""
+"""Fields that hold a list of parts, and names with a place in it: ``steps.0.rate``, or without: all entries."""
 
 from __future__ import annotations
 
@@ -19,42 +14,31 @@ from pydantic_core import CoreSchema, core_schema
 
 from giantstep.errors import InputError, field_error, nearest
 
-_ONE_SYMBOL = re.compile(r"[A-Za-z]\w*")
-_LAST_DIGITS = re.compile(r"(?<=[A-Za-z])(?=\d+$)")
-_PLACE = re.compile(r"0|[1-9][0-9]*")
-"""One way only to write a place, so that a field has one name."""
-
 
 @dataclass(frozen=True)
 class PartList:
-    """Declares a field that holds a list of parts, which may be empty.
+    """Declares a field that holds a list of parts, which may be empty; it stands in the annotation.
 
-    It stands in the annotation: ``steps: Annotated[tuple[AnyStep, ...], PartList("steps", "[gs.NoStep()]")]``, where
-    ``AnyStep`` is a union of parts told apart by their `kind`.
-
-    Attributes
-    ----------
-    plural : what the entries are called.
-    example : a list of them, as Python writes it.
+    ``steps: Annotated[tuple[AnyStep, ...], PartList("steps", "[gs.NoStep()]")]`` has what the entries are called and an
+    example of them; ``AnyStep`` is a union of parts told apart by their `kind`.
     """
 
     plural: str
     example: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self._as_tuple, handler(source))
+        def as_tuple(value: Any) -> tuple[Any, ...]:
+            if not isinstance(value, list | tuple):
+                raise ValueError(f"a list of {self.plural}, e.g. {self.example}")
+            return tuple(value)
 
-    def _as_tuple(self, value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"a list of {self.plural}, e.g. {self.example}")
-        return tuple(value)
+        return core_schema.no_info_before_validator_function(as_tuple, handler(source))
 
     def check_place(self, field: str, entries: Sequence[Any], place: str) -> None:
         """Refuse a place that the list has not."""
         if int(place) >= len(entries):
-            said = (
-                f"there are {len(entries)} {self.plural}, counted from 0" if entries else f"`{field}` is an empty list"
-            )
+            said = f"there are {len(entries)} {self.plural}, counted from 0"
+            said = said if entries else f"`{field}` is an empty list"
             raise field_error(f"{field}.{place}", f"There is no `{{field}}`: {said}.")
 
 
@@ -75,12 +59,9 @@ def holds_parts(value: Any) -> bool:
 
 
 def keys_of(name: str) -> list[str | int]:
-    """Return a dotted name as the keys of nested data.
-
-    >>> keys_of("steps.0.rate")
-    ['steps', 0, 'rate']
-    """
-    return [int(word) if _PLACE.fullmatch(word) else word for word in name.split(".")]
+    """Return a dotted name as the keys of nested data."""
+    # one way only to write a place, so that a field has one name
+    return [int(word) if re.fullmatch(r"0|[1-9][0-9]*", word) else word for word in name.split(".")]
 
 
 def value_at(model: BaseModel, name: str) -> Any:
@@ -92,10 +73,7 @@ def value_at(model: BaseModel, name: str) -> Any:
 
 
 def names_meant(model: BaseModel, name: str, parts: Sequence[type[BaseModel] | None] | None = None) -> list[str]:
-    """Return the fields that a dotted name means: the one, or of a list without a place those of all entries.
-
-    `parts` are the classes of the entries where the list is to be another one than that of `model`.
-    """
+    """Return the fields that a name means: of a list without a place those of all entries, or of such `parts`."""
     field, dot, inner = name.partition(".")
     first = keys_of(inner)[0]
     if not dot or isinstance(first, int) or part_list(type(model).model_fields.get(field)) is None:
@@ -105,13 +83,11 @@ def names_meant(model: BaseModel, name: str, parts: Sequence[type[BaseModel] | N
 
 
 def given_as(model: BaseModel, name: str, single: Iterable[str], varying: Iterable[str]) -> str | None:
-    """Return the name under which a field that varies is given, too: among those of one value, or that vary.
-
-    One value for all entries of a list leaves open what varies in one of them.
-    """
+    """Return the name under which a field that varies is given, too: among those of one value, or that vary."""
     own, others = set(names_meant(model, name)), list(varying)
     for other in (*others, *single):
         theirs = set(names_meant(model, other))
+        # one value for all entries of a list leaves open what varies in one of them
         if own & theirs and (other in others or len(theirs) <= len(own)):
             return other
     return None
@@ -169,15 +145,19 @@ def declaration_at(part: type[BaseModel], field: str, place: int) -> FieldInfo:
 def with_place(symbol: str, place: int) -> str:
     """Return the symbol of a field at a place of a list; what is no one symbol stays as it is."""
     left = symbol.partition(" = ")[0]
-    return f"{_LAST_DIGITS.sub('_', left)}_{place}" if _ONE_SYMBOL.fullmatch(left) else symbol
+    if not re.fullmatch(r"[A-Za-z]\w*", left):
+        return symbol
+    return f"{re.sub(r'(?<=[A-Za-z])(?=[0-9]+$)', '_', left)}_{place}"
 
 
 def tables_at(content: Any, keys: Sequence[str | int]) -> Iterator[dict[str, Any]]:
     """Yield the tables that keys lead to in nested data; of a list without a place those of all entries."""
-    if isinstance(content, list):
-        one = [key for key in keys[:1] if isinstance(key, int)]
-        for entry in [content[place] for place in one if place < len(content)] if one else content:
-            yield from tables_at(entry, keys[len(one) :])
+    if isinstance(content, list) and keys and isinstance(keys[0], int):
+        for entry in content[keys[0] :][:1]:
+            yield from tables_at(entry, keys[1:])
+    elif isinstance(content, list):
+        for entry in content:
+            yield from tables_at(entry, keys)
     elif isinstance(content, dict) and keys:
         yield from tables_at(content.get(str(keys[0])), keys[1:])
     elif isinstance(content, dict):

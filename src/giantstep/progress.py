@@ -24,20 +24,15 @@ _EVERY = 0.1
 
 
 class Progress:
-    """Counts steps and shows them; use as a context manager.
-
-    >>> with Progress(lambda done, total, text: print(done, total, text), 2, "trials") as progress:
-    ...     progress.advance()
-    0 2 trials
-    1 2 trials
-    """
+    """Counts steps and shows them; use as a context manager."""
 
     def __init__(self, option: ProgressOption, total: int, text: str) -> None:
         if not (option is None or isinstance(option, bool) or callable(option)):
             raise bad_field("progress", option, "True, False or a callable(done, total, text)")
         self.done, self.total, self.text = 0, total, text
         self._callable = option if callable(option) else None
-        self._shows_line = is_watched() if option is None else option is True
+        seen = in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())  # by somebody
+        self._shows_line = seen if option is None else option is True
         self._start, self._width = time.monotonic(), 0
         self._shown = self._start + A_MOMENT if in_notebook() else -math.inf
 
@@ -46,12 +41,9 @@ class Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._width and in_notebook():  # where an erased line would stay as an empty one
-            self._write(self.line())
-            sys.stderr.write("\n")
-        elif self._width:
-            self._write("")
-            sys.stderr.write("\r")
+        if self._width:  # in a notebook an erased line would stay as an empty one
+            self._write(self.line() if in_notebook() else "")
+            sys.stderr.write("\n" if in_notebook() else "\r")
 
     def advance(self, steps: int = 1) -> None:
         """Say that so many more steps are done."""
@@ -110,28 +102,15 @@ def point_done() -> None:
 
 
 def with_time(text: str, seconds: float) -> str:
-    """Return the text of a bar with how long it may take, where that is more than a few seconds.
-
-    >>> with_time("limit", 0.1), with_time("limit", 80.0)
-    ('limit', 'limit (may take about 80 s)')
-    """
+    """Return the text of a bar with how long it may take, where that is more than a few seconds."""
     return text if seconds < A_FEW else f"{text} (may take about {duration(seconds)})"
 
 
 def duration(seconds: float) -> str:
-    """Return a time for reading.
-
-    >>> duration(90), duration(720), duration(12600)
-    ('90 s', '12 min', '3.5 h')
-    """
+    """Return a time for reading."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def is_watched() -> bool:
-    """Tell whether somebody sees a line: stderr is a terminal, or this is a notebook."""
-    return in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
 
 
 def in_notebook() -> bool:

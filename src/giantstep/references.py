@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from giantstep import __version__
 from giantstep.errors import InputError
@@ -28,7 +28,13 @@ def cite(source: xarray.Dataset | Scenario) -> str:
     >>> text.splitlines()[0], "@software{giantstep," in text
     ('@inproceedings{dandi2025random,', True)
     """
-    keys, version = _papers(source)
+    attrs, version = getattr(source, "attrs", None), __version__
+    if isinstance(attrs, dict) and "papers" in attrs:
+        keys, version = [key for key in attrs["papers"].split(", ") if key], str(attrs["giantstep_version"])
+    elif isinstance(getattr(source, "papers", None), tuple):
+        keys = list(source.papers)
+    else:
+        raise InputError(f"cite takes a result or a scenario, not a {type(source).__name__}.")
     unknown = [key for key in keys if key not in BIBTEX]
     if unknown:
         raise InputError(f"There is no BibTeX entry for {', '.join(unknown)}.")
@@ -45,12 +51,3 @@ def software(version: str) -> str:
         f"  version = {{{version}}},\n"
         "}"
     )
-
-
-def _papers(source: Any) -> tuple[list[str], str]:
-    attrs = getattr(source, "attrs", None)
-    if isinstance(attrs, dict) and "papers" in attrs:
-        return [key for key in attrs["papers"].split(", ") if key], str(attrs["giantstep_version"])
-    if isinstance(getattr(source, "papers", None), tuple):
-        return list(source.papers), __version__
-    raise InputError(f"cite takes a result or a scenario, not a {type(source).__name__}.")

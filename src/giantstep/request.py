@@ -32,10 +32,7 @@ _TAKEN_BY = {
 
 
 class Request:
-    """A checked question: the scenario (or several by name) over its grid, `what`, and the settings of the question.
-
-    `also` are further keywords of the verb, for the suggestions of a refusal.
-    """
+    """A checked question: the scenario (or several by name) over its grid, `what`, and the settings of the question."""
 
     def __init__(
         self,
@@ -48,7 +45,7 @@ class Request:
         theory: str | None = None,
         tolerance: float = 1e-10,
         seed: int = 0,
-        also: Sequence[str] = (),
+        also: Sequence[str] = (),  # further keywords of the verb, for the suggestions of a refusal
     ) -> None:
         first = next(iter(by_name(scenario).values()))
         if not (grid is None or isinstance(grid, Mapping)):
@@ -63,23 +60,30 @@ class Request:
             dim = fields.pop("dim", None)
         self.grid = grid_over(scenario, fields, dim=dim)
         own = [dim for variable in self.question.variables for dim in variable.dims]
-        self.grid.check_names([*RESERVED, *own, *(variable.name for variable in self.question.variables)])
-        self.theory = check_theory(first, theory)
-        self.tolerance = check_number(
-            "tolerance", tolerance, "a number above 0 and below 1", lambda value: 0 < value < 1
-        )
+        taken = {*RESERVED, *own, *(variable.name for variable in self.question.variables)}
+        for name in [dim for dim in self.grid.dims if dim in taken]:
+            raise InputError(f"A dimension of the grid cannot be called `{name}`: the result has that name already.")
+        names = list(first.theories)
+        if theory is not None and theory not in names:
+            raise bad_field("theory", theory, f"one of {', '.join(names)}{nearest(theory, names)}")
+        self.theory = theory  # None lets the family choose
+        between = "a number above 0 and below 1"
+        self.tolerance = check_number("tolerance", tolerance, between, lambda value: 0 < value < 1)
         self.seed = check_whole("seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
 
     def prepare(self, device: str = "cpu", trials: int | None = None) -> dict[str, Any]:
-        """Return the settings with what both engines share (the ``x`` of a spectrum) chosen, once.
-
-        A comparison tells the limit how many `trials` the experiment has, so that both may start alike.
-        """
+        """Return the settings with what both engines share (the ``x`` of a spectrum, a start) chosen, once."""
         general = {"theory": self.theory, "tolerance": self.tolerance, "device": device, "seed": self.seed}
         settings = {**general, "trials": trials, **self.settings}
         with one_blas_thread():
             prepared = [batch.scenario.prepare(batch.points, self.what, settings) for batch in self.grid.batches()]
-        return {name: _common([settings[name] for settings in prepared]) for name in prepared[0]}
+        shared = dict(prepared[0])
+        for name in shared:  # their one value, or the widest of the lists they chose
+            arrays = [own[name] for own in prepared if isinstance(own[name], np.ndarray) and own[name].size]
+            with np.errstate(invalid="ignore"):
+                widths = [np.nan_to_num(abs(np.ptp(array)), nan=np.inf) for array in arrays]
+            shared[name] = arrays[int(np.argmax(widths))] if arrays else shared[name]
+        return shared
 
     def for_engine(self, engine: Engine, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that concern one engine; the device of an experiment is each trial's own."""
@@ -89,9 +93,8 @@ class Request:
 
     def shown(self) -> dict[str, Any]:
         """Return the settings as asked, for the provenance."""
-        shown: dict[str, Any] = {} if self.theory is None else {"theory": self.theory}
-        shown.update(self.given)
-        return shown if math.isinf(self.grid.dim) else {"dim": int(self.grid.dim), **shown}
+        dim = {} if math.isinf(self.grid.dim) else {"dim": int(self.grid.dim)}
+        return {**dim, **({} if self.theory is None else {"theory": self.theory}), **self.given}
 
 
 @dataclass(frozen=True)
@@ -107,10 +110,10 @@ class ExperimentSettings:
     def __post_init__(self) -> None:
         from giantstep.lab.devices import device_index
 
-        trials = check_whole("trials", self.trials, "a whole number at least 1", 1)
-        seed = check_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
-        object.__setattr__(self, "trials", trials)
-        object.__setattr__(self, "seed", seed)
+        check_whole("trials", self.trials, "a whole number at least 1", 1)
+        check_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
+        for name in ("trials", "seed"):  # 5.0 is 5
+            object.__setattr__(self, name, int(getattr(self, name)))
         device_index(self.device)
         check_flags(keep_trials=self.keep_trials, paired=self.paired)
 
@@ -122,23 +125,12 @@ class ExperimentSettings:
 def question_name(scenario: Scenario, what: str | None) -> str:
     """Return the name of the question asked, the first one where it is left out."""
     names = list(scenario.questions)
-    if what is None:
-        return names[0]
-    if what not in names:
-        inside = [name for name in names if what in (v.name for v in scenario.questions[name].variables)]
-        guess = f" ({what} is a variable of what={inside[0]!r})" if inside else nearest(what, names)
-        advice = scenario.elsewhere.get(f"what={what}")
-        guess = f" ({advice})" if advice else guess
-        raise bad_field("what", what, f"one of {', '.join(names)}{guess}")
-    return what
-
-
-def check_theory(scenario: Scenario, theory: str | None) -> str | None:
-    """Return the name of a theory of the scenario; None lets the family choose."""
-    names = list(scenario.theories)
-    if theory is not None and theory not in names:
-        raise bad_field("theory", theory, f"one of {', '.join(names)}{nearest(theory, names)}")
-    return theory
+    if what is None or what in names:
+        return names[0] if what is None else what
+    inside = [name for name in names if what in (v.name for v in scenario.questions[name].variables)]
+    guess = f" ({what} is a variable of what={inside[0]!r})" if inside else nearest(what, names)
+    advice = scenario.elsewhere.get(f"what={what}")
+    raise bad_field("what", what, f"one of {', '.join(names)}{f' ({advice})' if advice else guess}")
 
 
 def _split(
@@ -147,9 +139,8 @@ def _split(
     """Split keywords into fields of the scenario and settings of the question; anything else is refused."""
     names = dotted_names({name: value for name, value in keywords.items() if name not in question.settings})
     fields = dotted_names(grid)
-    for name in names:
-        if name in fields:
-            raise InputError(f"Field `{name}` is given twice.")
+    for name in [name for name in names if name in fields]:
+        raise InputError(f"Field `{name}` is given twice.")
     fields.update(names)
     keywords_too = [*also, *question.settings, *_VERB_SETTINGS]
     for name in fields:
@@ -162,10 +153,3 @@ def _split(
             given = next((parent for parent in parents if parent in fields), name)
             check_field_name(scenario, given, keywords_too)
     return fields, {name: keywords[name] for name in keywords if name in question.settings}
-
-
-def _common(values: Sequence[Any]) -> Any:
-    """Return what several batches prepared: their one value, or the widest of the lists they chose."""
-    arrays = [value for value in values if isinstance(value, np.ndarray) and value.size]
-    with np.errstate(invalid="ignore"):
-        return max(arrays, key=lambda array: np.nan_to_num(abs(np.ptp(array)), nan=np.inf)) if arrays else values[0]

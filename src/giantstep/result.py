@@ -25,32 +25,14 @@ from giantstep.jsondata import LONGEST, json_data
 from giantstep.listing import Result
 from giantstep.padding import blank_array, corner, largest_shape
 from giantstep.partlists import declaration, keys_of, names_meant, symbol_of, tables_at
-from giantstep.scenario import Scenario, from_content, numbers_meant, walk_values
+from giantstep.scenario import Scenario, from_content, numbers_meant, refuse_callable, walk_values
 from giantstep.several import NAME, Scenarios, by_name, grid_over
 from giantstep.types import Array, Indices
-
-PROVENANCE = (
-    "title",
-    "giantstep_version",
-    "family",
-    "what",
-    "engine",
-    "scenario",
-    "grid",
-    "settings",
-    "formula_version",
-    "papers",
-)
-"""Attributes every result has."""
 
 
 @dataclass
 class ResultTable:
-    """Collects the answers of one engine, batch by batch, over a flattened grid.
-
-    Variables are taken as they come; a batch that lacks one, or has fewer entries along the variable's own
-    dimensions (fewer outliers), leaves NaN there.
-    """
+    """Collects the answers of one engine, batch by batch, over a flattened grid; what a batch lacks is left NaN."""
 
     grid: Grid
     question: Question
@@ -74,37 +56,30 @@ class ResultTable:
 
     def put_nothing(self, settings: Mapping[str, Any], trials: int | None = None) -> None:
         """Say "not computed" of every variable, where no point gave numbers; `trials` are kept."""
-        counts = self.grid.block_count()
-        everywhere = np.arange(self.grid.size)
+        counts, size = self.grid.block_count(), self.grid.size
         for variable in self.question.variables:
             if self.engine in variable.engines:
                 own = tuple(counts.get(dim, np.size(settings.get(dim, 0))) for dim in variable.dims)
                 kept = own if trials is None else (trials, *own)
-                self.put(variable.name, everywhere, np.full((len(everywhere), *kept), np.nan))
+                self.put(variable.name, np.arange(size), np.full((size, *kept), np.nan))
                 if self.engine == "experiment":
-                    self.put(variable.name + "_stderr", everywhere, np.full((len(everywhere), *own), np.nan))
+                    self.put(variable.name + "_stderr", np.arange(size), np.full((size, *own), np.nan))
 
     def put_diagnostic(self, name: str, index: Indices, values: Any) -> None:
         """Add one number or text per point."""
         array = np.asarray(values)
-        dtype = object if array.dtype.kind in "UO" else array.dtype
-        self.diagnostics.setdefault(
-            name, np.full(self.grid.size, "", dtype) if dtype is object else np.zeros(self.grid.size, dtype)
-        )
-        self.diagnostics[name][index] = array
+        array = array.astype(object) if array.dtype.kind == "U" else array
+        empty = np.full(self.grid.size, "" if array.dtype == object else 0, array.dtype)
+        self.diagnostics.setdefault(name, empty)[index] = array
 
     def put_coords(self, coords: Mapping[str, Any]) -> None:
         """Add coordinates of own dimensions; batches must agree on them, though some may be longer."""
         for dim, values in coords.items():
-            new, old = np.asarray(values), self.coords.get(dim)
-            if old is not None:
-                common = min(len(old), len(new))
-                if not np.array_equal(old[:common], new[:common]):
-                    raise GiantstepError(
-                        f"The {self.engine} answered with different values of `{dim}` at different points."
-                    )
-            if old is None or len(new) > len(old):
-                self.coords[dim] = new
+            new, old = np.asarray(values), self.coords.get(dim, np.asarray(values)[:0])
+            if not np.array_equal(old[: len(new)], new[: len(old)]):
+                different = f"different values of `{dim}` at different points"
+                raise GiantstepError(f"The {self.engine} answered with {different}.")
+            self.coords[dim] = max(old, new, key=len)
 
     def gather(self, name: str) -> Array:
         """Return all values of a variable, shape (points, ...), NaN (no name) where nothing was put."""
@@ -128,23 +103,21 @@ class ResultTable:
                     kept = trials_kept and name == variable.name
                     dims = (("trial",) if kept else ()) + variable.dims
                     values = self.gather(name)
-                    _take_lengths(lengths, dims, values.shape[1:], name)
+                    for dim, length in zip(dims, values.shape[1:]):
+                        if lengths.setdefault(dim, length) != length:
+                            other = f"but another variable has {lengths[dim]}"
+                            raise GiantstepError(f"`{name}` has {length} entries of `{dim}`, {other}.")
                     flat = values.reshape(grid.shape + values.shape[1:])
                     data[name] = xarray.Variable(grid.dims + dims, flat, _about(variable, name), fastpath=True)
         for name, values in self.diagnostics.items():
             flat = (values.astype(str) if values.dtype == object else values).reshape(grid.shape)
             data[name] = xarray.Variable(grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True)
-        coords: dict[str, Any] = {
-            n: _coordinate(n, dims, values, about_field(scenario, n)) for n, (dims, values) in grid.coords.items()
-        }
+        coords = {n: _coordinate(n, dims, v, about_field(scenario, n)) for n, (dims, v) in grid.coords.items()}
         coords |= self._own_coords(lengths, settings)
         result = Result(asked_first(data, self.question), coords, attrs=attrs)
+        labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
         # only where they differ: reindexing, too, would import Dask
-        labels = {
-            dim: list(names)
-            for dim, names in self.question.labels.items()
-            if dim in result.dims and result[dim].values.tolist() != list(names)
-        }
+        labels = {dim: names for dim, names in labels.items() if result[dim].values.tolist() != names}
         return result.reindex(labels) if labels else result
 
     def _own_coords(self, lengths: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,8 +133,8 @@ class ResultTable:
             if values.shape != (length,):
                 raise GiantstepError(f"The {self.engine} answered with {length} entries of `{dim}`, not {values.size}.")
             if np.iscomplexobj(values):
-                for part, numbers in (("real", values.real), ("imag", values.imag)):
-                    coords[f"{dim}_{part}"] = _coordinate(f"{dim}_{part}", (dim,), numbers, {})
+                for part in ("real", "imag"):
+                    coords[f"{dim}_{part}"] = _coordinate(f"{dim}_{part}", (dim,), getattr(values, part), {})
                 values = np.arange(length)
             coords[dim] = _coordinate(dim, (dim,), values, {})
         return coords
@@ -175,21 +148,13 @@ def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
 
 
 def _coordinate(name: str, dims: tuple[str, ...], values: Array, attrs: dict[str, str]) -> xarray.Variable:
-    """Return a coordinate, with its index where it names a dimension.
-
-    Variables and indexes are made here: looking at plain arrays, xarray would import Dask where that is installed.
-    """
+    """Return a coordinate, with its index where it names a dimension."""
+    # made here: looking at plain arrays, xarray would import Dask where that is installed
     if dims != (name,):
         return xarray.Variable(dims, values, attrs, fastpath=True)
     variable = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype).create_variables()[name]
     variable.attrs = attrs
     return variable
-
-
-def _take_lengths(lengths: dict[str, int], dims: Sequence[str], shape: Sequence[int], name: str) -> None:
-    for dim, length in zip(dims, shape):
-        if lengths.setdefault(dim, length) != length:
-            raise GiantstepError(f"`{name}` has {length} entries of `{dim}`, but another variable has {lengths[dim]}.")
 
 
 def _about(variable: Variable, name: str) -> dict[str, str]:
@@ -227,16 +192,13 @@ def provenance(
         "formula_version": scenario.formula_version,
         "papers": ", ".join(scenario.papers),
     }
-    attrs.update({name: _attribute(value) for name, value in extra.items()})
-    return attrs
+    return attrs | {name: _attribute(value) for name, value in extra.items()}
 
 
 def grid_of(result: xarray.Dataset) -> Grid:
     """Return the grid that a result, or a part of one, stands on: ``grid_of(result).scenarios()`` are its points.
 
-    This is how everything that looks back at a result finds out what its numbers are numbers of. Fields that vary are
-    read from the coordinates: a single one where a point was chosen (``result.sel(noise=0.1)``), several along one
-    dimension where they were paired. What the coordinates do not say any more is refused, never guessed.
+    Fields that vary are read from the coordinates; what these do not say any more is refused, never guessed.
     """
     scenario, fields = fields_of(result)
     settings = json.loads(str(result.attrs.get("settings", "{}")))
@@ -251,11 +213,19 @@ def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
         raise InputError("The first argument must be a result of predict, simulate or compare.")
     varying = json.loads(str(attrs["grid"]))
     named = varying.pop(NAME, None)
-    contents = {"": json.loads(str(attrs["scenario"]))} if named is None else _contents_left(result, named)
+    if named is not None and NAME not in result:
+        raise InputError("The result does not say any more which `scenario` its numbers have; keep the coordinate.")
+    contents = {"": json.loads(str(attrs["scenario"]))}
+    if named is not None:
+        contents = {str(name): named[str(name)] for name in np.atleast_1d(result[NAME].values)}
     fields = {name: _column_values(result, name, labels) for name, labels in varying.items()}
     for content in contents.values():
         for name, value in fields.items():
-            _fill_callable(content, name, value)
+            # in place of a callable that the scenario of the whole grid has and no point needs
+            last = str(keys_of(name)[-1])
+            for table in tables_at(content, keys_of(name)[:-1]):
+                if isinstance(table.get(last), Mapping) and "callable" in table[last]:
+                    table[last] = np.asarray(value, dtype=object).flat[0]
     scenarios = {name: from_content(content) for name, content in contents.items()}
     first = next(iter(scenarios.values()))
     whole = [n for n in fields if any(info.annotation is int for _, info in numbers_meant(first, n).values())]
@@ -263,43 +233,20 @@ def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
     return (first if named is None or not result[NAME].ndim else scenarios), fields
 
 
-def _contents_left(result: xarray.Dataset, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the contents of the scenarios that are left in a result of several."""
-    if NAME not in result:
-        raise InputError("The result does not say any more which `scenario` its numbers have; keep the coordinate.")
-    return {str(name): named[str(name)] for name in np.atleast_1d(result[NAME].values)}
-
-
 def _column_values(result: xarray.Dataset, name: str, labels: Mapping[str, Any] | None) -> Any:
     """Return the values of a field that varies: one, or a DataArray over dimensions of the grid."""
     if name not in result:
-        raise InputError(
-            f"The result does not say any more which `{name}` its numbers have; choose points by sel or isel, and keep "
-            "the coordinate (without drop=True)."
-        )
+        keep = "choose points by sel or isel, and keep the coordinate (without drop=True)"
+        raise InputError(f"The result does not say any more which `{name}` its numbers have; {keep}.")
     column = result[name]
     values = column.values
     if labels is not None:
         flat = np.empty(values.size, dtype=object)
-        flat[:] = [_value_of(name, labels, label) for label in values.reshape(-1).tolist()]
+        flat[:] = [labels[str(label)] for label in values.reshape(-1).tolist()]
+        for value in flat:
+            refuse_callable(name, value)
         values = flat.reshape(values.shape)
     return xarray.DataArray(values, dims=column.dims) if column.ndim else values.item()
-
-
-def _value_of(name: str, labels: Mapping[str, Any], label: Any) -> Any:
-    value = labels[str(label)]
-    if isinstance(value, Mapping) and "callable" in value:
-        raise InputError(f"Field `{name}` was a Python callable ({label!r}); it lives in Python only.")
-    return value
-
-
-def _fill_callable(content: dict[str, Any], name: str, value: Any) -> None:
-    """Put a value of the grid in place of a callable that the scenario of the whole grid has and no point needs."""
-    *parents, last = keys_of(name)
-    for table in tables_at(content, parents):
-        held = table.get(str(last))
-        if isinstance(held, Mapping) and "callable" in held:
-            table[str(last)] = value if not isinstance(value, xarray.DataArray) else value.values.reshape(-1)[0]
 
 
 def has_classes(result: xarray.Dataset) -> bool | None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from giantstep.errors import GiantstepError
 from giantstep.family import Answer, Engine
 from giantstep.lab.threads import one_blas_thread
+from giantstep.scenario import Scenario
 from giantstep.types import Array, Points
-
-if TYPE_CHECKING:
-    from giantstep.scenario import Scenario
 
 
 def answer_of(scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
@@ -61,7 +59,6 @@ def _check_values(values: Any, scenario: Scenario, what: str, engine: Engine, co
         except ValueError:
             array = np.empty((), dtype=object)  # lists of different lengths
         if array.ndim != len(dims) or len(array) != count or array.dtype.kind not in "biufUO":
-            raise GiantstepError(
-                f"{who} must answer `{name}` with numbers of the shape ({', '.join(dims)}), {count} of `points` here, "
-                f"but answered with {array.dtype} {array.shape}."
-            )
+            wanted = f"numbers of the shape ({', '.join(dims)}), {count} of `points` here"
+            answered = f"but answered with {array.dtype} {array.shape}"
+            raise GiantstepError(f"{who} must answer `{name}` with {wanted}, {answered}.")

@@ -1,15 +1,15 @@
 """Scenarios: one frozen, checked description of a learning problem, with symbols, meanings and bounds.
 
-`Scenario` is the base class of every family and `Part` of the small value objects inside one (a step, a
-second layer). Every number is checked when it is given: text, true/false and NaN are refused, bounds are part of
-the field. Nested fields are written with a dot (``step.rate``) in files, mappings and results, with ``__`` in
-keywords; those of a list of parts with their place (``steps.0.rate``), or without it for all of them (`partlists`).
+`Scenario` is the base class of every family and `Part` of the small value objects inside one (a step, a second layer).
+Nested fields are written with a dot (``step.rate``) in files, mappings and results, with ``__`` in keywords; those of a
+list of parts with their place (``steps.0.rate``), or without it for all of them (`partlists`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import math
 import numbers
@@ -18,15 +18,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 import numpy as np
 import pydantic
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 from pydantic.fields import FieldInfo
 
-from giantstep.class_help import FieldHelp, plain_signature
 from giantstep.dimensions import declare
 from giantstep.display import model_text, preformatted
 from giantstep.errors import InputError, bad_field, field_error, nearest
@@ -50,27 +48,62 @@ from giantstep.partlists import (
 from giantstep.types import Array, Booleans, Floats, Points
 
 if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass as _ModelType
+
     from giantstep.gaussian.source import Language
     from giantstep.scripts import Program
+else:
+    _ModelType = type(BaseModel)
+
+HEADING = "Fields, each with its symbol, meaning, what it allows and its default:"
+"""Stands above the fields in a docstring."""
+
+
+class FieldHelp(_ModelType):
+    """The metaclass of scenarios and parts: their docstring has their fields, `dir` leaves out what is pydantic's."""
+
+    @property
+    def __doc__(cls) -> str | None:  # type: ignore[override]
+        written = next((vars(base)["__doc__"] for base in cls.__mro__ if vars(base).get("__doc__")), None)
+        model: Any = cls
+        if not written or not vars(cls).get("__pydantic_complete__") or not model.model_fields:
+            return written
+        from giantstep.describe import field_table
+
+        before, prompt, example = inspect.cleandoc(written).partition(">>> ")
+        return f"{before.rstrip()}\n\n{HEADING}\n\n{field_table(model)}\n\n{prompt}{example}".rstrip()
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if name == "__doc__" or not hasattr(BaseModel, name)]
+
+
+def plain_signature(model: Any, *, in_order: bool) -> inspect.Signature:
+    """Return the signature of a model: names and defaults, without annotations; `in_order` also by position."""
+    parameters: list[inspect.Parameter] = []
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if in_order else inspect.Parameter.KEYWORD_ONLY
+    for name, info in model.model_fields.items():
+        if info.is_required() and any(other.default is not other.empty for other in parameters):
+            kind = inspect.Parameter.KEYWORD_ONLY  # Python allows no other after one with a default
+        default = inspect.Parameter.empty if info.is_required() else info.default
+        parameters += [inspect.Parameter(name, kind, default=default)] if name != "kind" else []
+    return inspect.Signature(parameters)
+
 
 LARGEST_WHOLE = 2**53
 """Whole numbers from here on are not all floating-point numbers, as which points hold them."""
 
 
 def as_number(value: Any) -> float:
-    """Return a real number as a float; text, true/false and NaN raise ValueError saying what is wanted.
-
-    An array without dimensions is a number too, and minus zero is zero: the same point has the same content.
-    """
+    """Return a real number as a float; text, true/false and NaN raise ValueError saying what is wanted."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, bool | np.bool_ | str | bytes) or not isinstance(value, numbers.Real):
-        if isinstance(value, str) and value in ("inf", "-inf"):  # JSON has no infinity of its own
-            return float(value)
+    if isinstance(value, str) and value in ("inf", "-inf"):  # JSON has no infinity of its own
+        return float(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise ValueError("a number")
     if math.isnan(value):
         raise ValueError("a number, not NaN")
-    return float(value) + 0.0
+    return float(value) + 0.0  # minus zero is zero: the same point has the same content
 
 
 def _as_integer(value: Any) -> int:
@@ -135,54 +168,40 @@ def field(
     lt: float | None = None,
     le: float | None = None,
     infinite: bool = False,
-    only: Mapping[str, Sequence[str]] | None = None,
+    only: Mapping[str, Sequence[str]] | None = None,  # another field -> its values with which this one matters
 ) -> Any:
-    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed.
-
-    `only` says where it matters: another field's name and the values of that field, for pages that ask for no more.
-    """
-    bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le}
-    given = {name: bound for name, bound in bounds.items() if bound is not None}
+    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed."""
     extra: dict[str, Any] = {"symbol": symbol, "infinite": infinite}
     if only is not None:
         extra["only"] = {name: list(values) for name, values in only.items()}
-    return pydantic.Field(default, description=meaning, json_schema_extra=extra, **given)
+    return pydantic.Field(default, description=meaning, json_schema_extra=extra, gt=gt, ge=ge, lt=lt, le=le)
 
 
-class Bound(NamedTuple):
-    """A kind of bound: its name, how it is said, and whether values keep it."""
-
-    name: str
-    words: str
-    holds: Callable[[Any, float], Any]
-
-
-_BOUNDS = {
-    Gt: Bound("gt", "above", operator.gt),
-    Ge: Bound("ge", "at least", operator.ge),
-    Lt: Bound("lt", "below", operator.lt),
-    Le: Bound("le", "at most", operator.le),
+_BOUNDS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
+    "gt": ("above", operator.gt),
+    "ge": ("at least", operator.ge),
+    "lt": ("below", operator.lt),
+    "le": ("at most", operator.le),
 }
+"""Name of a bound, as pydantic has it -> how it is said, and whether values keep it."""
 
 
-def bounds_of(info: FieldInfo) -> list[tuple[Bound, float]]:
-    """Return the bounds of a numeric field, each with its value."""
-    known = [(_BOUNDS[type(constraint)], constraint) for constraint in info.metadata if type(constraint) in _BOUNDS]
-    return [(bound, getattr(constraint, bound.name)) for bound, constraint in known]
+def bounds_of(info: FieldInfo) -> dict[str, float]:
+    """Return the bounds of a numeric field by name."""
+    return {name: getattr(held, name) for held in info.metadata for name in _BOUNDS if hasattr(held, name)}
 
 
 def within_bounds(info: FieldInfo, values: Array) -> Booleans:
     """Tell which values keep all bounds of a numeric field; NaN keeps none."""
-    good: Booleans = ~np.isnan(values)
-    for bound, limit in bounds_of(info):
-        good &= bound.holds(values, limit)
-    return good
+    kept = [_BOUNDS[name][1](values, limit) for name, limit in bounds_of(info).items()]
+    return np.logical_and.reduce([~np.isnan(values), *kept])
 
 
 def allowed_values(info: FieldInfo) -> str:
     """Say in words what a numeric field allows: ``"a number above 0 (inf is allowed)"``."""
     number = "a whole number" if info.annotation is int else "a number"
-    text = " ".join([number, " and ".join(f"{bound.words} {value:g}" for bound, value in bounds_of(info))]).strip()
+    text = " and ".join(f"{_BOUNDS[name][0]} {limit:g}" for name, limit in bounds_of(info).items())
+    text = f"{number} {text}".strip()
     return f"{text} (inf is allowed)" if _allows_infinity(info) else text
 
 
@@ -210,7 +229,10 @@ class Checked(BaseModel, metaclass=FieldHelp):
 
     @pydantic.model_validator(mode="after")
     def _check_all(self) -> Self:
-        _check_finite(self)
+        for name, info in type(self).model_fields.items():
+            value = getattr(self, name)
+            if isinstance(value, float) and math.isinf(value) and not _allows_infinity(info):
+                raise bad_field(name, value, allowed_values(info) + ", finite")
         self.check()
         return self
 
@@ -218,12 +240,13 @@ class Checked(BaseModel, metaclass=FieldHelp):
         """Check what one field cannot say alone; raise `bad_field`."""
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
-        return iter(_python_content(self).items())  # without values that a cached property keeps
+        # without values that a cached property keeps
+        return iter([(name, getattr(self, name)) for name in type(self).model_fields])
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+        return dict(self) == dict(other)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with some values changed, unchecked; what cached properties keep is not copied."""
@@ -250,16 +273,14 @@ class Part(Checked):
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         names = [name for name in type(self).model_fields if name != "kind"]
+        called = type(self).__name__
         if len(values) > len(names):
-            raise InputError(
-                f"{type(self).__name__} takes {len(names)} values ({', '.join(names)}), not {len(values)}."
-            )
-        for name, value in zip(names, values):
-            if name in fields:
-                raise InputError(f"{type(self).__name__} got `{name}` twice.")
-            fields[name] = value
+            raise InputError(f"{called} takes {len(names)} values ({', '.join(names)}), not {len(values)}.")
+        given = dict(zip(names, values))
+        for name in [name for name in given if name in fields]:
+            raise InputError(f"{called} got `{name}` twice.")
         with _translate_errors(type(self)):
-            super().__init__(**fields)
+            super().__init__(**given, **fields)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -359,19 +380,13 @@ class Scenario(Checked):
             return dict(settings) if prepare is None else prepare(self, points, what, settings)
 
     def refuse_missing(self, points: Points, what: str, theory: str | None = None) -> None:
-        """Raise `InputError` where the limit has no theory for a question, before anything is computed.
-
-        A family says so in a function of the same name in its ``limit.py``, if it has one.
-        """
+        """Raise `InputError` where the limit has no theory for a question; a family may say so in its ``limit.py``."""
         refuse = self._beside("limit", "refuse_missing")
         if refuse is not None:
             refuse(self, points, what, theory)
 
     def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
-        """Return the error of having learnt nothing for each error among the `values` of an answer.
-
-        Where the answer is worse at its end, a note of the result says so.
-        """
+        """Return the error of having learnt nothing for each error among the `values`; a worse one gets a note."""
         return {}
 
     @classmethod
@@ -478,9 +493,15 @@ class Scenario(Checked):
         Another ``step__kind`` makes another part; what both kinds have keeps its value. In a list of parts
         ``steps__0__rate`` is a field of the first entry, ``steps__rate`` that of all entries that have it.
         """
-        content = _python_content(self)
+        content = dict(self)
         wanted = dotted_names({**(changes or {}), **fields})
-        for name in sorted(wanted, key=_outer_first):
+
+        def outer_first(name: str) -> tuple[int, bool, int]:
+            keys = keys_of(name)  # a part before its fields, its kind before the others, all of a list before one
+            places = sum(isinstance(key, int) for key in keys)
+            return len(keys) - places, keys[-1] != "kind", places
+
+        for name in sorted(wanted, key=outer_first):
             for place in _places(self, content, name):
                 _put(self, content, place, wanted[name])
         return type(self)(**content)
@@ -510,20 +531,23 @@ class Scenario(Checked):
             *parents, last = keys_of(name)
             for table in tables_at(content, parents):
                 table.pop(str(last), None)
-        text = json.dumps(content, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def from_content(content: Mapping[str, Any]) -> Scenario:
     """Rebuild a scenario from `Scenario.content` or from the ``[scenario]`` table of a file."""
     fields = dict(content)
-    family = fields.pop("family", None)
-    if family is None:
+    if (family := fields.pop("family", None)) is None:
         raise InputError(f"Field `family` is missing in the scenario; it must be one of {', '.join(family_names())}.")
     for name, value in fields.items():
-        if isinstance(value, Mapping) and "callable" in value:
-            raise InputError(f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in Python only.")
+        refuse_callable(name, value)
     return family_class(family)(**fields)
+
+
+def refuse_callable(name: str, value: Any) -> None:
+    """Refuse what a function without an expression leaves in plain data."""
+    if isinstance(value, Mapping) and "callable" in value:
+        raise InputError(f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in Python only.")
 
 
 def dotted_names(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -558,19 +582,18 @@ def numbers_meant(scenario: Scenario, name: str) -> dict[str, tuple[float, Field
 
 def one_number(scenario: Scenario, name: str) -> tuple[float, FieldInfo]:
     """Return the value of a numeric field with its declaration; entries of a list that differ have no one value."""
-    meant = numbers_meant(scenario, name)
-    values = [value for value, _ in meant.values()]
-    if len(set(values)) > 1:
-        shown = ", ".join(f"{leaf} = {value:g}" for leaf, value in zip(meant, values))
+    values = {leaf: value for leaf, (value, _) in numbers_meant(scenario, name).items()}
+    if len(set(values.values())) > 1:
+        shown = ", ".join(f"{leaf} = {value:g}" for leaf, value in values.items())
         raise InputError(f"Field `{name}` has no one value here ({shown}): name one of them, or set them all first.")
-    return values[0], declaration(scenario, name)
+    return next(iter(values.values())), declaration(scenario, name)
 
 
 def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
     """Raise `InputError` with the nearest name where a dotted field does not exist in this scenario."""
-    leaves = dict(walk_values(scenario))
-    if name not in {*leaves, *type(scenario).model_fields} and not is_list_name(scenario, name):
-        fields = {leaf: declaration(scenario, leaf) for leaf in leaves}
+    known = {*dict(walk_values(scenario)), *type(scenario).model_fields}
+    if name not in known and not is_list_name(scenario, name):
+        fields = {leaf: info for leaf, _, info in walk_fields(scenario)}
         raise field_error(name, _unknown_field(type(scenario), name, fields, also))
 
 
@@ -583,18 +606,16 @@ _OTHER_WORDS = {
 """What other programs call a field or setting -> ours, suggested where there is one of that name."""
 
 
-def _unknown_field(model: type[BaseModel], name: str, fields: Mapping[str, FieldInfo], also: Sequence[str] = ()) -> str:
+def _unknown_field(model: Any, name: str, fields: Mapping[str, FieldInfo], also: Sequence[str] = ()) -> str:
     """Say of a field that does not exist what to write instead; ``{field}`` stands for its name."""
-    missing, advice = f"There is no field `{{field}}` in {model.__name__}", getattr(model, "elsewhere", {}).get(name)
-    inside = next((leaf for leaf in fields if leaf.endswith(f".{name}")), None)
-    if inside is not None:
+    missing = f"There is no field `{{field}}` in {model.__name__}"
+    for inside in [leaf for leaf in fields if leaf.endswith(f".{name}")]:
         return f"{missing} (did you mean `{inside}`, as a keyword {inside.replace('.', '__')}?)."
-    if advice:
-        return f"{missing}: {advice}."
-    asked = [what for what, question in getattr(model, "questions", {}).items() if name in question.settings]
-    if asked:
-        how = f'predict(scenario, what="{asked[0]}", {name}=...)'
-        return f'{missing}: it is a setting of what="{asked[0]}", as in gs.{how}.'
+    if name in getattr(model, "elsewhere", {}):
+        return f"{missing}: {model.elsewhere[name]}."
+    for asked in [what for what, question in getattr(model, "questions", {}).items() if name in question.settings]:
+        how = f'predict(scenario, what="{asked}", {name}=...)'
+        return f'{missing}: it is a setting of what="{asked}", as in gs.{how}.'
     symbols = {leaf: re.split(r"\s*[=,]\s*", symbol_of(info)) for leaf, info in fields.items()}
     meant = [leaf for leaf, written in symbols.items() if name.rstrip("_") in written]
     meant += [leaf for leaf in [*fields, *also] if leaf.rpartition(".")[2] == _OTHER_WORDS.get(name)]
@@ -610,26 +631,11 @@ def allowed_types(annotation: Any) -> Iterator[Any]:
     origin = get_origin(annotation)
     if origin is Literal:
         yield from get_args(annotation)
-    elif origin is tuple:
-        yield tuple
-    elif isinstance(annotation, type) and origin is None:
-        yield annotation
-    elif hasattr(annotation, "__metadata__"):
-        yield from allowed_types(annotation.__origin__)
-    else:
-        for inner in get_args(annotation):
+    elif origin is tuple or (isinstance(annotation, type) and origin is None):
+        yield origin or annotation
+    else:  # of Annotated the first alone
+        for inner in get_args(annotation)[: 1 if origin is Annotated else None]:
             yield from allowed_types(inner)
-
-
-def _python_content(model: BaseModel) -> dict[str, Any]:
-    return {name: getattr(model, name) for name in type(model).model_fields}
-
-
-def _outer_first(name: str) -> tuple[int, bool, int]:
-    """Order changes: a part before its fields, its kind before the others, all entries of a list before one."""
-    keys = keys_of(name)
-    places = sum(isinstance(key, int) for key in keys)
-    return len(keys) - places, keys[-1] != "kind", places
 
 
 def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[str]:
@@ -639,8 +645,7 @@ def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[s
     if not dot or info is None or part_list(info) is None or not isinstance(entries, list | tuple):
         return [name]
     parts = [_part_class(info, entry) for entry in entries]
-    meant = names_meant(scenario, name, parts)
-    if not meant:
+    if not (meant := names_meant(scenario, name, parts)):
         raise no_entry_has(field, inner, parts)
     return meant
 
@@ -664,7 +669,7 @@ def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> 
         if isinstance(held, list | tuple) and listed is not None:
             table[key] = list(held)
         elif isinstance(held, BaseModel | Mapping) or (held is None and info is not None and last == "kind"):
-            table[key] = _python_content(held) if isinstance(held, BaseModel) else dict(held or {})
+            table[key] = dict(held or {})
         else:
             check_field_name(scenario, name)
             raise InputError(f"There is no field `{name}` here: `{key}` is {held!r}.")
@@ -702,13 +707,6 @@ def with_parts(scenario: Scenario, name: str, value: Any) -> Any:
         raise error.inside(name) from None
 
 
-def _check_finite(model: BaseModel) -> None:
-    for name, info in type(model).model_fields.items():
-        value = getattr(model, name)
-        if isinstance(value, float) and math.isinf(value) and not _allows_infinity(info):
-            raise bad_field(name, value, allowed_values(info) + ", finite")
-
-
 @contextmanager
 def _translate_errors(model: type[BaseModel]) -> Iterator[None]:
     """Turn pydantic's messages into one sentence of ours; nothing else does."""
@@ -720,14 +718,17 @@ def _translate_errors(model: type[BaseModel]) -> Iterator[None]:
 
 def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputError:
     problem = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")  # a misspelt name first
-    path, info = _field_path(model, problem["loc"])
+    # parts are built through their own `__init__` and report for themselves, so a location here is a field, then
+    # perhaps the tag of a union (which is no name) or indices in a list
+    name, *rest = problem["loc"] or ("",)
+    path, info = ".".join([str(name), *(str(i) for i in rest if isinstance(i, int))]), model.model_fields.get(str(name))
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         return cause.inside(path)
     kind, value = problem["type"], problem["input"]
-    same = [other for other in error.errors() if other["loc"][:1] == problem["loc"][:1]]
-    wanted = dict.fromkeys(str(other["ctx"]["error"]) for other in same if "error" in other.get("ctx", {}))
-    allowed = " or ".join(wanted)  # a number or a list of numbers, say
+    same = [other.get("ctx", {}) for other in error.errors() if other["loc"][:1] == problem["loc"][:1]]
+    # a number or a list of numbers, say
+    allowed = " or ".join(dict.fromkeys(str(context["error"]) for context in same if "error" in context))
     if kind == "extra_forbidden":
         fields = {name: info for name, info in model.model_fields.items() if name != "kind"}
         return field_error(path, _unknown_field(model, path, fields))
@@ -756,7 +757,7 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
 def _parts(info: FieldInfo | None, value: Any) -> str:
     """Say how a part is given, in Python and in a file; of several the one that a name or a class means."""
     members = [] if info is None else [m for m in allowed_types(value_annotation(info)) if hasattr(m, "model_fields")]
-    kinds = {part: str(part.model_fields["kind"].default) for part in members if "kind" in part.model_fields}
+    kinds = {part: part.model_fields["kind"].default for part in members if "kind" in part.model_fields}
     if not members or isinstance(value, Mapping):
         return f"a table that says its `kind`, one of {', '.join(kinds.values())}" if kinds else "a table"
     meant = [part for part in members if value is part or (isinstance(value, str) and value == kinds.get(part))]
@@ -773,14 +774,3 @@ def _call(part: type[BaseModel]) -> str:
 
     name = f"gs.{part.__name__}" if part.__name__ in dir(giantstep) else part.__name__
     return f"{name}({', '.join(f'{field}=...' for field, info in part.model_fields.items() if info.is_required())})"
-
-
-def _field_path(model: type[BaseModel], loc: Sequence[Any]) -> tuple[str, FieldInfo | None]:
-    """Write a pydantic location as a dotted name.
-
-    Parts are built through their own ``__init__`` and report for themselves, so a location here is a field,
-    then perhaps the tag of a union (which is no name) or indices in a list.
-    """
-    name, *rest = loc or ("",)
-    indices = "".join(f".{index}" for index in rest if isinstance(index, int))
-    return f"{name}{indices}", model.model_fields.get(str(name))

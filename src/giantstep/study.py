@@ -1,38 +1,44 @@
 """The verbs `predict` (the limit), `simulate` (the experiment), `compare` (both), and `Study`, one in a file.
 
 They know no family: all they use is what `giantstep.scenario.Scenario` says every family provides. `request` checks
-what is asked, `batches` runs the limit, `trials` the experiment, `studyfile` reads and writes files.
+what is asked, `batches` runs the limit, `trials` the experiment.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from giantstep import display
-from giantstep.arrays import write_arrays
+from giantstep.arrays import with_arrays, write_arrays
 from giantstep.batches import checked_cpu_limit, solve_limit
-from giantstep.checks import check_flags
-from giantstep.errors import InputError, unreadable
+from giantstep.checks import check_flags, check_number, check_whole
+from giantstep.errors import InputError, bad_field, nearest, unreadable
 from giantstep.family import DIAGNOSTICS, Engine, Question
 from giantstep.files import write_text
 from giantstep.grid import Grid
+from giantstep.jsondata import with_infinity
 from giantstep.notes import Problems, warn
+from giantstep.partlists import part_list
 from giantstep.progress import ProgressOption
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, ExperimentSettings, Request, question_name
-from giantstep.scenario import Scenario, dotted_names
+from giantstep.scenario import Scenario, dotted_names, from_content, walk_fields, walk_values
 from giantstep.several import Scenarios, stack
-from giantstep.studyfile import check_keys, read_study, study_text
+from giantstep.toml import read_toml, write_toml
 from giantstep.trials import TrialPlan, Watch
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     import xarray
 
 _ENGINES: tuple[Engine, Engine] = ("limit", "experiment")
+_SECTIONS = ("grid", "settings", *_ENGINES)
 _PREDICT_SETTINGS = tuple(name for name in LIMIT_SETTINGS if name != "finite_size")
 
 
@@ -201,6 +207,9 @@ def compare(
     >>> bool((abs(gap - both.test_error_gap) < 1e-12).all())
     True
     """
+    from giantstep.comparison import combine
+    from giantstep.result import provenance
+
     check_flags(finite_size=finite_size, strict=strict)
     if isinstance(theory, list | tuple) and theory:  # one experiment serves all of them
         drawn = {"what": what, "dim": dim, "trials": trials, "seed": seed, "device": device, "paired": paired}
@@ -223,15 +232,15 @@ def compare(
         stored, unmeasured = plan.run(progress, watch)
     unmeasured.refuse(strict)
     warn(unsolved, unmeasured)
-    return _lay_over({**layers, "experiment": stored}, request, experiment, finite_size)
+    compared = list(layers)[-1]
+    asked = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
+    facts = {"finite_size": int(finite_size), "compared_with": compared, **layers[compared].attrs, **stored.attrs}
+    attrs = provenance(request.grid, request.what, "comparison", asked, {})
+    return combine({**layers, "experiment": stored}, request.question).assign_attrs({**facts, **attrs})
 
 
 def _theory_layers(
-    theory: xarray.Dataset,
-    problems: Problems,
-    request: Request,
-    settings: Mapping[str, Any],
-    progress: ProgressOption,
+    theory: xarray.Dataset, problems: Problems, request: Request, settings: Mapping[str, Any], progress: ProgressOption
 ) -> tuple[dict[str, xarray.Dataset], Problems]:
     """Return the limit under its name; where it carries a finite-size correction, the bare one beside it."""
     if not theory.attrs.get("finite_size") or request.grid.dim_is_field:
@@ -251,22 +260,6 @@ def _same(one: xarray.DataArray, other: xarray.DataArray) -> bool:
     if one.shape != other.shape or one.dtype.kind != "f":
         return bool(np.array_equal(one.values, other.values))
     return bool(np.allclose(one.values, other.values, rtol=1e-9, atol=1e-12, equal_nan=True))
-
-
-def _lay_over(
-    layers: Mapping[str, xarray.Dataset], request: Request, experiment: ExperimentSettings, finite_size: bool
-) -> xarray.Dataset:
-    from giantstep.comparison import combine
-    from giantstep.result import PROVENANCE, provenance
-
-    *_, compared, measured = layers
-    settings = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
-    sides = layers[compared], layers[measured]
-    own = {str(name): v for side in sides for name, v in side.attrs.items() if name not in PROVENANCE}
-    notes = {"notes": own.pop("notes")} if "notes" in own else {}
-    facts = {"finite_size": finite_size, "compared_with": compared, **own}
-    attrs = {**provenance(request.grid, request.what, "comparison", settings, facts), **notes}
-    return combine(layers, request.question).assign_attrs(attrs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -302,9 +295,9 @@ class Study(display.Readable):
         if not isinstance(self.scenario, Scenario):
             raise InputError(f"A study needs a scenario, not a {type(self.scenario).__name__}.")
         declared = self.question.settings
-        own = {engine: [n for n, s in declared.items() if s.engines == (engine,)] for engine in _ENGINES}
-        check_keys("limit", self.limit, [*LIMIT_SETTINGS, *own["limit"]])
-        check_keys("experiment", self.experiment, [*EXPERIMENT_SETTINGS, *own["experiment"]])
+        for engine, known in zip(_ENGINES, (LIMIT_SETTINGS, EXPERIMENT_SETTINGS)):
+            own = [name for name, setting in declared.items() if setting.engines == (engine,)]
+            check_keys(engine, getattr(self, engine), [*known, *own])
         check_keys("settings", self.settings, list(declared))
         general = {name: self.limit[name] for name in ("theory", "tolerance", "seed") if name in self.limit}
         request = Request(self.scenario, self.grid, self._question_settings(), what=self.what, dim=None, **general)
@@ -322,14 +315,23 @@ class Study(display.Readable):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Study):
             return NotImplemented
-        tables = ("grid", "settings", *_ENGINES)
-        equal = all(same_tables(getattr(self, name), getattr(other, name)) for name in tables)
-        return equal and (self.scenario, self.what) == (other.scenario, other.what)
+        if (self.scenario, self.what) != (other.scenario, other.what):
+            return False
+        for name in _SECTIONS:
+            ours, theirs = getattr(self, name), getattr(other, name)  # a list and an array of the same values are equal
+            if list(ours) != list(theirs) or not all(np.array_equal(ours[key], theirs[key]) for key in ours):
+                return False
+        return True
 
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return display.study_text(self)
+        what = self.what or next(iter(self.scenario.questions))
+        lines = [f'Study of "{what}"', display.model_text(self.scenario)]
+        for name in _SECTIONS:
+            rows = [(key.replace("__", "."), display.shown_value(value)) for key, value in getattr(self, name).items()]
+            lines += ["varies:" if name == "grid" else f"{name}:", *display.aligned(rows)] if rows else []
+        return "\n".join(lines)
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study: fields, settings, ``progress``, ``scenarios`` by name."""
@@ -341,10 +343,8 @@ class Study(display.Readable):
 
     def compare(self, **overrides: Any) -> xarray.Dataset:
         """Answer with both; keywords override the study."""
-        ours: Any = self.limit.get("dim")
-        theirs: Any = self.experiment.get("dim")
-        both_given = "dim" not in overrides and ours is not None and theirs is not None
-        if both_given and not np.array_equal(ours, theirs):
+        dims = [table["dim"] for table in (self.limit, self.experiment) if table.get("dim") is not None]
+        if "dim" not in overrides and not np.array_equal(dims[:1], dims[-1:]):
             raise InputError("The tables `limit` and `experiment` must have the same `dim` for a comparison.")
         tables = {**self.limit, **{name: v for name, v in self.experiment.items() if name != "keep_trials"}}
         return self._answer(compare, (*LIMIT_SETTINGS, *EXPERIMENT_SETTINGS), tables, overrides)
@@ -353,10 +353,9 @@ class Study(display.Readable):
         """Answer with one engine and keep the results in a store; keywords as in `giantstep.sweep`."""
         from giantstep.sweeps.verb import sweep
 
-        overrides["source"] = source
-        if source == "limit":
-            return self._answer(sweep, _PREDICT_SETTINGS, self.limit, overrides)
-        return self._answer(sweep, EXPERIMENT_SETTINGS, self.experiment, overrides)
+        is_limit, overrides = source == "limit", {"source": source, **overrides}
+        names, table = (_PREDICT_SETTINGS, self.limit) if is_limit else (EXPERIMENT_SETTINGS, self.experiment)
+        return self._answer(sweep, names, table, overrides)
 
     def _question_settings(self) -> dict[str, Any]:
         """Return the settings of the question; those of one engine may stand in its table."""
@@ -364,21 +363,15 @@ class Study(display.Readable):
         return {name: value for name, value in tables.items() if name in self.question.settings}
 
     def _answer(
-        self,
-        verb: Callable[..., xarray.Dataset],
-        names: Sequence[str],
-        table: Mapping[str, Any],
-        overrides: Mapping[str, Any],
+        self, verb: Callable[..., xarray.Dataset], names: Sequence[str], table: Any, overrides: dict[str, Any]
     ) -> xarray.Dataset:
         """Call a verb with the settings `names` of a table of the study, and what overrides them."""
-        overrides = dict(overrides)
         scenarios = overrides.pop("scenarios", self.scenario)
         what = overrides.get("what", self.what)
         same = question_name(self.scenario, what) == question_name(self.scenario, self.what)
         chosen = {name: table[name] for name in names if name in table}
         settings = {**(self._question_settings() if same else {}), **chosen, **overrides, "what": what}
-        replaced = dotted_names(overrides)
-        grid = {name: value for name, value in dotted_names(self.grid).items() if name not in replaced}
+        grid = {n: value for n, value in dotted_names(self.grid).items() if n not in dotted_names(overrides)}
         return verb(scenarios, grid, **settings)
 
     @classmethod
@@ -395,7 +388,7 @@ class Study(display.Readable):
     @classmethod
     def from_toml(cls, text: str, source: str = "The text", folder: str | Path = ".") -> Study:
         """Read a study from TOML text; `source` is named where it is broken, large arrays lie in `folder`."""
-        return cls(**read_study(text, source, Path(folder)))
+        return cls(**study_fields(with_arrays(read_toml(text, source), Path(folder)), source))
 
     def write(self, path: str | Path) -> None:
         """Write the study to a TOML file; arrays too large for it go into .npz files beside it."""
@@ -404,11 +397,99 @@ class Study(display.Readable):
 
     def to_toml(self, *, comments: bool = False) -> str:
         """Return the study as TOML text, with the meaning of each field behind it where `comments` is set."""
-        return study_text(self, comments=comments)
+        lists = [name for name, info in type(self.scenario).model_fields.items() if part_list(info)]
+        parts = {n: value for n, value in self.grid.items() if isinstance(value, BaseModel | Mapping) or n in lists}
+        scenario = self.scenario.replace(parts) if parts else self.scenario
+        for name, value in walk_values(scenario):
+            if getattr(value, "expression", "") is None:
+                which = f"is a Python callable ({value.name!r})"
+                raise InputError(f"Field `{name}` {which} and cannot be written to a file.")
+        tables: dict[str, Any] = {} if self.what is None else {"what": self.what}
+        tables["scenario"] = with_infinity(scenario.content())
+        for name in _SECTIONS:
+            table = dotted_names({key: value for key, value in getattr(self, name).items() if key not in parts})
+            if table:
+                tables[name] = {key: _for_file(key, value) for key, value in table.items()}
+        said = {f"scenario.{leaf}": info.description or "" for leaf, _, info in walk_fields(scenario)}
+        return write_toml(tables, said if comments else None)
 
 
-def same_tables(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    """Tell whether two tables say the same in the same order; a list and an array of the same values do."""
-    if list(ours) != list(theirs):
-        return False
-    return all(bool(np.array_equal(value, theirs[name])) for name, value in ours.items())
+# -- Studies in TOML files: tables, dotted names, ranges; what lives in Python only is refused ------------
+
+
+_RANGE = {"start", "stop", "num"}
+
+
+def study_fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the fields of a `Study` from the tables of a file; `source` is named where they are broken."""
+    check_keys("", content, ["what", "scenario", *_SECTIONS])
+    for name in ("scenario", *_SECTIONS):
+        if not isinstance(content.get(name, {}), dict):
+            raise InputError(f"`{name}` must be a table, but is {name}={content[name]!r}.")
+    if "scenario" not in content:
+        raise InputError(f"{source} has no table [scenario]; it says what is studied.")
+    tables: dict[str, Any] = {}
+    for name in _SECTIONS:
+        table = content.get(name, {})
+        table = _dotted_grid(table) if name == "grid" else table
+        # what has a kind is a part: a step, say
+        ranges = [key for key, value in table.items() if isinstance(value, Mapping) and "kind" not in value]
+        tables[name] = {**table, **{key: expand_range(key, table[key]) for key in ranges}}
+    return {"scenario": from_content(content["scenario"]), "what": content.get("what"), **tables}
+
+
+def check_keys(table: str, content: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse a name that a table of a study (the study itself: "") does not have."""
+    for name in content:
+        if name not in known:
+            where = f"the table [{table}]" if table else "a study"
+            raise InputError(f"There is no `{name}` in {where}{nearest(name, known)}; it may have {', '.join(known)}.")
+
+
+def _dotted_grid(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Write ``step.rate = [1, 2]``, which TOML reads as a table in a table, as one dotted name."""
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping) and not {*_RANGE, "kind"} & set(value):
+            flat.update(_dotted_grid(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def expand_range(name: str, table: Mapping[str, Any]) -> Floats:
+    """Return the numbers of ``{ start = 0.3, stop = 5.0, num = 40, scale = "log" }``."""
+    check_keys(name, table, ["start", "stop", "num", "scale"])
+    missing = sorted(_RANGE - set(table))
+    if missing:
+        raise InputError(f"The range of `{name}` has no `{missing[0]}`; write {{ start = 0.3, stop = 5.0, num = 40 }}.")
+    finite = "a finite number"
+    start, stop = (check_number(f"{name}.{end}", table[end], finite, math.isfinite) for end in ("start", "stop"))
+    num = check_whole(f"{name}.num", table["num"], "a whole number from 1 to 10,000,000", 1, 10_000_000)
+    scale = table.get("scale", "linear")
+    if scale not in ("linear", "log"):
+        raise bad_field(f"{name}.scale", scale, '"linear" or "log"')
+    if scale == "linear":
+        return np.linspace(start, stop, num)
+    for end, value in (("start", start), ("stop", stop)):
+        if value <= 0:
+            raise bad_field(f"{name}.{end}", value, "above 0 on a log scale")
+    return np.geomspace(start, stop, num)
+
+
+def _for_file(name: str, value: Any) -> Any:
+    """Return a value of the grid or of the settings as a file holds it; evenly spaced numbers as a range."""
+    if hasattr(value, "dims"):
+        raise InputError(f"Field `{name}` varies over a DataArray, which cannot be written to a file.")
+    entries = value if isinstance(value, list | tuple) else [value]
+    if any(callable(entry) and getattr(entry, "expression", None) is None for entry in entries):
+        raise InputError(f"Field `{name}` has a Python callable, which cannot be written to a file.")
+    if isinstance(value, list | tuple):
+        return [getattr(entry, "expression", entry) for entry in value]
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f" and value.size > 3:
+        start, stop, num = float(value[0]), float(value[-1]), value.size
+        if np.array_equal(value, np.linspace(start, stop, num)):
+            return {"start": start, "stop": stop, "num": num}
+        if min(start, stop) > 0 and np.array_equal(value, np.geomspace(start, stop, num)):
+            return {"start": start, "stop": stop, "num": num, "scale": "log"}
+    return getattr(value, "expression", value)

@@ -15,11 +15,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def read_toml(text: str, source: str = "The text") -> dict[str, Any]:
-    """Parse TOML; what is broken is said in one sentence with line and column.
-
-    >>> read_toml("ridge = 0.1")
-    {'ridge': 0.1}
-    """
+    """Parse TOML; what is broken is said in one sentence with line and column."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -28,36 +24,23 @@ def read_toml(text: str, source: str = "The text") -> dict[str, Any]:
 
 
 def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> str:
-    """Return TOML text: plain values, then a section for each mapping; mappings inside one are inline tables.
-
-    Parameters
-    ----------
-    tables : name -> value or mapping.
-    comments : dotted name (``scenario.ridge``) -> what is said behind its line.
-
-    Examples
-    --------
-    >>> step = {"rate": float("inf")}
-    >>> print(write_toml({"what": "errors", "scenario": {"ridge": 0.1, "step": step}}), end="")
-    what = "errors"
-    <BLANKLINE>
-    [scenario]
-    ridge = 0.1
-    step = { rate = inf }
-    """
-    said = comments or {}
+    """Return TOML text: plain values, then a section for each mapping; `comments` of dotted names stand behind them."""
     plain = {name: value for name, value in tables.items() if not isinstance(value, Mapping)}
     sections = {name: value for name, value in tables.items() if isinstance(value, Mapping)}
-    parts = ["".join(_line(name, value, said.get(name)) for name, value in plain.items())] if plain else []
-    for section, content in sections.items():
-        lines = [_line(name, value, said.get(f"{section}.{name}")) for name, value in _without_none(content).items()]
-        parts.append(f"[{_key(section)}]\n" + "".join(lines))
+    parts = [_lines(plain, "", comments or {})] if plain else []
+    parts += [f"[{_key(name)}]\n" + _lines(table, f"{name}.", comments or {}) for name, table in sections.items()]
     return "\n".join(parts)
 
 
-def _line(name: str, value: Any, comment: str | None) -> str:
-    text = f"{_key(name)} = {_tables(value) if holds_parts(value) else toml_value(value)}"
-    return f"{text}  # {comment}\n" if comment else f"{text}\n"
+def _lines(table: Mapping[str, Any], prefix: str, comments: Mapping[str, str]) -> str:
+    lines = ""
+    for name, value in _without_none(table).items():
+        # a list of tables has each on its own line
+        rows = "".join(f"  {toml_value(entry)},\n" for entry in value) if holds_parts(value) else ""
+        comment = f"  # {comments[prefix + name]}" if comments.get(prefix + name) else ""
+        text = "[\n" + rows + "]" if rows else toml_value(value)
+        lines += f"{_key(name)} = {text}{comment}\n"
+    return lines
 
 
 def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,17 +53,8 @@ def _key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _tables(value: Sequence[Any]) -> str:
-    """Write a list of tables, each on its own line."""
-    return "[\n" + "".join(f"  {toml_value(entry)},\n" for entry in value) + "]"
-
-
 def toml_value(value: Any) -> str:
-    """Write a value as one line of TOML.
-
-    >>> toml_value([{"rate": 2.0}, True])
-    '[{ rate = 2.0 }, true]'
-    """
+    """Write a value as one line of TOML."""
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     if isinstance(value, float):

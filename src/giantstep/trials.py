@@ -27,8 +27,6 @@ from giantstep.types import Array, Floats, Indices, Points
 if TYPE_CHECKING:
     import xarray
 
-    from giantstep.result import ResultTable
-
 _log = logging.getLogger("giantstep")
 
 Watch = Callable[[Callable[[], "xarray.Dataset"]], object]
@@ -37,13 +35,7 @@ Watch = Callable[[Callable[[], "xarray.Dataset"]], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one draw gave at its B points.
-
-    Attributes
-    ----------
-    values : variable -> (B, ...) array.
-    reasons : (B,) texts; empty where the numbers are there, otherwise why not.
-    """
+    """What one draw gave at its B points: variable -> (B, ...) array, and why not (empty where it gave numbers)."""
 
     values: Mapping[str, Array]
     reasons: NDArray[np.object_]
@@ -91,16 +83,14 @@ class TrialDraw:
         from giantstep.lab import Draws, threads_for
 
         group, device = self.group, device or self.experiment.device
-        count = len(group.points["dim"])
         draws = Draws(self.experiment.seed, self.key, self.trial, device)
         settings = {**self.settings, "device": device}
         try:
             with threads_for(group.bytes_needed, device):
                 values = measured_by(group.scenario, group.points, self.what, group.dim, draws, settings)
         except np.linalg.LinAlgError as error:
-            return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
-        variables = {v.name: v for v in group.scenario.questions[self.what].variables if "experiment" in v.engines}
-        return Outcome(values, _not_numbers(values, variables, count, self.trial))
+            return Outcome({}, np.full(len(group.index), f"trial {self.trial}: {error}", dtype=object))
+        return Outcome(values, _not_numbers(values, group, self.what, self.trial))
 
 
 def group_points(grid: Grid) -> list[DrawGroup]:
@@ -112,31 +102,20 @@ def group_points(grid: Grid) -> list[DrawGroup]:
         for code in np.argsort(first):
             rows = np.flatnonzero(codes.reshape(-1) == code)
             points = {name: values[rows] for name, values in batch.points.items()}
-            scenario = scenario_at(batch.scenario, points, 0)
-            groups.append(DrawGroup(scenario, batch.index[rows], points, _dim(points["dim"][0], scenario)))
+            scenario, given = scenario_at(batch.scenario, points, 0), points["dim"][0]
+            dim = scenario.own_dim() if math.isinf(given) else given
+            if dim is None:
+                needed = "an experiment needs the dimension of its data, a whole number"
+                raise InputError(f"Field `dim` is missing: {needed}.")
+            groups.append(DrawGroup(scenario, batch.index[rows], points, int(dim)))
     return groups
-
-
-def _dim(value: float, scenario: Scenario) -> int:
-    own = scenario.own_dim()
-    if math.isinf(value) and own is not None:
-        return own
-    if math.isinf(value):
-        raise InputError("Field `dim` is missing: an experiment needs the dimension of its data, a whole number.")
-    return int(value)
 
 
 class TrialPlan:
     """An experiment about to run: the points of a request by draws, and the settings that its trials share.
 
-    What does not fit into the memory of the device is refused here.
-
-    Parameters
-    ----------
-    request : what is asked.
-    experiment : trials, seed, device.
-    compared : whether a limit stands beside it, which is told how many trials there are.
-    at_once : trials that share the memory of the device.
+    A limit that is `compared` with it is told how many trials there are. What does not fit into the memory of the
+    device, where so many trials run `at_once`, is refused here.
     """
 
     def __init__(
@@ -158,10 +137,7 @@ class TrialPlan:
         return TrialDraw(group, trial, self.request.what, self.own_settings, self.experiment, key)
 
     def run(self, progress: ProgressOption, watch: Watch | None = None) -> tuple[xarray.Dataset, Problems]:
-        """Return the means over trials at every point of the grid, and what went wrong.
-
-        `watch` is called after every trial with a function that returns what was measured so far, as a result.
-        """
+        """Return the means over trials at every point of the grid, and what went wrong."""
         start, trials = time.perf_counter(), self.experiment.trials
         outcomes: list[list[Outcome]] = []
         with Progress(progress, len(self.groups) * trials, "trials") as bar:
@@ -175,10 +151,8 @@ class TrialPlan:
         result, problems = self.collect(outcomes)
         grid, draws = self.request.grid, f"{len(self.groups)} draws of {trials} trials on {self.experiment.device}"
         measured = f"{grid.size - len(problems.reasons)} of {grid.size} points measured"
-        seconds = time.perf_counter() - start
-        _log.debug(
-            f"experiment of {grid.scenario.family}, {self.request.what}: {measured}, {draws}, in {seconds:.3g} s"
-        )
+        told = f"experiment of {grid.scenario.family}, {self.request.what}: {measured}, {draws}"
+        _log.debug(f"{told}, in {time.perf_counter() - start:.3g} s")
         return result, problems
 
     def collect(self, outcomes: Sequence[Sequence[Outcome]]) -> tuple[xarray.Dataset, Problems]:
@@ -190,7 +164,17 @@ class TrialPlan:
         problems = Problems("experiment", grid.size)
         kept = experiment.keep_trials
         for group, runs in zip(self.groups, outcomes):
-            _put_group(group, runs, kept, table, problems)
+            reasons = np.array([np.full(len(group.index), "", dtype=object), *(run.reasons for run in runs)])
+            status = np.take_along_axis(reasons, np.argmax(reasons != "", axis=0)[None], axis=0)[0]
+            for name in dict.fromkeys(name for run in runs for name in run.values):
+                values = pad_stack([run.values.get(name) for run in runs])
+                mean, stderr = mean_and_error(values, table.variable(name))
+                table.put(name, group.index, np.moveaxis(values, 0, 1) if kept else mean)
+                table.put(name + "_stderr", group.index, stderr)
+            table.put_diagnostic("converged", group.index, status == "")
+            table.put_diagnostic("status", group.index, status)
+            table.put_diagnostic("trials_done", group.index, (reasons[1:] == "").sum(axis=0))
+            problems.reasons += [reason for reason in status if reason]
         if not table.pieces:
             table.put_nothing(self.settings, experiment.trials if kept else None)
         shown = {name: value for name, value in self.request.shown().items() if name != "theory"}
@@ -199,61 +183,30 @@ class TrialPlan:
         return table.dataset(grid.scenario, trials_kept=kept, settings=self.settings, attrs=attrs), problems
 
 
-def _put_group(
-    group: DrawGroup, runs: Sequence[Outcome], keep_trials: bool, table: ResultTable, problems: Problems
-) -> None:
-    count = len(group.index)
-    status = np.full(count, "", dtype=object)
-    done = np.zeros(count, dtype=np.int64)
-    for run in runs:
-        status = np.where(status == "", run.reasons, status)
-        done += run.reasons == ""
-    for name in dict.fromkeys(name for run in runs for name in run.values):
-        variable = table.variable(name)
-        kept = pad_stack([run.values.get(name) for run in runs])
-        mean, stderr = mean_and_error(kept, variable)
-        table.put(name, group.index, np.moveaxis(kept, 0, 1) if keep_trials else mean)
-        table.put(name + "_stderr", group.index, stderr)
-    table.put_diagnostic("converged", group.index, status == "")
-    table.put_diagnostic("status", group.index, status)
-    table.put_diagnostic("trials_done", group.index, done)
-    problems.reasons += [reason for reason in status if reason]
-
-
-def _not_numbers(
-    values: Mapping[str, Array], variables: Mapping[str, Variable], count: int, trial: int
-) -> NDArray[np.object_]:
+def _not_numbers(values: Mapping[str, Array], group: DrawGroup, what: str, trial: int) -> NDArray[np.object_]:
     """Return, for each point, which compared variable came out as NaN (others may be NaN after their last entry)."""
-    reasons = np.full(count, "", dtype=object)
-    for name, value in values.items():
-        if name in variables and variables[name].compared and not variables[name].partial:
-            missing = np.isnan(np.asarray(value, dtype=np.float64))
-            bad = missing.reshape(count, -1).any(axis=1)
-            new = bad & (reasons == "")
-            reasons[new] = f"trial {trial}: {variables[name].missing or f'{name} is not a number'}"
-            if [dimension_named(dim).role for dim in variables[name].dims[:1]] == ["trajectory"]:  # say from when on
-                first = missing.reshape(*missing.shape[:2], -1).any(axis=2).argmax(axis=1)
-                for point in np.flatnonzero(new) if not variables[name].missing else ():
-                    reasons[point] += f" from step {first[point]} on"
+    reasons = np.full(len(group.index), "", dtype=object)
+    for variable in group.scenario.questions[what].variables:
+        if variable.name in values and variable.compared and not variable.partial:
+            missing = np.isnan(np.asarray(values[variable.name], dtype=np.float64))
+            new = missing.reshape(len(reasons), -1).any(axis=1) & (reasons == "")
+            reasons[new] = f"trial {trial}: {variable.missing or f'{variable.name} is not a number'}"
+            is_run = [dimension_named(dim).role for dim in variable.dims[:1]] == ["trajectory"]  # say from when on
+            for point in np.flatnonzero(new) if is_run and not variable.missing else ():
+                first = missing[point].reshape(missing.shape[1], -1).any(axis=1).argmax()
+                reasons[point] += f" from step {first} on"
     return reasons
 
 
 def mean_and_error(kept: Floats, variable: Variable) -> tuple[Floats, Floats]:
-    """Return mean and standard error over the trials (trials, points, ...).
-
-    A trial that failed blanks a compared variable; others, which are NaN after their last entry
-    (outliers), average what is there.
-    """
+    """Return mean and standard error over the trials (trials, points, ...)."""
+    # a trial that failed blanks a compared variable; others, NaN after their last entry, average what is there
     whole = variable.compared and not variable.partial
     there = np.ones(kept.shape, dtype=bool) if whole else ~np.isnan(kept)
     count = there.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = _sum_in_order(np.where(there, kept, 0.0)) / count
-        square = _sum_in_order(np.where(there, (kept - mean) ** 2, 0.0))
+        # summed one by one, so that a point has the same bits alone and in a grid
+        mean = np.add.accumulate(np.where(there, kept, 0.0), axis=0)[-1] / count
+        square = np.add.accumulate(np.where(there, (kept - mean) ** 2, 0.0), axis=0)[-1]
         error = np.sqrt(square / (count - 1) / count)
     return mean, np.where(count > 1, error, np.nan)
-
-
-def _sum_in_order(values: Floats) -> Floats:
-    """Return the sum over the first axis, one by one, so that a point has the same bits alone and in a grid."""
-    return np.add.accumulate(values, axis=0)[-1]

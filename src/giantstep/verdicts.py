@@ -1,11 +1,6 @@
-"""Verdicts on a comparison of limit and experiment: agrees, disagrees, cannot tell; the numbers are `agreements.py`'s.
+"""Verdicts on a comparison of limit and experiment: agrees, disagrees, cannot tell; `docs/verdicts.md` explains them.
 
-`docs/verdicts.md` explains them. For a result of `compare`:
-
-    report = gs.agreement(both)
-    report.verdict()                      # on the question's own variables together
-    report.verdicts(see=0.03)             # one for each variable, asking for gaps of 3%
-    report.to_dict()["variables"][0]      # the same as JSON data: "verdict", "sentence", "visible_gap", ...
+The numbers are those of `agreements.py`.
 """
 
 from __future__ import annotations
@@ -29,27 +24,20 @@ POWER = 0.9
 
 
 def normal_score(t: ArrayLike, freedom: ArrayLike) -> Floats:
-    """Return the normal score with the tail probability of Student's t; infinite `freedom` returns `t`.
-
-    >>> round(float(normal_score(2.776445, 4)), 3)   # the 97.5% point of Student's t
-    1.96
-    """
+    """Return the normal score with the tail probability of Student's t; infinite `freedom` returns `t`."""
     t, freedom = np.broadcast_arrays(np.asarray(t, float), np.asarray(freedom, float))
     size = np.abs(t)
     with np.errstate(invalid="ignore", divide="ignore"):
-        score = -special.ndtri_exp(_log_tail(size, np.where(np.isinf(freedom), 1.0, freedom)))
-        score = np.where(np.isinf(size) | np.isinf(freedom), size, np.maximum(score, 0.0))
+        finite = np.where(np.isinf(freedom), 1.0, freedom)
+        tail = special.stdtr(finite, -size)
+        # a tail too small for a float: P(T > t) = I_x(a, 1/2)/2 with x = freedom/(freedom + t^2), a = freedom/2
+        a, ratio = finite / 2, size**2 / finite
+        leading = -a * np.log1p(ratio) - 0.5 * np.log1p(1 / ratio) - np.log(2 * a) - special.betaln(a, 0.5)
+        series = -np.log1p(-(a + 0.5) / (a + 1) / (1 + ratio))
+        log_tail = np.where(tail > 1e-280, np.log(np.maximum(tail, 1e-300)), leading + series)
+        score = np.maximum(-special.ndtri_exp(log_tail), 0.0)
+        score = np.where(np.isinf(size) | np.isinf(freedom), size, score)
     return np.where(freedom > 0, np.copysign(score, t), np.nan)
-
-
-def _log_tail(t: Floats, freedom: Floats) -> Floats:
-    """Return log P(T > t) for t >= 0, also where the probability itself is too small for a float."""
-    tail = special.stdtr(freedom, -t)
-    # P(T > t) = I_x(a, 1/2)/2 with x = freedom/(freedom + t^2), a = freedom/2; leading term of its series
-    a, ratio = freedom / 2, t**2 / freedom
-    leading = -a * np.log1p(ratio) - 0.5 * np.log1p(1 / ratio) - np.log(2 * a) - special.betaln(a, 0.5)
-    series = -np.log1p(-(a + 0.5) / (a + 1) / (1 + ratio))
-    return np.where(tail > 1e-280, np.log(np.maximum(tail, 1e-300)), leading + series)
 
 
 def student_line(line: float, freedom: ArrayLike) -> Floats:
@@ -60,23 +48,13 @@ def student_line(line: float, freedom: ArrayLike) -> Floats:
 
 
 def chance_line(points: int) -> float:
-    """Return the |z| that the largest of so many normal scores passes once in 1,000.
-
-    >>> round(chance_line(1), 2)
-    3.29
-    """
+    """Return the |z| that the largest of so many normal scores passes once in 1,000."""
     each = -np.expm1(np.log1p(-CHANCE) / max(points, 1))
     return float(-special.ndtri(each / 2))
 
 
 def trials_for_gap(spread: ArrayLike, relative: float, points: int = 1, power: float = 0.5) -> Floats:
-    """Return the trials with which a relative gap passes the line of so many points with probability `power`.
-
-    `spread` is the standard deviation of one trial over the mean; NaN where there is none.
-
-    >>> float(trials_for_gap(0.1, 0.05)), float(trials_for_gap(0.1, 0.05, power=0.9))
-    (50.0, 88.0)
-    """
+    """Return the trials with which a relative gap passes the line; `spread` is that of one trial over the mean."""
     spread = np.asarray(spread, dtype=float)
     line, extra = chance_line(points), float(special.ndtri(power))
     low, high = np.full(spread.shape, 1.0), np.full(spread.shape, 2.0**40)
@@ -88,11 +66,7 @@ def trials_for_gap(spread: ArrayLike, relative: float, points: int = 1, power: f
 
 
 def visible_gap(spread: ArrayLike, trials: int, points: int = 1, power: float = POWER) -> Floats:
-    """Return the relative gap that passes the line of so many points with probability `power`: inverse of the above.
-
-    >>> float(visible_gap(0.1, 88)) <= 0.05 < float(visible_gap(0.1, 87))
-    True
-    """
+    """Return the relative gap that passes the line of so many points with probability `power`: inverse of the above."""
     passed = student_line(chance_line(points), trials - 1) + special.ndtri(power)
     return np.asarray(passed * np.asarray(spread, dtype=float) / np.sqrt(trials), dtype=np.float64)
 
@@ -112,31 +86,20 @@ _FEW = 4
 class Verdict:
     """What a comparison says about one variable, or about several together.
 
-    Attributes
-    ----------
-    variable : its name; empty where several are meant.
-    verdict : ``"agrees"``, ``"disagrees"`` or ``"cannot tell"``.
-        Disagrees: a number is beyond what chance gives, by more than the gap allowed. Agrees: a gap of the size asked
-        for would have been seen (nine times in ten, at the typical point), and no gap is that large. Cannot tell:
-        neither.
-    gap : the largest gap, relative to the variable at the same point and time; of a disagreement the largest of those
-        beyond chance.
-    visible_gap : the relative gap that so many trials see nine times in ten, at the typical point.
-    asked : the size asked for: `see`, or the gap allowed where that is larger.
-    trials : trials of the experiment.
-    trials_that_would_tell : trials that would see a gap of that size; None where the verdict does not need them, or
-        nothing says how many.
-    sentence : all of this in words.
+    Disagrees: a number is beyond what chance gives, by more than the gap allowed. Agrees: a gap of the size asked for
+    would have been seen (nine times in ten, at the typical point), and no gap is that large. Cannot tell: neither.
     """
 
-    variable: str
+    variable: str  # its name; empty where several are meant
     verdict: Judgement
-    gap: float
-    visible_gap: float
-    asked: float
+    gap: float  # the largest, relative to the variable there; of a disagreement the largest of those beyond chance
+    visible_gap: float  # the relative gap that so many trials see nine times in ten, at the typical point
+    asked: float  # the size asked for: `see`, or the gap allowed where that is larger
     trials: int
-    trials_that_would_tell: int | None
-    sentence: str
+    trials_that_would_tell: (
+        int | None
+    )  # those that see such a gap; None where none are needed, or nothing says how many
+    sentence: str  # all of this in words
 
     @property
     def brief(self) -> str:
@@ -157,18 +120,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class ComparedTheory:
-    """What an experiment was compared with.
+    """What an experiment was compared with."""
 
-    Attributes
-    ----------
-    name : as tables and legends call it: "limit", "theory at d = 200", "approximate limit".
-    approximations : what it approximates -> how far off that may be.
-    uncorrected : whether its finite-size correction was left out on purpose (``finite_size=False``).
-    """
-
-    name: str = "limit"
-    approximations: Mapping[str, str] = field(default_factory=dict)
-    uncorrected: bool = False
+    name: str = "limit"  # as tables and legends call it: "limit", "theory at d = 200", "approximate limit"
+    approximations: Mapping[str, str] = field(default_factory=dict)  # what it approximates -> how far off that may be
+    uncorrected: bool = False  # whether its correction was left out on purpose (``finite_size=False``)
 
     def sentences(self, apart: Mapping[str, float]) -> list[str]:
         """Say what was compared, where that is not simply the limit; `apart` are the distances of the bare limit."""
@@ -195,24 +151,14 @@ class ComparedTheory:
 
 
 def percent(gap: float, most: str = "more than 1000%") -> str:
-    """Return a relative gap as a reader wants it: three digits, and no more than that it is huge.
-
-    >>> percent(0.05), percent(0.1523), percent(0.002114), percent(94.9)
-    ('5%', '15.2%', '0.211%', 'more than 1000%')
-    """
+    """Return a relative gap as a reader wants it: three digits, and no more than that it is huge."""
     if np.isnan(gap):
         return "-"
     return most if gap > 10 else f"{float(f'{100 * gap:.3g}'):g}%"
 
 
-def trials_text(trials: int | None) -> str:
-    """Return a number of trials as a reader wants it.
-
-    >>> trials_text(88), trials_text(12345), trials_text(10**9)
-    ('88 trials', 'about 12,000 trials', 'more than a million trials')
-    """
-    if trials is None:
-        return "no known number of trials"
+def trials_text(trials: int) -> str:
+    """Return a number of trials as a reader wants it."""
     if trials > _MANY_TRIALS:
         return "more than a million trials"
     return f"{trials} trials" if trials < 1000 else f"about {int(float(f'{trials:.2g}')):,} trials"
@@ -221,14 +167,9 @@ def trials_text(trials: int | None) -> str:
 def together(verdicts: Sequence[Verdict], asked: float, trials: int, theory: str = "limit") -> Verdict:
     """Return the verdict on all variables: one that disagrees decides, then one that cannot tell."""
     sides = f"{theory[0].upper()}{theory[1:]} and experiment"
-    gap = max((verdict.gap for verdict in verdicts), default=np.nan)
-    visible = max((verdict.visible_gap for verdict in verdicts), default=np.nan)
-    known = [verdict.trials_that_would_tell for verdict in verdicts if verdict.trials_that_would_tell is not None]
-    needed = max(known, default=None)
-    bad = [verdict.variable for verdict in verdicts if verdict.verdict == "disagrees"]
-    blind = [verdict.variable for verdict in verdicts if verdict.verdict == "cannot tell"]
-    named = [verdict.variable for verdict in verdicts]
-    about = f" in {', '.join(named)}" if 0 < len(named) <= _FEW else ""
+    gap, visible = (max((getattr(v, name) for v in verdicts), default=np.nan) for name in ("gap", "visible_gap"))
+    needed = max((v.trials_that_would_tell for v in verdicts if v.trials_that_would_tell is not None), default=None)
+    bad, blind = ([v.variable for v in verdicts if v.verdict == said] for said in ("disagrees", "cannot tell"))
     judgement: Judgement = "agrees"
     if bad:
         judgement, text = "disagrees", f"{sides} disagree in {', '.join(bad)}."
@@ -240,5 +181,6 @@ def together(verdicts: Sequence[Verdict], asked: float, trials: int, theory: str
         text = f"{sides} do not disagree, but a gap of {percent(asked)} could hide in {where}"
         text += f"; {trials_text(needed)} would show it." if needed is not None else "."
     else:
+        about = f" in {', '.join(v.variable for v in verdicts)}" if len(verdicts) <= _FEW else ""
         text = f"{sides} agree{about}: a gap of {percent(asked)} would have been seen and was not."
     return Verdict("", judgement, gap, visible, asked, trials, needed if judgement == "cannot tell" else None, text)

@@ -39,12 +39,11 @@ class Vocabulary(Part):
         """Check that the law is one."""
         if not self.values:
             raise bad_field("values", list(self.values), "a list of at least one number")
-        count, total, allowed = len(self.values), sum(self.probabilities), ""
-        if len(self.probabilities) != count:
-            allowed = f"a list of {count} numbers, one for each value"
-        elif min(self.probabilities) <= 0:
-            allowed = "all above 0"
-        elif not math.isclose(total, 1.0, rel_tol=0, abs_tol=1e-9):
-            allowed = f"numbers that sum to one (they sum to {total:g})"
-        if allowed:
-            raise bad_field("probabilities", list(self.probabilities), allowed)
+        count, total = len(self.values), sum(self.probabilities)
+        for good, allowed in (
+            (len(self.probabilities) == count, f"a list of {count} numbers, one for each value"),
+            (min(self.probabilities, default=1) > 0, "all above 0"),
+            (math.isclose(total, 1.0, rel_tol=0, abs_tol=1e-9), f"numbers that sum to one (they sum to {total:g})"),
+        ):
+            if not good:
+                raise bad_field("probabilities", list(self.probabilities), allowed)

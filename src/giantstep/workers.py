@@ -6,12 +6,11 @@ worker; who started it decides about deadlines, and whether a lost task runs aga
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from multiprocessing.connection import Connection
@@ -41,65 +40,43 @@ class Sign(Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a worker process does.
+    """What a worker process does."""
 
-    Attributes
-    ----------
-    do : does a task: takes it and a function that sends a message; an error that leaves it ends the process.
-    prepare : called in the process before its first task.
-    threads : BLAS threads with which its libraries are loaded; None leaves the choice to them.
-    preload : modules of a process that workers are forked from, where the system can fork; without any, each is a
-        new interpreter.
-    """
-
-    do: Callable[[Any, Tell], object]
-    prepare: Callable[[], object]
-    threads: int | None = None
+    do: Callable[[Any, Tell], object]  # a task, with a function that sends a message; an error ends the process
+    prepare: Callable[[], object]  # called in the process before its first task
+    threads: int | None = None  # BLAS threads with which its libraries are loaded; None leaves that to them
+    # modules of a process that workers are forked from, where the system can fork; without any, each is a new
+    # interpreter
     preload: tuple[str, ...] = ()
 
     def process(self, target: Callable[..., object], *arguments: Any) -> multiprocessing.process.BaseProcess:
         """Return a new process that runs a function."""
-        forks = bool(self.preload) and "forkserver" in multiprocessing.get_all_start_methods()
-        if not forks:
-            return self._started("spawn", target, arguments)
-        multiprocessing.set_forkserver_preload(list(self.preload))
-        try:
-            return self._started("forkserver", target, arguments)
-        except (FileNotFoundError, ConnectionError):  # its socket, a file for temporary things, was cleaned away
-            return self._started("spawn", target, arguments)
-
-    def _started(
-        self, method: str, target: Callable[..., object], arguments: tuple[Any, ...]
-    ) -> multiprocessing.process.BaseProcess:
-        context: Any = multiprocessing.get_context(method)
-        process: multiprocessing.process.BaseProcess = context.Process(target=target, args=arguments, daemon=True)
-        with _environment(self.threads):
-            process.start()
+        methods = ["spawn"]
+        if self.preload and "forkserver" in multiprocessing.get_all_start_methods():
+            multiprocessing.set_forkserver_preload(list(self.preload))
+            methods = ["forkserver", "spawn"]
+        for method in methods:
+            context: Any = multiprocessing.get_context(method)
+            process: multiprocessing.process.BaseProcess = context.Process(target=target, args=arguments, daemon=True)
+            with _one_at_a_time:
+                before = {name: os.environ.get(name) for name in _THREADS}
+                # libraries read the environment when they are loaded
+                os.environ.update({} if self.threads is None else dict.fromkeys(_THREADS, str(self.threads)))
+                try:
+                    process.start()
+                    break
+                except (FileNotFoundError, ConnectionError):  # the server's socket, a temporary file, was cleaned away
+                    if method == "spawn":
+                        raise
+                finally:
+                    for name, value in before.items():
+                        os.environ.pop(name, None)
+                        os.environ.update({} if value is None else {name: value})
         return process
 
 
-@contextlib.contextmanager
-def _environment(threads: int | None) -> Iterator[None]:
-    """Let what is started inside see so many BLAS threads: libraries read the environment when they are loaded."""
-    with _one_at_a_time:
-        before = {name: os.environ.get(name) for name in _THREADS}
-        os.environ.update({} if threads is None else dict.fromkeys(_THREADS, str(threads)))
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name, None)
-                os.environ.update({} if value is None else {name: value})
-
-
 class Worker:
-    """One process and the thread that listens to it.
-
-    Parameters
-    ----------
-    plan : what the process does.
-    tell : called in the listening thread with every message of the process, `Sign.READY` first and `Sign.GONE` last.
-    """
+    """One process and the thread that listens to it: it tells every message, `Sign.READY` first, `Sign.GONE` last."""
 
     def __init__(self, plan: Plan, tell: Tell) -> None:
         self._connection, other = multiprocessing.Pipe()
@@ -137,7 +114,14 @@ def _serve(connection: Connection, plan: Plan) -> None:
     """Do tasks until the parent is gone: the main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers itself
     multiprocessing.current_process().daemon = False  # a task may start processes
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow_parent, daemon=True).start()
     plan.prepare()
     connection.send(Sign.READY)
     while True:
@@ -146,10 +130,3 @@ def _serve(connection: Connection, plan: Plan) -> None:
         except (EOFError, OSError):
             return
         plan.do(task, connection.send)
-
-
-def _follow_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

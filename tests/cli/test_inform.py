@@ -103,7 +103,7 @@ def test_doctor_says_when_the_self_test_fails(run, monkeypatch) -> None:
 
 
 def test_doctor_goes_on_where_something_is_missing_or_raises(run, monkeypatch) -> None:
-    monkeypatch.setattr("giantstep.cli.doctor._PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr("giantstep.cli.inform._PACKAGES", ("numpy", "no-such-package"))
     monkeypatch.setattr(gs.OneStep, "reference", classmethod(lambda cls: cls(width_per_dim="wide")))
     result = run("doctor")
     assert result.exit_code == 1

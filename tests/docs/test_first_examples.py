@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.cli.template import template
+from giantstep.describe import template
 from giantstep.families import SHIPPED, family_class
 from giantstep.notes import notes_in
 

@@ -184,7 +184,7 @@ class _Draw:
         return table
 
     def number(self, info: Any) -> float:
-        bounds = {bound.name: float(value) for bound, value in bounds_of(info)}
+        bounds = {name: float(value) for name, value in bounds_of(info).items()}
         low = bounds.get("gt", bounds.get("ge", -math.inf))
         high = bounds.get("lt", bounds.get("le", math.inf))
         if self.chance(self.edge):
@@ -196,7 +196,7 @@ class _Draw:
         return -size if low < 0 and self.chance(0.3) else size
 
     def whole(self, info: Any) -> int:
-        bounds = {bound.name: float(value) for bound, value in bounds_of(info)}
+        bounds = {name: float(value) for name, value in bounds_of(info).items()}
         if self.chance(self.edge):
             return int(
                 self.of([*_WHOLE_EDGES, *(int(bound) + shift for bound in bounds.values() for shift in (-1, 0, 1))])

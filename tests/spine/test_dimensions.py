@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.cli.verbs import print_result
 from giantstep.describe import describe
 from giantstep.dimensions import Dimension, declare, dimension_named
 from giantstep.errors import GiantstepError
@@ -12,6 +11,7 @@ from giantstep.families import _LOADED
 from giantstep.family import Answer, Question, Variable
 from giantstep.figures.layout import Reading
 from giantstep.files import table
+from giantstep.listing import Result
 from giantstep.scenario import Number, Scenario, field
 
 
@@ -51,7 +51,7 @@ def test_long_dimensions_of_a_family_make_rows(ladder, capsys):
     result = gs.predict(ladder(), level=[1.0, 2.0])
     assert list(table(result))[:4] == ["level", "rung", "height[1]", "height[2]"]
     assert len(table(result)["rung"]) == 6
-    print_result(result)
+    print(Result.of(result).listed())
     assert "rung" in capsys.readouterr().out
 
 

@@ -399,7 +399,7 @@ def test_the_bound_of_a_curve_is_that_of_its_points(case, number):
     result = gs.predict(scenario, chosen, **asked)
     from giantstep.bounds.best import Teachers
 
-    name = next(name for name in Teachers.of_result(result).observables if name in result)
+    name = next(name for name in Teachers(grid_of(result)).observables if name in result)
     result = result.isel(time=-1) if "time" in result.dims else result
     result = result.sel(branch="uninformed") if "branch" in result.dims else result
     across = next(iter(chosen))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.cli.verbs import print_result
+from giantstep.listing import Result
 from giantstep.notes import notes_in
 
 HURT = gs.OneStep(
@@ -70,5 +70,5 @@ def test_reports_show_them(capsys):
     report = gs.agreement(both)
     assert both.attrs["notes"] == [note] and report.notes == (note,)
     assert note in str(report).splitlines() and note in report._repr_html_() and note in report.to_dict()["notes"]
-    print_result(gs.predict(HURT))
+    print(Result.of(gs.predict(HURT)).listed())
     assert capsys.readouterr().out.rstrip().endswith(note)

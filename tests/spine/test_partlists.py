@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 import giantstep as gs
 from giantstep.arrays import large_arrays
 from giantstep.cli.app import app
-from giantstep.cli.template import template
-from giantstep.describe import describe, describe_text
+from giantstep.describe import describe, describe_text, template
 from giantstep.grid import Grid, scenario_at
 from giantstep.partlists import declaration, names_meant, with_place
 from giantstep.scenario import from_content, walk_fields

@@ -12,7 +12,7 @@ import numpy as np
 import xarray
 
 from giantstep.bounds.counting import BoundedError, Teacher, teacher_of
-from giantstep.bounds.curve import BRANCHES, BoundCurve, BoundProblem
+from giantstep.bounds.curve import BoundCurve, BoundProblem
 from giantstep.errors import InputError
 from giantstep.grid import Grid
 from giantstep.progress import A_FEW, Progress, ProgressOption, with_time
@@ -21,11 +21,13 @@ from giantstep.scenario import Scenario
 from giantstep.types import Array, Floats
 
 if TYPE_CHECKING:
-    import xarray
-
     from giantstep.families.bayes_limit.scenario import BayesLimit
 
-_SUFFIXES = dict(zip(BRANCHES, ("ratio", "amp_ratio")))
+_COLUMNS = {
+    "bayes": ("ratio", "the best possible method"),
+    "uninformed": ("amp_ratio", "message passing"),
+}
+"""Branch -> the end of the name of its column, and who that is."""
 _LOOKED_AT = 10
 """About how many points of a slow curve are computed before an error is found on it."""
 
@@ -82,10 +84,9 @@ def efficiency(result: xarray.Dataset, *, progress: ProgressOption = None) -> xa
     >>> bool((e.test_error_ratio > 1).all())
     True
     """
-    from giantstep.bounds.best import Teachers, check_time
     from giantstep.listing import Result
 
-    teachers = Teachers.of_result(result)
+    teachers = Teachers(grid_of(result))
     names = [name for name in teachers.observables if name in result.data_vars]
     if not names:
         known = ", ".join(teachers.observables)
@@ -97,42 +98,34 @@ def efficiency(result: xarray.Dataset, *, progress: ProgressOption = None) -> xa
         for name in names:
             check_time(result, name)
             errors, spread = result[name], result.get(f"{name}_stderr")
+            spread = spread if spread is not None and spread.dims == errors.dims else None
             seen = teachers.seen(name, errors)
-            for branch, suffix in _SUFFIXES.items():
-                ratio = _ratios(errors, seen, curves, branch)
-                about = {"long_name": f"{name}: samples over those that {_WHO[branch]} needs", "symbol": "n/n_best"}
+            for branch, (suffix, who) in _COLUMNS.items():
+                ratio, stretch = _ratios(errors, seen, curves, branch, measured=spread is not None)
+                about = {"long_name": f"{name}: samples over those that {who} needs", "symbol": "n/n_best"}
                 columns[f"{name}_{suffix}"] = errors.copy(data=ratio).assign_attrs(about)
-                if spread is not None and spread.dims == errors.dims:
-                    stretch = _stretches(ratio, seen, curves, branch)
+                if spread is not None:
                     columns[f"{name}_{suffix}_stderr"] = spread.copy(data=spread.values * stretch)
-    return Result(columns, attrs={**result.attrs, "counted": teachers.counted})
-
-
-_WHO = {"bayes": "the best possible method", "uninformed": "message passing"}
+    counted = "; ".join(dict.fromkeys(teacher.counted for teacher in teachers.each))
+    return Result(columns, attrs={**result.attrs, "counted": counted})
 
 
 def _ratios(
-    errors: xarray.DataArray, seen: list[Seen], curves: Mapping[BoundProblem, BoundCurve], branch: str
-) -> Floats:
-    """Return the samples of the method over those that the best one needs, in the shape of the errors."""
-    values, ratio = errors.values.reshape(-1).astype(float), np.full(errors.size, np.nan)
+    errors: xarray.DataArray, seen: list[Seen], curves: Mapping[BoundProblem, BoundCurve], branch: str, measured: bool
+) -> tuple[Floats, Floats]:
+    """Return the samples of the method over those that the best one needs, and how fast that changes with the error."""
+    values = errors.values.reshape(-1).astype(float)
+    ratio, stretch = np.full((2, errors.size), np.nan)
     for one in seen:
-        wanted = one.observable.to_best(values[one.place], one.problem.flip)
-        needed = curves[one.problem].needed(one.observable.name, branch, wanted, one.samples)
+        curve, observable, flip = curves[one.problem], one.observable, one.problem.flip
+        needed = curve.needed(observable.name, branch, observable.to_best(values[one.place], flip), one.samples)
         if one.samples > 0:
             ratio[one.place] = one.samples / needed if needed != 0 else np.inf
-    return ratio.reshape(errors.shape)
-
-
-def _stretches(ratio: Floats, seen: list[Seen], curves: Mapping[BoundProblem, BoundCurve], branch: str) -> Floats:
-    """Return how fast the ratios change with the error."""
-    stretch = np.full(ratio.size, np.nan)
-    for one in seen:
-        r, observable, flip = float(ratio.flat[one.place]), one.observable, one.problem.flip
-        unit = observable.to_best(1.0, flip) - observable.to_best(0.0, flip)
-        slope = curves[one.problem].steepness(observable.name, branch, one.samples / r)
-        stretch[one.place] = r * slope * unit
-    return stretch.reshape(ratio.shape)
+        if measured:
+            unit = observable.to_best(1.0, flip) - observable.to_best(0.0, flip)
+            r = float(ratio[one.place])
+            stretch[one.place] = r * curve.steepness(observable.name, branch, one.samples / r) * unit
+    return ratio.reshape(errors.shape), stretch.reshape(errors.shape)
 
 
 @contextmanager
@@ -163,11 +156,6 @@ class Teachers:
 
     grid: Grid
 
-    @classmethod
-    def of_result(cls, result: xarray.Dataset) -> Teachers:
-        """Return those of a result or a part of one."""
-        return cls(grid_of(result))
-
     @cached_property
     def each(self) -> list[Teacher]:
         """The teachers, in the order of the flattened grid."""
@@ -178,16 +166,8 @@ class Teachers:
         """The variables that have a best possible value somewhere."""
         return list(dict.fromkeys(o.variable for teacher in self.each for o in teacher.observables))
 
-    @property
-    def counted(self) -> str:
-        """How samples were counted, in words."""
-        return "; ".join(dict.fromkeys(teacher.counted for teacher in self.each))
-
     def seen(self, variable: str, errors: xarray.DataArray) -> list[Seen]:
-        """Return the errors of a variable, point by point of a flattened array, with the best one's side of each.
-
-        Points at which the variable has no best possible value (mean squared errors of classes) are left out.
-        """
+        """Return the errors of a variable that have a best possible value, point by point of a flattened array."""
         each: Array = np.empty(self.grid.shape, dtype=object)
         each.reshape(-1)[:] = self.each
         bare = xarray.DataArray(np.zeros(errors.shape), dims=errors.dims)  # coordinates play no part
@@ -207,6 +187,5 @@ def check_time(result: xarray.Dataset, variable: str) -> None:
     question = question_of(result.attrs)
     declared = [] if question is None else [v.dims for v in question.variables if v.name == variable]
     if any("time" in dims for dims in declared) and "time" not in result[variable].coords:
-        raise InputError(
-            f"The result does not say any more at which time its `{variable}` is; keep the coordinate `time`."
-        )
+        which = f"at which time its `{variable}` is; keep the coordinate `time`"
+        raise InputError(f"The result does not say any more {which}.")

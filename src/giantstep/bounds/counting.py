@@ -1,7 +1,7 @@
 """What a scenario learns from: its target, its noise, and how many samples it sees in all, family by family.
 
-Samples are counted once however often they are used; every fresh batch counts. A scenario whose start knows something
-of the target, or whose gradients see the whole population, is refused: no number of samples is fair to it.
+Samples count once however often they are used. Where a start knows something of the target, or gradients see the whole
+population, no number of samples is fair to it, and the scenario is refused.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ from giantstep.types import Floats
 
 @dataclass(frozen=True)
 class BoundedError:
-    """A variable of a family as an error that has a best possible value: scale * variable + shift.
-
-    `name` is "mse" or "error" of `BayesLimit`; with `clean` the labels of the test are not flipped.
-    """
+    """A variable of a family as an error that has a best possible value: scale * variable + shift."""
 
     variable: str
-    name: str
+    name: str  # "mse" or "error" of `BayesLimit`
     scale: float = 1.0
     shift: float = 0.0
-    clean: bool = False
+    clean: bool = False  # whether the labels of the test are not flipped
 
     def to_best(self, values: Any, flip: float) -> Any:
         """Return values of the variable in the units of `BayesLimit`."""
@@ -69,17 +66,14 @@ class Teacher:
 def teacher_of(scenario: Scenario) -> Teacher:
     """Return what a scenario learns from; refuse one that has no target or no number of samples."""
     reader = _READERS.get(scenario.family)
+    who = type(scenario).__name__
     if reader is None:
-        raise InputError(
-            f"{type(scenario).__name__} has no best possible error to compare with; families that have: "
-            f"{', '.join(_READERS)}."
-        )
+        those = f"families that have: {', '.join(_READERS)}"
+        raise InputError(f"{who} has no best possible error to compare with; {those}.")
     teacher = reader(scenario)
     if not np.isfinite(teacher.total()):
-        raise InputError(
-            f"{type(scenario).__name__} takes its steps on infinitely many samples: the best possible error is then "
-            "the noise alone; give the batches a finite `batch_per_dim`."
-        )
+        then = "the best possible error is then the noise alone; give the batches a finite `batch_per_dim`"
+        raise InputError(f"{who} takes its steps on infinitely many samples: {then}.")
     return teacher
 
 
@@ -94,8 +88,9 @@ def _network(s: Any) -> Teacher:
         raise bad_field("inputs", s.inputs, "left out: the best possible error is known for isotropic inputs")
     for number, step in enumerate(s.steps):
         if step.kind in ("planted", "shifts"):
-            allowed = "one that is learnt from samples: what is planted knows the target"
-            raise bad_field(f"steps.{number}", step, allowed)
+            raise bad_field(
+                f"steps.{number}", step, "one that is learnt from samples: what is planted knows the target"
+            )
         if step.sees_coordinates and s.coordinates != "gaussian":
             allowed = '"gaussian" with this step: the best possible error is known for directions of a uniform law'
             raise bad_field("coordinates", s.coordinates, allowed)
@@ -111,7 +106,6 @@ def _network(s: Any) -> Teacher:
 
 
 def _preset(s: Any) -> Teacher:
-    """Count as the network does that a preset stands for."""
     with s.in_own_words():
         return _network(s.network())
 
@@ -119,8 +113,7 @@ def _preset(s: Any) -> Teacher:
 def _giant_steps(s: Any) -> Teacher:
     if s.batch_exponent != 1:
         raise bad_field("batch_exponent", s.batch_exponent, "1: other batches are not of order d")
-    words = "a fresh batch for every step; the best second layer is not counted"
-    batches = np.full(s.steps, s.batch_per_dim)
+    words, batches = "a fresh batch for every step; the best second layer is not counted", [s.batch_per_dim] * s.steps
     return Teacher(s.target, s.noise, 0.0, 0.0, batches, words, (BoundedError("test_error", "mse"),))
 
 

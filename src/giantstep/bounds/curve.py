@@ -41,9 +41,7 @@ class BoundProblem(NamedTuple):
 
     def at(self, samples_per_dim: float) -> BayesLimit:
         """Return the scenario of the best estimator."""
-        return BayesLimit(
-            target=self.target, noise=self.noise, flip=self.flip, samples_per_dim=max(samples_per_dim, NOTHING)
-        )
+        return BayesLimit(**self._asdict(), samples_per_dim=max(samples_per_dim, NOTHING))
 
     @property
     def seconds(self) -> float:
@@ -74,7 +72,7 @@ class BoundCurve:
             places = [answer.coords["branch"].tolist().index(branch) for branch in BRANCHES]
             self.known[alpha] = np.stack([answer.values[n][0, places] for n in _NAMES])
             if self.bar is not None:
-                self.bar.reach(self.bar.done + 1)
+                self.bar.advance()
         return float(self.known[alpha][_NAMES.index(name), BRANCHES.index(branch)])
 
     def needed(self, name: str, branch: str, error: float, own: float) -> float:
@@ -88,9 +86,11 @@ class BoundCurve:
         if not (math.isfinite(error) and own > 0):
             return math.nan
 
-        def excess(x: float) -> float:
+        least = self.problem.noise if name == "mse" else self.problem.flip
+
+        def excess(x: float) -> float:  # of log(error - its smallest value), nearly a straight line over log samples
             best = self.error(2.0**x, name, branch)
-            return self._above_least(best, name) - self._above_least(error, name)
+            return math.log(max(best - least, _TINY)) - math.log(max(error - least, _TINY))
 
         high = x = math.ceil(math.log2(own))  # powers of two, which all methods share
         while excess(high) > 0:
@@ -114,8 +114,3 @@ class BoundCurve:
         step = max(1e-3, 10 * self.problem.accuracy)
         below, above = (self.error(samples * math.exp(x), name, branch) for x in (-step, step))
         return 2 * step / abs(above - below) if above != below else math.inf
-
-    def _above_least(self, error: float, name: str) -> float:
-        """Return log(error - its smallest value), which is nearly a straight line over log samples."""
-        least = self.problem.noise if name == "mse" else self.problem.flip
-        return math.log(max(error - least, _TINY))

@@ -16,7 +16,7 @@ from giantstep.errors import InputError
 from giantstep.figures.style import DASHED, DOTTED, GREY, is_geometric
 from giantstep.grid import Grid
 from giantstep.progress import ProgressOption
-from giantstep.result import fields_of
+from giantstep.result import fields_of, grid_of
 from giantstep.several import by_name
 from giantstep.types import Array, Floats
 
@@ -54,26 +54,23 @@ class BoundDrawer:
         with watched({problem: len(alpha) for problem, alpha in wanted.items()}, self.progress) as bar:
             for problem in wanted:
                 self._curves.setdefault(problem, BoundCurve(problem)).bar = bar
-            lines = {
-                branch: {place: path.values(self._curves, branch) for place, path in shown.items()}
-                for branch, *_ in LINES
-            }
+            best, passed = ([p.values(self._curves, branch) for p in shown.values()] for branch, *_ in LINES)
         self.drawn = True
-        best, passed = (lines[branch] for branch, *_ in LINES)
-        reached = all(np.allclose(best[place], passed[place], equal_nan=True) for place in shown)
-        styles = [(LINES[0][0], DASHED, f"{LINES[0][2]}; message passing reaches it")] if reached else LINES
-        for branch, dashes, label in styles:
-            alike = len({(path.x.tobytes(), lines[branch][place].tobytes()) for place, path in shown.items()}) == 1
-            for place, path in list(shown.items())[: 1 if alike else None]:
-                path.draw(axes, lines[branch][place], dashes, color=GREY if alike else colours[place], label=label)
-        return [Line2D([], [], color=GREY, linestyle=dashes, linewidth=1.2, label=label) for _, dashes, label in styles]
+        lines = [(best, *LINES[0][1:]), (passed, *LINES[1][1:])]
+        if all(np.allclose(own, other, equal_nan=True) for own, other in zip(best, passed)):
+            lines = [(best, DASHED, f"{LINES[0][2]}; message passing reaches it")]
+        for bounds, dashes, label in lines:
+            alike = len({(path.x.tobytes(), bound.tobytes()) for path, bound in zip(shown.values(), bounds)}) == 1
+            for (place, path), bound in list(zip(shown.items(), bounds))[: 1 if alike else None]:
+                path.draw(axes, bound, dashes, color=GREY if alike else colours[place], label=label)
+        return [Line2D([], [], color=GREY, linestyle=dashes, linewidth=1.2, label=label) for _, dashes, label in lines]
 
     def _path(self, reading: Reading, view: View, place: int) -> _Path | None:
         """Return where the bound of one curve is computed; None where its variable has none."""
-        point = dict(zip(view.others, np.unravel_index(place, [reading.data.sizes[dim] for dim in view.others])))
-        part = reading.data.isel({dim: int(index) for dim, index in point.items()}).assign_attrs(reading.attrs)
+        point = map(int, np.unravel_index(place, [reading.data.sizes[dim] for dim in view.others]))
+        part = reading.data.isel(dict(zip(view.others, point))).assign_attrs(reading.attrs)
         part = part.isel(source=0) if "source" in part.dims else part
-        teachers = Teachers.of_result(part)
+        teachers = Teachers(grid_of(part))
         self.known.update(dict.fromkeys(teachers.observables))
         if view.name not in teachers.observables:
             return None
@@ -84,15 +81,13 @@ class BoundDrawer:
             return _Path.of(Teachers(finer[0]), finer[1], view)
         keep = np.unique(np.linspace(0, part.sizes[view.x_dim] - 1, _MOST_SLOW if slow else _MOST).astype(int))
         part = part.isel({view.x_dim: keep})
-        return _Path.of(Teachers.of_result(part), part[view.name], view)
+        return _Path.of(Teachers(grid_of(part)), part[view.name], view)
 
     def check(self) -> None:
         """Refuse a figure into which nothing could be drawn."""
         if not self.drawn:
-            raise InputError(
-                f"`bound=True` needs curves of {', '.join(self.known) or 'an error that has a best possible value'}; "
-                "this figure has none."
-            )
+            curves = ", ".join(self.known) or "an error that has a best possible value"
+            raise InputError(f"`bound=True` needs curves of {curves}; this figure has none.")
 
 
 def _finer(part: xarray.Dataset, x: str, x_dim: str | None) -> tuple[Grid, xarray.DataArray] | None:

@@ -29,26 +29,24 @@ class Commands(TyperGroup):
         words = list(sys.argv[1:] if args is None else args) or ["--help"]
         with warnings.catch_warnings():
             warnings.simplefilter("default", GiantstepWarning)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = lambda message, *where: _say(f"warning: {message}")
             status = self._status(words, options)
-        if not standalone_mode:
-            return status
-        sys.exit(status)
+        return sys.exit(status) if standalone_mode else status
 
     def _status(self, args: list[str], options: dict[str, Any]) -> int:
         try:
             status = super().main(args, standalone_mode=False, **options)
             return status if isinstance(status, int) else 0
-        except InputError as error:
-            return _say(str(error), BAD_INPUT)
         except GiantstepError as error:
-            return _say(str(error), FAILED)
+            _say(_ended(str(error)))
+            return BAD_INPUT if isinstance(error, InputError) else FAILED
         except _UsageError as error:
-            return _say(error.format_message().rstrip(".") + self._instead(error), BAD_INPUT)
+            _say(_ended(error.format_message().rstrip(".") + self._instead(error)))
         except MemoryError:
-            return _say("There is not enough memory for this; take a smaller dim or grid.", BAD_INPUT)
+            _say("There is not enough memory for this; take a smaller dim or grid.")
         except (typer.Abort, KeyboardInterrupt):
             return INTERRUPTED
+        return BAD_INPUT
 
     def _instead(self, error: Any) -> str:
         """Return where to look after a refusal of Typer's."""
@@ -61,14 +59,12 @@ class Commands(TyperGroup):
         return f"; `{path} --help` says what there is."
 
 
-def _say(sentence: str, status: int) -> int:
-    text = " ".join(sentence.split())
-    print(f"giantstep: {text}" if text.endswith((".", "?")) else f"giantstep: {text}.", file=sys.stderr)
-    return status
+def _say(text: str) -> None:
+    print("giantstep: " + " ".join(text.split()), file=sys.stderr)
 
 
-def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-    print("giantstep: warning: " + " ".join(str(message).split()), file=sys.stderr)
+def _ended(sentence: str) -> str:
+    return sentence if sentence.rstrip().endswith((".", "?")) else f"{sentence.rstrip()}."
 
 
 app = typer.Typer(
@@ -83,28 +79,13 @@ app = typer.Typer(
 )
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    verbs.predict,
-    verbs.simulate,
-    verbs.compare,
-    design.optimize,
-    design.solve_for,
-    design.sensitivity,
-    others.phase_diagram,
-    store.sweep,
-    others.forecast,
-    others.place,
-    others.exponents,
-    others.learnable,
-    others.explore,
-    inform.figures,
-    inform.reproduce,
-    others.script,
-    inform.new,
-    inform.describe,
-    inform.cite,
-    inform.doctor,
-    inform.version,
+    *(verbs.predict, verbs.simulate, verbs.compare),
+    *(design.optimize, design.solve_for, design.sensitivity, others.phase_diagram, store.sweep),
+    *(others.forecast, others.place, others.exponents, others.learnable, others.explore),
+    *(inform.figures, inform.reproduce, others.script),
+    *(inform.new, inform.describe, inform.cite, inform.doctor, inform.version),
 )
+"""In the order in which the help lists them: to ask, to design, to look at data and targets, to rebuild, to learn."""
 for command in _COMMANDS:
     app.command()(expand(command))
 app.add_typer(store.app)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import giantstep as gs
 from giantstep.cli.edit import assignments, edit_study, many, single
@@ -17,24 +17,23 @@ from giantstep.errors import InputError
 if TYPE_CHECKING:
     import xarray
 
-StudyPath = Annotated[Path, StudyFile]
 Over = Annotated[
     list[str] | None,
-    typer.Option(metavar="FIELD=LOW:HIGH", help="Search over a range, or over choices with commas; may be repeated."),
+    Option(metavar="FIELD=LOW:HIGH", help="Search over a range, or over choices with commas; may be repeated."),
 ]
 
 
 def optimize(
-    study: StudyPath,
+    study: Annotated[Path, StudyFile],
     changes: Changes,
     limit: Limit,
     output: Output,
     over: Over = None,
-    minimise: Annotated[str | None, typer.Option(metavar="VARIABLE", help="Make it small (test_error).")] = None,
-    maximise: Annotated[str | None, typer.Option(metavar="VARIABLE", help="Make it large.")] = None,
+    minimise: Annotated[str | None, Option(metavar="VARIABLE", help="Make it small (test_error).")] = None,
+    maximise: Annotated[str | None, Option(metavar="VARIABLE", help="Make it large.")] = None,
     budget: Annotated[
         list[str] | None,
-        typer.Option(metavar="RELATION", help='A constraint such as "samples_per_dim + ridge = 4"; may be repeated.'),
+        Option(metavar="RELATION", help='A constraint such as "samples_per_dim + ridge = 4"; may be repeated.'),
     ] = None,
 ) -> None:
     """Find the fields at which the limit of a study is best."""
@@ -47,15 +46,15 @@ def optimize(
 
 
 def solve_for(
-    study: StudyPath,
-    field: Annotated[str, typer.Argument(metavar="FIELD", help="The field solved for.")],
+    study: Annotated[Path, StudyFile],
+    field: Annotated[str, Argument(metavar="FIELD", help="The field solved for.")],
     changes: Changes,
     limit: Limit,
     output: Output,
     reach: Annotated[
-        list[str] | None, typer.Option(metavar="VARIABLE=VALUE", help="What the limit shall reach, as test_error=0.2.")
+        list[str] | None, Option(metavar="VARIABLE=VALUE", help="What the limit shall reach, as test_error=0.2.")
     ] = None,
-    between: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="Range of the field.")] = None,
+    between: Annotated[str | None, Option(metavar="LOW:HIGH", help="Range of the field.")] = None,
     over: Over = None,
 ) -> None:
     """Find where the limit of a study reaches a value, along one field."""
@@ -70,13 +69,13 @@ def solve_for(
 
 
 def sensitivity(
-    study: StudyPath,
+    study: Annotated[Path, StudyFile],
     changes: Changes,
     limit: Limit,
     output: Output,
-    of: Annotated[str | None, typer.Option(metavar="VARIABLE", help="What changes (test_error).")] = None,
+    of: Annotated[str | None, Option(metavar="VARIABLE", help="What changes (test_error).")] = None,
     to: Annotated[
-        list[str] | None, typer.Option(metavar="FIELD", help="With which fields, with commas or repeated; all if none.")
+        list[str] | None, Option(metavar="FIELD", help="With which fields, with commas or repeated; all if none.")
     ] = None,
 ) -> None:
     """Say how the limit of a study changes with each field: which of them matters most."""
@@ -114,9 +113,9 @@ def _values(texts: list[str] | None) -> dict[str, Any]:
     """Return ``test_error=0.2`` or ``test_error[time=2]=0.2,0.1`` as the value or values of an observable."""
     reach = {}
     for text in texts or ():
-        name, equals, value = text.rpartition("=")
-        if not equals or not name.strip() or not value.strip():
+        name, _, value = map(str.strip, text.rpartition("="))
+        if not name or not value:
             raise InputError(f"--reach takes VARIABLE=VALUE, but got {text!r}.")
-        values = many(name, value.strip())
-        reach[name.strip()] = values[0] if len(values) == 1 else values
+        values = many(name, value)
+        reach[name] = values[0] if len(values) == 1 else values
     return reach

@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import tomllib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import giantstep as gs
 from giantstep.cli.options import Changes, Experiment, Theory, given
 from giantstep.errors import InputError
-
-if TYPE_CHECKING:
-    from giantstep.study import Study
 
 _LIMIT_ONLY = ("tolerance", "strict", "finite_size")
 """Settings of the limit that have no option of their own; --set reaches them."""
 _OPTIONS = ("what", "theory", "trials", "seed", "device", "paired", "keep_trials")
 
 
-def edit_study(study: Study, verb: str, changes: Changes, *settings: Theory | Experiment) -> Study:
+def edit_study(study: gs.Study, verb: str, changes: Changes, *settings: Theory | Experiment) -> gs.Study:
     """Return the study with the changes made; `verb` decides which engine ``--dim`` is for."""
     fields = assignments("--set", changes.set_ or (), lambda name, text: single(text))
     lists = assignments("--grid", changes.grid or (), many)
-    for name in lists:
-        if name in fields:
-            raise InputError(f"Field `{name}` is given both to --set and to --grid.")
+    for name in [name for name in lists if name in fields]:
+        raise InputError(f"Field `{name}` is given both to --set and to --grid.")
     fields.update(lists)
     options = given(*settings)
-    study = _ask(study, changes.what)
+    if changes.what not in (None, study.what):  # another question: the settings of the old one go
+        old = study.question.settings
+        tables: dict[str, Any] = {
+            table: {name: value for name, value in getattr(study, table).items() if name not in old}
+            for table in ("settings", "limit", "experiment")
+        }
+        study = dataclasses.replace(study, what=changes.what, **tables)
     own = {name: fields.pop(name) for name in list(fields) if name in study.question.settings}
     limit, experiment = {**study.limit}, {**study.experiment}
-    _take_settings(study, fields, limit)
-    dim = _take_dim(study, options, fields)
-    limit.update({name: value for name, value in options.items() if name == "theory"})
-    experiment.update({name: value for name, value in options.items() if name != "theory"})
+    declared = type(study.scenario).model_fields
+    for name in [name for name in fields if name not in declared]:
+        if name in _LIMIT_ONLY:
+            limit[name] = fields.pop(name)
+        elif name in _OPTIONS:
+            raise InputError(f"`{name}` is no field of the scenario; use the option --{name.replace('_', '-')}.")
+    text = options.pop("dim", None)
+    dim = None if text is None else [single(word) for word in _split(text)]
+    dim = dim[0] if dim is not None and len(dim) == 1 else dim
+    if "dim" in fields and "dim" not in declared:
+        if text is not None:
+            raise InputError("Field `dim` is given twice.")
+        dim = fields.pop("dim")
+    limit.update({name: options.pop(name) for name in ("theory",) if name in options})
+    experiment.update(options)
     if dim is not None and verb == "predict":
         limit["dim"] = dim
     elif dim is not None:
@@ -43,48 +58,15 @@ def edit_study(study: Study, verb: str, changes: Changes, *settings: Theory | Ex
     scenario = study.scenario
     if any(name.endswith(".kind") for name in fields):  # a new part, and perhaps fields of it
         scenario = scenario.replace({name: fields.pop(name) for name in list(fields) if name not in lists})
-    tables: dict[str, Any] = {"grid": {**grid, **fields}, "settings": {**study.settings, **own}}
+    tables = {"grid": {**grid, **fields}, "settings": {**study.settings, **own}}
     return dataclasses.replace(study, scenario=scenario, limit=limit, experiment=experiment, **tables)
-
-
-def _ask(study: Study, what: str | None) -> Study:
-    """Return the study with another question; the settings of the old one go."""
-    if what is None or what == study.what:
-        return study
-    tables: dict[str, Any] = {
-        table: {name: value for name, value in getattr(study, table).items() if name not in study.question.settings}
-        for table in ("settings", "limit", "experiment")
-    }
-    return dataclasses.replace(study, what=what, **tables)
-
-
-def _take_dim(study: Study, options: dict[str, Any], fields: dict[str, Any]) -> Any:
-    text = options.pop("dim", None)
-    if "dim" in type(study.scenario).model_fields or "dim" not in fields:
-        return dimensions(text)
-    if text is not None:
-        raise InputError("Field `dim` is given twice.")
-    return fields.pop("dim")
-
-
-def _take_settings(study: Study, fields: dict[str, Any], limit: dict[str, Any]) -> None:
-    """Move what --set says of the limit into its table; what has an option of its own is refused."""
-    for name in [name for name in fields if name not in type(study.scenario).model_fields]:
-        if name in _LIMIT_ONLY:
-            limit[name] = fields.pop(name)
-        elif name in _OPTIONS:
-            raise InputError(f"`{name}` is no field of the scenario; use the option --{name.replace('_', '-')}.")
 
 
 # -- What stands behind ``--set`` and ``--grid``: ``ridge=0.1`` -------------------------------------------
 
 
 def assignments(option: str, texts: Sequence[str], read: Callable[[str, str], Any]) -> dict[str, Any]:
-    """Return field -> value of the texts given to one option; `read` makes the value.
-
-    >>> assignments("--set", ["ridge=0.1", "step.rate=2"], lambda name, text: single(text))
-    {'ridge': 0.1, 'step.rate': 2}
-    """
+    """Return field -> value of the texts given to one option; `read` makes the value."""
     values: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -98,44 +80,31 @@ def assignments(option: str, texts: Sequence[str], read: Callable[[str, str], An
 
 
 def single(text: str) -> Any:
-    """Return a value as TOML reads it; what is no TOML value is a name or an expression.
-
-    >>> single("0.1"), single("inf"), single("tanh(z)"), single("[1, -1]")
-    (0.1, inf, 'tanh(z)', [1, -1])
-    """
-    try:
+    """Return a value as TOML reads it; what is no TOML value is a name or an expression."""
+    with contextlib.suppress(tomllib.TOMLDecodeError):
         content = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    return content["value"] if list(content) == ["value"] else text
+        return content["value"] if list(content) == ["value"] else text
+    return text
 
 
 def many(name: str, text: str) -> Any:
-    """Return the values of a grid: ``start:stop:num[:log]``, a list with commas, or one value.
-
-    >>> many("ridge", "1:100:3:log").tolist(), many("activation", "relu,tanh")
-    ([1.0, 10.0, 100.0], ['relu', 'tanh'])
-    """
+    """Return the values of a grid: ``start:stop:num[:log]``, a list with commas, or one value."""
     if ":" in text:
         return _range(name, text)
     value = single(text)
-    if isinstance(value, list):
-        return value
-    return [single(word) for word in _split(text)]
+    return value if isinstance(value, list) else [single(word) for word in _split(text)]
 
 
 def _range(name: str, text: str) -> Any:
-    from giantstep.studyfile import expand_range
+    from giantstep.study import expand_range
 
     table = dict(zip(("start", "stop", "num", "scale", "more"), (single(word.strip()) for word in text.split(":"))))
     try:
         return expand_range(name, table)
     except InputError as error:
-        if "num" not in table:
-            raise InputError(
-                f"The range {text!r} of `{name}` has no number of values, as in {name}={text}:20."
-            ) from None
-        raise InputError(f"The range {text!r} is not start:stop:num or start:stop:num:log: {error}") from None
+        told = f"The range {text!r} is not start:stop:num or start:stop:num:log: {error}"
+        missing = f"The range {text!r} of `{name}` has no number of values, as in {name}={text}:20."
+        raise InputError(told if "num" in table else missing) from None
 
 
 def _split(text: str) -> list[str]:
@@ -148,11 +117,3 @@ def _split(text: str) -> list[str]:
         else:
             words[-1] += letter
     return [word.strip() for word in words]
-
-
-def dimensions(text: str | None) -> Any:
-    """Return ``--dim``: a whole number, or a list of them with commas."""
-    if text is None:
-        return None
-    values = [single(word) for word in _split(text)]
-    return values if len(values) > 1 else values[0]

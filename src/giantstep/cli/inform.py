@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 import giantstep as gs
 from giantstep.cli.options import Json, print_json
 
-Family = Annotated[str, typer.Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
+Family = Annotated[str, Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
 
 
 def figures(
-    long: Annotated[bool, typer.Option("--long", help="Also what each panel shows, parameters and times.")] = False,
+    long: Annotated[bool, Option("--long", help="Also what each panel shows, parameters and times.")] = False,
     json: Json = False,
 ) -> None:
     """List the figures that can be rebuilt: those of papers, and our own."""
@@ -34,17 +37,17 @@ def figures(
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a figure (see `giantstep figures`).")],
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller size, in a minute or so.")] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("out"),
+    name: Annotated[str, Argument(metavar="NAME", help="Name of a figure (see `giantstep figures`).")],
+    quick: Annotated[bool, Option("--quick", help="A smaller size, in a minute or so.")] = False,
+    device: Annotated[str, Option(help="cpu or cuda.")] = "cpu",
+    out: Annotated[Path, Option(metavar="DIR", help="Folder of the results.")] = Path("out"),
     store: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep every result here; what it holds is not computed again.")
+        Path | None, Option(metavar="FILE", help="Keep every result here; what it holds is not computed again.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Exit with status 1 where something disagrees.")] = False,
+    check: Annotated[bool, Option("--check", help="Exit with status 1 where something disagrees.")] = False,
     see: Annotated[
         float | None,
-        typer.Option(metavar="GAP", help="With --check: also where a relative gap of this size could not be seen."),
+        Option(metavar="GAP", help="With --check: also where a relative gap of this size could not be seen."),
     ] = None,
 ) -> None:
     """Rebuild a figure, published or ours: PNG, PDF, data and agreement report."""
@@ -66,7 +69,7 @@ def reproduce(
 
 def new(family: Family) -> None:
     """Print a study of a family to start from, with every field explained."""
-    from giantstep.cli.template import template
+    from giantstep.describe import template
 
     sys.stdout.write(template(family))
 
@@ -82,7 +85,7 @@ def describe(family: Family, json: Json = False) -> None:
 
 
 def cite(
-    study: Annotated[Path, typer.Argument(metavar="S.toml", help="A study, or a result saved as .nc or .json.")],
+    study: Annotated[Path, Argument(metavar="S.toml", help="A study, or a result saved as .nc or .json.")],
 ) -> None:
     """Print the BibTeX of the papers behind a study."""
     is_result = study.suffix.lower() in (".nc", ".json")
@@ -91,8 +94,6 @@ def cite(
 
 def doctor(json: Json = False) -> None:
     """Show versions, BLAS, cores, memory and GPU, and run a self-test."""
-    from giantstep.cli.doctor import examine, report
-
     findings = examine()
     print_json(findings) if json else print(report(findings))
     if not findings["self_test"]["passed"]:
@@ -102,3 +103,88 @@ def doctor(json: Json = False) -> None:
 def version() -> None:
     """Print the version."""
     print(gs.__version__)
+
+
+# -- What ``giantstep doctor`` finds out about this machine -----------------------------------------------
+
+
+_PACKAGES = ("numpy", "scipy", "xarray", "h5netcdf", "pydantic", "typer", "matplotlib", "threadpoolctl")
+_PRECISION = 1e-7
+"""Absolute difference to a reference value, to which families write theirs down."""
+
+
+def examine() -> dict[str, Any]:
+    """Return versions, BLAS, cores, memory, GPU and the self-test as plain data."""
+    import platform
+
+    from giantstep.lab.devices import available_memory
+    from giantstep.workers import usable_cores
+
+    passed, text = _self_test()
+    return {
+        "giantstep": gs.__version__,
+        "python": f"{platform.python_version()} on {platform.platform()}",
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "cores": usable_cores(),
+        "BLAS": _blas(),
+        "memory": f"{available_memory() / 2**30:.1f} GiB free",
+        "GPU": _gpu(),
+        "self_test": {"passed": passed, "text": text},
+    }
+
+
+def report(findings: dict[str, Any]) -> str:
+    """Return the findings for reading."""
+    test = findings["self_test"]
+    packages = ", ".join(f"{name} {version or 'MISSING'}" for name, version in findings["packages"].items())
+    verdict = f"{'passed' if test['passed'] else 'FAILED'}: {test['text']}"
+    rows = {**findings, "packages": packages, "self_test": verdict}
+    return "\n".join(f"{name.replace('_', '-'):<10} {text}" for name, text in rows.items())
+
+
+def _version(name: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _blas() -> str:
+    import scipy.linalg  # noqa: F401, loads the libraries
+    from threadpoolctl import threadpool_info
+
+    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return "; ".join(f"{b['internal_api']} {b['version']} with {b['num_threads']} threads" for b in found) or "unknown"
+
+
+def _gpu() -> str:
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        return "none: CuPy is not installed (install giantstep[cuda])"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+        names = [cupy.cuda.runtime.getDeviceProperties(index)["name"].decode() for index in range(count)]
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"none: CuPy {cupy.__version__} is installed, but {error}"
+    return f"{', '.join(names)} (CuPy {cupy.__version__})" if names else "none: no CUDA device is visible"
+
+
+def _self_test() -> tuple[bool, str]:
+    """Compute the reference value of every family that has one."""
+    from giantstep.families import family_class, family_names
+
+    texts, passed = [], True
+    for name in family_names():
+        try:
+            if (reference := family_class(name).reference()) is not None:
+                scenario, variable, expected = reference
+                value = float(gs.predict(scenario)[variable].item())
+                passed &= math.isclose(value, expected, rel_tol=0, abs_tol=_PRECISION)
+                texts.append(f"{variable} of {name} {value:.8f}, expected {expected:.8f}")
+        except Exception as error:  # whatever is wrong with this machine
+            passed = False
+            texts.append(f"{name}: {error}")
+    return passed and bool(texts), "; ".join(texts)

@@ -149,10 +149,7 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def expanded(**values: Any) -> None:
-        taken = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
+        taken = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
         command(**taken, **values)
 
     expanded.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
@@ -163,7 +160,6 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 # -- Files a command writes: checked before anything is computed ------------------------------------------
 
 
-RESULTS = (".csv", ".nc", ".json", ".tex")
 PLOTS = (".png", ".pdf", ".svg", ".pgf")
 
 
@@ -176,8 +172,10 @@ def print_json(data: Any) -> None:
 
 def check_outputs(output: Output) -> None:
     """Refuse what could not be written: unknown suffixes, missing or closed folders, one name twice."""
+    from giantstep.files import SAVED
+
     out, plot = output.out or [], output.plot or []
-    for option, paths, suffixes in (("--out", out, RESULTS), ("--plot", plot, PLOTS)):
+    for option, paths, suffixes in (("--out", out, SAVED), ("--plot", plot, PLOTS)):
         for path in paths:
             check_ending(path, suffixes, f"{option} writes {{}}")
             check_folder(path.parent)

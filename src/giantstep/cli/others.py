@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer import Option
+from typer import Argument, Option
 
 import giantstep as gs
 from giantstep.cli.edit import assignments, many, single
@@ -18,22 +17,19 @@ from giantstep.cli.verbs import show_or_write
 from giantstep.errors import InputError, bad_field
 
 if TYPE_CHECKING:
-    from giantstep.datafile import LabelledTable
     from giantstep.forecasts.table import Forecast
 
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; may be repeated.")]
-Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')
-]
+Set = Annotated[list[str] | None, Option("--set", metavar="FIELD=VALUE", help="Change a field; may be repeated.")]
+Target = Annotated[str, Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')]
 
 
 def phase_diagram(
     study: Annotated[Path, StudyFile],
-    plot: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw it: .png, .pdf, .svg.")],
+    plot: Annotated[Path, Option(metavar="FILE", help="Where to draw it: .png, .pdf, .svg.")],
     set_: Set = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option(metavar="FIELD=VALUES", help="Another horizontal axis, or the range of the vertical one."),
+        Option(metavar="FIELD=VALUES", help="Another horizontal axis, or the range of the vertical one."),
     ] = None,
 ) -> None:
     """Draw the phase diagram of a study's scenario: named regions and the lines between them."""
@@ -45,16 +41,16 @@ def phase_diagram(
 
 def place(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy, .npz or .parquet.")
+        Path, Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy, .npz or .parquet.")
     ],
     clusters: Annotated[
-        int | None, typer.Option(metavar="K", help="Number of clusters; chosen by evidence if left out.")
+        int | None, Option(metavar="K", help="Number of clusters; chosen by evidence if left out.")
     ] = None,
-    transpose: Annotated[bool, typer.Option("--transpose", help="The file has samples as columns.")] = False,
-    seed: Annotated[int, typer.Option(help="Any whole number from 0 on.")] = 0,
+    transpose: Annotated[bool, Option("--transpose", help="The file has samples as columns.")] = False,
+    seed: Annotated[int, Option(help="Any whole number from 0 on.")] = 0,
     json: Json = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Mark the point in the phase diagram: .png, .pdf, .svg.")
+        Path | None, Option(metavar="FILE", help="Mark the point in the phase diagram: .png, .pdf, .svg.")
     ] = None,
 ) -> None:
     """Say whether clusters in a dataset are easy, hard or impossible to find."""
@@ -76,7 +72,7 @@ def place(
 def exponents(
     target: Target,
     activation: Annotated[
-        str | None, typer.Option("--activation", "-a", metavar="NAME", help="The student's activation, for c_k C_k.")
+        str | None, Option("--activation", "-a", metavar="NAME", help="The student's activation, for c_k C_k.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -87,28 +83,31 @@ def exponents(
 
 def learnable(
     target: Target,
-    activation: Annotated[str, typer.Argument(metavar="ACTIVATION", help="The student's activation.")] = "relu",
+    activation: Annotated[str, Argument(metavar="ACTIVATION", help="The student's activation.")] = "relu",
     algorithm: Annotated[
         str,
-        typer.Option(
+        Option(
             "--algorithm",
             metavar="NAME",
             help="squared, correlation, extragradient, sam, two-step, exponential, giant-steps, reused or single-pass.",
         ),
     ] = "squared",
     second_layer: Annotated[
-        str | None, typer.Option("--second-layer", metavar="A,B,..", help="Second layer, a number for every neuron.")
+        str | None, Option("--second-layer", metavar="A,B,..", help="Second layer, a number for every neuron.")
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="gamma_0, for the constants.")] = None,
-    inner_rate: Annotated[float | None, typer.Option(help="rho_0 of the inner step.")] = None,
-    noise: Annotated[float, typer.Option(help="Variance of the label noise.")] = 0.0,
+    rate: Annotated[float | None, Option(help="gamma_0, for the constants.")] = None,
+    inner_rate: Annotated[float | None, Option(help="rho_0 of the inner step.")] = None,
+    noise: Annotated[float, Option(help="Variance of the label noise.")] = 0.0,
     experiment: Annotated[
-        int | None, typer.Option(metavar="DIM", help="Run the network in so many dimensions and tell its cosines.")
+        int | None, Option(metavar="DIM", help="Run the network in so many dimensions and tell its cosines.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Whether a network learns a target, in about how many samples, and why."""
-    layer = None if second_layer is None else _numbers(second_layer)
+    try:
+        layer = None if second_layer is None else [float(number) for number in second_layer.split(",")]
+    except ValueError:
+        raise bad_field("second_layer", second_layer, "numbers separated by commas") from None
     verdict = gs.learnable(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)
     data, text = verdict.to_dict(), [str(verdict)]
     if experiment is not None:
@@ -118,19 +117,12 @@ def learnable(
     print_json(data) if json else print("\n".join(text))
 
 
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(number) for number in text.split(",")]
-    except ValueError:
-        raise bad_field("second_layer", text, "numbers separated by commas") from None
-
-
 def script(
     study: Annotated[Path, StudyFile],
-    lang: Annotated[str, typer.Option(help="numpy, or torch, where gradients are those of autograd.")] = "numpy",
-    dim: Annotated[int | None, typer.Option(help="Dimension of the data; that of the study, or 300.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Independent repetitions; those of the study, or 10.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Any whole number from 0 on.")] = None,
+    lang: Annotated[str, Option(help="numpy, or torch, where gradients are those of autograd.")] = "numpy",
+    dim: Annotated[int | None, Option(help="Dimension of the data; that of the study, or 300.")] = None,
+    trials: Annotated[int | None, Option(help="Independent repetitions; those of the study, or 10.")] = None,
+    seed: Annotated[int | None, Option(help="Any whole number from 0 on.")] = None,
     set_: Set = None,
 ) -> None:
     """Print the experiment of a study as a program that runs without giantstep."""
@@ -138,8 +130,8 @@ def script(
 
     read = gs.Study.read(study)
     scenario = one_scenario(read, _changes(set_))
-    given = {"dim": dim, "trials": trials, "seed": seed}
-    said = {name: read.experiment.get(name) if value is None else value for name, value in given.items()}
+    said = {name: read.experiment.get(name) for name in ("dim", "trials", "seed")}
+    said |= {name: v for name, v in {"dim": dim, "trials": trials, "seed": seed}.items() if v is not None}
     settings: dict[str, Any] = {"lang": lang, **{name: value for name, value in said.items() if value is not None}}
     sys.stdout.write(gs.script(scenario, **settings))
 
@@ -150,12 +142,12 @@ def _changes(set_: list[str] | None) -> dict[str, Any]:
 
 def explore(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="An HTML file that the page wrote, or a study file.")
+        Path | None, Argument(metavar="[FILE]", help="An HTML file that the page wrote, or a study file.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=65535, help="Port of 127.0.0.1; 8765 or a free one.")
+        int | None, Option(metavar="N", min=1, max=65535, help="Port of 127.0.0.1; 8765 or a free one.")
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    no_browser: Annotated[bool, Option("--no-browser", help="Only print the address.")] = False,
 ) -> None:
     """Open the interactive page: sliders move the exact curve, a button streams in the experiment."""
     from giantstep.explorer.server import serve
@@ -164,9 +156,6 @@ def explore(
 
 
 # -- The command ``forecast``: the learning curve of given features ---------------------------------------
-
-
-SHOWN = ("error", "mse")
 
 
 @dataclass(frozen=True)
@@ -206,47 +195,42 @@ def forecast(
     For features as they are, of any law (a network's penultimate layer, a raw table). `giantstep predict --data` is for
     raw inputs taken as Gaussian mixtures, with other losses and exact limits.
     """
-    check_outputs(output)
-    table, grouping = _read(data, label, groups, drop or [])
-    settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
-    result = gs.forecast(table.inputs, table.labels, groups=grouping, **settings)
-    trust = json.loads(result.attrs["trust_numbers"])
-    show_or_write(result, output, result.attrs["trust"], _print_curve, trust=trust)
-
-
-def _read(data: Path, label: str, groups: str | None, drop: list[str]) -> tuple[LabelledTable, Any]:
-    """Return features with labels, and the groups of the rows."""
     from giantstep.datafile import read_labelled, read_npy
 
+    check_outputs(output)
     if data.suffix.lower() == ".npy":
         for option in ["--groups"] * (groups is not None) + ["--drop"] * bool(drop):
             raise InputError(f"{option} names a column, which .npy features do not have; use .csv, .npz or .parquet.")
-        return read_npy(data, label), None
-    table = read_labelled(data, label, [*drop, *([] if groups is None else [groups])])
-    return table, None if groups is None else table.others[groups]
+        table = read_npy(data, label)
+    else:
+        table = read_labelled(data, label, [*(drop or []), *([] if groups is None else [groups])])
+    grouping = None if groups is None else table.others[groups]
+    settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
+    result = gs.forecast(table.inputs, table.labels, groups=grouping, **settings)
+    trust = json.loads(result.attrs["trust_numbers"])
+    show_or_write(result, output, result.attrs["trust"], lambda: _curve(result), trust=trust)
 
 
 def _sizes(name: str, text: str | None) -> Any:
     """Return numbers from a list with commas or start:stop:num, which is even in log unless it says otherwise."""
+    import numpy as np
+
     if text is None:
         return None
     values = many(name, text + ":log" if text.count(":") == 2 else text)
-    if name != "samples" or ":" not in text:
-        return values
-    import numpy as np
-
-    return np.unique(np.round(np.asarray(values)).astype(np.int64))
+    is_range = name == "samples" and ":" in text
+    return np.unique(np.round(np.asarray(values)).astype(np.int64)) if is_range else values
 
 
-def _print_curve(result: Forecast) -> None:
-    """Print the forecast at the best ridge of each sample size, with the experiment and the verdicts."""
+def _curve(result: Forecast) -> str:
+    """Return the forecast at the best ridge of each sample size, with the experiment and the verdicts."""
     import numpy as np
 
     from giantstep.forecasts.table import known
     from giantstep.listing import ListedTable, Listing, listing_text
 
     attrs = result.attrs
-    names = [name for name in SHOWN if name in result]
+    names = [name for name in ("error", "mse") if name in result]
     rows = []
     for size in result["samples"].values:
         if not np.isfinite(result[names[0]].sel(source="limit", samples=size)).any():
@@ -259,12 +243,13 @@ def _print_curve(result: Forecast) -> None:
             limit = point.sel(source="limit")
             row[f"{name} ± se_total"] = known(limit[name].item(), limit[f"{name}_se_total"].item())
             if "experiment" in result["source"].values:
-                real = point.sel(source="experiment")
-                measured = known(real[name].item(), real[f"{name}_stderr"].item())
-                row[f"{name} in the experiment"] = "-" if np.isnan(real[name]) else measured
+                real, error = (point[column].sel(source="experiment").item() for column in (name, f"{name}_stderr"))
+                row[f"{name} in the experiment"] = "-" if np.isnan(real) else known(real, error)
             row[f"verdict on {name}"] = str(point[f"{name}_verdict"].item())
         rows.append(row)
     about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
     table = ListedTable(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
-    print(listing_text(Listing(f"{attrs['title']}: {about}; at the best ridge of each size", [table], [])))
-    print("For raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n")
+    told = listing_text(Listing(f"{attrs['title']}: {about}; at the best ridge of each size", [table], []))
+    return (
+        f"{told}\nFor raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n"
+    )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 import giantstep as gs
 from giantstep.cli.edit import edit_study
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="store", help="Look into a store that `giantstep sweep` wrote.", rich_markup_mode=None)
 
-Database = Annotated[Path, typer.Argument(metavar="DB", help="The store.")]
-Json = Annotated[bool, typer.Option("--json", help="Print strict JSON.")]
-_OUT = typer.Option(metavar="FILE", help="Write to this file.")
+Database = Annotated[Path, Argument(metavar="DB", help="The store.")]
+Json = Annotated[bool, Option("--json", help="Print strict JSON.")]
+_OUT = Option(metavar="FILE", help="Write to this file.")
 
 
 @app.command("ls")
@@ -40,11 +41,9 @@ def ls(store: Database, json: Json = False) -> None:
         print_json(asked)
         return
     for line in asked:
-        print(
-            f"{line['family']}: {line['what']}, {line['source']}{_settings(line['settings'])}; "
-            f"{line['points']} points, {line['results']} results, {line['failed']} failed, {line['seconds']:.3g} s, "
-            f"{line['bytes'] / 2**20:.3g} MiB"
-        )
+        counts = "{points} points, {results} results, {failed} failed, {seconds:.3g} s".format(**line)
+        about = f"{line['family']}: {line['what']}, {line['source']}{_settings(line['settings'])}"
+        print(f"{about}; {counts}, {line['bytes'] / 2**20:.3g} MiB")
     if not asked:
         print("The store is empty.")
 
@@ -52,8 +51,8 @@ def ls(store: Database, json: Json = False) -> None:
 @app.command("show")
 def show(
     store: Database,
-    key: Annotated[str, typer.Argument(metavar="[KEY]", help="Points whose key begins so; all if left out.")] = "",
-    failures: Annotated[bool, typer.Option("--failures", help="Failures only.")] = False,
+    key: Annotated[str, Argument(metavar="[KEY]", help="Points whose key begins so; all if left out.")] = "",
+    failures: Annotated[bool, Option("--failures", help="Failures only.")] = False,
     json: Json = False,
 ) -> None:
     """Show points with their scenario, their trials, and why some failed."""
@@ -83,8 +82,8 @@ def gc(store: Database, json: Json = False) -> None:
     from giantstep.sweeps.inspect import collect_garbage
 
     removed = collect_garbage(store)
-    counts = f"{removed['damaged']} damaged and {removed['outdated']} outdated results"
-    print_json(removed) if json else print(f"{counts} taken out, {removed['bytes']} bytes freed")
+    told = "{damaged} damaged and {outdated} outdated results taken out, {bytes} bytes freed".format(**removed)
+    print_json(removed) if json else print(told)
 
 
 @app.command("verify")
@@ -97,12 +96,9 @@ def verify(store: Database, json: Json = False) -> None:
         print_json({**vars(health), "sound": health.sound})
     else:
         print(f"{health.points} points, {health.results} results, {health.failures} of them failures")
-        if health.problem:
-            print(f"the file is damaged: {health.problem}")
-        for key, trial in health.damaged:
-            print(f"damaged: {key[:16]} trial {trial}")
-        if health.sound:
-            print("everything is sound")
+        told = [f"the file is damaged: {health.problem}"] if health.problem else []
+        told += [f"damaged: {key[:16]} trial {trial}" for key, trial in health.damaged]
+        print("\n".join(told or ["everything is sound"]))
     if not health.sound:
         raise typer.Exit(1)
 
@@ -114,14 +110,13 @@ def _settings(settings: dict[str, Any]) -> str:
 
 
 def _text(entry: Entry, in_full: bool) -> str:
-    dim = "" if entry.point.dim == float("inf") else f", dim {entry.point.dim:g}"
-    head = f"{entry.point.digest[:16]}  {entry.ask.family}: {entry.ask.what}, {entry.ask.source}{dim}"
-    done = f"  {len(entry.rows) - len(entry.failures)} of {len(entry.rows)} trials gave numbers"
-    lines = [head, f"  scenario {entry.point.scenario}", done]
+    point, ask = entry.point, entry.ask
+    dim = "" if point.dim == float("inf") else f", dim {point.dim:g}"
+    lines = [f"{point.digest[:16]}  {ask.family}: {ask.what}, {ask.source}{dim}", f"  scenario {point.scenario}"]
+    lines += [f"  {len(entry.rows) - len(entry.failures)} of {len(entry.rows)} trials gave numbers"]
     for row in entry.failures:
         lines.append(f"  trial {row.trial} failed: {row.reason.removeprefix(f'trial {row.trial}: ')}")
-        if in_full and row.detail:
-            lines += [f"    {line}" for line in row.detail.splitlines()]
+        lines += [f"    {line}" for line in row.detail.splitlines() if in_full]
     lines += [f"  trial {trial} is damaged" for trial in entry.damaged]
     return "\n".join(lines)
 
@@ -131,18 +126,12 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
     return {
         "key": entry.point.digest,
-        "family": entry.ask.family,
-        "what": entry.ask.what,
-        "source": entry.ask.source,
-        "settings": entry.ask.settings,
+        **{name: getattr(entry.ask, name) for name in ("family", "what", "source", "settings")},
         "scenario": json_module.loads(entry.point.scenario),
         "dim": entry.point.dim,
         "results": [
             {
-                "trial": row.trial,
-                "reason": row.reason,
-                "detail": row.detail,
-                "seconds": row.seconds,
+                **{name: getattr(row, name) for name in ("trial", "reason", "detail", "seconds")},
                 "values": json_data({name: array.tolist() for name, array in row.values.items()}, LONGEST),
             }
             for row in entry.rows
@@ -165,26 +154,26 @@ class Run:
 
     store: Annotated[
         Path | None,
-        typer.Option(metavar="DB", help="The SQLite file that keeps the results; made where it is not there."),
+        Option(metavar="DB", help="The SQLite file that keeps the results; made where it is not there."),
     ] = None
-    source: Annotated[str, typer.Option(help="experiment or limit.")] = "experiment"
+    source: Annotated[str, Option(help="experiment or limit.")] = "experiment"
     engine: Annotated[
-        str | None, typer.Option(help="local, processes or slurm; chosen by the options below if left out.")
+        str | None, Option(help="local, processes or slurm; chosen by the options below if left out.")
     ] = None
-    workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None
-    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A running Dask scheduler.")] = None
-    threads: Annotated[int | None, typer.Option(help="BLAS threads of each worker.")] = None
-    memory: Annotated[float | None, typer.Option(metavar="GIB", help="Memory a worker may take for a task.")] = None
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time a task may take.")] = None
-    queue: Annotated[str | None, typer.Option(help="Partition of SLURM.")] = None
-    jobs: Annotated[int | None, typer.Option(help="SLURM jobs at most (10).")] = None
-    account: Annotated[str | None, typer.Option(help="Account of SLURM.")] = None
-    walltime: Annotated[str | None, typer.Option(metavar="HH:MM:SS", help="Time of a SLURM job (01:00:00).")] = None
+    workers: Annotated[int | None, Option(help="Tasks at once.")] = None
+    scheduler: Annotated[str | None, Option(metavar="ADDRESS", help="A running Dask scheduler.")] = None
+    threads: Annotated[int | None, Option(help="BLAS threads of each worker.")] = None
+    memory: Annotated[float | None, Option(metavar="GIB", help="Memory a worker may take for a task.")] = None
+    time_limit: Annotated[float | None, Option(metavar="SECONDS", help="Time a task may take.")] = None
+    queue: Annotated[str | None, Option(help="Partition of SLURM.")] = None
+    jobs: Annotated[int | None, Option(help="SLURM jobs at most (10).")] = None
+    account: Annotated[str | None, Option(help="Account of SLURM.")] = None
+    walltime: Annotated[str | None, Option(metavar="HH:MM:SS", help="Time of a SLURM job (01:00:00).")] = None
     directives: Annotated[
         list[str] | None,
-        typer.Option("--directive", metavar="OPTION", help='Option of sbatch, as "--gres=gpu:1"; may be repeated.'),
+        Option("--directive", metavar="OPTION", help='Option of sbatch, as "--gres=gpu:1"; may be repeated.'),
     ] = None
-    retry: Annotated[bool, typer.Option("--retry", help="Compute failures of earlier runs again.")] = False
+    retry: Annotated[bool, Option("--retry", help="Compute failures of earlier runs again.")] = False
 
 
 def sweep(
@@ -210,8 +199,7 @@ def sweep(
 
 def _engine(run: Run) -> Any:
     """Return where to run: what was asked for, or SLURM jobs as they were described."""
-    described = {name: getattr(run, name) for name in _JOBS if getattr(run, name) is not None}
-    if not described:
+    if not (described := {name: getattr(run, name) for name in _JOBS if getattr(run, name) is not None}):
         return run.engine
     if run.engine not in (None, "slurm"):
         raise bad_field(next(iter(described)), next(iter(described.values())), "left out but for --engine slurm")
@@ -221,13 +209,11 @@ def _engine(run: Run) -> Any:
 @contextmanager
 def _telling() -> Iterator[None]:
     """Show the log of the sweep on stderr, and let a polite kill stop it as Ctrl-C does."""
-    logger = logging.getLogger("giantstep")
-    handler = logging.StreamHandler(sys.stderr)
+    logger, handler = logging.getLogger("giantstep"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("giantstep: %(message)s"))
-    level = logger.level
+    level, before = logger.level, signal.signal(signal.SIGTERM, signal.default_int_handler)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:

@@ -101,18 +101,16 @@ def _asked(
         return edit_study(study, verb, changes, *settings), {}
     from giantstep.several import by_name
 
-    names = [path.stem for path in paths] if len({path.stem for path in paths}) == len(paths) else list(map(str, paths))
+    names = [path.stem for path in paths]
+    names = names if len(set(names)) == len(names) else list(map(str, paths))
     if len(set(names)) < len(names):
         raise InputError("One study is named twice.")
     edited = {name: edit_study(_opened(path, table), verb, changes, *settings) for name, path in zip(names, paths)}
-    scenarios = by_name({name: study.scenario for name, study in edited.items()})
-    first = edited[names[0]]
+    scenarios, first = by_name({name: study.scenario for name, study in edited.items()}), edited[names[0]]
     for name, study in edited.items():
         if replace(study, scenario=first.scenario) != first:
-            raise InputError(
-                f"{names[0]!r} and {name!r} differ in more than their scenarios: studies in one table share the rest "
-                "(--what, --grid, --theory, --dim, --trials change it in each)."
-            )
+            rest = "studies in one table share the rest (--what, --grid, --theory, --dim, --trials change it in each)"
+            raise InputError(f"{names[0]!r} and {name!r} differ in more than their scenarios: {rest}.")
     return first, {"scenarios": scenarios}
 
 
@@ -137,39 +135,24 @@ def _opened(study: Path | None, table: Table) -> gs.Study:
     return gs.Study(scenario, grid=scenario.learning_curve())
 
 
-def print_result(result: xarray.Dataset) -> None:
-    """Print the main numbers of a result."""
-    from giantstep.listing import Result
-
-    print((result if isinstance(result, Result) else Result.of(result)).listed())
-
-
 def hand_over(result: xarray.Dataset, output: Output, closing: str = "", **report: Any) -> None:
     """Do as `show_or_write`, and exit with 1 where a point failed."""
-    show_or_write(result, output, closing, print_result, **report)
+    from giantstep.listing import Result
+
+    told = result if isinstance(result, Result) else Result.of(result)
+    show_or_write(result, output, closing, told.listed, **report)
     if not bool(result["converged"].all()):
         raise typer.Exit(1)
 
 
-def show_or_write(
-    result: xarray.Dataset, output: Output, closing: str, show: Callable[[Any], None], **report: Any
-) -> None:
-    """Write the files, and print the result where it was not written.
+def show_or_write(result: xarray.Dataset, output: Output, closing: str, text: Callable[[], str], **report: Any) -> None:
+    """Write the files, and print the result where it was not written, `closing` below it; JSON has `report` beside."""
+    from giantstep.files import to_json
 
-    Parameters
-    ----------
-    closing : text below the table.
-    show : prints the table.
-    **report : what JSON says beside the result.
-    """
     files = write_outputs(result, output)
     if output.json:
-        from giantstep.files import to_json
-
         print(to_json(result, **report))
-    elif not files:
-        show(result)
-    if closing and not output.json:
-        print(closing)
+    elif shown := "\n".join(filter(None, ["" if files else text(), closing])):
+        print(shown)
     for path in files:
         print(f"wrote {path}", file=sys.stderr)

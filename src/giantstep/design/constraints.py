@@ -273,7 +273,7 @@ def default_range(name: str, scenario: Scenario, why: str) -> Range:
     value, info = one_number(scenario, name)
     if not 0 < value < np.inf or info.annotation is int:
         raise InputError(f"Give a range for `{name}`: {why} it is {value:g} here.")
-    highest = min([bound for kind, bound in bounds_of(info) if kind.name in ("lt", "le")], default=np.inf)
+    highest = min([bound for kind, bound in bounds_of(info).items() if kind in ("lt", "le")], default=np.inf)
     return read_range(name, (value / _DEFAULT_SPAN, min(value * _DEFAULT_SPAN, highest * (1 - 1e-9))), scenario)
 
 

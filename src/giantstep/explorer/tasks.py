@@ -43,8 +43,7 @@ _TRIED = 40
 
 def read_study(tables: Mapping[str, Any]) -> Study:
     """Return the checked study of a request."""
-    from giantstep.study import Study
-    from giantstep.studyfile import study_fields
+    from giantstep.study import Study, study_fields
 
     return Study(**study_fields(tables, "The request"))
 
