@@ -277,22 +277,32 @@ def _expanded(node: Node) -> Polynomial:
     return total
 
 
-def _outer_calls(node: Node) -> Iterator[Call]:
-    """Yield the functions of a tree that only operators stand around."""
-    if isinstance(node, Call) and node.name not in OPERATORS:
-        yield node
-    elif isinstance(node, Call):
-        for argument in node.arguments:
-            yield from _outer_calls(argument)
+class AffineOfCalls(NamedTuple):
+    """<linear, z> + constant + sum of factor*call, the functions that only operators stand around."""
+
+    linear: np.ndarray
+    constant: float
+    calls: list[tuple[float, Call]]
 
 
-def _with_variable(node: Node, call: Call) -> Node:
-    """Return a tree with the variable `f` in the place of one of its functions."""
-    if node is call:
-        return VariableNode("f")
-    if not isinstance(node, Call):
-        return node
-    return Call(node.name, tuple(_with_variable(argument, call) for argument in node.arguments))
+def affine_of_calls(node: Node, names: tuple[str, ...]) -> AffineOfCalls | None:
+    """Return a tree as an affine function of the named variables and of its functions, None where it is none."""
+    calls: list[Call] = []
+
+    def opened(node: Node) -> Node:
+        """Return the tree with variables f0, f1, ... for the functions."""
+        if not isinstance(node, Call):
+            return node
+        if node.name in OPERATORS:
+            return Call(node.name, tuple(map(opened, node.arguments)))
+        calls.append(node)
+        return VariableNode(f"f{len(calls) - 1}")
+
+    tree = opened(node)
+    form = affine(tree, (*names, *(f"f{i}" for i in range(len(calls)))))
+    if form is None:
+        return None
+    return AffineOfCalls(form[0][: len(names)], form[1], list(zip(form[0][len(names) :].tolist(), calls)))
 
 
 # --- the public object ----------------------------------------------------------------------------
@@ -382,16 +392,17 @@ class Expression:
         >>> form.function, form.factor, form.scale, form.shift, form.constant
         ('tanh', -1.0, 2.0, -6.0, 1.0)
         """
-        calls = list(_outer_calls(self.tree))
-        if len(calls) != 1 or calls[0].name in ("maximum", "minimum") or re.fullmatch(r"h\d+", calls[0].name):
+        names = (self.variables[0] if self.variables else "z",)
+        outer = affine_of_calls(self.tree, names)
+        if outer is None or len(outer.calls) != 1:
             return None
-        call, name = calls[0], self.variables[0] if self.variables else "z"
-        outer, inner = affine(_with_variable(self.tree, call), (name, "f")), affine(call.arguments[0], (name,))
-        if outer is None or inner is None or inner[0][0] == 0:
+        factor, call = outer.calls[0]
+        inner = affine(call.arguments[0], names)
+        if call.name in ("maximum", "minimum") or re.fullmatch(r"h\d+", call.name) or inner is None or not inner[0][0]:
             return None
-        (linear, factor), constant = outer
         parameters = tuple(a.value for a in call.arguments[1:] if isinstance(a, Number))
-        return AffineForm(call.name, parameters, float(factor), float(inner[0][0]), inner[1], constant, float(linear))
+        scale, linear = float(inner[0][0]), float(outer.linear[0])
+        return AffineForm(call.name, parameters, factor, scale, inner[1], outer.constant, linear)
 
 
 def parse_expression(text: str) -> Expression:

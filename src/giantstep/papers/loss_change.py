@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.dynamics import map_step
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import LawSimulator
-from giantstep.families.online_sgd.states import rows, starts
+from giantstep.families.online_sgd.states import drive_of, rows, starts
 from giantstep.lab import Draws
 from giantstep.types import Floats
 

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.online_sgd.drive import Drive, drive_of
 from giantstep.families.online_sgd.dynamics import map_step
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.simulators import SIMULATORS
-from giantstep.families.online_sgd.states import starts
+from giantstep.families.online_sgd.states import Drive, drive_of, starts
 from giantstep.lab import Draws
 
 M0 = [[0.3, 0.1], [-0.1, 0.2]]

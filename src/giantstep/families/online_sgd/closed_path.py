@@ -6,112 +6,86 @@ neuron and one direction are advanced in plain floats, far faster than arrays wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from math import asin, nan, pi, sqrt
 
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.online_sgd.drive import Drive
-from giantstep.families.online_sgd.erf import ErfIntegrator, tilted_moments
-from giantstep.families.online_sgd.integrators import Integrator
-from giantstep.families.online_sgd.tolerances import DIVERGED
+from giantstep.families.online_sgd.integrators import ErfIntegrator, Integrator, tilted_moments
+from giantstep.families.online_sgd.states import DIVERGED, Drive, State
 from giantstep.types import Floats
 
-Step = Callable[[float, float], tuple[float, float]]
 
+def closed_path(
+    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, updates: Sequence[int]
+) -> Iterator[State] | None:
+    """Return the states after so many updates from (M, Q), again and again; NaN where a squared norm passes the limit.
 
-def closed_path(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> ErfPath | SinglePath | None:
-    """Return the trajectory that starts at (M, Q); None unless closed forms describe all target directions."""
+    None unless closed forms describe all target directions.
+    """
     if not isinstance(integrator, ErfIntegrator) or np.linalg.matrix_rank(integrator.teachers) < integrator.k:
         return None
     single = len(M) == 1 and integrator.p == integrator.k == integrator.teachers.size == 1
-    return (SinglePath if single else ErfPath)(integrator, drive, M, Q)
+    return (_single_path if single else _path)(integrator, drive, M, Q, updates)
 
 
-class ErfPath:
+def _path(closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats, updates: Sequence[int]) -> Iterator[State]:
     """Any width, number of directions and number of points."""
-
-    def __init__(self, closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats) -> None:
-        self.closed, self.drive, p = closed, drive, closed.p
-        self.directions = np.linalg.pinv(closed.teachers).T
-        n = len(closed.residual)
-        self.C = C = np.empty((len(M), n, n))
-        C[:, :p, :p] = closed.student**2 * Q
-        C[:, :p, p:] = closed.student * M @ closed.teachers.T
-        C[:, p:, :p] = C[:, :p, p:].transpose(0, 2, 1)
-        C[:, p:, p:] = closed.teachers @ closed.teachers.T
-        self.peak = self._norms().copy()
-        step = closed.student * drive.pace[:, None] * drive.second_layer * (2 / np.pi * closed.amplitude)
-        self.step = step[..., None]
-        self.scatter = step[:, :, None] * step[:, None, :] / drive.batch[:, None, None]
-        self.kept = np.ones((len(M), 1, 1)) if drive.terms == "published" else 1 - 1 / drive.batch[:, None, None]
-        self.dim = drive.dim[:, None, None] - (2.0 if drive.terms == "map" else 0.0)
-        self.noise = np.pi / 2 * drive.noise[:, None, None]
-
-    def _norms(self) -> Floats:
-        return self.C.diagonal(axis1=1, axis2=2)[:, : self.closed.p]
-
-    def run(self, updates: int) -> None:
-        """Advance by so many updates."""
+    p, n, unit, terms = closed.p, len(closed.residual), closed.student, drive.terms
+    directions = np.linalg.pinv(closed.teachers).T / unit
+    C = np.empty((len(M), n, n))
+    C[:, :p, :p] = unit**2 * Q
+    C[:, :p, p:] = unit * M @ closed.teachers.T
+    C[:, p:, :p] = C[:, :p, p:].transpose(0, 2, 1)
+    C[:, p:, p:] = closed.teachers @ closed.teachers.T
+    norms = C.diagonal(axis1=1, axis2=2)[:, :p]  # a view
+    peak = norms.copy()
+    step = unit * drive.pace[:, None] * drive.second_layer * (2 / np.pi * closed.amplitude)
+    scatter = step[:, :, None] * step[:, None, :] / drive.batch[:, None, None]
+    kept = np.ones((len(M), 1, 1)) if terms == "published" else 1 - 1 / drive.batch[:, None, None]
+    dim = drive.dim[:, None, None] - (2.0 if terms == "map" else 0.0)
+    noise = np.pi / 2 * drive.noise[:, None, None]
+    for count in updates:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for _ in range(updates):
+            for _ in range(count):
                 check_time()
-                self._advance()
-
-    def _advance(self) -> None:
-        p, C, terms = self.closed.p, self.C, self.drive.terms
-        moments = tilted_moments(C, p, self.closed.residual)
-        move = moments.slopes * self.step
-        moved = move @ C
-        own, towards = moved[..., :p], moved[..., p:]
-        spread = (moments.mean + self.noise) * (self.dim + moments.trace if terms == "map" else self.dim)
-        if terms == "map":
-            spread += moments.change
-        square = self.kept * (moved @ move.transpose(0, 2, 1)) + self.scatter * spread / moments.root
-        students = C[:, :p, :p] + own + own.transpose(0, 2, 1) + square
-        across = C[:, :p, p:] + towards
-        if self.drive.constraint != "none":
-            length = np.sqrt(students.diagonal(axis1=1, axis2=2)) / self.closed.student
-            students /= length[:, :, None] * length[:, None, :]
-            across /= length[:, :, None]
-        C[:, :p, :p], C[:, :p, p:], C[:, p:, :p] = students, across, across.transpose(0, 2, 1)
-        if self.drive.constraint == "none":
-            self.peak = np.maximum(self.peak, self._norms())
-
-    def state(self) -> tuple[Floats, Floats]:
-        """Return (M, Q) of all points, and NaN where a squared norm has passed the limit."""
-        p, unit = self.closed.p, self.closed.student
-        fine = (self.peak.max(axis=1) <= DIVERGED * unit**2) & np.isfinite(self._norms()).all(axis=1)
-        C = np.where(fine, 1.0, np.nan)[:, None, None] * self.C
-        return C[:, :p, p:] @ self.directions / unit, C[:, :p, :p] / unit**2
+                slopes, mean, change, trace, root = tilted_moments(C, p, closed.residual)
+                move = slopes * step[..., None]
+                moved = move @ C
+                own, across = moved[..., :p], C[:, :p, p:] + moved[..., p:]
+                spread = (mean + noise) * (dim + trace if terms == "map" else dim)
+                if terms == "map":
+                    spread += change
+                square = kept * (moved @ move.transpose(0, 2, 1)) + scatter * spread / root
+                students = C[:, :p, :p] + own + own.transpose(0, 2, 1) + square
+                if drive.constraint != "none":
+                    length = np.sqrt(students.diagonal(axis1=1, axis2=2)) / unit
+                    students /= length[:, :, None] * length[:, None, :]
+                    across /= length[:, :, None]
+                C[:, :p, :p], C[:, :p, p:], C[:, p:, :p] = students, across, across.transpose(0, 2, 1)
+                if drive.constraint == "none":
+                    peak = np.maximum(peak, norms)
+        fine = (peak.max(axis=1) <= DIVERGED * unit**2) & np.isfinite(norms).all(axis=1)
+        shown = np.where(fine, 1.0, np.nan)[:, None, None] * C[:, :p]
+        yield shown[..., p:] @ directions, shown[..., :p] / unit**2
 
 
-class SinglePath:
+def _single_path(closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats, updates: Sequence[int]) -> Iterator[State]:
     """One neuron, one direction, one point."""
-
-    def __init__(self, closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats) -> None:
-        self.advance = single_step(closed, drive)
-        self.m, self.q = M.item(), Q.item()
-
-    def run(self, updates: int) -> None:
-        """Advance by so many updates, or until the squared norm has passed the limit."""
-        m, q, advance = self.m, self.q, self.advance
-        for _ in range(updates):
+    advance, m, q = single_step(closed, drive), M.item(), Q.item()
+    for count in updates:
+        for _ in range(count):
             check_time()
             if not q <= DIVERGED:
                 m = q = nan
                 break
             m, q = advance(m, q)
-        self.m, self.q = m, q
-
-    def state(self) -> tuple[Floats, Floats]:
-        """Return (M, Q), NaN where the squared norm has passed the limit."""
-        M, Q = (np.full((1, 1, 1), value if self.q <= DIVERGED else nan) for value in (self.m, self.q))
-        return M, Q
+        fine = q <= DIVERGED
+        yield np.full((1, 1, 1), m if fine else nan), np.full((1, 1, 1), q if fine else nan)
 
 
-def single_step(closed: ErfIntegrator, drive: Drive) -> Step:
+def single_step(closed: ErfIntegrator, drive: Drive) -> Callable[[float, float], tuple[float, float]]:
     """Return (m, q) -> (m, q) of the mean map for one erf neuron, one erf target and one point."""
     beta, tau, amplitude = float(closed.student), float(closed.teachers[0, 0]), float(closed.amplitude)
     e1, e2 = closed.residual.tolist()

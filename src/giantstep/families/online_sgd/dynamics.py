@@ -1,18 +1,36 @@
-"""The limit of the overlaps: the exact mean map and its trajectories and recovery times, batched over points."""
+"""The limit of the overlaps: the exact mean map and its trajectories and recovery times, batched over points.
+
+Where moments are sampled they jump when a point crosses a kink, on which a solver of high order and accuracy stalls.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import scipy
 
 from giantstep.blocks import filled
 from giantstep.deadline import check_time
 from giantstep.families.online_sgd.closed_path import closed_path
-from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.integrators import Integrator
 from giantstep.families.online_sgd.moments import Forces
-from giantstep.families.online_sgd.states import State, best_cosine, block_averages, has_diverged, normalise, rows
-from giantstep.families.online_sgd.tolerances import ROUNDING
+from giantstep.families.online_sgd.states import (
+    DIVERGED,
+    Drive,
+    State,
+    best_cosine,
+    block_averages,
+    has_diverged,
+    normalise,
+    rows,
+)
+from giantstep.solve.finite import require_finite
 from giantstep.types import Floats, Integers
+
+ROUNDING = 1e-14
+"""Components of the drift below this share of sqrt(E F^2) are rounding errors."""
 
 
 def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
@@ -76,16 +94,16 @@ def map_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, t
     """Return the states at `times` (increasing), (B, times, ...); NaN from where a point diverged."""
     Ms = filled((len(M), len(times), *M.shape[1:]), np.nan)
     Qs = filled((len(M), len(times), *Q.shape[1:]), np.nan)
-    path = closed_path(integrator, drive, M, Q)
+    updates = np.diff(times, prepend=0).tolist()
+    path = closed_path(integrator, drive, M, Q, updates)
     if path is not None:
-        for column, updates in enumerate(np.diff(times, prepend=0).tolist()):
-            path.run(updates)
-            Ms[:, column], Qs[:, column] = path.state()
+        for column, (own_M, own_Q) in enumerate(path):
+            Ms[:, column], Qs[:, column] = own_M, own_Q
         return Ms, Qs
     alive = np.arange(len(M))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for column, updates in enumerate(np.diff(times, prepend=0).tolist()):
-            for _ in range(updates):
+        for column, count in enumerate(updates):
+            for _ in range(count):
                 check_time()
                 lost = has_diverged(Q)
                 if lost.any():
@@ -117,3 +135,82 @@ def map_recovery(
                 M, Q = map_step(integrator, drive, M, Q)
             update += 1
     return time
+
+
+# -- The limit of small rates: its ODE ---------------------------------------------------------------------
+
+_EXACT, _SAMPLED = ("DOP853", 1e-11), ("RK45", 3e-4)
+"""Method and relative error of one step: far below the distance from the map, or below that of sampled moments."""
+_ABSOLUTE = 1e-3
+"""Absolute error of one step over the relative one: overlaps below this do not count."""
+
+
+def ode_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, times: Integers) -> State:
+    """Return the states of the ODE at `times`, each point with its own adaptive steps; NaN from where one diverged."""
+    Ms = filled((len(M), len(times), *M.shape[1:]), np.nan)
+    Qs = filled((len(M), len(times), *Q.shape[1:]), np.nan)
+    wanted = times.astype(float)
+    end = max(float(wanted[-1]), 1e-9)
+    for i in range(len(M)):
+        solution, unpack = _solve(integrator, drive.take(slice(i, i + 1)), M[i], Q[i], end, 0.01 * end, times=wanted)
+        for column, state in enumerate(np.transpose(solution.y)):  # a list, empty, where the first step failed
+            Ms[i : i + 1, column], Qs[i : i + 1, column] = unpack(state)
+    return Ms, Qs
+
+
+def ode_recovery(
+    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, frame: Floats, threshold: float, steps: Floats
+) -> Floats:
+    """Return the time at which the ODE's best cosine reaches the threshold, by an event of the solver."""
+
+    def excess(M: Floats, Q: Floats) -> float:
+        return float(best_cosine(M, Q, frame)[0]) - threshold
+
+    time = np.where(best_cosine(M, Q, frame) >= threshold, 0.0, np.inf)
+    for i in np.flatnonzero(time > 0):
+        solution, _ = _solve(integrator, drive.take(slice(i, i + 1)), M[i], Q[i], float(steps[i]), 1.0, excess)
+        lost, reached = solution.t_events
+        if len(reached):
+            time[i] = reached[0]
+        elif len(lost) or solution.status == -1:
+            time[i] = np.nan
+    return time
+
+
+def _norm_left(M: Floats, Q: Floats) -> float:
+    """Return by how much the largest squared norm may still grow before the point has diverged."""
+    return DIVERGED - float(np.diagonal(Q[0]).max())
+
+
+def _solve(
+    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, end: float, first: float,
+    *stops: Callable[[Floats, Floats], float], times: Floats | None = None,
+) -> tuple[Any, Callable[[Floats], State]]:  # fmt: skip
+    """Integrate one point from (M, Q) with the first step `first` until `end`, divergence or a zero of `stops`.
+
+    Returned are SciPy's answer and what turns one of its states, M and the lower triangle of Q, into (M, Q).
+    """
+    (p, k), low = M.shape, np.tril_indices(len(Q))
+
+    def unpack(state: Floats) -> State:
+        Q = np.empty((1, p, p))
+        Q[0][low] = Q[0].T[low] = state[p * k :]
+        return state[: p * k].reshape(1, p, k), Q
+
+    def right(t: float, state: Floats) -> Floats:
+        check_time()
+        dM, dQ = flow(integrator, drive, *unpack(state))
+        return np.concatenate([dM.ravel(), dQ[0][low]])
+
+    events = [lambda t, state, stop=stop: stop(*unpack(state)) for stop in (_norm_left, *stops)]
+    for event in events:
+        event.terminal = True  # type: ignore[attr-defined]
+    start = np.concatenate([M.ravel(), Q[low]])
+    require_finite("the state at the start", start)
+    method, error = _SAMPLED if integrator.sampled else _EXACT
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        solution = scipy.integrate.solve_ivp(
+            right, (0.0, end), start, method=method, t_eval=times, events=events, rtol=error,
+            atol=_ABSOLUTE * error, first_step=min(first, end),
+        )  # fmt: skip
+    return solution, unpack

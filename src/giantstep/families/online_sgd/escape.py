@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
-from giantstep.families.online_sgd.drive import Drive, drive_of
 from giantstep.families.online_sgd.dynamics import flow
 from giantstep.families.online_sgd.integrators import Integrator, integrator_for
 from giantstep.families.online_sgd.moments import Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.states import Drive, drive_of
 from giantstep.gaussian.quadrature import gauss_legendre_panels
 from giantstep.types import Floats, Points
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.moments import NodeIntegrator
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import BLOCK, ROWS, SIMULATORS, Simulator
-from giantstep.families.online_sgd.states import average, best_cosine, has_diverged, observe, starts
+from giantstep.families.online_sgd.states import average, best_cosine, drive_of, has_diverged, observe, starts
 from giantstep.lab import to_numpy
 from giantstep.types import Array, Points
 

@@ -10,22 +10,21 @@ import numpy as np
 
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import bad_field
-from giantstep.families.online_sgd.drive import drive_of
-from giantstep.families.online_sgd.dynamics import map_recovery, map_trajectory
+from giantstep.families.online_sgd.dynamics import map_recovery, map_trajectory, ode_recovery, ode_trajectory
 from giantstep.families.online_sgd.escape import escape
 from giantstep.families.online_sgd.integrators import SCRAMBLES, Integrator, integrator_for
-from giantstep.families.online_sgd.ode import ode_recovery, ode_trajectory
+from giantstep.families.online_sgd.moments import COARSE
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.states import (
     DIVERGED_REASON,
     average,
+    drive_of,
     equal_neurons,
     is_random,
     observe,
     rows,
     starts,
 )
-from giantstep.families.online_sgd.tolerances import COARSE, SAME_EXPONENT
 from giantstep.family import Answer
 from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time, time_at_rate
 from giantstep.learnability.exponents import exponents
@@ -33,6 +32,8 @@ from giantstep.types import Array, Floats, Integers, Points
 
 KEPT = 400
 """Updates of a trajectory that are kept where none are asked for: a curve on a screen."""
+SAME_EXPONENT = 0.05
+"""Exponents closer than this count as equal when a regime is named."""
 
 
 def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,20 +165,14 @@ def _recovery(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) 
     return batch.answer(values, status.astype(str), np.zeros(batch.count), iterations, error)
 
 
-def _order(scenario: OnlineSGD) -> float:
-    """Return the exponent that governs the algorithm: generative where a sample is used twice, else information."""
-    orders = exponents(scenario.target)
-    nonlinear = scenario.known_algorithm.repeats or not scenario.known_algorithm.affine
-    return float(orders.generative if nonlinear else orders.information)
-
-
 def _phases(scenario: OnlineSGD, points: Points) -> Answer:
     """Answer with the exponents of the runs, and where they lie: gradient_dynamics sections 2.1 and 2.4."""
     count = len(points["rate"])
     d = np.log(points["dim"])
     mu, delta = np.log(points["batch_size"]) / d, -np.log(points["rate"]) / d
-    order = _order(scenario)
-    correlation = scenario.known_algorithm.name == "correlation"
+    orders, algorithm = exponents(scenario.target), scenario.known_algorithm
+    order = float(orders.information if algorithm.affine else orders.generative)
+    correlation = algorithm.name == "correlation"
     gap = delta - (1 - mu)
     regime = np.select(
         [gap > SAME_EXPONENT, gap > -SAME_EXPONENT, delta > (1 - mu) / 2],

@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
-from giantstep.families.online_sgd.tolerances import NEGATIVE
 from giantstep.family import PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function
 from giantstep.learnability.algorithms import NAMED, Algorithm, Student, as_algorithm
@@ -334,7 +333,7 @@ class OnlineSGD(Scenario):
             unit = "rows of length at most 1 where initial_gram is not given (rows have unit norm)"
             raise bad_field("initial_overlap", self.initial_overlap, unit)
         rest = 0.0 if Q is None else float(np.linalg.eigvalsh(Q - M @ M.T)[0])
-        if rest < NEGATIVE:
+        if rest < -1e-10:  # beyond rounding
             least = f"at least M P^-1 M^T of the initial overlaps (an eigenvalue of the difference is {rest:.2g})"
             raise bad_field("initial_gram", self.initial_gram, least)
 

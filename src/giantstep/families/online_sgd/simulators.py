@@ -13,9 +13,8 @@ import numpy as np
 
 from giantstep.blocks import split_rows
 from giantstep.deadline import check_time
-from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.states import rows, wishart_factor
+from giantstep.families.online_sgd.states import Drive, rows, wishart_factor
 from giantstep.gaussian import gram_factor, semidefinite_factor
 from giantstep.types import DeviceArray, Floats
 
