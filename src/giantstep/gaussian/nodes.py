@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 OPERATORS = frozenset({"+", "-", "*", "/", "**", "neg"})
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
@@ -36,7 +38,9 @@ class Call:
 
 
 Node = Number | VariableNode | Call
-_ONE, _TWO, _HALF = Number(1.0), Number(2.0), Number(0.5)
+_ZERO, _ONE, _TWO, _HALF = Number(0.0), Number(1.0), Number(2.0), Number(0.5)
+_NEUTRAL = {"+": _ZERO, "-": _ZERO, "*": _ONE, "/": _ONE, "**": _ONE}
+ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -85,6 +89,7 @@ _SLOPES: dict[str, Callable[[Node], Node]] = {
     "erf": lambda x: times(Number(2 / math.sqrt(math.pi)), call_of("exp", Call("neg", (Call("**", (x, _TWO)),)))),
     "relu": lambda x: call_of("step", x),
     "abs": lambda x: call_of("sign", x),
+    "sign": lambda x: _ZERO,
     "sigmoid": lambda x: times(call_of("sigmoid", x), _minus(_ONE, call_of("sigmoid", x))),
     "softplus": lambda x: call_of("sigmoid", x),
     "gelu": lambda x: _plus(call_of("cdf", x), times(x, _density(x))),
@@ -118,20 +123,18 @@ def _outer_slope(node: Call) -> Node:
     x = node.arguments[0]
     if node.name == "**" and isinstance(node.arguments[1], Number):
         return times(node.arguments[1], power(x, node.arguments[1].value - 1))
-    if node.name == "sign":
-        return Number(0.0)
     if node.name == "leaky_relu":
         given = node.arguments[1] if len(node.arguments) > 1 else Number(0.01)
         value = given.value if isinstance(given, Number) else 0.0
         return _plus(Number(value), times(Number(1 - value), call_of("step", x)))
     if re.fullmatch(r"h\d+", node.name):
         order = int(node.name[1:])
-        return Number(0.0) if not order else times(Number(float(order)), call_of(f"h{order - 1}", x))
+        return _ZERO if not order else times(Number(float(order)), call_of(f"h{order - 1}", x))
     return _SLOPES[node.name](x)
 
 
 def call_of(name: str, x: Node) -> Node:
-    """Return a function of x."""
+    """Return a function of x, He_0 and He_1 written out."""
     return _ONE if name == "h0" else x if name == "h1" else Call(name, (x,))
 
 
@@ -144,28 +147,30 @@ def power(x: Node, exponent: float) -> Node:
     return _ONE if exponent == 0 else x if exponent == 1 else Call("**", (x, Number(exponent)))
 
 
-def _plus(a: Node, b: Node) -> Node:
-    if isinstance(a, Number) and isinstance(b, Number):
-        return Number(a.value + b.value)
-    return b if a == Number(0.0) else a if b == Number(0.0) else Call("+", (a, b))
+def without_neutral(name: str, *arguments: Node) -> Node:
+    """Return the call, without + 0, - 0, * 1, / 1, ** 1 and double negation."""
+    first, last = arguments[0], arguments[-1]
+    if name == "neg" and isinstance(first, Call) and first.name == "neg":
+        return first.arguments[0]
+    neutral = _NEUTRAL.get(name)
+    if neutral is not None and last == neutral:
+        return first
+    return last if neutral is not None and name in "+*" and first == neutral else Call(name, arguments)
 
 
-def _minus(a: Node, b: Node) -> Node:
-    if isinstance(a, Number) and isinstance(b, Number):
-        return Number(a.value - b.value)
-    return a if b == Number(0.0) else times(Number(-1.0), b) if a == Number(0.0) else Call("-", (a, b))
+def _combined(name: str, a: Node, b: Node) -> Node:
+    """Return a sum, difference, product or quotient of two trees; that of constants is one, and 0 and 1 drop out."""
+    if isinstance(a, Number) and isinstance(b, Number) and (b.value or name != "/"):
+        return Number(ARITHMETIC[name](a.value, b.value))
+    if name == "-" and a == _ZERO:
+        return times(Number(-1.0), b)
+    if (name in "*/" and a == _ZERO) or (name == "*" and b == _ZERO):
+        return _ZERO
+    return without_neutral(name, a, b)
 
 
-def times(a: Node, b: Node) -> Node:
-    """Return a product, without factors 1."""
-    if Number(0.0) in (a, b):
-        return Number(0.0)
-    if isinstance(a, Number) and isinstance(b, Number):
-        return Number(a.value * b.value)
-    return b if a == _ONE else a if b == _ONE else Call("*", (a, b))
-
-
-def _over(a: Node, b: Node) -> Node:
-    if isinstance(a, Number) and isinstance(b, Number) and b.value:
-        return Number(a.value / b.value)
-    return a if a == Number(0.0) or b == _ONE else Call("/", (a, b))
+_Pair = Callable[[Node, Node], Node]
+_plus: _Pair = partial(_combined, "+")
+_minus: _Pair = partial(_combined, "-")
+times: _Pair = partial(_combined, "*")
+_over: _Pair = partial(_combined, "/")
