@@ -12,24 +12,60 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial import hermite_e
+from numpy.polynomial.polynomial import polyder
 from numpy.typing import ArrayLike
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.gaussian.edges import find_edges
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
 from giantstep.gaussian.hermite import root_factorials
-from giantstep.gaussian.identity import Immutable
 from giantstep.gaussian.moments import (
     CLOSED_FORMS,
-    CLOSED_TAILS,
     MomentRule,
     Moments,
-    Tail,
     choose_rule,
+    closed_tail,
     polynomial,
-    polynomial_tail,
 )
 from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
+
+
+class Immutable:
+    """A function given by an expression or a callable, known by the digest of its content."""
+
+    name: str
+    _expression: Expression | None
+    _call: Callable[[Any], Any] | None
+    _fingerprint: Any
+
+    def _content(self) -> tuple[Any, ...]:
+        """Return what makes two of them equal."""
+        return (self._fingerprint,)
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {attribute!r} cannot be set")
+
+    def __delattr__(self, attribute: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {attribute!r} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        return self._content() == other._content() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def fingerprint(self) -> str:
+        """Return a hex digest of the canonical expression, or of a callable's values on fixed nodes."""
+        return str(self._fingerprint)
+
+    @property
+    def expression(self) -> str | None:
+        """The canonical expression, or None for a Python callable."""
+        return None if self._expression is None else self._expression.text
+
 
 Parity = Literal["odd", "even", "linear+even"]
 
@@ -67,16 +103,6 @@ class _Facts:
         """The quadrature of the function itself."""
         return choose_rule(self.values, self.kinks, self.name)
 
-    @property
-    def error(self) -> float:
-        """Measured error of the moments; 0 where they do not come from `rule`."""
-        return self.rule.error if self.polynomial is None and self.form is _PLAIN else 0.0
-
-    @property
-    def closed(self) -> bool:
-        """Whether the moments have a closed form."""
-        return self.polynomial is not None or self.form.function in CLOSED_FORMS
-
     @cached_property
     def core(self) -> Callable[[Any], Any]:
         """The named function that it is affine in, or itself."""
@@ -100,13 +126,42 @@ class _Facts:
             moments.noise[small] = self.core_rule.moments(self.core, A[small], s[small]).noise
         return moments
 
-    def core_smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """Return D_0..D_4 of the core."""
-        if self.form.function in CLOSED_FORMS:
-            tail = CLOSED_TAILS[self.form.function](A, s, *self.form.parameters)
-            return _derivatives(self.core_moments(A, s), tail, s)
-        *moments, third, fourth = self.core_rule.integrate(self.core, A, s)
-        return _derivatives(Moments(*moments), (third, fourth), s)
+    def moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
+        """Return the moments for s of either sign or 0."""
+        if self.polynomial is not None:
+            return polynomial(A, s, np.array(self.polynomial))
+        form = self.form
+        at, scale = form.scale * A + form.shift, form.scale * s
+        if np.all(scale > 0):
+            core = self.core_moments(at, scale)
+        else:
+            core, some = Moments(self.core(at) * np.ones_like(at), *np.zeros((3, len(at)))), scale != 0
+            for target, values, odd in zip(core, self.core_moments(at[some], np.abs(scale[some])), (0, 1, 0, 1)):
+                target[some] = values * np.sign(scale[some]) ** odd
+        return Moments(
+            form.constant + form.linear * A + form.factor * core.mean,
+            form.linear * s + form.factor * core.slope,
+            form.factor**2 * core.noise,
+            form.factor * form.scale * core.curvature,
+        )
+
+    def smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Return D_0..D_4 for s > 0."""
+        if self.polynomial is not None:
+            return np.stack([polynomial(A, s, polyder(self.polynomial, order)).mean for order in range(5)])
+        form = self.form
+        at, scale = form.scale * A + form.shift, abs(form.scale) * s
+        if form.function in CLOSED_FORMS:
+            moments = self.core_moments(at, scale)
+            tail = closed_tail(form.function, at, scale, moments)
+        else:
+            *four, third, fourth = self.core_rule.integrate(self.core, at, scale)
+            moments, tail = Moments(*four), (third, fourth)
+        core = np.stack([moments.mean, moments.slope / scale, moments.curvature / scale, *tail])
+        whole = form.factor * form.scale ** np.arange(5)[:, None] * core
+        whole[0] += form.constant + form.linear * A
+        whole[1] += form.linear
+        return whole
 
 
 class Function(Immutable):
@@ -136,14 +191,8 @@ class Function(Immutable):
     True
     """
 
-    __slots__ = ("_call", "_derivative", "_expression", "_facts", "_fingerprint", "name")
-
-    name: str
-    _call: Callable[[Any], Any] | None
     _derivative: Function | None
-    _expression: Expression | None
     _facts: _Facts
-    _fingerprint: str
 
     def __init__(
         self,
@@ -181,20 +230,17 @@ class Function(Immutable):
             if derivative is not None:
                 slope = Function(derivative, kinks=facts.kinks, name=f"{name}'")
             identity = "callable " + _digits(_quiet(call)(_FINGERPRINT_NODES))
-        if facts.error > WORTH_A_WARNING:
+        digest = hashlib.sha256(identity.encode()).hexdigest()
+        vars(self).update(
+            name=name, _expression=expression, _call=call, _derivative=slope, _facts=facts, _fingerprint=digest
+        )
+        if self.quadrature_error > WORTH_A_WARNING:
             warnings.warn(
-                f"The moments of {name} are accurate only to about {facts.error:.0e} (measured, and no kink or "
-                "jump was found that explains it); if it has some, declare them with `kinks=`.",
+                f"The moments of {name} are accurate only to about {self.quadrature_error:.0e} (measured, and no kink "
+                "or jump was found that explains it); if it has some, declare them with `kinks=`.",
                 GiantstepWarning,
                 stacklevel=2,
             )
-        set_ = object.__setattr__
-        set_(self, "name", name)
-        set_(self, "_expression", expression)
-        set_(self, "_call", call)
-        set_(self, "_derivative", slope)
-        set_(self, "_facts", facts)
-        set_(self, "_fingerprint", hashlib.sha256(identity.encode()).hexdigest())
 
     # --- identity ---
 
@@ -230,12 +276,13 @@ class Function(Immutable):
     @property
     def quadrature_error(self) -> float:
         """Measured error of the moments relative to sqrt(E f^2) or E f^2; 0 for closed forms."""
-        return self._facts.error
+        facts = self._facts
+        return facts.rule.error if facts.polynomial is None and facts.form is _PLAIN else 0.0
 
     @property
     def closed(self) -> bool:
         """Whether the moments have a closed form, so that they are cheap at any number of points."""
-        return self._facts.closed
+        return self._facts.polynomial is not None or self._facts.form.function in CLOSED_FORMS
 
     # --- values ---
 
@@ -287,7 +334,7 @@ class Function(Immutable):
         if not (np.all(np.isfinite(A)) and np.all(np.isfinite(s))):
             raise InputError("The moments of a function need finite A and s.")
         shape = A.shape
-        flat = self._flat_moments(A.ravel(), s.ravel())
+        flat = self._facts.moments(A.ravel(), s.ravel())
         return Moments(*(values.reshape(shape)[()] for values in flat))
 
     def smoothed(self, A: ArrayLike, s: ArrayLike) -> np.ndarray:
@@ -297,7 +344,7 @@ class Function(Immutable):
         [54.0625, 24.5, 51.0, 12.0, 24.0]
         """
         A, s = np.broadcast_arrays(np.asarray(A, dtype=float), np.asarray(s, dtype=float))
-        return self._flat_smoothed(A.ravel(), s.ravel()).reshape(5, *A.shape)
+        return self._facts.smoothed(A.ravel(), s.ravel()).reshape(5, *A.shape)
 
     def second_moment(self, A: ArrayLike, s: ArrayLike) -> np.ndarray:
         """Return E f(A + s z)^2."""
@@ -320,29 +367,6 @@ class Function(Immutable):
             return coefficients[: order + 1]
         with np.errstate(all="ignore"):
             return self._facts.rule.hermite(self, order)
-
-    def _flat_moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
-        if self._facts.polynomial is not None:
-            return polynomial(A, s, np.array(self._facts.polynomial))
-        form = self._facts.form
-        core = _with_any_sign(self._facts, form.scale * A + form.shift, form.scale * s)
-        return Moments(
-            form.constant + form.linear * A + form.factor * core.mean,
-            form.linear * s + form.factor * core.slope,
-            form.factor**2 * core.noise,
-            form.factor * form.scale * core.curvature,
-        )
-
-    def _flat_smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
-        if self._facts.polynomial is not None:
-            coefficients = np.array(self._facts.polynomial)
-            return _derivatives(polynomial(A, s, coefficients), polynomial_tail(A, s, coefficients), s)
-        form = self._facts.form
-        core = self._facts.core_smoothed(form.scale * A + form.shift, abs(form.scale) * s)
-        whole = form.factor * form.scale ** np.arange(5)[:, None] * core
-        whole[0] += form.constant + form.linear * A
-        whole[1] += form.linear
-        return whole
 
 
 def as_function(source: str | Callable[[Any], Any] | Function) -> Function:
@@ -495,20 +519,3 @@ def _into(out: Any, values: Any) -> Any:
         return values
     out[...] = values
     return out
-
-
-def _with_any_sign(facts: _Facts, A: np.ndarray, s: np.ndarray) -> Moments:
-    """Extend the moments of the core, known for s > 0, to negative s and to s = 0."""
-    if np.all(s > 0):
-        return facts.core_moments(A, s)
-    some = s != 0
-    result = Moments(facts.core(A) * np.ones_like(A), *np.zeros((3, len(A))))
-    inner = facts.core_moments(A[some], np.abs(s[some]))
-    sign = np.sign(s[some])
-    for target, values in zip(result, (inner.mean, sign * inner.slope, inner.noise, sign * inner.curvature)):
-        target[some] = values
-    return result
-
-
-def _derivatives(moments: Moments, tail: Tail, s: np.ndarray) -> np.ndarray:
-    return np.stack([moments.mean, moments.slope / s, moments.curvature / s, *tail])

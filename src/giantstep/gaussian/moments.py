@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -36,11 +37,6 @@ class Moments(NamedTuple):
     slope: np.ndarray
     noise: np.ndarray
     curvature: np.ndarray
-
-
-ClosedForm = Callable[..., Moments]
-Tail = tuple[np.ndarray, np.ndarray]
-"""D_j = E[He_j(z) f(A + s z)]/s^j for j = 3 and 4."""
 
 
 def hinge(A: np.ndarray, s: np.ndarray, linear: float = 0.0, factor: float = 1.0) -> Moments:
@@ -89,27 +85,13 @@ def erf(A: np.ndarray, s: np.ndarray) -> Moments:
     return Moments(mean, s * bell, noise, -2 * A * s / q * bell)
 
 
-def sin(A: np.ndarray, s: np.ndarray) -> Moments:
-    """Moments of sin(x); the noise is summed over its Hermite orders."""
-    damping, even, odd = _trigonometric(s)
-    sine, cosine = np.sin(A), np.cos(A)
-    mean = damping * sine
-    return Moments(mean, s * damping * cosine, sine**2 * even + cosine**2 * odd, -s * mean)
-
-
-def cos(A: np.ndarray, s: np.ndarray) -> Moments:
-    """Moments of cos(x)."""
-    damping, even, odd = _trigonometric(s)
-    sine, cosine = np.sin(A), np.cos(A)
-    mean = damping * cosine
-    return Moments(mean, -s * damping * sine, cosine**2 * even + sine**2 * odd, -s * mean)
-
-
-def _trigonometric(s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """exp(-s^2/2), exp(-s^2) (cosh s^2 - 1) and exp(-s^2) (sinh s^2 - s^2)."""
+def wave(value: np.ndarray, slope: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of sin(x) or cos(x) from its value and slope at A; the noise is summed over its Hermite orders."""
     x = s * s
-    direct = -0.5 * np.expm1(-2 * x) - x * np.exp(-x)
-    return np.exp(-0.5 * x), 0.5 * np.expm1(-x) ** 2, np.where(x < 0.5, np.exp(-x) * _sinh_rest(x), direct)
+    mean = np.exp(-0.5 * x) * value
+    even = 0.5 * np.expm1(-x) ** 2  # exp(-s^2) (cosh s^2 - 1), and the same of sinh s^2 - s^2
+    odd = np.where(x < 0.5, np.exp(-x) * _sinh_rest(x), -0.5 * np.expm1(-2 * x) - x * np.exp(-x))
+    return Moments(mean, s * np.exp(-0.5 * x) * slope, value**2 * even + slope**2 * odd, -s * mean)
 
 
 def _sinh_rest(x: np.ndarray) -> np.ndarray:
@@ -156,52 +138,29 @@ def polynomial(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Moment
     return Moments(smoothed(0), s * smoothed(1), noise, s * smoothed(2))
 
 
-def polynomial_tail(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Tail:
-    """D_3 and D_4 of p(x)."""
-    third, fourth = (polynomial(A, s, np.polynomial.polynomial.polyder(coefficients, order)).mean for order in (3, 4))
-    return third, fourth
-
-
-def _hinge_tail(A: np.ndarray, s: np.ndarray, factor: float = 1.0) -> Tail:
-    t = A / s
-    bell = factor * normal_density(t) / s**2
-    return -t * bell, (t * t - 1) * bell / s
-
-
-def _sign_tail(A: np.ndarray, s: np.ndarray) -> Tail:
-    t = A / s
-    bell = 2 * normal_density(t) / s**3
-    return (t * t - 1) * bell, (3 - t * t) * t * bell / s
-
-
-def _erf_tail(A: np.ndarray, s: np.ndarray) -> Tail:
-    q = 1 + 2 * s * s
-    bell = 4 / (q * np.sqrt(np.pi * q)) * np.exp(-A * A / q)
-    return (2 * A * A / q - 1) * bell, (6 - 4 * A * A / q) * A / q * bell
-
-
-CLOSED_FORMS: dict[str, ClosedForm] = {
+CLOSED_FORMS: dict[str, Callable[..., Moments]] = {
     "relu": hinge,
     "leaky_relu": lambda A, s, slope=0.01: hinge(A, s, slope, 1 - slope),
     "abs": lambda A, s: hinge(A, s, -1.0, 2.0),
     "sign": sign,
     "erf": erf,
-    "sin": sin,
-    "cos": cos,
+    "sin": lambda A, s: wave(np.sin(A), np.cos(A), s),
+    "cos": lambda A, s: wave(np.cos(A), -np.sin(A), s),
     "exp": exp,
 }
 
-CLOSED_TAILS: dict[str, Callable[..., Tail]] = {
-    "relu": _hinge_tail,
-    "leaky_relu": lambda A, s, slope=0.01: _hinge_tail(A, s, 1 - slope),
-    "abs": lambda A, s: _hinge_tail(A, s, 2.0),
-    "sign": _sign_tail,
-    "erf": _erf_tail,
-    "sin": lambda A, s: (-np.exp(-0.5 * s * s) * np.cos(A), np.exp(-0.5 * s * s) * np.sin(A)),
-    "cos": lambda A, s: (np.exp(-0.5 * s * s) * np.sin(A), np.exp(-0.5 * s * s) * np.cos(A)),
-    "exp": lambda A, s: (np.exp(A + 0.5 * s * s),) * 2,
-}
-"""D_3 and D_4 of the functions with closed moments: d/dA and d^2/dA^2 of curvature/s."""
+
+def closed_tail(name: str, A: np.ndarray, s: np.ndarray, moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """D_3 and D_4 of the functions with closed moments, D_j = E[He_j(z) f(A + s z)]/s^j = d/dA D_{j-1}."""
+    first, second, v = moments.slope / s, moments.curvature / s, s * s
+    if name == "exp":
+        return moments.mean, moments.mean
+    if name in ("sin", "cos"):
+        return -first, -second
+    if name in ("sign", "erf"):  # D_1 is a Gaussian in A of variance v
+        v = v + 0.5 if name == "erf" else v
+        return (A * A / v - 1) / v * first, (3 - A * A / v) * A / v**2 * first
+    return -A / v * second, (A * A / v - 1) / v * second
 
 
 # -- Moments of f(A + s z) by quadrature, with rules whose resolution is chosen by measurement ------------
@@ -368,26 +327,19 @@ def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> MomentRule:
         rules = [MomentRule(kinks, *choice) for choice in [*((m, False) for m in (1, 2, 4, 8)), *finer]]
         tried: list[MomentRule] = []
         previous = rules[0].moments(f, *PROBES)
-        for rule, next_rule in zip(rules, rules[1:]):
+        for rule, next_rule in pairwise(rules):
             current = next_rule.moments(f, *PROBES)
             change = _difference(previous, current)
             if change <= 1e-13:
                 return replace(rule, error=change)
             tried.append(replace(next_rule, error=change))
             previous = current
-    best = min(rule.error for rule in tried)
-    chosen = next(rule for rule in tried if rule.error <= 10 * best)
-    return replace(chosen, error=max(chosen.error, _measured_error(chosen, f)))
-
-
-def _measured_error(rule: MomentRule, f: Values) -> float:
-    """Return twice the largest difference to a rule with three times the nodes, at many places A and scales s.
-
-    What an unknown kink does to a rule depends on where it falls between two nodes: a few places may be lucky.
-    """
-    with np.errstate(all="ignore"):
-        finer = replace(rule, resolution=3 * rule.resolution)
-        return 2 * _difference(rule.moments(f, *MANY_PROBES), finer.moments(f, *MANY_PROBES))
+        best = min(rule.error for rule in tried)
+        chosen = next(rule for rule in tried if rule.error <= 10 * best)
+        # what an unknown kink does depends on where it falls between two nodes: a few places may be lucky
+        thrice = replace(chosen, resolution=3 * chosen.resolution)
+        change = 2 * _difference(chosen.moments(f, *MANY_PROBES), thrice.moments(f, *MANY_PROBES))
+    return replace(chosen, error=max(chosen.error, change))
 
 
 def _difference(a: Moments, b: Moments) -> float:

@@ -25,8 +25,7 @@ from giantstep.gaussian.expression import (
     walk,
 )
 from giantstep.gaussian.expression import roots as roots_of
-from giantstep.gaussian.functions import NAMES, Function, argument_count, try_callable
-from giantstep.gaussian.identity import Immutable
+from giantstep.gaussian.functions import NAMES, Function, Immutable, argument_count, try_callable
 from giantstep.gaussian.primitives import namespace_of
 from giantstep.types import Floats
 
@@ -87,12 +86,7 @@ class Target(Immutable):
     array([0., 4.])
     """
 
-    __slots__ = ("__dict__", "_call", "_declared", "_expression", "directions", "name")
-
-    name: str
     directions: int
-    _call: Callable[[Any], Any] | None
-    _expression: Expression | None
     _declared: tuple[Plane, ...]
 
     def __init__(
@@ -111,12 +105,9 @@ class Target(Immutable):
             raise bad_field("directions", count, f"from 1 to {MOST_DIRECTIONS}")
         if count < least:
             raise bad_field("directions", count, f"at least {least}, as many as the target has variables")
-        set_ = object.__setattr__
-        set_(self, "name", name or _name_of(source, expression, call))
-        set_(self, "_expression", expression)
-        set_(self, "_call", call)
-        set_(self, "directions", count)
-        set_(self, "_declared", (*declared, *_declared_planes(kinks, count)))
+        declared = (*declared, *_declared_planes(kinks, count))
+        name = name or _name_of(source, expression, call)
+        vars(self).update(name=name, directions=count, _expression=expression, _call=call, _declared=declared)
         wants = 1 if call is None else argument_count(call)
         if wants > 1:
             raise InputError(
@@ -127,9 +118,9 @@ class Target(Immutable):
         for rows in (5, 8) if call is not None else ():
             needed = f"take an array of shape (n, {count}) and return a real array of shape (n,)"
             try_callable(self, f"target {self.name}", needed, _FINGERPRINT_NODES[:rows, :count], (rows,), more)
-        if call is not None and count == 1 and not self._declared:
+        if call is not None and count == 1 and not declared:
             edges = (edge for edge in find_edges(lambda z: self(z[:, None])) if abs(edge) < _REACH)
-            set_(self, "_declared", tuple(_declared_planes(edges, 1)))
+            vars(self)["_declared"] = tuple(_declared_planes(edges, 1))
 
     # --- identity ---
 
