@@ -7,13 +7,14 @@ where they lie in its space, of xi, at every node of kappa, where they cut acros
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from giantstep.blocks import split_rows
 from giantstep.gaussian.grids import BOUND, even_rule, hermite_rule, too_many, with_axis, with_crossings
+from giantstep.gaussian.joint import even_points
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.subspaces import Directions
 from giantstep.gaussian.target import Plane, Target, turned_planes
@@ -75,7 +76,13 @@ def condition(
     """
     rules = Rules.of(target, learnt, rest, breaks)
     few = rules.learnt <= MOST_AXES and not sampled
-    nodes, weights = product_rule(rules, scale, fineness) if few else _sampled(rules.learnt, fineness)
+    if few:
+        nodes, weights = product_rule(rules, scale, fineness)
+    else:  # another fineness is another scrambling, so that two of them measure the error
+        from scipy.stats import qmc
+
+        sobol = qmc.Sobol(rules.learnt, seed=rules.learnt + round(1000 * fineness))
+        nodes, weights = even_points(sobol.random_base2(SOBOL_POWER if fineness >= 1 else SOBOL_POWER - 1))
     inner = rules.inner(fineness)
     values = len(inner[0]) ** rules.averaged
     if len(nodes) * values > MOST_VALUES:
@@ -144,21 +151,6 @@ def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) 
     return nodes, weights / weights.sum()
 
 
-def _sampled(m: int, fineness: float) -> tuple[Floats, Floats]:
-    """Return scrambled Sobol points and their opposites, turned into standard normals with unit second moments.
-
-    Another fineness is another scrambling, so that two of them measure the error.
-    """
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    power = SOBOL_POWER if fineness >= 1 else SOBOL_POWER - 1
-    half = ndtri(qmc.Sobol(m, seed=m + round(1000 * fineness)).random_base2(power))
-    half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / len(half))).T
-    nodes = np.concatenate([half, -half])
-    return nodes, np.full(len(nodes), 1 / len(nodes))
-
-
 def inner_points(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tuple[Floats, Floats, Integers]:
     """Return points (kappa, xi) of a rule over xi at every node of kappa, their weights, and the node of each."""
     points, weights, owner = nodes, np.ones(len(nodes)), np.arange(len(nodes))
@@ -176,9 +168,9 @@ def _averages(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tupl
     values = rules.target(points @ rules.basis.T) * weights
     xi = points[:, m:]
     collect = lambda terms: np.bincount(owner, terms, count) / mass  # noqa: E731
-    h1 = np.stack([collect(values * xi[:, l]) for l in range(L)], axis=1) if L else np.zeros((count, 0))
-    h2 = np.zeros((count, L, L))
+    h1, h2 = np.zeros((count, L)), np.zeros((count, L, L))
     for i in range(L):
+        h1[:, i] = collect(values * xi[:, i])
         for j in range(i, L):
             h2[:, i, j] = h2[:, j, i] = collect(values * xi[:, i] * xi[:, j])
     square = collect(np.where(weights > 0, values**2 / np.where(weights > 0, weights, 1.0), 0.0))
@@ -200,6 +192,7 @@ def _axis_rule(
     Averages over later axes of what breaks at a `soft` plane vary quickly on this axis, around where the plane is.
     """
     breaking = [*(plane for plane in planes if plane.last_axis == axis), *soft]
+    nodes, mass = smooth[0][None, :], smooth[1][None, :]
     if breaking:
         breaks = [
             -(plane.offset + points[:, :axis] @ np.array(plane.normal[:axis])) / plane.normal[axis]
@@ -207,27 +200,19 @@ def _axis_rule(
         ]
         panels = np.linspace(-BOUND, BOUND, int(np.ceil(2 * BOUND / width)) + 1)
         columns = [np.broadcast_to(panels, (len(points), len(panels))), np.stack(breaks, axis=1)]
+        # nearly parallel planes that turn into a later axis, and what a soft plane is smeared over
+        turning = [abs(p.normal[p.last_axis] / p.normal[axis]) for p in planes if p.last_axis > axis and p.normal[axis]]
+        graded = [width for width in turning if width < 1]
         for plane, at in zip(breaking, breaks):
-            columns += [at[:, None] + offset for offset in _grading(plane, planes, axis)]
-            if plane in soft:
-                columns.append(at[:, None] + _around(_width(plane, axis)))
+            widths = [*graded, _width(plane, axis)] if plane in soft else graded
+            columns += [at[:, None] + _around(width) for width in widths]
         count = len(points) * PANEL_NODES * sum(column.shape[1] for column in columns)
         if count > most:
             raise too_many(count)
         edges = np.sort(np.clip(np.concatenate(columns, axis=1), -BOUND, BOUND), axis=1)
         nodes, mass = gauss_legendre_panels(edges, PANEL_NODES)
         mass = mass * normal_density(nodes)
-    else:
-        nodes, mass = smooth[0][None, :], smooth[1][None, :]
     return with_axis(weights, nodes, mass, most)
-
-
-def _grading(plane: Plane, planes: Sequence[Plane], axis: int) -> Iterator[Floats]:
-    """Yield breaks around a plane of this axis where another, nearly parallel one turns into a later axis."""
-    for other in planes:
-        last = other.last_axis
-        if last > axis and abs(other.normal[axis]) > abs(other.normal[last]) > 0:
-            yield _around(abs(other.normal[last] / other.normal[axis]))
 
 
 def _width(plane: Plane, axis: int) -> float:

@@ -7,7 +7,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -202,7 +202,13 @@ class Function(Immutable):
         kinks: Iterable[float] | None = None,
         name: str | None = None,
     ) -> None:
-        declared = _check_kinks(kinks)
+        try:
+            points = np.asarray([] if kinks is None else list(kinks), dtype=float)
+        except (TypeError, ValueError):
+            points = np.array([np.nan])
+        if points.ndim != 1 or not np.all(np.isfinite(points)):
+            raise bad_field("kinks", kinks, "a list of finite numbers")
+        declared = tuple(sorted({float(k) + 0.0 for k in points}))
         if isinstance(source, Function):
             name = name or source.name
             declared = tuple(sorted({*declared, *source.kinks}))
@@ -222,14 +228,16 @@ class Function(Immutable):
         else:
             assert call is not None
             name = name or str(getattr(call, "__name__", type(call).__name__))
-            for shape in ((7,), (2, 3)):
-                z = np.linspace(-1.9, 2.1, int(np.prod(shape))).reshape(shape)
+            for z in (np.linspace(-1.9, 2.1, 7), np.linspace(-1.9, 2.1, 6).reshape(2, 3)):
                 needed = "take one real array and return a real array of the same shape"
-                try_callable(call, f"function {name}", needed, z, shape)
-            facts = _facts_of_callable(_quiet(call), declared, name)
+                try_callable(call, f"function {name}", needed, z, z.shape)
+            quiet = _quiet(call)
+            found = [edge for edge in find_edges(quiet) if all(abs(edge - kink) > _SAME_KINK for kink in declared)]
+            kinks = tuple(sorted([*declared, *found]))
+            facts = _Facts(quiet, name, kinks, tuple(k for k in kinks if is_jump(quiet, k)), _parity(quiet))
             if derivative is not None:
-                slope = Function(derivative, kinks=facts.kinks, name=f"{name}'")
-            identity = "callable " + _digits(_quiet(call)(_FINGERPRINT_NODES))
+                slope = Function(derivative, kinks=kinks, name=f"{name}'")
+            identity = "callable " + digits_of(quiet(_FINGERPRINT_NODES))
         digest = hashlib.sha256(identity.encode()).hexdigest()
         vars(self).update(
             name=name, _expression=expression, _call=call, _derivative=slope, _facts=facts, _fingerprint=digest
@@ -248,8 +256,8 @@ class Function(Immutable):
         return self._fingerprint, self.kinks
 
     def __reduce__(self) -> tuple[Any, ...]:
-        source = self.expression if self._expression is not None else self._call
-        return _rebuilt, (source, self._derivative, self.kinks, self.name)
+        source = self.expression or self._call
+        return partial(Function, derivative=self._derivative, kinks=self.kinks, name=self.name), (source,)
 
     # --- what it is ---
 
@@ -301,9 +309,8 @@ class Function(Immutable):
         array([0., 1.])
         """
         if self.jumps:
-            raise InputError(
-                f"The function {self.name} has no derivative: its value jumps at z = {_listed(self.jumps)}."
-            )
+            shown = ", ".join([f"{jump:.6g}" for jump in self.jumps[:4]] + ["..."] * (len(self.jumps) > 4))
+            raise InputError(f"The function {self.name} has no derivative: its value jumps at z = {shown}.")
         z, xp = _as_array(z)
         if self._expression is not None:
             return _into(out, self._expression.derivative({"z": z}, "z", xp))
@@ -374,10 +381,6 @@ def as_function(source: str | Callable[[Any], Any] | Function) -> Function:
     return source if isinstance(source, Function) else Function(source)
 
 
-def _rebuilt(source: Any, derivative: Any, kinks: tuple[float, ...], name: str) -> Function:
-    return Function(source, derivative=derivative, kinks=kinks, name=name)
-
-
 # --- construction ---------------------------------------------------------------------------------
 
 NAMES = {name: f"{name}(z)" for name in CALLABLE_NAMES if 1 in PRIMITIVES[ALIASES.get(name, name)].arity}
@@ -427,12 +430,6 @@ def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
     )
 
 
-def _facts_of_callable(call: Callable[[Any], Any], declared: tuple[float, ...], name: str) -> _Facts:
-    found = [edge for edge in find_edges(call) if all(abs(edge - kink) > _SAME_KINK for kink in declared)]
-    kinks = tuple(sorted([*declared, *found]))
-    return _Facts(call, name, kinks, tuple(k for k in kinks if is_jump(call, k)), _parity(call))
-
-
 def _quiet(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def quiet(z: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -440,16 +437,6 @@ def _quiet(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return np.asarray(call(z), dtype=float)
 
     return quiet
-
-
-def _check_kinks(kinks: Iterable[float] | None) -> tuple[float, ...]:
-    try:
-        values = np.asarray([] if kinks is None else list(kinks), dtype=float)
-    except (TypeError, ValueError):
-        raise bad_field("kinks", kinks, "a list of finite numbers") from None
-    if values.ndim != 1 or not np.all(np.isfinite(values)):
-        raise bad_field("kinks", kinks, "a list of finite numbers")
-    return tuple(sorted({float(k) + 0.0 for k in values}))
 
 
 def argument_count(call: Callable[..., Any]) -> int:
@@ -496,13 +483,9 @@ def _parity(f: Callable[[np.ndarray], np.ndarray]) -> Parity | None:
         return "linear+even" if np.all(np.abs(odd - slope * z) <= allowed) else None
 
 
-def _digits(values: np.ndarray) -> str:
+def digits_of(values: np.ndarray) -> str:
+    """Return what is known of a callable: 12 digits of its values."""
     return " ".join(f"{value + 0.0:.11e}" for value in values.tolist())
-
-
-def _listed(values: tuple[float, ...]) -> str:
-    shown = ", ".join(f"{value:.6g}" for value in values[:4])
-    return shown + (", ..." if len(values) > 4 else "")
 
 
 # --- evaluation -----------------------------------------------------------------------------------

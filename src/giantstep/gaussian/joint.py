@@ -31,12 +31,7 @@ SOBOL_POINTS = 1 << 13
 
 
 def semidefinite_factor(C: Any) -> Any:
-    """Return lower-triangular L (..., n, n) with L L^T = C for positive semi-definite C; absent directions are zero.
-
-    >>> L = semidefinite_factor([[1.0, 1.0], [1.0, 1.0]])
-    >>> (L @ L.T).tolist(), float(L[1, 1])
-    ([[1.0, 1.0], [1.0, 1.0]], 0.0)
-    """
+    """Return lower-triangular L (..., n, n) with L L^T = C for positive semi-definite C; absent directions are zero."""
     xp = namespace_of(C)
     C = xp.asarray(C, dtype=float)
     n = C.shape[-1]
@@ -53,12 +48,7 @@ def semidefinite_factor(C: Any) -> Any:
 
 
 def gram_factor(F: Any) -> Any:
-    """Return lower-triangular L with L L^T = F^T F for F (..., m, n): its first min(m, n) columns, or all of them.
-
-    >>> F = np.array([[3.0, 1.0, 2.0]])
-    >>> gram_factor(F).T.tolist()
-    [[3.0, 1.0, 2.0]]
-    """
+    """Return lower-triangular L with L L^T = F^T F for F (..., m, n): its first min(m, n) columns, or all of them."""
     if F.shape[-2] < F.shape[-1] and namespace_of(F) is np:
         U = np.linalg.qr(F, mode="r")
         diagonal = np.diagonal(U, axis1=-2, axis2=-1)
@@ -83,11 +73,6 @@ class JointRule:
         return len(self.weights)
 
 
-def polynomial_rule(dimensions: int, degree: int) -> JointRule:
-    """Return the Gauss-Hermite product rule that is exact for polynomials of this degree in each variable."""
-    return JointRule(*product_grid(dimensions, (), hermite_rule(degree // 2 + 1), 1), "polynomial")
-
-
 def tensor_rule(dimensions: int, count: int | None = None, planes: Sequence[Plane] = ()) -> JointRule:
     """Return a product rule that breaks on `planes` (in the first coordinates, or in all of them)."""
     count = count or NODES.get(dimensions, 16)
@@ -95,9 +80,7 @@ def tensor_rule(dimensions: int, count: int | None = None, planes: Sequence[Plan
     grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
     heavy = grid.weights > NEGLIGIBLE
     nodes, weights = grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum()
-    return JointRule(
-        nodes, weights, "tensor", coarser=lambda: tensor_rule(dimensions, max(4, (3 * count) // 4), planes)
-    )
+    return JointRule(nodes, weights, "tensor", lambda: tensor_rule(dimensions, max(4, (3 * count) // 4), planes))
 
 
 def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> JointRule:
@@ -105,18 +88,21 @@ def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> Jo
 
     Odd moments are exactly zero and second moments exact; ``coarser`` is another scramble of the same size.
     """
-    from scipy.special import ndtri
     from scipy.stats import qmc
 
     log2 = max(2, math.ceil(math.log2(points / 2)))
     uniform = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng([seed, dimensions])).random_base2(log2)
+    return JointRule(*even_points(uniform), "sobol", lambda: sobol_rule(dimensions, points, seed + 1000))
+
+
+def even_points(uniform: Floats) -> tuple[Floats, Floats]:
+    """Return points of the unit cube and their opposites as standard normals of unit covariance, and weights."""
+    from scipy.special import ndtri
+
     half = ndtri(np.clip(uniform, 1e-16, 1 - 1e-16))
     nodes = np.concatenate([half, -half])
     spread = np.linalg.cholesky(nodes.T @ nodes / len(nodes))
-    nodes = np.linalg.solve(spread, nodes.T).T.copy()
-    return JointRule(
-        nodes, np.full(len(nodes), 1 / len(nodes)), "sobol", coarser=lambda: sobol_rule(dimensions, points, seed + 1000)
-    )
+    return np.linalg.solve(spread, nodes.T).T.copy(), np.full(len(nodes), 1 / len(nodes))
 
 
 def joint_rule(
@@ -138,7 +124,7 @@ def joint_rule(
     if kind == "sobol":
         return sobol_rule(dimensions, points, seed)
     if degree is not None and (kind == "tensor" or (degree // 2 + 1) ** dimensions <= 4 * SOBOL_POINTS):
-        return polynomial_rule(dimensions, degree)
+        return JointRule(*product_grid(dimensions, (), hermite_rule(degree // 2 + 1), 1), "polynomial")
     if kind == "tensor" or (dimensions <= TENSOR_DIMENSIONS and planes is not None):
         return tensor_rule(dimensions, nodes, planes or ())
     return sobol_rule(dimensions, points, seed)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.legendre import leggauss, legvander
 
 from giantstep.gaussian.conditional import Rules, inner_points, product_rule
 from giantstep.gaussian.grids import even_rule, hermite_rule
@@ -60,7 +61,9 @@ def label_law(
     if flip > 0:
         values, weights = np.concatenate([values, -values]), np.concatenate([(1 - flip) * weights, flip * weights])
         owner, xi = np.tile(owner, 2), np.tile(xi, (2, 1))
-    law = Points(values, owner, moments_of(xi) * weights)
+    first, second = np.triu_indices(xi.shape[1])
+    moments = np.concatenate([np.ones((1, len(xi))), xi.T, (xi[:, first] * xi[:, second]).T])  # 1, xi_a, xi_a xi_b
+    law = Points(values, owner, moments * weights)
     some = min(learnt.shape[1], 1)
     law = _compressed(law, len(kappa), FINE_PANELS if noise > 0 else PANELS[some])
     if noise > 0:
@@ -69,12 +72,6 @@ def label_law(
         moments = (law.moments[:, :, None] * share).reshape(len(law.moments), -1)
         law = _compressed(Points(label, np.repeat(law.row, len(eps)), moments), len(kappa), PANELS[some])
     return _law(kappa, law, xi.shape[1])
-
-
-def moments_of(xi: Floats) -> Floats:
-    """Return 1, xi_a, xi_a xi_b with a <= b at every point (1 + L + L (L + 1)/2, points)."""
-    rows, columns = np.triu_indices(xi.shape[1])
-    return np.concatenate([np.ones((1, len(xi))), xi.T, (xi[:, rows] * xi[:, columns]).T])
 
 
 class Points(NamedTuple):
@@ -103,10 +100,11 @@ def _compressed(points: Points, rows: int, panels: int) -> Points:
     panel = np.clip(((t - low[row]) / width[row]).astype(np.int64), 0, panels - 1)
     edge = low[:, None] + width[:, None] * np.arange(panels + 1)
     left, right = centre + spread * np.sinh(edge[:, :-1]), centre + spread * np.sinh(edge[:, 1:])
-    legendre, _ = np.polynomial.legendre.leggauss(PANEL_NODES)
+    legendre, _ = leggauss(PANEL_NODES)
     nodes = 0.5 * (left + right)[:, :, None] + 0.5 * (right - left)[:, :, None] * legendre
     a, b = left[row, panel], right[row, panel]
-    basis = _lagrange(legendre, (2 * y - a - b) / (b - a))  # (nodes of the panel, points)
+    at, inside = (legvander(x, PANEL_NODES - 1).T for x in (legendre, (2 * y - a - b) / (b - a)))
+    basis = np.linalg.solve(at, inside)  # Lagrange polynomials (nodes of the panel, points)
     cell, cells = row * panels + panel, rows * panels
     sums = [np.stack([np.bincount(cell, own * moment, cells) for own in basis], axis=1).ravel() for moment in moments]
     return Points(nodes.ravel(), np.repeat(np.arange(rows), panels * PANEL_NODES), np.stack(sums))
@@ -121,9 +119,3 @@ def _law(kappa: Floats, points: Points, L: int) -> LabelLaw:
     kept = np.flatnonzero(np.abs(moments).max(axis=0) > NEGLIGIBLE)
     label, row = points.label[kept], points.row[kept]
     return LabelLaw(kappa, row, label, moments[0, kept], moments[1 : 1 + L, kept], quadratic[..., kept])
-
-
-def _lagrange(nodes: Floats, x: Floats) -> Floats:
-    """Return the Lagrange polynomials of the nodes at x (nodes, x)."""
-    vandermonde = np.polynomial.legendre.legvander(nodes, len(nodes) - 1)
-    return np.asarray(np.linalg.solve(vandermonde.T, np.polynomial.legendre.legvander(x, len(nodes) - 1).T))

@@ -221,7 +221,10 @@ class MomentRule:
         if not len(entries):
             return entries
         short, enough = [], 1e-17 if bound < BOUNDS[-1] else 1e-3
-        for part in split_rows(len(entries), self._node_count(level, bound), CHUNK):
+        nodes = 2 * int(np.ceil(bound / self._step(level))) + 1
+        if self.kinks:
+            nodes = PANEL_NODES * sum(len(pattern) - 1 for pattern in self._patterns(level, bound))
+        for part in split_rows(len(entries), nodes, CHUNK):
             chunk = entries[part]
             a, scale = A[chunk, None], s[chunk, None]
             z, weights = self._nodes(a, scale, level, bound)
@@ -256,11 +259,6 @@ class MomentRule:
         """Divide every panel into ``resolution`` equal ones."""
         fractions = np.arange(self.resolution) / self.resolution
         return np.append((edges[:-1, None] + np.diff(edges)[:, None] * fractions).ravel(), edges[-1])
-
-    def _node_count(self, level: int, bound: float) -> int:
-        if not self.kinks:
-            return 2 * int(np.ceil(bound / self._step(level))) + 1
-        return PANEL_NODES * sum(len(pattern) - 1 for pattern in self._patterns(level, bound))
 
     def _nodes(self, A: np.ndarray, s: np.ndarray, level: int, bound: float) -> tuple[np.ndarray, np.ndarray]:
         if not self.kinks:

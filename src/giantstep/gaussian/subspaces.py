@@ -50,11 +50,7 @@ def tidy_signs(rows: Floats) -> Floats:
 
 
 def direction_text(row: Floats) -> str:
-    """Write a direction as a combination of the variables.
-
-    >>> direction_text(np.array([0.70710678, -0.70710678]))
-    '0.707 z1 - 0.707 z2'
-    """
+    """Write a direction as a combination of the variables."""
     if len(row) == 1:
         return "z"
     parts = [(value, f"z{i + 1}") for i, value in enumerate(row) if abs(value) > 1e-6]

@@ -28,21 +28,15 @@ def tabulated(activation: Function, values: Values, A: Floats, s: Floats) -> Flo
     if activation.closed or not np.any(A.shape[2] * step >= MANY_POINTS * reach):
         flat = values(activation, A.reshape(-1), np.repeat(s.reshape(-1), A.shape[2]))
         return flat.reshape(-1, *A.shape)
-    if not np.isfinite(A).all():
-        raise NotFiniteError("a shift of the neurons is not finite")
-    rows = [
-        [_interpolated(activation, values, *pair) for pair in zip(points_of, scales)] for points_of, scales in zip(A, s)
-    ]
-    return np.stack(rows).transpose(2, 0, 1, 3)
-
-
-def _interpolated(activation: Function, values: Values, A: Floats, s: float) -> Floats:
-    """Return functions (F, N) at points A (N,) from a spline through their values at equal steps around these."""
     from scipy.interpolate import make_interp_spline
 
-    step = TABLE_STEP * min(1.0, abs(s))
-    table = np.arange(A.min() - 5 * step, A.max() + 6 * step, step)
-    tabled = values(activation, table, np.full(len(table), s))
-    if not np.isfinite(tabled).all():
-        raise NotFiniteError("a function of the activation is not finite")
-    return np.asarray(make_interp_spline(table, tabled, k=5, axis=1)(A))
+    if not np.isfinite(A).all():
+        raise NotFiniteError("a shift of the neurons is not finite")
+    found = []
+    for points, scale, apart in zip(A.reshape(-1, A.shape[2]), s.ravel(), step.ravel()):
+        table = np.arange(points.min() - 5 * apart, points.max() + 6 * apart, apart)
+        tabled = values(activation, table, np.full(len(table), scale))
+        if not np.isfinite(tabled).all():
+            raise NotFiniteError("a function of the activation is not finite")
+        found.append(make_interp_spline(table, tabled, k=5, axis=1)(points))
+    return np.stack(found, axis=1).reshape(-1, *A.shape)

@@ -15,11 +15,7 @@ from giantstep.types import Array, DeviceArray
 
 
 def device_index(device: str) -> int | None:
-    """Return the number of a CUDA device, None for the CPU: ``"cuda:1"`` is 1.
-
-    >>> device_index("cpu"), device_index("cuda"), device_index("cuda:1")
-    (None, 0, 1)
-    """
+    """Return the number of a CUDA device, None for the CPU: ``"cuda:1"`` is 1, ``"cuda"`` 0."""
     if device == "cpu":
         return None
     name, colon, index = device.partition(":") if isinstance(device, str) else ("", "", "")

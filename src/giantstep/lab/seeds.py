@@ -25,24 +25,8 @@ class Draws:
     """Random arrays of one trial, made on its device; there is no global state.
 
     Every named stream has a generator of its own, seeded by (seed, key, trial, stream); calls continue it. So
-    another stream, another order of calls, or more trials change no number. CPU and GPU numbers differ.
-
-    Parameters
-    ----------
-    seed : the user's integer, from 0 to 2**64 - 1.
-    key : what the numbers belong to, in words: the content of the point without the shared fields.
-    trial : number of the trial, from 0.
-    device : ``"cpu"``, ``"cuda"`` or ``"cuda:0"``.
-
-    Attributes
-    ----------
-    xp : the array namespace of the device.
-    chunk : rows drawn at a time by `chunks`.
-
-    Examples
-    --------
-    >>> bool((Draws(0, "point", 3).normal("weights", 4) == Draws(0, "point", 3).normal("weights", 4)).all())
-    True
+    another stream, another order of calls, or more trials change no number. CPU and GPU numbers differ. `key` says in
+    words what the numbers belong to: the content of the point without the shared fields.
     """
 
     def __init__(self, seed: int, key: str, trial: int, device: str = "cpu") -> None:
@@ -62,14 +46,13 @@ class Draws:
         """Return the generator of a stream (NumPy's or CuPy's), made at its first use."""
         if stream not in self._generators:
             words = [*_integer_words(self.seed), *_words(self.key), *_integer_words(self.trial), *_words(stream)]
-            self._generators[stream] = self._new_generator(np.random.SeedSequence(words))
+            sequence = np.random.SeedSequence(words)
+            if self.device == "cpu":
+                bits: Any = np.random.PCG64(sequence)
+            else:
+                bits = self.xp.random.Philox4x3210(seed=int(sequence.generate_state(1, np.uint64)[0]))
+            self._generators[stream] = self.xp.random.Generator(bits)
         return self._generators[stream]
-
-    def _new_generator(self, sequence: np.random.SeedSequence) -> Any:
-        if self.device == "cpu":
-            return np.random.Generator(np.random.PCG64(sequence))
-        bits = self.xp.random.Philox4x3210(seed=int(sequence.generate_state(1, np.uint64)[0]))
-        return self.xp.random.Generator(bits)
 
     def normal(self, stream: str, shape: int | tuple[int, ...], out: DeviceArray = None) -> DeviceArray:
         """Return the next standard normals of a stream, float64 (written into `out` where given)."""

@@ -96,11 +96,7 @@ class ProportionalAnswer(Readable):
 
 
 def stages_text(target: Target) -> str:
-    """Return n/d above which message passing learns each direction without noise, in words; at once where it is known.
-
-    >>> stages_text(Target("abs(z)")), stages_text(Target("sign(z1)+sign(z2)"))
-    ('z above n = 0.5 d', '0.707 z1 + 0.707 z2 at any n/d; 0.707 z1 - 0.707 z2 above n = 2.05238 d')
-    """
+    """Return n/d above which message passing learns each direction without noise, in words."""
     from giantstep.families import family_class
 
     if target.directions > 2:

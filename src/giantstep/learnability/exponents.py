@@ -35,11 +35,7 @@ _ZERO = 1e-9
 
 
 def samples_needed(order: float) -> str:
-    """Return the samples that a stage of an order takes: d, d log d, d^(k-1).
-
-    >>> [samples_needed(k) for k in (1, 2, 3, 5)]
-    ['d', 'd log d', 'd^2', 'd^4']
-    """
+    """Return the samples that a stage of an order takes: d, d log d, d^(k-1)."""
     if math.isinf(order):
         return "not found"
     return {1: "d", 2: "d log d"}.get(int(order), f"d^{int(order) - 1}")

@@ -129,9 +129,6 @@ def learned_rounds(
 
     "Generic" step sizes and second layers are meant: at isolated values the overlap may vanish. A network whose second
     layer is zero learns nothing.
-
-    >>> learned_rounds("h3(z)", "relu").dimensions, learned_rounds("h3(z)", "relu", data="single-pass").dimensions
-    ((1,), ())
     """
     target, activation = as_target(target), as_function(activation)
     if data not in ("reused", "single-pass"):

@@ -28,20 +28,12 @@ GATE = 10.0
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a staircase.
+    """One stage of a staircase."""
 
-    Attributes
-    ----------
-    order : the k of the stage, the number of new directions that enter together.
-    directions : (count, r) orthonormal rows, the new directions.
-    degrees : total degrees n = k + deg q of the Hermite tensors through which they are seen, increasing.
-    strength : size of the coefficients in the new directions (norm of the unfolded tensor along each).
-    """
-
-    order: int
-    directions: Floats
-    degrees: tuple[int, ...]
-    strength: tuple[float, ...]
+    order: int  # k, the number of new directions that enter together
+    directions: Floats  # the new ones, (count, r) orthonormal rows
+    degrees: tuple[int, ...]  # n = k + deg q of the Hermite tensors through which they are seen, increasing
+    strength: tuple[float, ...]  # norm of the unfolded tensor along each
 
     @property
     def count(self) -> int:
