@@ -43,10 +43,6 @@ class Student:
     second_layer: Floats
 
     @cached_property
-    def _shares(self) -> Floats:
-        return self.second_layer / len(self.second_layer)
-
-    @cached_property
     def pieces(self) -> list[tuple[float, float, float]]:
         """(kink, height there, slope) of the straight pieces on both sides of every kink of the activation."""
         sides = [(kink, kink + side) for kink in self.activation.kinks for side in (-KINK_SIDE, KINK_SIDE)]
@@ -54,7 +50,7 @@ class Student:
 
     def output(self, fields: Any) -> Any:
         """Return f, shape (...), at local fields (..., p)."""
-        return self.activation(fields) @ namespace_of(fields).asarray(self._shares)
+        return self.activation(fields) @ (self.weights(fields) / len(self.second_layer))
 
     def slopes(self, fields: Any) -> Any:
         """Return s'(lambda_j)."""
@@ -178,27 +174,19 @@ def as_algorithm(source: Any) -> Algorithm:
     except InputError:
         raise bad_field("algorithm", source, allowed) from None
     if isinstance(transform, Function):
-
-        def on_label(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
-            return net.slopes(fields) * transform(label)[..., None]
-
+        on_label: Force = lambda net, l, label, *_: net.slopes(l) * transform(label)[..., None]  # noqa: E731
         return Algorithm(transform.name, on_label, source=transform)
     if not callable(source):
         raise bad_field("algorithm", source, allowed)
-    _check_callable(source)
-    name = str(getattr(source, "__name__", type(source).__name__))
-    return Algorithm(name, lambda net, fields, label, inner, norm: source(fields, label), source=source)
-
-
-def _check_callable(user: Callable[..., Any]) -> None:
-    """Refuse a callable that does not map fields (n, p) and labels (n,) to (n, p)."""
     needed = "a callable F(l, y) must map arrays (n, p) and (n,) to (n, p), but"
     try:
-        values = np.asarray(user(np.full((3, 1), 0.3), np.full(3, 0.2)))
+        values = np.asarray(source(np.full((3, 1), 0.3), np.full(3, 0.2)))
     except Exception as error:
         raise InputError(f"{needed} it raised {type(error).__name__}: {' '.join(str(error).split())}.") from error
     if values.shape != (3, 1) or values.dtype.kind not in "fiu":
         raise InputError(f"{needed} it returned the shape {values.shape}.")
+    name = str(getattr(source, "__name__", type(source).__name__))
+    return Algorithm(name, lambda net, fields, label, inner, norm: source(fields, label), source=source)
 
 
 # -- What an update that sees a sample more than once does to a network without overlap --------------------
@@ -258,12 +246,11 @@ def repetition(
     """
     a = np.asarray(second_layer, dtype=float)
     y = np.asarray(target(grid.points), dtype=float)
-    shift = np.sqrt(noise)
-    labels = (y - shift, y + shift) if noise else (y,)
+    labels = (y - np.sqrt(noise), y + np.sqrt(noise)) if noise else (y,)
     update = _Update(activation, a, algorithm, inner_rate)
     neurons = []
     for value in dict.fromkeys(a.tolist()):
-        j = int(np.flatnonzero(a == value)[0])
+        j = a.tolist().index(value)
         means = np.mean([update.label_means(label, j) for label in labels], axis=0)
         plain, tilted, second = grid.weights * means
         growth = (grid.points.T * tilted) @ grid.points - tilted.sum() * np.eye(grid.points.shape[1])

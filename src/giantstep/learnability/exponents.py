@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,18 @@ from giantstep.gaussian.subspaces import complement, direction_text, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_data
 from giantstep.learnability.complexity import ProportionalAnswer, stages_text
-from giantstep.learnability.prepared import HIGHEST, PROBE, PreparedTarget, Sampled, coefficients
-from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
+from giantstep.learnability.prepared import (
+    HIGHEST,
+    PROBE,
+    TOLERANCE,
+    PreparedTarget,
+    Sampled,
+    Stage,
+    Staircase,
+    coefficients,
+    staircase,
+)
 from giantstep.types import Floats
-
-if TYPE_CHECKING:
-    pass
 
 HERMITE_ORDERS = 8
 """Highest order of the Hermite coefficients that are shown."""
@@ -193,11 +199,11 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
     leap, generative = (staircase(*view.samples(repeated=repeated)) for repeated in (False, True))
     if not leap.stages and not generative.stages:
         raise no_coefficient(h, leap)
-    directions = np.concatenate([np.zeros((0, len(basis))), *(stage.directions for stage in leap.stages)])
+    none = np.zeros((0, len(basis)))
+    directions = np.concatenate([none, *(stage.directions for stage in leap.stages)])
     if len(directions) < len(basis):
         directions = np.concatenate([directions, complement(directions, len(basis))])
-    hard = _hidden(directions, generative)
-    energies = _hermite(inner, view.fine)
+    linear = np.concatenate([none, *(stage.directions for stage in generative.stages if stage.order == 1)])
     c = None if student is None else activation_hermite(student, HERMITE_ORDERS)
     return Exponents(
         target=h,
@@ -207,10 +213,10 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
         leap_staircase=_rotate(leap, basis),
         generative_staircase=_rotate(generative, basis),
         directions=tidy_signs(directions @ basis),
-        hermite=energies,
+        hermite=_hermite(inner, view.fine),
         activation_hermite=c,
         symmetry=tuple(_symmetry(inner, row) for row in directions),
-        hard=hard,
+        hard=tuple(bool(np.linalg.norm(linear @ row) < 1 - 1e-6) for row in directions),
         tolerance=TOLERANCE,
     )
 
@@ -238,11 +244,8 @@ def _hermite(target: Target, grid: NodeGrid) -> Floats:
     r = target.directions
     y = np.asarray(target(grid.points), dtype=float)
     sample = Sampled(grid.points, grid.weights, y[None, :])
-    sizes = np.zeros(HERMITE_ORDERS + 1)
-    for k in range(HERMITE_ORDERS + 1):
-        if k > HIGHEST[r]:
-            sizes[k] = np.nan
-            continue
+    sizes = np.full(HERMITE_ORDERS + 1, np.nan)
+    for k in range(min(HERMITE_ORDERS, HIGHEST[r]) + 1):
         tensor = coefficients(sample, np.zeros((0, r)), np.eye(r), k, 0)[0]
         sizes[k] = tensor[0, 0, 0] if r == 1 else np.linalg.norm(tensor)
     scale = math.sqrt(float(grid.weights @ (y * y)))
@@ -258,14 +261,6 @@ def _symmetry(target: Target, row: Floats) -> str:
     if np.max(np.abs(base - other)) < size:
         return "even"
     return "odd" if np.max(np.abs(base + other)) < size else ""
-
-
-def _hidden(directions: Floats, staircase: Staircase) -> tuple[bool, ...]:
-    """Whether each direction has a part in a generative stage of order 2 or more, or in none."""
-    linear = np.concatenate(
-        [stage.directions for stage in staircase.stages if stage.order == 1] or [np.zeros((0, directions.shape[1]))]
-    )
-    return tuple(bool(np.linalg.norm(linear @ row) < 1 - 1e-6) for row in directions)
 
 
 def _rotate(staircase: Staircase, basis: Floats) -> Staircase:

@@ -17,7 +17,7 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
-from giantstep.gaussian.hermite import multi_indices
+from giantstep.gaussian.hermite import multi_indices, root_factorials
 from giantstep.gaussian.subspaces import complement, direction_text, tidy, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_number
@@ -31,9 +31,8 @@ from giantstep.learnability.exponents import (
     samples_needed,
     seen_orders,
 )
-from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, coefficients
+from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, Stage, Staircase, coefficients, staircase
 from giantstep.learnability.reuse import learned_rounds
-from giantstep.learnability.staircase import Stage, Staircase, staircase
 from giantstep.learnability.verdict import ROUNDS, LearnabilityVerdict, LearnedStage
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
@@ -131,11 +130,6 @@ class _Case:
     def c(self) -> Floats:
         return activation_hermite(self.activation, HIGHEST_DEGREE)
 
-    @property
-    def seen(self) -> set[int]:
-        """Orders n >= 1 with c_n != 0."""
-        return seen_orders(self.activation)
-
     def drifts(self, inner_rate: float, noise: float) -> list[Repetition]:
         grid = label_rule(self.view.inner)
         return repetition(self.view.inner, grid, self.activation, self.second_layer, self.algorithm, inner_rate, noise)
@@ -155,12 +149,12 @@ class _Case:
         inside = known @ basis.T
         hidden = complement(tidy(inside), len(basis)) @ basis if len(inside) < len(basis) else known[:0]
         exponent = float(max(1, worst - 1)) if learned else math.inf
-        return self._answer(learned, samples_needed(worst), exponent, constant, reason, stages, hidden, data)
+        return self.answer(learned, samples_needed(worst), exponent, constant, reason, stages, hidden, data)
 
     def never(self, reason: str, data: dict[str, Any]) -> LearnabilityVerdict:
-        return self._answer(False, "never", math.inf, None, reason, (), self.view.basis, data)
+        return self.answer(False, "never", math.inf, None, reason, (), self.view.basis, data)
 
-    def _answer(self, *answer: Any) -> LearnabilityVerdict:
+    def answer(self, *answer: Any) -> LearnabilityVerdict:
         return LearnabilityVerdict(self.target, self.activation, self.algorithm, self.second_layer, *answer)
 
     def unseen(self) -> str:
@@ -203,7 +197,7 @@ def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdi
     }
     if first is None:
         return case.never(signs_note or case.unseen(), data)
-    stairs = staircase(*samples, degrees=case.seen, start=[first])
+    stairs = staircase(*samples, degrees=seen_orders(case.activation), start=[first])
     constant = None
     if first.order <= 2:
         constant, speed, blocked = _constant(case.drifts(0.0, noise), first.order, rate)
@@ -239,9 +233,9 @@ def _slowest(stairs: Staircase) -> int:
 
 def _first_stage(case: _Case, samples: tuple[Sampled, Sampled]) -> tuple[Stage | None, str]:
     """Return the first stage a student of these coefficients and signs takes, or why there is none."""
-    r, a, note = case.view.inner.directions, case.second_layer, ""
+    r, a, note, seen = case.view.inner.directions, case.second_layer, "", seen_orders(case.activation)
     for order in range(1, HIGHEST[r] + 1):
-        if order not in case.seen:
+        if order not in seen:
             continue
         only = staircase(*samples, degrees={order}, cap=order)
         if not only.stages or only.stages[0].order != order:
@@ -259,18 +253,12 @@ def _first_stage(case: _Case, samples: tuple[Sampled, Sampled]) -> tuple[Stage |
 
 def _growing(values: Floats, r: int, order: int, sign: float) -> Floats:
     """Directions along which sign * C_k(u, ..., u) is positive: eigenvectors for k = 2, else the best u, if any."""
-    indices = multi_indices(r, order)
-    scale = [
-        math.factorial(order) / math.sqrt(math.prod(math.factorial(n) for n in index)) * value
-        for index, value in zip(indices, values)
-    ]
+    indices = np.array(multi_indices(r, order))
+    scale = math.factorial(order) / root_factorials(order)[indices].prod(axis=1) * values
     if order == 2:
         matrix = np.zeros((r, r))
-        for index, value in zip(indices, scale):
-            axes = [axis for axis, n in enumerate(index) for _ in range(n)]
-            matrix[axes[0], axes[1]] += value if axes[0] == axes[1] else value / 2
-            matrix[axes[1], axes[0]] = matrix[axes[0], axes[1]]
-        sizes, vectors = np.linalg.eigh(sign * matrix)
+        matrix[np.triu_indices(r)] = scale  # the indices have this order, too
+        sizes, vectors = np.linalg.eigh(sign * (matrix + matrix.T) / 2)
         return vectors[:, sizes > _SMALL].T
     u = np.random.default_rng(3).standard_normal((4000, r))
     u = np.concatenate([np.eye(r), u / np.linalg.norm(u, axis=1)[:, None]])
@@ -347,7 +335,7 @@ def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -
 
 
 def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
-    stairs = staircase(*case.view.samples(repeated=False), degrees=case.seen)
+    stairs = staircase(*case.view.samples(repeated=False), degrees=seen_orders(case.activation))
     count = len(stairs.stages)
     data: dict[str, Any] = {"leap_stages": case.facts.leap_stages, "c": case.c.tolist(), "steps": count}
     if not count:
@@ -392,4 +380,4 @@ def _judge_rounds(case: _Case) -> LearnabilityVerdict:
     rival_name = "a reused batch" if other == "reused" else "a single pass"
     reason = f"{asked.reason.rstrip('.')}; {rival_name} learns {rival_learns}"
     exponent = 1.0 if learned else math.inf
-    return case._answer(learned, "d" if stages else "never", exponent, None, reason, stages, asked.hidden, data)
+    return case.answer(learned, "d" if stages else "never", exponent, None, reason, stages, asked.hidden, data)

@@ -28,8 +28,7 @@ from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.subspaces import complement, tidy, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.learnability.exponents import HIGHEST_DEGREE
-from giantstep.learnability.prepared import PreparedTarget
-from giantstep.learnability.staircase import Stage, staircase
+from giantstep.learnability.prepared import PreparedTarget, Stage, staircase
 from giantstep.types import Floats
 
 Data = Literal["reused", "single-pass"]
