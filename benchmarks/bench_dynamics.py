@@ -64,8 +64,8 @@ def simulator_seconds(scenario: gs.OnlineSGD, simulator: str, steps: int) -> flo
 
     def run() -> object:
         draws = Draws(0, "bench", 0)
-        made = SIMULATORS[simulator](scenario, drive_of(scenario, points), scenario.dim, scenario.batch_size, 1, draws)
-        made.start(*start)
+        drive = drive_of(scenario, points)
+        made = SIMULATORS[simulator](scenario, drive, start, scenario.dim, scenario.batch_size, draws)
         made.advance(steps)
         return made.overlaps()
 

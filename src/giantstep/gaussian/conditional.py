@@ -68,11 +68,9 @@ def condition(
 ) -> ConditionalTarget:
     """Return the target of z = learnt kappa + rest xi given kappa, for functions of kappa that vary on `scale`.
 
-    Both matrices, (r, m) and (r, L), have orthonormal rows together; columns of `rest` that are zero come last, the
-    target does not depend on them. `scale` is that of all axes of kappa, or one for each; `fineness` divides every
-    step, and two values of it measure the error of the rule. `breaks` are further planes of z on which functions of
-    kappa are not smooth. A product rule has too many points for very small scales: then random ones are taken
-    (`sampled`).
+    Both matrices, (r, m) and (r, L), have orthonormal rows together; columns of `rest` that are zero come last. `scale`
+    is that of all axes, or one for each; two values of `fineness` measure the error. Functions of kappa are not smooth
+    on `breaks`, further planes of z. Scales too small for a product rule take random points (`sampled`).
     """
     rules = Rules.of(target, learnt, rest, breaks)
     few = rules.learnt <= MOST_AXES and not sampled
@@ -187,10 +185,7 @@ def _axis_rule(
     most: int = MOST_VALUES,
     soft: Sequence[Plane] = (),
 ) -> tuple[Integers, Floats, Floats]:
-    """Return, for one more axis, which point each node extends, its coordinate and its weight.
-
-    Averages over later axes of what breaks at a `soft` plane vary quickly on this axis, around where the plane is.
-    """
+    """Return, for one more axis, which point each node extends, its coordinate and its weight."""
     breaking = [*(plane for plane in planes if plane.last_axis == axis), *soft]
     nodes, mass = smooth[0][None, :], smooth[1][None, :]
     if breaking:

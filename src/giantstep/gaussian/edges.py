@@ -47,10 +47,7 @@ Edge = tuple[float, float]
 
 
 class _Cells(NamedTuple):
-    """Cells with their largest fourth difference: over h^4, over rounding (now and at most so far), and its place.
-
-    Cells are `blind` where a known edge forbids some of the differences.
-    """
+    """Cells and their largest fourth difference, its place, and whether a known edge forbids some (`blind`)."""
 
     left: Floats
     derivative: Floats

@@ -53,10 +53,7 @@ _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**
 
 
 class AffineForm(NamedTuple):
-    """``constant + linear*z + factor*function(scale*z + shift)`` with one named function.
-
-    ``parameters`` are the constants ``function`` takes beside its argument (the slope of ``leaky_relu``).
-    """
+    """``constant + linear*z + factor*function(scale*z + shift)``; `parameters` of the function beside its argument."""
 
     function: str
     parameters: tuple[float, ...]
@@ -311,10 +308,7 @@ class Expression:
         return self.text
 
     def evaluate(self, values: Mapping[str, Any], xp: Any = np, out: Any = None) -> Any:
-        """Return the value at ``values``, one array per variable; with ``out`` the last operation writes there.
-
-        Outside its domain it is NaN and beyond the range of numbers infinite, without a warning.
-        """
+        """Return the value at one array per variable, NaN or inf without a warning; the last operation writes `out`."""
         check_time()  # whatever averages a function looks at its deadline at every block of values
         with np.errstate(all="ignore"):
             result = _value(self.tree, values, xp, out)
@@ -332,11 +326,7 @@ class Expression:
         return {name: slope(self.tree, name) for name in self.variables}
 
     def kinks(self) -> tuple[Kink, ...]:
-        """Return the points where an expression in one variable need not be smooth, in increasing order.
-
-        They are the zeros of the arguments of relu, abs, sign, ..., of denominators and of the arguments of
-        roots and logarithms. A point where the roughness cancels (``abs(z)**2``) is listed too.
-        """
+        """Return where an expression in one variable need not be smooth, increasing, also if roughness cancels."""
         name = self.variables[0] if self.variables else "z"
         positions = sorted(root for node in rough_arguments(self.tree) for root in roots(node, name))
         distinct = [p for i, p in enumerate(positions) if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))]

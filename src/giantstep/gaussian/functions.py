@@ -19,14 +19,7 @@ from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.gaussian.edges import find_edges
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
 from giantstep.gaussian.hermite import root_factorials
-from giantstep.gaussian.moments import (
-    CLOSED_FORMS,
-    MomentRule,
-    Moments,
-    choose_rule,
-    closed_tail,
-    polynomial,
-)
+from giantstep.gaussian.moments import CLOSED_FORMS, MomentRule, Moments, choose_rule, closed_tail, polynomial
 from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
 
 
@@ -85,10 +78,7 @@ _PLAIN = AffineForm("", (), 1.0, 1.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class _Facts:
-    """What construction finds out about a function: a polynomial, or `form` of a `core`, its named function or itself.
-
-    The core has a closed form, or is integrated by a rule.
-    """
+    """What is found out about a function: a polynomial, or `form` of a `core`, its named function or itself."""
 
     values: Callable[[Any], Any]
     name: str
@@ -451,10 +441,7 @@ def argument_count(call: Callable[..., Any]) -> int:
 def try_callable(
     call: Callable[[Any], Any], name: str, needed: str, z: np.ndarray, shape: tuple[int, ...], more: str = ""
 ) -> None:
-    """Call a user's function on an array; refuse one that fails, or does not return real numbers of the shape.
-
-    `more` ends the sentence of a refusal.
-    """
+    """Refuse a user's function that fails on an array or returns no real numbers of the shape, with `more`."""
     said = f"The {name} must {needed}, but for an array of shape {z.shape} it"
     given = z.copy()
     try:

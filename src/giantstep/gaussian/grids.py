@@ -127,11 +127,7 @@ def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
 
 
 def with_axis(weights: Floats, nodes: Floats, mass: Floats, most: int) -> tuple[Integers, Floats, Floats]:
-    """Return, for one more axis, which point each node extends, its coordinate and its weight.
-
-    The rule of the axis, `nodes` and `mass`, is that of every point so far (N, m), or (1, m). More than `most` nodes,
-    those of negligible weight included, are refused.
-    """
+    """Return, for one more axis of rule (N or 1, m), which point each node extends, its coordinate and weight."""
     if len(weights) * mass.shape[1] > most:
         raise too_many(len(weights) * mass.shape[1])
     joint = weights[:, None] * mass

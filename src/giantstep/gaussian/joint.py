@@ -84,10 +84,7 @@ def tensor_rule(dimensions: int, count: int | None = None, planes: Sequence[Plan
 
 
 def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> JointRule:
-    """Return scrambled Sobol points with their negatives, scaled to the exact covariance.
-
-    Odd moments are exactly zero and second moments exact; ``coarser`` is another scramble of the same size.
-    """
+    """Return scrambled Sobol points and their negatives of exact covariance; `coarser` is another scramble."""
     from scipy.stats import qmc
 
     log2 = max(2, math.ceil(math.log2(points / 2)))
@@ -115,11 +112,9 @@ def joint_rule(
     points: int = SOBOL_POINTS,
     seed: int = 0,
 ) -> JointRule:
-    """Choose a rule: exact for polynomials, products up to four dimensions, Sobol beyond or for hidden kinks.
+    """Choose a rule: exact for polynomials of a degree, products up to four dimensions, Sobol beyond or if kinks hide.
 
-    `degree` is that of the polynomial to integrate, None for other functions. `planes`, in the coordinates xi, are
-    where the integrand is not smooth; None where it has kinks on no fixed plane. `kind` asks for "tensor" or "sobol" by
-    name.
+    `planes` of xi are where the integrand is not smooth, None where not fixed; `kind` may be "tensor" or "sobol".
     """
     if kind == "sobol":
         return sobol_rule(dimensions, points, seed)

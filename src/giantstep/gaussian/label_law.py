@@ -45,10 +45,7 @@ class LabelLaw:
 def label_law(
     target: Target, learnt: Floats, rest: Floats, scale: float, fineness: float, noise: float, flip: float
 ) -> LabelLaw:
-    """Return the law of y = g(z) + sqrt(noise) eps, turned with probability `flip`, for z = learnt kappa + rest xi.
-
-    Functions of kappa vary on `scale`; `learnt` (r, m) and `rest` (r, L) are those of `condition`.
-    """
+    """Return the law of y = g(z) + sqrt(noise) eps, turned with probability `flip`, for z as in `condition`."""
     rules = Rules.of(target, learnt, rest)
     kappa, mass = product_rule(rules, scale, fineness)
     kappa, mass = kappa[mass > NEGLIGIBLE], mass[mass > NEGLIGIBLE]

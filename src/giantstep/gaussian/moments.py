@@ -27,11 +27,7 @@ from giantstep.gaussian.quadrature import (
 
 
 class Moments(NamedTuple):
-    """Moments of f(A + s z) under z ~ N(0,1).
-
-    ``mean`` is E f(A + s z), ``slope`` E z f(A + s z), and ``noise`` E f(A + s z)^2 - mean^2 - slope^2 >= 0, what is
-    left after the best affine fit in z; ``curvature`` is d/ds E f(A + s z) = E[(z^2 - 1) f(A + s z)]/s.
-    """
+    """E f(A + s z), E z f, E f^2 - mean^2 - slope^2 >= 0 and d/ds E f(A + s z) = E[(z^2 - 1) f]/s, z ~ N(0,1)."""
 
     mean: np.ndarray
     slope: np.ndarray
@@ -40,11 +36,7 @@ class Moments(NamedTuple):
 
 
 def hinge(A: np.ndarray, s: np.ndarray, linear: float = 0.0, factor: float = 1.0) -> Moments:
-    """Moments of linear*x + factor*relu(x), at x = A + s z; |x| = 2 relu(x) - x.
-
-    relu(x) and relu(-x) differ by a linear function, so the noise is even in A and taken at -|A|, where
-    nothing cancels.
-    """
+    """Moments of linear*x + factor*relu(x); the noise is even in A and taken at -|A|, where nothing cancels."""
     t = A / s
     size = np.abs(t)
     density = normal_density(t)
@@ -310,10 +302,7 @@ def _averages(values: np.ndarray, weights: np.ndarray, *functions: np.ndarray | 
 
 
 def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> MomentRule:
-    """Return the coarsest rule that a finer one confirms to 1e-13, else the best one tried, with its error.
-
-    A function that is not finite or not square integrable under the Gaussian measure is refused.
-    """
+    """Return the coarsest rule that a finer one confirms to 1e-13, else the best one tried, with its error."""
     with np.errstate(all="ignore"):
         second, error = expectation(lambda z: np.square(f(z)), kinks, tolerance=1e-10)
         if not np.isfinite(second) or error > 1e-2 * second:

@@ -52,10 +52,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def render(node: Node, function: Callable[[Call, int], str], binding: int = 0) -> str:
-    """Return the text of a tree, in brackets where what stands around it binds more strongly.
-
-    `function` gives the text of a call that is no operator, for the binding around it.
-    """
+    """Return the text of a tree, in brackets where `binding` asks; `function` writes calls that are no operators."""
     if isinstance(node, VariableNode):
         return node.name
     if isinstance(node, Number):

@@ -40,10 +40,7 @@ def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gauss_legendre_panels(edges: ArrayLike, nodes_per_panel: int = PANEL_NODES) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and weights for dz of the composite Gauss-Legendre rule, (..., panels * nodes_per_panel).
-
-    The edges (..., panels + 1) increase along the last axis; panels may have width 0.
-    """
+    """Return nodes and weights for dz (..., panels*nodes) of Gauss-Legendre panels between edges (..., panels + 1)."""
     edges = np.asarray(edges, dtype=float)
     unit, unit_weights = legendre_rule(nodes_per_panel)
     width = np.diff(edges, axis=-1)[..., None]

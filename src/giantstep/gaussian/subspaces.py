@@ -78,10 +78,7 @@ class Directions(NamedTuple):
     rest: Floats
 
     def along_leading(self, shifts: Floats, shown: int | None = None) -> Directions:
-        """Turn the learnt directions so that the first is the leading one of `shifts` (k, R).
-
-        Its largest entry among the first `shown` coordinates, all if left out, is positive.
-        """
+        """Turn the learnt directions so that the first is the leading one of `shifts` (k, R), positive where shown."""
         if not self.learnt.shape[1]:
             return self
         rows = np.linalg.svd(shifts @ self.learnt)[2]
@@ -98,10 +95,7 @@ class Directions(NamedTuple):
 
 
 def split_directions(U: Floats, frame: Floats, target: Target) -> Directions:
-    """Return a basis of the span of the rows of U (k, R) and of what is left, near the axes where there is a choice.
-
-    Where a plane on which the target is not smooth lies in the learnt space, the first axis is its normal.
-    """
+    """Return a basis of the span of the rows of U (k, R), first a normal of the target, and of what is left."""
     R = U.shape[1]
     _, values, rows = np.linalg.svd(U, full_matrices=False)
     span = rows[values > LEARNT * max(1.0, float(values.max(initial=0.0)))]

@@ -19,10 +19,7 @@ Values = Callable[[Function, Floats, Floats], Floats]
 
 
 def tabulated(activation: Function, values: Values, A: Floats, s: Floats) -> Floats:
-    """Return functions (F, M, k, N) of the activation at points A (M, k, N), smooth on the scale s (M, k).
-
-    Many points are interpolated by a spline through a table, where the activation has no closed form.
-    """
+    """Return functions (F, M, k, N) at points A (M, k, N), smooth on the scale s (M, k); many by a spline."""
     step = TABLE_STEP * np.minimum(1.0, np.abs(s))
     reach = np.ptp(A, axis=2) + 11 * step
     if activation.closed or not np.any(A.shape[2] * step >= MANY_POINTS * reach):

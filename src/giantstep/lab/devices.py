@@ -25,10 +25,7 @@ def device_index(device: str) -> int | None:
 
 
 def namespace(device: str) -> ModuleType:
-    """Return the array namespace of a device: `numpy` for ``"cpu"``, `cupy` for ``"cuda"`` or ``"cuda:0"``.
-
-    Unknown devices are refused, and GPUs that are not there or lack CuPy.
-    """
+    """Return `numpy` for ``"cpu"``, `cupy` for ``"cuda"`` or ``"cuda:0"``; a GPU that is not there is refused."""
     index = device_index(device)
     if index is None:
         return np

@@ -44,10 +44,7 @@ class RealNetwork:
     def samples(
         self, stream: str, rows: int, draws: Draws, moved: Moved | None = None
     ) -> Iterator[tuple[DeviceArray, DeviceArray, DeviceArray]]:
-        """Yield (features (m, p), signals (m,), inputs (m, d)); features and inputs are views of buffers.
-
-        `moved` makes inputs of another law, and their signals, out of those that are drawn.
-        """
+        """Yield (features (m, p), signals (m,), inputs (m, d)), views of buffers; `moved` changes the law of inputs."""
         p, d = self.weights.shape
         buffer = draws.xp.empty((min(draws.chunk, rows), p))
         for start, stop, inputs in draws.chunks(stream, rows, d):

@@ -106,10 +106,9 @@ def population_gradient(
     kept: float = 1.0,
     offset: float = 0.0,
 ) -> DeviceArray:
-    """Return E[(y - f(x)) sigma'(w_i.x) x] (p, d), f = offset + sum_j zeta_j sigma(w_j.x)/p and E[y|x] = kept g.
+    """Return E[(y - f(x)) sigma'(w_i.x) x] (p, d), f = offset + sum_j zeta_j sigma(w_j.x)/p, E[y|x] = kept g.
 
-    `target` is its expansion and where its directions lie; x and w_i are whitened. Raises where a series would have to
-    be cut too early.
+    `target` is its expansion and where its directions lie; x and w_i are whitened.
     """
     tau = to_numpy(xp.linalg.norm(weights, axis=1))
     output = bool((zeta != 0).any())

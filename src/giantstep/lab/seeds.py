@@ -14,10 +14,7 @@ from giantstep.types import DeviceArray
 
 
 def chunk_rows(device: str) -> int:
-    """Return the rows that `Draws.chunks` draws at a time: more on a GPU, which is idle between small products.
-
-    They are constants of the code, part of what a seed means.
-    """
+    """Return the rows that `Draws.chunks` draws at a time, part of what a seed means; a GPU is idle between few."""
     return 1024 if device == "cpu" else 8192
 
 
@@ -67,11 +64,7 @@ class Draws:
         return self.xp.where(self.uniform(stream, shape) < 0.5, -1.0, 1.0)
 
     def chunks(self, stream: str, rows: int, columns: int) -> Iterator[tuple[int, int, DeviceArray]]:
-        """Yield (start, stop, array): standard normals row by row, `chunk` rows at a time.
-
-        A chunk is always drawn in full, so the first rows are the same whatever `rows` is. The array is a
-        view of one buffer which the next step overwrites.
-        """
+        """Yield (start, stop, standard normals) by `chunk` rows, always drawn in full; arrays are views of a buffer."""
         buffer = self.xp.empty((self.chunk, columns))
         for start in range(0, rows, self.chunk):
             stop = min(start + self.chunk, rows)

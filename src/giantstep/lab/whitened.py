@@ -20,10 +20,7 @@ from giantstep.types import DeviceArray, Floats, Indices, Integers
 
 @dataclass(frozen=True)
 class Whitened:
-    """The eigenbasis of the inputs at a finite dimension, with w* on the first axes of every eigenspace.
-
-    Isotropic inputs have no `root`, and the target directions are the first axes unless a spike lies there.
-    """
+    """The eigenbasis of the inputs at a finite dimension, with w* on the first axes of every eigenspace."""
 
     axes: Indices  # (R,), the axis of each coordinate of the target
     frame: Floats | None = None  # V (r, R)
@@ -82,10 +79,7 @@ class Whitened:
             rows[:, xp.asarray(self.axes)] += overlaps @ xp.asarray(self.frame)
 
     def spike(self, alignment: float, dim: int) -> Floats:
-        """Return a unit vector (d,) of this alignment with the first target direction, the first axis where it can be.
-
-        Isotropic inputs have such axes already, where they are made for this alignment.
-        """
+        """Return a unit vector (d,) of this alignment with the first target direction, an axis where it can be."""
         v = np.eye(1, dim)
         if self.root is not None and self.frame is not None:
             v[:] = 0.0
@@ -96,10 +90,7 @@ class Whitened:
 
 
 def spike_axes(spike: DeviceArray, xp: Any) -> DeviceArray:
-    """Return v along a spike and v_perp along what w* = e_1 has across it (d, 2).
-
-    Where it has nothing there, v_perp is the second axis.
-    """
+    """Return v along a spike, and along what w* = e_1 has across it, or the second axis (d, 2)."""
     v = spike / xp.linalg.norm(spike)
     across = -v[0] * v
     across[0] += 1.0
@@ -115,10 +106,7 @@ LEAST_TEST = 100
 
 
 class RowDraws(Draws):
-    """The draws of a trial whose inputs are rows of a table: each stream of `sizes` has its own rows, in random order.
-
-    What no stream of the steps and the fit needs is left to the stream ``test``.
-    """
+    """The draws of a trial whose inputs are rows of a table: own ones for each stream, the rest for ``test``."""
 
     def __init__(self, draws: Draws, rows: Floats, sizes: Mapping[str, int]) -> None:
         super().__init__(draws.seed, draws.key, draws.trial, draws.device)

@@ -143,10 +143,7 @@ NAMED = {
 
 
 def force_breaks(algorithm: Algorithm, net: Student, label: Any, inner: Any) -> list[Any]:
-    """Return the fields at which the force of one neuron is not smooth: its kinks, those after an inner step, its clip.
-
-    Beside a kink the activation is taken as straight.
-    """
+    """Return the fields at which the force of one neuron is not smooth; beside a kink it is taken as straight."""
     a, breaks = net.second_layer[0], list(net.activation.kinks)
     for kink, height, slope in net.pieces:
         if algorithm.repeats:  # on a straight piece the moved field is l + rho a s'(y - a s(l))
@@ -159,11 +156,7 @@ def force_breaks(algorithm: Algorithm, net: Student, label: Any, inner: Any) -> 
 
 
 def as_algorithm(source: Any) -> Algorithm:
-    """Return an algorithm by name, from a label transform T (F = s'(l) T(y)), or from a callable F(l, y).
-
-    A transform is a `giantstep.Function` or an expression in ``z``, which stands for the label. A callable takes local
-    fields (..., p) and labels (...) and returns (..., p).
-    """
+    """Return an algorithm by name, from a label transform T (F = s'(l) T(y)), or from a callable F(l, y)."""
     if isinstance(source, Algorithm):
         return source
     if isinstance(source, str) and source in NAMED:
@@ -215,10 +208,7 @@ class Repetition:
     second: float  # E[F_j^2]
 
     def rate(self, rate: float) -> tuple[float, Floats]:
-        """Return the growth rate r of a small cosine per samples/d and its direction, at a step gamma_0 = rate.
-
-        r = rate a E[lambda F (z z^T - I)]_max - rate^2 a^2 E[F^2]/2, gradient_dynamics (4.2a).
-        """
+        """Return r = rate a E[lambda F (z z^T - I)]_max - rate^2 a^2 E[F^2]/2, and its direction."""
         sizes, vectors = np.linalg.eigh(rate * self.value * self.growth)
         return float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second), vectors[:, -1]
 
@@ -239,11 +229,7 @@ def repetition(
     inner_rate: float,
     noise: float = 0.0,
 ) -> list[Repetition]:
-    """Return the first-order quantities of every different value of the second layer.
-
-    The rule for z (`label_rule`) is symmetric where the target is, so that zeros by symmetry are exact. `inner_rate` is
-    rho_0 of the inner step, gamma_0 for "two-step".
-    """
+    """Return the first-order quantities of every different value of the second layer; a `label_rule` keeps symmetry."""
     a = np.asarray(second_layer, dtype=float)
     y = np.asarray(target(grid.points), dtype=float)
     labels = (y - np.sqrt(noise), y + np.sqrt(noise)) if noise else (y,)

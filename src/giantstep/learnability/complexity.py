@@ -47,10 +47,7 @@ def best_batch(order: float, correlation: bool) -> float:
 
 
 def time_at_rate(order: float, mu: Floats, delta: Floats, correlation: bool, slack: float = 0.0) -> Floats:
-    """Return the exponent theta of the time at the rate d^-delta; infinite where the rate is too large.
-
-    Exponents count as equal up to `slack`.
-    """
+    """Return the exponent theta of the time at the rate d^-delta, infinite where it is too large, up to `slack`."""
     theta = np.where(correlation & (mu >= order), 0.0, delta + max(order / 2 - 1, 0.0))
     too_large = delta < largest_rate(order, mu, correlation) - slack
     too_large |= delta < max(1.0, order / 2) - mu - slack

@@ -106,8 +106,7 @@ def relevant(target: Target) -> tuple[Floats, Target, int | None]:
 def rules(target: Target, degree: int | None, known: bool | None = None) -> tuple[NodeGrid, NodeGrid]:
     """Return a fine product rule for a target of r variables and a coarser one; polynomials get an exact one twice.
 
-    `known` says whether every kink and jump is on one of its planes (`Target.all_planes` if left out). A target that is
-    not finite is refused, and one whose two rules tell of kinks or jumps that are not on the planes.
+    A target that is not finite is refused, and one with kinks or jumps on no plane (`known`: all are on its planes).
     """
     known = target.all_planes if known is None else known
     gap = math.inf
@@ -194,10 +193,9 @@ class Sampled:
 
 
 def label_transforms(y: Floats, weights: Floats, power: int | None, repeated: bool) -> Floats:
-    """Return T(y) on a rule (m, N): y alone, or the family that repetition can reach.
+    """Return T(y) on a rule (m, N) of zero mean and unit variance: y alone, or the family that repetition can reach.
 
-    The family: indicators of the values where there are at most eight; y^j, j = 1..`power`, of a polynomial; else y and
-    cos(w y + b). All have zero mean and unit variance.
+    Indicators of at most eight values; y^j, j = 1..`power`, of a polynomial; else y and cos(w y + b).
     """
     standard = _standardise(y[None, :], weights)
     if not repeated:
@@ -305,12 +303,7 @@ def staircase(
     degrees: Collection[int] | None = None,
     start: Sequence[Stage] = (),
 ) -> Staircase:
-    """Return the stages for the label transforms of the samples, after those of `start`, which are known already.
-
-    Orders up to `cap` are looked at; 1 gives the directions found by giant steps on O(d) samples, a stage for each
-    step. `degrees` are the total degrees of the Hermite tensors a student can see (those with c_n != 0); all if left
-    out.
-    """
+    """Return the stages up to the order `cap` after `start`, seen through Hermite tensors of these `degrees`."""
     r = fine.points.shape[1]
     most = cap or HIGHEST[r]
     stages = list(start)

@@ -124,11 +124,7 @@ def learned_rounds(
     second_layer: Sequence[float] = (1.0,),
     data: Data = "reused",
 ) -> LearnedRounds:
-    """Return the directions that a constant number of steps on n ~ d samples learns, from overlap zero.
-
-    "Generic" step sizes and second layers are meant: at isolated values the overlap may vanish. A network whose second
-    layer is zero learns nothing.
-    """
+    """Return what a constant number of steps on n ~ d samples learns from overlap zero, at generic parameters."""
     target, activation = as_target(target), as_function(activation)
     if data not in ("reused", "single-pass"):
         raise bad_field("data", data, '"reused" or "single-pass"')
@@ -162,10 +158,7 @@ def _orders(activation: Function) -> set[int]:
 
 
 def symmetries(target: Target, odd: bool = False) -> Symmetry:
-    """Return the signed permutations of the coordinates under which the target is invariant.
-
-    With `odd`, those O with g o O = -g are in it as -O: an odd activation cannot tell (y, h) from (-y, -h).
-    """
+    """Return the signed permutations that leave the target as it is; with `odd` also those O with g o O = -g, as -O."""
     k = target.directions
     z = np.random.default_rng(5).standard_normal((_SYMMETRY_POINTS, k))
     y = np.asarray(target(z), dtype=np.float64)

@@ -39,8 +39,7 @@ def errors_with_change(
         if seed is None:
             M, Q = map_step(integrator_for(scenario), drive, M, Q)
         else:
-            simulator = LawSimulator(scenario, drive, first.dim, scenario.batch_size, 1, draws)
-            simulator.start(M, Q)
+            simulator = LawSimulator(scenario, drive, (M, Q), first.dim, scenario.batch_size, draws)
             simulator.advance(1)
             M, Q = (part[0] for part in simulator.overlaps())
         rate = rate if scenario is first else rate * decay

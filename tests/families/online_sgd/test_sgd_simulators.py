@@ -32,8 +32,8 @@ def final(scenario, simulator, runs, seed=3):
     draws = Draws(seed, simulator, 0)
     points = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
     drive = drive_of(scenario, points)
-    made = SIMULATORS[simulator](scenario, drive, scenario.dim, scenario.batch_size, runs, draws)
-    made.start(*starts(scenario, scenario.dim, 0, 0, runs))
+    start = starts(scenario, scenario.dim, 0, 0, runs)
+    made = SIMULATORS[simulator](scenario, drive, start, scenario.dim, scenario.batch_size, draws)
     made.advance(scenario.steps)
     M, Q = made.overlaps()
     rows, columns = np.tril_indices(scenario.width)

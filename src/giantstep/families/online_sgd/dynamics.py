@@ -78,10 +78,7 @@ def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
 
 
 def _force_and_drift(integrator: Integrator, drive: Drive, R: Floats) -> tuple[Forces, Floats]:
-    """Return the moments of F, and the drift of the rows, on the sphere without its component along a row.
-
-    Rounding errors are taken out of it: a start at a saddle would otherwise grow out of them.
-    """
+    """Return the moments of F, and the drift of the rows, on the sphere along it, without rounding errors."""
     force = integrator.forces(R, drive.inner, drive.noise)
     size = np.sqrt(np.diagonal(force.chi, axis1=1, axis2=2))[..., None]
     drift = np.where(np.abs(force.drift) > ROUNDING * size, force.drift, 0.0)
@@ -186,10 +183,7 @@ def _solve(
     integrator: Integrator, drive: Drive, M: Floats, Q: Floats, end: float, first: float,
     *stops: Callable[[Floats, Floats], float], times: Floats | None = None,
 ) -> tuple[Any, Callable[[Floats], State]]:  # fmt: skip
-    """Integrate one point from (M, Q) with the first step `first` until `end`, divergence or a zero of `stops`.
-
-    Returned are SciPy's answer and what turns one of its states, M and the lower triangle of Q, into (M, Q).
-    """
+    """Integrate one point until `end`, divergence or a zero of `stops`; return that, and what unpacks its states."""
     (p, k), low = M.shape, np.tril_indices(len(Q))
 
     def unpack(state: Floats) -> State:

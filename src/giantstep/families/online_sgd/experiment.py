@@ -28,11 +28,8 @@ def trial(
     if what == "phases":
         return {}
     runs = int(settings["runs"])
-    M, Q = starts(scenario, dim, draws.seed, draws.trial, runs)
-    simulator = SIMULATORS[settings["simulator"]](
-        scenario, drive_of(scenario, points), dim, int(points["batch_size"][0]), runs, draws
-    )
-    simulator.start(M, Q)
+    start, batch = starts(scenario, dim, draws.seed, draws.trial, runs), int(points["batch_size"][0])
+    simulator = SIMULATORS[settings["simulator"]](scenario, drive_of(scenario, points), start, dim, batch, draws)
     if what == "recovery":
         return _recovery(scenario, points, settings, simulator, draws.xp)
     return _trajectory(scenario, points, settings, simulator)

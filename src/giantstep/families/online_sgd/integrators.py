@@ -60,11 +60,7 @@ def tilted_moments(C: Floats, p: int, residual: Floats) -> tuple[Floats, Floats,
 
 
 class ErfIntegrator:
-    """Closed forms for an erf student of a target sum_t c_t erf(<v_t, z>), squared or correlation loss.
-
-    With s(x) = erf(x/sqrt 2) a factor s'(l_j) tilts the Gaussian, so that all moments are arcsines of tilted
-    covariances (Saad and Solla 1995), and E[F_j x] = sum_u G_ju w_u with G = E[dF_j/dv_u] needs no inverse.
-    """
+    """Closed forms for an erf student of a target sum_t c_t erf(<v_t, z>), squared or correlation loss."""
 
     sampled = False
     name = "closed form"
@@ -137,11 +133,7 @@ SCRAMBLES = 4
 def integrator_for(
     scenario: OnlineSGD, kind: str = "auto", nodes: int | None = None, points: int = 8192, scramble: int = 0
 ) -> Integrator:
-    """Choose: closed forms, exact polynomials, pieces between kinks, product rules ("tensor"), Sobol points ("sobol").
-
-    A force that is not affine in the label may jump where no rule knows of: rules that fail their own test at a typical
-    state give way to Sobol points.
-    """
+    """Choose closed forms, exact polynomials, pieces between kinks, product rules ("tensor") or points ("sobol")."""
     closed = erf_integrator(scenario) if kind == "auto" else None
     if closed is not None:
         return closed

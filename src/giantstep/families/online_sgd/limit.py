@@ -70,11 +70,7 @@ def limit(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str,
 
 
 class _Batch:
-    """Points times starts, flattened: their states (M, Q), their drive, and the integrators of their moments.
-
-    There are several integrators, with independent points, where moments are sampled. Neurons that start equal then
-    stay equal, although sampled moments would tell them apart.
-    """
+    """Points times starts, flattened: their states, their drive, and integrators, several where moments are sampled."""
 
     def __init__(self, scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) -> None:
         trials = int(settings.get("trials") or settings["starts"])

@@ -54,11 +54,7 @@ class ForceNodes(NamedTuple):
 
 
 class Summation:
-    """Moments by summation over nodes of xi, which may depend on the state.
-
-    Nodes z (N, k) are those of the whitened target coordinates; where the force is not affine in the label there are
-    also nodes of its noise (N,).
-    """
+    """Moments by summation over nodes of xi, which may depend on the state, and of noise where F is not affine."""
 
     name = "sum"
     sampled = False
@@ -114,12 +110,7 @@ class Summation:
         return max(gaps)
 
     def error(self, *state: Floats) -> float:
-        """Estimate the error of the moments from two coarser rules.
-
-        The distance to the next coarser rule is the error of that one. From rule to rule errors fall by about the
-        factor by which the distances do, so that this rule is wrong by distance^2/(distance of the coarser one).
-        Sobol points do not settle that way: theirs is the distance of two scrambles.
-        """
+        """Estimate the error as distance^2/(distance of the coarser rule); Sobol points have that of two scrambles."""
         other, distance = self.coarser(), self.distance(*state)
         before = 0.0 if other is None or self.sampled else other.distance(*state)
         return distance * min(1.0, distance / before) if before > 0 else distance

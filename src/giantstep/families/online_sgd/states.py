@@ -141,10 +141,7 @@ def starts(scenario: OnlineSGD, dim: int, seed: int, trial: int, runs: int) -> S
 
 
 def wishart_factor(normal: DeviceArray, generator: Any, freedom: int) -> DeviceArray:
-    """Return lower-triangular factors of Wishart matrices with so many degrees of freedom, by Bartlett's rule.
-
-    Below the diagonal stand standard normals (..., p, p), on it the chi variables of the generator.
-    """
+    """Return lower-triangular factors of Wishart matrices by Bartlett's rule, from standard normals (..., p, p)."""
     xp = array_module(normal)
     factor = xp.tril(normal, -1)
     for j in range(normal.shape[-1]):
