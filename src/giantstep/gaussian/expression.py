@@ -18,8 +18,11 @@ from numpy.polynomial import Polynomial, hermite_e
 from giantstep.deadline import check_time
 from giantstep.errors import InputError, nearest
 from giantstep.gaussian.nodes import (
+    ALIASES,
     ARITHMETIC,
+    CALLABLE_NAMES,
     OPERATORS,
+    PRIMITIVES,
     Call,
     Node,
     Number,
@@ -29,7 +32,6 @@ from giantstep.gaussian.nodes import (
     walk,
     without_neutral,
 )  # fmt: skip
-from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES
 
 LENGTH_LIMIT, DEPTH_LIMIT = 1000, 60
 """Characters of a text and levels of its tree at most: what nobody writes by hand is refused before it costs time."""

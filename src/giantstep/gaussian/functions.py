@@ -20,7 +20,7 @@ from giantstep.gaussian.edges import find_edges
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
 from giantstep.gaussian.hermite import root_factorials
 from giantstep.gaussian.moments import CLOSED_FORMS, MomentRule, Moments, choose_rule, closed_tail, polynomial
-from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
+from giantstep.gaussian.nodes import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
 
 
 class Immutable:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.gaussian.grids import hermite_rule, product_grid
-from giantstep.gaussian.primitives import namespace_of
+from giantstep.gaussian.nodes import namespace_of
 from giantstep.gaussian.target import Plane
 from giantstep.types import Floats
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 OPERATORS = frozenset({"+", "-", "*", "/", "**", "neg"})
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
@@ -171,3 +175,114 @@ _plus: _Pair = partial(_combined, "+")
 _minus: _Pair = partial(_combined, "-")
 times: _Pair = partial(_combined, "*")
 _over: _Pair = partial(_combined, "/")
+
+
+# -- The functions an expression may call, on NumPy or CuPy arrays; `nodes` has their derivatives ---------
+
+
+HERMITE_ORDER = 12
+"""Highest Hermite polynomial that has a name, h12."""
+
+
+def namespace_of(array: Any) -> Any:
+    """Return the array namespace of ``array``: ``cupy`` for CuPy arrays, ``numpy`` for everything else."""
+    return importlib.import_module("cupy") if type(array).__module__.startswith("cupy") else np
+
+
+def special(xp: Any) -> Any:
+    """Return the special functions that go with the array namespace ``xp``."""
+    return importlib.import_module("cupyx.scipy.special" if xp.__name__ == "cupy" else "scipy.special")
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """One function or operator of the expression language.
+
+    ``value(xp, *arguments, out=None)`` writes ``out`` only in its last elementwise operation, so that it may be one of
+    the arguments. It is not smooth (`rough`) nowhere, where the first argument vanishes ("zero"), or the second one
+    ("second"), or where the two agree ("equal").
+    """
+
+    value: Callable[..., Any]
+    arity: tuple[int, ...] = (1,)  # allowed numbers of arguments
+    rough: str = ""
+
+
+def _ufunc(name: str, count: int = 1, rough: str = "") -> Primitive:
+    """Return a function of NumPy and CuPy."""
+    return Primitive(lambda xp, *x, out=None: getattr(xp, name)(*x, out=out), (count,), rough)
+
+
+def _special_ufunc(name: str) -> Primitive:
+    """Return a special function of one argument."""
+    return Primitive(lambda xp, x, out=None: getattr(special(xp), name)(x, out=out))
+
+
+def integer_power(xp: Any, x: Any, exponent: int, out: Any = None) -> Any:
+    """Return ``x**exponent`` for an integer exponent >= 0, by repeated squaring."""
+    if exponent == 0:
+        return xp.add(xp.multiply(x, 0.0), 1.0, out=out)
+    if exponent == 1:
+        return xp.multiply(x, 1.0, out=out)
+    half = x if exponent < 4 else integer_power(xp, x, exponent // 2)
+    return xp.multiply(half, half, out=out) if exponent % 2 == 0 else xp.multiply(half * half, x, out=out)
+
+
+def _power(xp: Any, x: Any, exponent: float, out: Any = None) -> Any:
+    if exponent != int(exponent):
+        return xp.power(x, exponent, out=out)
+    if exponent < 0:
+        return xp.divide(1.0, integer_power(xp, x, int(-exponent)), out=out)
+    return integer_power(xp, x, int(exponent), out=out)
+
+
+def _leaky_relu(xp: Any, x: Any, slope: float = 0.01, out: Any = None) -> Any:
+    return (xp.maximum if slope <= 1 else xp.minimum)(x, slope * x, out=out)
+
+
+def _hermite(order: int) -> Primitive:
+    """He_n by He_{n+1} = x He_n - n He_{n-1}."""
+
+    def value(xp: Any, x: Any, out: Any = None) -> Any:
+        if order < 2:
+            return integer_power(xp, x, order, out=out)
+        before, now = x, x * x - 1
+        for n in range(2, order):
+            before, now = now, x * now - n * before
+        return xp.add(now, 0.0, out=out) if out is not None else now
+
+    return Primitive(value)
+
+
+PRIMITIVES: dict[str, Primitive] = {
+    "+": _ufunc("add", 2),
+    "-": _ufunc("subtract", 2),
+    "*": _ufunc("multiply", 2),
+    "/": _ufunc("divide", 2, rough="second"),
+    "neg": _ufunc("negative"),
+    "**": Primitive(_power, (2,)),
+    "sqrt": _ufunc("sqrt", rough="zero"),
+    "exp": _ufunc("exp"),
+    "log": _ufunc("log", rough="zero"),
+    "sin": _ufunc("sin"),
+    "cos": _ufunc("cos"),
+    "tanh": _ufunc("tanh"),
+    "erf": _special_ufunc("erf"),
+    "relu": Primitive(lambda xp, x, out=None: xp.maximum(x, 0.0, out=out), rough="zero"),
+    "leaky_relu": Primitive(_leaky_relu, (1, 2), rough="zero"),
+    "abs": _ufunc("absolute", rough="zero"),
+    "sign": _ufunc("sign", rough="zero"),
+    "sigmoid": _special_ufunc("expit"),
+    "softplus": Primitive(lambda xp, x, out=None: xp.logaddexp(x, 0.0, out=out)),
+    "gelu": Primitive(lambda xp, x, out=None: xp.multiply(x, special(xp).ndtr(x), out=out)),
+    "swish": Primitive(lambda xp, x, out=None: xp.multiply(x, special(xp).expit(x), out=out)),
+    "maximum": _ufunc("maximum", 2, rough="equal"),
+    "minimum": _ufunc("minimum", 2, rough="equal"),
+    **{f"h{n}": _hermite(n) for n in range(HERMITE_ORDER + 1)},
+}
+
+ALIASES = {"max": "maximum", "min": "minimum", "silu": "swish"}
+CALLABLE_NAMES = tuple(name for name in PRIMITIVES if name not in OPERATORS) + tuple(ALIASES)
+
+PRIMITIVES |= {"step": Primitive(lambda xp, x, out=None: xp.heaviside(x, 0.0, out=out)), "cdf": _special_ufunc("ndtr")}
+"""Derivatives are made of two more, which no text can name: 1 above 0, and the normal distribution function."""

@@ -26,7 +26,7 @@ from giantstep.gaussian.expression import (
 )
 from giantstep.gaussian.expression import roots as roots_of
 from giantstep.gaussian.functions import NAMES, Function, Immutable, argument_count, digits_of, try_callable
-from giantstep.gaussian.primitives import namespace_of
+from giantstep.gaussian.nodes import namespace_of
 from giantstep.types import Floats
 
 MOST_DIRECTIONS = 6

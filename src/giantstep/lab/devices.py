@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
-from giantstep.gaussian.primitives import namespace_of as array_module
+from giantstep.gaussian.nodes import namespace_of as array_module
 from giantstep.types import Array, DeviceArray
 
 

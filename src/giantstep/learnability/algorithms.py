@@ -22,7 +22,7 @@ from giantstep.blocks import split_rows
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import BOUND, NodeGrid, broken_rule, even_rule, hermite_rule, product_grid
-from giantstep.gaussian.primitives import namespace_of
+from giantstep.gaussian.nodes import namespace_of
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Target
 from giantstep.solve.roots import crossing

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import multi_indices, root_factorials
 from giantstep.gaussian.subspaces import complement, direction_text, tidy, tidy_signs
 from giantstep.gaussian.target import Target, as_target
-from giantstep.jsondata import json_number
+from giantstep.jsondata import json_data, json_number
 from giantstep.learnability.algorithms import Repetition, label_rule, repetition
+from giantstep.learnability.complexity import ProportionalAnswer, stages_text
 from giantstep.learnability.exponents import (
     HIGHEST_DEGREE,
     Exponents,
@@ -33,9 +34,168 @@ from giantstep.learnability.exponents import (
 )
 from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, Stage, Staircase, coefficients, staircase
 from giantstep.learnability.reuse import learned_rounds
-from giantstep.learnability.verdict import ROUNDS, LearnabilityVerdict, LearnedStage
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import xarray
+
+    from giantstep.scenario import Scenario
+
+ROUNDS = ("reused", "single-pass")
+"""A constant number of steps on a batch of order d, kept or fresh."""
+
+
+@dataclass(frozen=True)
+class LearnedStage:
+    """One stage of what the student learns: new directions (rows), the order it takes, and the samples."""
+
+    order: int
+    directions: Floats
+    samples: str
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The directions as combinations of the variables."""
+        return ", ".join(map(direction_text, self.directions))
+
+
+@dataclass(frozen=True, repr=False)
+class LearnabilityVerdict(ProportionalAnswer):
+    """The answer of `giantstep.learnable`.
+
+    Attributes
+    ----------
+    target, activation, algorithm, second_layer : what was asked.
+    learned : whether every direction of the target is found.
+    samples : ``"d"``, ``"d log d"``, ``"d^2"``, ... for the slowest direction found, ``"never"`` where none is found.
+    exponent : the power of d in it; inf where some direction is never found.
+    constant : samples over that power (and log d) of the first stage where it is known, else None; at the rate in
+        ``data``.
+    reason : one sentence.
+    stages : what is found, in order.
+    hidden : (m, k) orthonormal rows, the directions that are never found.
+    data : the numbers behind it.
+    """
+
+    target: Target
+    activation: Function
+    algorithm: str
+    second_layer: tuple[float, ...]
+    learned: bool
+    samples: str
+    exponent: float
+    constant: float | None
+    reason: str
+    stages: tuple[LearnedStage, ...]
+    hidden: Floats
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.learned
+
+    def __str__(self) -> str:
+        head = f"{self.algorithm}, {self.activation.name} on {self.target.name}: "
+        if not self.stages:
+            return f"{head}never, because {self.reason}"
+        about = f"about {self.constant:.3g} {self.samples}" if self.constant else f"about {self.samples}"
+        done = "learned" if self.learned else "only in part, the rest never"
+        lines = [f"{head}{done}, in {about} samples, because {self.reason}"]
+        for stage in self.stages:
+            note = f" ({stage.note})" if stage.note else ""
+            lines.append(f"  order {stage.order}: {stage.text} in {stage.samples} samples{note}")
+        if len(self.hidden):
+            lines.append("  never: " + ", ".join(map(direction_text, self.hidden)))
+        if self.exponent == 1:
+            lines.append(f"  message passing, the best known fast algorithm: {stages_text(self.target)}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as strict JSON data."""
+        return json_data(
+            {
+                **vars(self),
+                "target": self.target.expression or self.target.name,
+                "activation": self.activation.name,
+                "stages": [vars(stage) for stage in self.stages],
+            }
+        )
+
+    def scenario(self, dim: int = 512, **fields: Any) -> Scenario:
+        """Return the scenario whose experiment shows the verdict: run it with `giantstep.simulate` or `compare`.
+
+        One sample at a time (`OnlineSGD`) at the rate of ``data``; three giant steps on 4 d samples (`GiantSteps`).
+        """
+        from giantstep.families import family_class
+
+        problem: dict[str, Any] = {"target": self.target, "activation": self.activation}
+        if self.algorithm == "giant-steps":
+            law = Vocabulary(list(dict.fromkeys(self.second_layer)))
+            known = {"second_layer": law, "rate": 1.0, "batch_per_dim": 4.0, "steps": 3, "width": 40}
+            return family_class("giant-steps")(**{**problem, **known, **fields})
+        if self.algorithm in ROUNDS:
+            known = {"second_layer": list(self.second_layer), "samples_per_dim": 3.0, "rate": 0.2, "steps": 4}
+            known["data"] = "reused" if self.algorithm == "reused" else "fresh"
+            return family_class("batch-reuse")(**{**problem, **known, **fields})
+        rate, p = float(self.data["rate"]), len(self.second_layer)
+        known = {
+            "second_layer": list(self.second_layer),
+            "dim": dim,
+            "batch_size": 1,
+            "rate": rate * p / dim,
+            "steps": 50 * dim,
+            "algorithm": self.algorithm,
+            "initial_overlap": "zero",
+        }
+        if self.algorithm in ("extragradient", "sam"):
+            known["inner_rate"] = self.data["inner_rate"]
+        return family_class("online-sgd")(**{**problem, **known, **fields})
+
+    def experiment(self, dim: int = 128, *, runs: int = 32, seed: int = 0, **fields: Any) -> xarray.Dataset:
+        """Run the network of `scenario` and return the largest cosine of any neuron with each direction at the end.
+
+        One-pass runs last as long as the verdict says where its constant is known (at least 50 d samples, at most
+        400 d), 50 d samples otherwise.
+
+        Parameters
+        ----------
+        dim, runs, seed : of the experiment.
+        fields : further fields of the scenario.
+
+        Returns
+        -------
+        ``cosine`` and ``cosine_stderr`` over ``direction``: mean over runs of max_j |cosine_j|. The attribute ``text``
+        says it in a sentence; a network that learns nothing has cosines of the order of d^-1/2.
+        """
+        from giantstep.listing import Result
+        from giantstep.study import simulate
+
+        if self.algorithm == "giant-steps" or self.algorithm in ROUNDS:
+            scenario = self.scenario(dim, **fields)
+            cosine = simulate(scenario, dim=dim, trials=runs, seed=seed, keep_trials=True)["cosine"].isel(time=-1)
+            best = abs(cosine).max([name for name in cosine.dims if name not in ("trial", "direction")])
+            mean, error = best.mean("trial"), best.std("trial", ddof=1) / math.sqrt(runs)
+            length = f"{scenario.numeric_fields()['steps'][0]:.0f} steps"
+        else:
+            log = math.log(dim) if "log" in self.samples else 1.0
+            lasting = min(max(50.0, 1.2 * (self.constant or 0.0) * log), 400.0)
+            scenario = self.scenario(dim, **{"steps": round(lasting * dim), **fields})
+            per_trial = max(1, runs // 4)
+            last = int(scenario.numeric_fields()["steps"][0])
+            ends = simulate(scenario, trials=4, runs=per_trial, times=[last], seed=seed).isel(time=-1)
+            runs, mean, error = 4 * per_trial, ends["best"], ends["best_stderr"]
+            length = f"{last / dim:.4g} d samples"
+        each = ", ".join(
+            f"{m:.3f}({e:.3f}) with {direction_text(row)}"
+            for m, e, row in zip(mean.values, error.values, np.eye(self.target.directions))
+        )
+        text = (
+            f"experiment, d = {dim}, {runs} runs of {length}: largest cosine {each} (by chance about {dim**-0.5:.2f})"
+        )
+        values = {"cosine": mean.drop_vars("time"), "cosine_stderr": error.drop_vars("time")}
+        return Result(values, attrs={"text": text, "dim": dim, "runs": runs, "seed": seed})
+
 
 ONE_PASS = ("squared", "correlation")
 REPEATED = ("extragradient", "sam", "two-step", "exponential")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.online_sgd.closed_path import closed_path, single_step
-from giantstep.families.online_sgd.dynamics import flow, map_step
+from giantstep.families.online_sgd.dynamics import closed_path, flow, map_step, single_step
 from giantstep.families.online_sgd.escape import escape, plain_integrator
 from giantstep.families.online_sgd.integrators import ErfIntegrator, integrator_for
 from giantstep.families.online_sgd.moments import KinkIntegrator, NodeIntegrator
