@@ -21,7 +21,7 @@ from giantstep.types import Floats
 
 NULL = 1e-12
 """Directions whose variance is below this share of the diagonal count as absent."""
-NEGLIGIBLE = 1e-16
+LEAST_WEIGHT = 1e-16
 """Nodes of a smooth tensor rule with less weight than this are left out."""
 NODES = {1: 96, 2: 64, 3: 36, 4: 26}
 """Gauss-Hermite nodes per dimension for smooth functions, by the number of dimensions."""
@@ -78,7 +78,7 @@ def tensor_rule(dimensions: int, count: int | None = None, planes: Sequence[Plan
     count = count or NODES.get(dimensions, 16)
     padded = [plane.within(dimensions) for plane in planes]
     grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
-    heavy = grid.weights > NEGLIGIBLE
+    heavy = grid.weights > LEAST_WEIGHT
     nodes, weights = grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum()
     return JointRule(nodes, weights, "tensor", lambda: tensor_rule(dimensions, max(4, (3 * count) // 4), planes))
 

@@ -17,7 +17,7 @@ from giantstep.gaussian.grids import even_rule, hermite_rule
 from giantstep.gaussian.target import Target
 from giantstep.types import Floats, Integers
 
-PANELS, PANEL_NODES = {0: 20, 1: 12}, 8
+PANELS, LABEL_NODES = {0: 20, 1: 12}, 8
 """Panels in the label, without and with directions of kappa, and nodes on each. Polynomials of degree 7 on a panel are
 integrated exactly. What a batch of 0.3 d samples or more asks for has errors of 1e-9, and of 1e-8 with kappa."""
 FINE_PANELS = 24
@@ -83,7 +83,7 @@ def _compressed(points: Points, rows: int, panels: int) -> Points:
     """Carry points over to panels in the label at every kappa, where there are more of them than nodes."""
     y, row, moments = points
     weights = moments[0]
-    if np.bincount(row, minlength=rows).max() <= panels * PANEL_NODES:
+    if np.bincount(row, minlength=rows).max() <= panels * LABEL_NODES:
         return points
     centre = np.sum(weights * y) / weights.sum()
     spread = np.sqrt(np.sum(weights * (y - centre) ** 2) / weights.sum())
@@ -97,14 +97,14 @@ def _compressed(points: Points, rows: int, panels: int) -> Points:
     panel = np.clip(((t - low[row]) / width[row]).astype(np.int64), 0, panels - 1)
     edge = low[:, None] + width[:, None] * np.arange(panels + 1)
     left, right = centre + spread * np.sinh(edge[:, :-1]), centre + spread * np.sinh(edge[:, 1:])
-    legendre, _ = leggauss(PANEL_NODES)
+    legendre, _ = leggauss(LABEL_NODES)
     nodes = 0.5 * (left + right)[:, :, None] + 0.5 * (right - left)[:, :, None] * legendre
     a, b = left[row, panel], right[row, panel]
-    at, inside = (legvander(x, PANEL_NODES - 1).T for x in (legendre, (2 * y - a - b) / (b - a)))
+    at, inside = (legvander(x, LABEL_NODES - 1).T for x in (legendre, (2 * y - a - b) / (b - a)))
     basis = np.linalg.solve(at, inside)  # Lagrange polynomials (nodes of the panel, points)
     cell, cells = row * panels + panel, rows * panels
     sums = [np.stack([np.bincount(cell, own * moment, cells) for own in basis], axis=1).ravel() for moment in moments]
-    return Points(nodes.ravel(), np.repeat(np.arange(rows), panels * PANEL_NODES), np.stack(sums))
+    return Points(nodes.ravel(), np.repeat(np.arange(rows), panels * LABEL_NODES), np.stack(sums))
 
 
 def _law(kappa: Floats, points: Points, L: int) -> LabelLaw:
