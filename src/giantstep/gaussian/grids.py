@@ -3,18 +3,25 @@
 Axis by axis: an axis without a break gets a Gauss-Hermite rule, one that breaks at fixed points the Gauss rule of the
 Gaussian weight on every piece, and one whose breaks depend on the axes before it (planes across the axes)
 Gauss-Legendre panels between them. All rules are symmetric where the breaks are, so that zeros by symmetry are exact.
+
+A `JointRule` holds nodes xi of independent standard normals; E f(v), v ~ N(0, C), is the weighted sum of f(L xi) with
+L L^T = C, `semidefinite_factor`. Product rules are exact for polynomials and break on the planes they are told of;
+above four dimensions scrambled Sobol points take over. A rule knows a coarser one, and their difference is its error.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from giantstep.errors import Code, InputError, NotFiniteError
+from giantstep.gaussian.nodes import namespace_of
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.target import Plane
 from giantstep.types import Floats, Integers
@@ -139,3 +146,112 @@ def with_axis(weights: Floats, nodes: Floats, mass: Floats, most: int) -> tuple[
 def too_many(count: float) -> InputError:
     """Return the refusal of a product rule with so many nodes."""
     return InputError(f"The product rule would need {count:.2g} nodes, more than can be held.", Code.TOO_MANY_NODES)
+
+
+# -- Expectations under a zero-mean jointly Gaussian vector of covariance C -------------------------------
+
+
+NULL = 1e-12
+"""Directions whose variance is below this share of the diagonal count as absent."""
+LEAST_WEIGHT = 1e-16
+"""Nodes of a smooth tensor rule with less weight than this are left out."""
+NODES = {1: 96, 2: 64, 3: 36, 4: 26}
+"""Gauss-Hermite nodes per dimension for smooth functions, by the number of dimensions."""
+TENSOR_DIMENSIONS = max(NODES)
+SOBOL_POINTS = 1 << 13
+"""Points of a Sobol rule, opposites included, if nothing else is asked for."""
+
+
+def semidefinite_factor(C: Any) -> Any:
+    """Return lower-triangular L (..., n, n) with L L^T = C for positive semi-definite C; absent directions are zero."""
+    xp = namespace_of(C)
+    C = xp.asarray(C, dtype=float)
+    n = C.shape[-1]
+    L = xp.zeros_like(C)
+    for j in range(n):
+        row = L[..., j, :j]
+        pivot = C[..., j, j] - (row * row).sum(axis=-1)
+        present = pivot > NULL * xp.maximum(C[..., j, j], 1e-300)
+        root = xp.sqrt(xp.where(present, pivot, 1.0))
+        below = C[..., j + 1 :, j] - (L[..., j + 1 :, :j] * row[..., None, :]).sum(axis=-1)
+        L[..., j, j] = xp.where(present, root, 0.0)
+        L[..., j + 1 :, j] = xp.where(present[..., None], below / root[..., None], 0.0)
+    return L
+
+
+def gram_factor(F: Any) -> Any:
+    """Return lower-triangular L with L L^T = F^T F for F (..., m, n): its first min(m, n) columns, or all of them."""
+    if F.shape[-2] < F.shape[-1] and namespace_of(F) is np:
+        U = np.linalg.qr(F, mode="r")
+        diagonal = np.diagonal(U, axis1=-2, axis2=-1)
+        if np.all(diagonal**2 > NULL * (F**2).sum(axis=-2)[..., : F.shape[-2]]):
+            return (U * np.sign(diagonal)[..., None]).swapaxes(-1, -2)
+    return semidefinite_factor(F.swapaxes(-1, -2) @ F)
+
+
+@dataclass(frozen=True, eq=False)
+class JointRule:
+    """Nodes and weights for independent standard normals."""
+
+    nodes: Floats  # (N, n)
+    weights: Floats  # (N,), of sum one
+    kind: str  # ``"polynomial"`` (exact), ``"tensor"`` or ``"sobol"``
+    # makes the rule with fewer nodes (or other Sobol points) whose difference measures the error
+    coarser: Callable[[], JointRule] | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return len(self.weights)
+
+
+def tensor_rule(dimensions: int, count: int | None = None, planes: Sequence[Plane] = ()) -> JointRule:
+    """Return a product rule that breaks on `planes` (in the first coordinates, or in all of them)."""
+    count = count or NODES.get(dimensions, 16)
+    padded = [plane.within(dimensions) for plane in planes]
+    grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
+    heavy = grid.weights > LEAST_WEIGHT
+    nodes, weights = grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum()
+    return JointRule(nodes, weights, "tensor", lambda: tensor_rule(dimensions, max(4, (3 * count) // 4), planes))
+
+
+def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> JointRule:
+    """Return scrambled Sobol points and their negatives of exact covariance; `coarser` is another scramble."""
+    from scipy.stats import qmc
+
+    log2 = max(2, math.ceil(math.log2(points / 2)))
+    uniform = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng([seed, dimensions])).random_base2(log2)
+    return JointRule(*even_points(uniform), "sobol", lambda: sobol_rule(dimensions, points, seed + 1000))
+
+
+def even_points(uniform: Floats) -> tuple[Floats, Floats]:
+    """Return points of the unit cube and their opposites as standard normals of unit covariance, and weights."""
+    from scipy.special import ndtri
+
+    half = ndtri(np.clip(uniform, 1e-16, 1 - 1e-16))
+    nodes = np.concatenate([half, -half])
+    spread = np.linalg.cholesky(nodes.T @ nodes / len(nodes))
+    return np.linalg.solve(spread, nodes.T).T.copy(), np.full(len(nodes), 1 / len(nodes))
+
+
+def joint_rule(
+    dimensions: int,
+    *,
+    degree: int | None = None,
+    planes: Sequence[Plane] | None = (),
+    kind: str = "auto",
+    nodes: int | None = None,
+    points: int = SOBOL_POINTS,
+    seed: int = 0,
+) -> JointRule:
+    """Choose a rule: exact for polynomials of a degree, products up to four dimensions, Sobol beyond or if kinks hide.
+
+    `planes` of xi are where the integrand is not smooth, None where not fixed; `kind` may be "tensor" or "sobol".
+    """
+    if kind == "sobol":
+        return sobol_rule(dimensions, points, seed)
+    if degree is not None and (kind == "tensor" or (degree // 2 + 1) ** dimensions <= 4 * SOBOL_POINTS):
+        return JointRule(*product_grid(dimensions, (), hermite_rule(degree // 2 + 1), 1), "polynomial")
+    if kind == "tensor" or (dimensions <= TENSOR_DIMENSIONS and planes is not None):
+        return tensor_rule(dimensions, nodes, planes or ())
+    return sobol_rule(dimensions, points, seed)
