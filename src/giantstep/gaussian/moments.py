@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.polynomial import polyder, polyval
 
 from giantstep.blocks import split_rows
 from giantstep.errors import InputError
@@ -109,25 +110,12 @@ def polynomial(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Moment
 
     p(A + s z) = sum_j c_j He_j(z), c_j = (s^j/j!) sum_i (s^2/2)^i/i! p^(j+2i)(A), noise sum_{j>=2} j! c_j^2.
     """
-    degree = len(coefficients) - 1
-    derivatives = [np.polynomial.polynomial.polyval(A, coefficients)]
-    for order in range(1, max(degree, 2) + 1):
-        derivatives.append(np.polynomial.polynomial.polyval(A, np.polynomial.polynomial.polyder(coefficients, order)))
-    heat = 0.5 * s * s
-
-    def smoothed(order: int) -> np.ndarray:
-        """E p^(order)(A + s z)."""
-        total, factor = np.zeros_like(A * s), np.ones_like(s)
-        for i, derivative in enumerate(derivatives[order::2]):
-            factor = factor * heat / i if i else factor
-            total = total + factor * derivative
-        return total
-
-    noise, factor = np.zeros_like(A * s), np.ones_like(s)
-    for j in range(2, degree + 1):
-        factor = factor * s * s / j if j > 2 else 0.5 * s**4
-        noise = noise + factor * smoothed(j) ** 2
-    return Moments(smoothed(0), s * smoothed(1), noise, s * smoothed(2))
+    orders = range(max(len(coefficients), 3))
+    derivatives = [polyval(A, polyder(coefficients, order)) for order in orders]
+    powers = list(accumulate(orders[1:], lambda power, i: power * 0.5 * s * s / i, initial=np.ones_like(s)))
+    smoothed = [sum(power * p for power, p in zip(powers, derivatives[order::2])) for order in orders]
+    noise = sum(2**j * powers[j] * smoothed[j] ** 2 for j in orders[2:])
+    return Moments(smoothed[0], s * smoothed[1], noise, s * smoothed[2])
 
 
 CLOSED_FORMS: dict[str, Callable[..., Moments]] = {

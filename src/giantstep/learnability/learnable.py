@@ -296,26 +296,23 @@ class _Case:
 
     def verdict(
         self,
-        stages: tuple[LearnedStage, ...],
-        learned: bool,
-        worst: int,
         reason: str,
         data: dict[str, Any],
+        stages: tuple[LearnedStage, ...] = (),
+        learned: bool = False,
+        worst: int = 1,
         constant: float | None = None,
+        hidden: Floats | None = None,
     ) -> LearnabilityVerdict:
-        """Return what is learned in these stages; `worst` is the order of the slowest."""
-        basis = self.view.basis
-        known = np.concatenate([stage.directions for stage in stages])
-        inside = known @ basis.T
-        hidden = complement(tidy(inside), len(basis)) @ basis if len(inside) < len(basis) else known[:0]
+        """Return what is learned in these stages, never if there are none; `worst` is the order of the slowest."""
+        if hidden is None:
+            basis = self.view.basis
+            known = np.concatenate([basis[:0], *(stage.directions for stage in stages)])
+            hidden = complement(tidy(known @ basis.T), len(basis)) @ basis
+        asked = (self.target, self.activation, self.algorithm, self.second_layer)
+        samples = samples_needed(worst) if stages else "never"
         exponent = float(max(1, worst - 1)) if learned else math.inf
-        return self.answer(learned, samples_needed(worst), exponent, constant, reason, stages, hidden, data)
-
-    def never(self, reason: str, data: dict[str, Any]) -> LearnabilityVerdict:
-        return self.answer(False, "never", math.inf, None, reason, (), self.view.basis, data)
-
-    def answer(self, *answer: Any) -> LearnabilityVerdict:
-        return LearnabilityVerdict(self.target, self.activation, self.algorithm, self.second_layer, *answer)
+        return LearnabilityVerdict(*asked, learned, samples, exponent, constant, reason, stages, hidden, data)
 
     def unseen(self) -> str:
         """Say why the student sees nothing of the target; refuse where no order looked at is in the target."""
@@ -356,14 +353,14 @@ def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdi
         "inner_rate": 0.0,
     }
     if first is None:
-        return case.never(signs_note or case.unseen(), data)
+        return case.verdict(signs_note or case.unseen(), data)
     stairs = staircase(*samples, degrees=seen_orders(case.activation), start=[first])
     constant = None
     if first.order <= 2:
         constant, speed, blocked = _constant(case.drifts(0.0, noise), first.order, rate)
         data |= speed
         if blocked:
-            return case.never(blocked, data)
+            return case.verdict(blocked, data)
     leading = first.degrees[0]
     reason = f"c_{leading} C_{leading} of {name} and the target is not zero at order {leading}, the first both have"
     if first.order > facts.information:
@@ -372,7 +369,7 @@ def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdi
     if not stairs.complete:
         reason += "; " + case.rest(stairs.stages)
     stages = _learned(case, stairs, samples_needed, lambda number, stage: case.through(stage))
-    return case.verdict(stages, stairs.complete, _slowest(stairs), reason, data, constant)
+    return case.verdict(reason, data, stages, stairs.complete, _slowest(stairs), constant)
 
 
 def _learned(
@@ -461,7 +458,7 @@ def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -
             f"the generative exponent is {facts.generative:g}: no function of the label sees less than order 3, "
             f"it takes {samples_needed(facts.generative)} samples at best"
         )
-        return case.never(why, data)
+        return case.verdict(why, data)
     if facts.generative > 1 and order == 1:
         raise InputError(
             f"The quadrature of the target {case.target.name} is not accurate enough to tell its exponents."
@@ -469,12 +466,12 @@ def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -
     constant, speed, blocked = _constant(drifts, order, rate)
     data |= speed
     if blocked:
-        return case.never(blocked, data)
+        return case.verdict(blocked, data)
     stairs = facts.generative_staircase
     if order == 2 and stairs.stages[0].order == 1:
         name = case.activation.name
         why = f"the label transform of {algorithm} with {name} has no mean along a direction, though others have"
-        return case.never(why, data)
+        return case.verdict(why, data)
     stages = tuple(
         LearnedStage(stage.order, stage.directions, samples_needed(stage.order))
         for stage in stairs.stages
@@ -488,7 +485,7 @@ def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -
         reason = f"E[fbar(y) z] = 0 but small cosines grow at the rate {data['growth']:.3g} per d samples"
     if not complete:
         reason += "; the rest has generative order 3 or more"
-    return case.verdict(stages, complete, max(stage.order for stage in stages), reason, data, constant)
+    return case.verdict(reason, data, stages, complete, max(stage.order for stage in stages), constant)
 
 
 # -- giant steps -------------------------------------------------------------------------------------------
@@ -499,7 +496,7 @@ def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
     count = len(stairs.stages)
     data: dict[str, Any] = {"leap_stages": case.facts.leap_stages, "c": case.c.tolist(), "steps": count}
     if not count:
-        return case.never(case.unseen(), data)
+        return case.verdict(case.unseen(), data)
     stages = _learned(
         case,
         stairs,
@@ -515,7 +512,7 @@ def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
         reason = f"{hard.text} {has} leap {worst} and one step needs a batch of order d^{worst} to see {it}"
     if not stairs.complete:
         reason += "; " + case.rest(stairs.stages)
-    return case.verdict(stages, stairs.complete, worst + (worst > 1), reason, data)
+    return case.verdict(reason, data, stages, stairs.complete, worst + (worst > 1))
 
 
 # -- a constant number of steps on one batch ---------------------------------------------------------------
@@ -539,5 +536,4 @@ def _judge_rounds(case: _Case) -> LearnabilityVerdict:
     rival_learns = ", ".join(map(direction_text, rival.learned)) or "nothing"
     rival_name = "a reused batch" if other == "reused" else "a single pass"
     reason = f"{asked.reason.rstrip('.')}; {rival_name} learns {rival_learns}"
-    exponent = 1.0 if learned else math.inf
-    return case.answer(learned, "d" if stages else "never", exponent, None, reason, stages, asked.hidden, data)
+    return case.verdict(reason, data, stages, learned, hidden=asked.hidden)
