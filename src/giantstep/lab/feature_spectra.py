@@ -27,7 +27,7 @@ def gram_eigenvalues(blocks: Blocks, width: int, samples: Integers, xp: ModuleTy
     spectra: dict[int, Floats] = {}
     for stage in accumulate(blocks, width, samples.tolist(), xp):
         if isinstance(stage, Rows):
-            kernel = stage.kernel(xp)
+            kernel = outer_gram(stage.features, xp)
             for size in stage.sizes:
                 spectra[size] = to_numpy(eigenvalues(kernel[:size, :size], xp))
             del kernel

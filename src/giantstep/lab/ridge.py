@@ -39,7 +39,7 @@ def _fit_rows(
     rows: Rows, sizes: Integers, penalties: Floats, coefficients: DeviceArray, train: Floats, xp: ModuleType
 ) -> None:
     few = np.flatnonzero(sizes <= rows.sizes[-1])
-    kernel = rows.kernel(xp)
+    kernel = algebra.outer_gram(rows.features, xp)  # its leading blocks serve the smaller sizes
     distinct = np.unique(penalties[few])
     left = []
     for penalty in distinct:
@@ -108,10 +108,6 @@ class Rows:
     sizes: tuple[int, ...]  # the sample sizes they answer, increasing; the last is the number of rows
     features: DeviceArray  # (n, p) array
     labels: DeviceArray  # (n,) array
-
-    def kernel(self, xp: ModuleType) -> DeviceArray:
-        """Return F F^T (n, n), lower triangle filled; its leading blocks serve the smaller sizes."""
-        return algebra.outer_gram(self.features, xp)
 
 
 @dataclass

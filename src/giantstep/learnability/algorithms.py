@@ -232,68 +232,58 @@ def repetition(
     """Return the first-order quantities of every different value of the second layer; a `label_rule` keeps symmetry."""
     a = np.asarray(second_layer, dtype=float)
     y = np.asarray(target(grid.points), dtype=float)
-    labels = (y - np.sqrt(noise), y + np.sqrt(noise)) if noise else (y,)
-    update = _Update(activation, a, algorithm, inner_rate)
+    net, known = Student(activation, a), NAMED[algorithm]
+    fields, weights = _fields(activation, len(a))
+
+    def label_means(y: Floats, j: int) -> Floats:
+        """E_lambda of F, lambda_j F and F^2 at every label; many labels are interpolated between tabulated ones."""
+        labels = np.unique(y)
+        if len(labels) > _LABELS:
+            labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
+        table = np.empty((3, len(labels)))
+        for part in split_rows(len(labels), fields.size, 1 << 20):
+            chunk = labels[part]
+            if len(a) == 1 and activation.kinks and known.repeats:
+                nodes, measure = _broken_fields(net, inner_rate, chunk)
+                here = nodes[..., None]
+            else:
+                here = np.broadcast_to(fields, (len(chunk), *fields.shape))
+                nodes, measure = here[..., j], np.broadcast_to(weights, here.shape[:2])
+            values = known.force(net, here, chunk[:, None], inner_rate, 1.0)[..., j]
+            moments = (values, values * nodes, values * values)
+            table[:, part] = [np.einsum("ln,ln->l", measure, moment) for moment in moments]
+        return np.array([np.interp(y, labels, row) for row in table])
+
     neurons = []
     for value in dict.fromkeys(a.tolist()):
-        j = a.tolist().index(value)
-        means = np.mean([update.label_means(label, j) for label in labels], axis=0)
+        shifted = (y - np.sqrt(noise), y + np.sqrt(noise)) if noise else (y,)
+        means = np.mean([label_means(label, a.tolist().index(value)) for label in shifted], axis=0)
         plain, tilted, second = grid.weights * means
         growth = (grid.points.T * tilted) @ grid.points - tilted.sum() * np.eye(grid.points.shape[1])
         neurons.append(Repetition(value, plain @ grid.points, growth, float(second.sum())))
     return neurons
 
 
-class _Update:
-    """The update of one sample, as the mean over the fields of what it does to one neuron at a given label."""
+def _broken_fields(net: Student, inner_rate: float, labels: Floats) -> tuple[Floats, Floats]:
+    """Rules (labels, n) for one field that break where it meets a kink, before or after the inner step."""
 
-    def __init__(self, activation: Function, a: Floats, algorithm: str, inner_rate: float) -> None:
-        self.network, self.algorithm, self.inner_rate = Student(activation, a), NAMED[algorithm], inner_rate
-        self.fields, self.weights = _fields(activation, len(a))
-        self.moving = len(a) == 1 and bool(activation.kinks) and self.algorithm.repeats
+    def moved(fields: Floats, labels: Floats) -> Floats:
+        pull = squared(net, fields[..., None], labels, inner_rate, 1.0)[..., 0]
+        return np.asarray(fields + inner_rate * net.second_layer[0] * pull)
 
-    def label_means(self, y: Floats, j: int) -> Floats:
-        """E_lambda of F, lambda_j F and F^2 at every label; many labels are interpolated between tabulated ones."""
-        labels = np.unique(y)
-        if len(labels) > _LABELS:
-            labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
-        table = np.empty((3, len(labels)))
-        for part in split_rows(len(labels), self.fields.size, 1 << 20):
-            chunk = labels[part]
-            if self.moving:
-                nodes, measure = self._broken_fields(chunk)
-                fields = nodes[..., None]
-            else:
-                fields = np.broadcast_to(self.fields, (len(chunk), *self.fields.shape))
-                nodes, measure = fields[..., j], np.broadcast_to(self.weights, fields.shape[:2])
-            values = self.algorithm.force(self.network, fields, chunk[:, None], self.inner_rate, 1.0)[..., j]
-            table[:, part] = [
-                np.einsum("ln,ln->l", measure, moment) for moment in (values, values * nodes, values * values)
-            ]
-        return np.array([np.interp(y, labels, row) for row in table])
-
-    def _moved(self, fields: Floats, labels: Floats) -> Floats:
-        """Return the fields of the one neuron after the inner step."""
-        pull = squared(self.network, fields[..., None], labels, self.inner_rate, 1.0)[..., 0]
-        return np.asarray(fields + self.inner_rate * self.network.second_layer[0] * pull)
-
-    def _broken_fields(self, labels: Floats) -> tuple[Floats, Floats]:
-        """Rules (labels, n) for one field that break where it meets a kink, before or after the inner step."""
-        kinks = np.array(self.network.activation.kinks)
-        grid = np.unique(np.concatenate([_SEARCHED, kinks - _BESIDE, kinks + _BESIDE]))
-        beyond = self._moved(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])[..., None] > kinks
-        crossed = (beyond[:, 1:] != beyond[:, :-1]) & (np.diff(grid) > 3 * _BESIDE)[:, None]
-        row, cell, kink = np.nonzero(crossed)
-        falling = np.where(beyond[row, cell, kink], 1.0, -1.0)
-        at = crossing(
-            lambda x, i: falling[i] * (self._moved(x, labels[row[i]]) - kinks[kink[i]]), grid[cell], grid[cell + 1]
-        )
-        breaks = np.full((len(labels), np.bincount(row, minlength=1).max()), BOUND)
-        breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = at
-        fixed = np.concatenate([_PIECES, kinks])
-        edges = np.concatenate([np.broadcast_to(fixed, (len(labels), len(fixed))), breaks], axis=1)
-        nodes, weights = gauss_legendre_panels(np.sort(edges, axis=1), 10)
-        return nodes, weights * normal_density(nodes)
+    kinks = np.array(net.activation.kinks)
+    grid = np.unique(np.concatenate([_SEARCHED, kinks - _BESIDE, kinks + _BESIDE]))
+    beyond = moved(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])[..., None] > kinks
+    crossed = (beyond[:, 1:] != beyond[:, :-1]) & (np.diff(grid) > 3 * _BESIDE)[:, None]
+    row, cell, kink = np.nonzero(crossed)
+    falling = np.where(beyond[row, cell, kink], 1.0, -1.0)
+    at = crossing(lambda x, i: falling[i] * (moved(x, labels[row[i]]) - kinks[kink[i]]), grid[cell], grid[cell + 1])
+    breaks = np.full((len(labels), np.bincount(row, minlength=1).max()), BOUND)
+    breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = at
+    fixed = np.concatenate([_PIECES, kinks])
+    edges = np.concatenate([np.broadcast_to(fixed, (len(labels), len(fixed))), breaks], axis=1)
+    nodes, weights = gauss_legendre_panels(np.sort(edges, axis=1), 10)
+    return nodes, weights * normal_density(nodes)
 
 
 def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:
