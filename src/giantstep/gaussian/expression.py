@@ -258,16 +258,8 @@ def _expanded(node: Node) -> Polynomial:
     return total
 
 
-class AffineOfCalls(NamedTuple):
-    """<linear, z> + constant + sum of factor*call, the functions that only operators stand around."""
-
-    linear: np.ndarray
-    constant: float
-    calls: list[tuple[float, Call]]
-
-
-def affine_of_calls(node: Node, names: tuple[str, ...]) -> AffineOfCalls | None:
-    """Return a tree as an affine function of the named variables and of its functions, None where it is none."""
+def affine_of_calls(node: Node, names: tuple[str, ...]) -> tuple[np.ndarray, float, list[tuple[float, Call]]] | None:
+    """Return (v, c, [(factor, call), ...]) where a tree is <v, z> + c + sum of factor*call, else None."""
     calls: list[Call] = []
 
     def opened(node: Node) -> Node:
@@ -283,7 +275,7 @@ def affine_of_calls(node: Node, names: tuple[str, ...]) -> AffineOfCalls | None:
     form = affine(tree, (*names, *(f"f{i}" for i in range(len(calls)))))
     if form is None:
         return None
-    return AffineOfCalls(form[0][: len(names)], form[1], list(zip(form[0][len(names) :].tolist(), calls)))
+    return form[0][: len(names)], form[1], list(zip(form[0][len(names) :].tolist(), calls))
 
 
 # --- the public object ----------------------------------------------------------------------------
@@ -344,15 +336,14 @@ class Expression:
         """Return c0 + c1*z + c2*f(a*z + b), with f one named function, or None if it has no such form."""
         names = (self.variables[0] if self.variables else "z",)
         outer = affine_of_calls(self.tree, names)
-        if outer is None or len(outer.calls) != 1:
+        if outer is None or len(outer[2]) != 1:
             return None
-        factor, call = outer.calls[0]
+        (linear, constant, [(factor, call)]) = outer
         inner = affine(call.arguments[0], names)
         if call.name in ("maximum", "minimum") or re.fullmatch(r"h\d+", call.name) or inner is None or not inner[0][0]:
             return None
         parameters = tuple(a.value for a in call.arguments[1:] if isinstance(a, Number))
-        scale, linear = float(inner[0][0]), float(outer.linear[0])
-        return AffineForm(call.name, parameters, factor, scale, inner[1], outer.constant, linear)
+        return AffineForm(call.name, parameters, factor, float(inner[0][0]), inner[1], constant, float(linear[0]))
 
 
 def parse_expression(text: str) -> Expression:

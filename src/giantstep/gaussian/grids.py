@@ -199,11 +199,6 @@ class JointRule:
     # makes the rule with fewer nodes (or other Sobol points) whose difference measures the error
     coarser: Callable[[], JointRule] | None = field(default=None, repr=False)
 
-    @property
-    def size(self) -> int:
-        """Number of nodes."""
-        return len(self.weights)
-
 
 def tensor_rule(dimensions: int, count: int | None = None, planes: Sequence[Plane] = ()) -> JointRule:
     """Return a product rule that breaks on `planes` (in the first coordinates, or in all of them)."""

@@ -17,18 +17,10 @@ import scipy
 
 from giantstep.blocks import filled
 from giantstep.deadline import check_time
+from giantstep.families.online_sgd import states
 from giantstep.families.online_sgd.integrators import ErfIntegrator, Integrator, tilted_moments
 from giantstep.families.online_sgd.moments import Forces
-from giantstep.families.online_sgd.states import (
-    DIVERGED,
-    Drive,
-    State,
-    best_cosine,
-    block_averages,
-    has_diverged,
-    normalise,
-    rows,
-)
+from giantstep.families.online_sgd.states import DIVERGED, Drive, State
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats, Integers
 
@@ -42,7 +34,7 @@ def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Stat
     In the coordinates xi an update adds g a_j E[F_j xi] to the rows R; what a finite batch scatters around it,
     (g^2/n_b) a_j a_l (E[F_j F_l |x|^2] - drift_j.drift_l), only lengthens Q.
     """
-    R = rows(M, Q)
+    R = states.rows(M, Q)
     force, drift = _force_and_drift(integrator, drive, R)
     step = drive.pace[:, None] * drive.second_layer
     R = R + step[..., None] * drift
@@ -55,8 +47,8 @@ def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Stat
     Q = R @ R.transpose(0, 2, 1) + scatter[:, :, None] * chi * scatter[:, None, :]
     M = R[..., : M.shape[-1]]
     if drive.blocks is not None:
-        M, Q = block_averages(M, Q, drive.blocks)
-    return (M, Q) if drive.constraint == "none" else normalise(M, Q)
+        M, Q = states.block_averages(M, Q, drive.blocks)
+    return (M, Q) if drive.constraint == "none" else states.normalise(M, Q)
 
 
 def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
@@ -64,7 +56,7 @@ def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
 
     dM = g A psi, dQ = g (A phi + phi^T A) + g^2 (d/n_b) A chi A; a constraint keeps Q_jj = 1.
     """
-    R = rows(M, Q)
+    R = states.rows(M, Q)
     force, drift = _force_and_drift(integrator, drive, R)
     step = drive.pace[:, None] * drive.second_layer
     moved = step[..., None] * drift
@@ -73,7 +65,7 @@ def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
     dQ = phi + phi.transpose(0, 2, 1) + scatter[:, :, None] * force.chi * scatter[:, None, :]
     dM = moved[..., : M.shape[-1]]
     if drive.blocks is not None:
-        dM, dQ = block_averages(dM, dQ, drive.blocks)
+        dM, dQ = states.block_averages(dM, dQ, drive.blocks)
     if drive.constraint == "none":
         return dM, dQ
     growth = 0.5 * np.diagonal(dQ, axis1=1, axis2=2)
@@ -105,13 +97,13 @@ def map_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, t
         for column, count in enumerate(updates):
             for _ in range(count):
                 check_time()
-                lost = has_diverged(Q)
+                lost = states.has_diverged(Q)
                 if lost.any():
                     alive, M, Q, drive = alive[~lost], M[~lost], Q[~lost], drive.take(~lost)
                 if not len(alive):
                     return Ms, Qs
                 M, Q = map_step(integrator, drive, M, Q)
-            kept = ~has_diverged(Q)
+            kept = ~states.has_diverged(Q)
             Ms[alive[kept], column], Qs[alive[kept], column] = M[kept], Q[kept]
     return Ms, Qs
 
@@ -125,7 +117,7 @@ def map_recovery(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         while len(going):
             check_time()
-            reached, lost = best_cosine(M, Q, frame) >= threshold, has_diverged(Q)
+            reached, lost = states.best_cosine(M, Q, frame) >= threshold, states.has_diverged(Q)
             time[going[reached]] = update
             time[going[lost]] = np.nan
             left = ~(reached | lost | (steps[going] <= update))
@@ -164,9 +156,9 @@ def ode_recovery(
     """Return the time at which the ODE's best cosine reaches the threshold, by an event of the solver."""
 
     def excess(M: Floats, Q: Floats) -> float:
-        return float(best_cosine(M, Q, frame)[0]) - threshold
+        return float(states.best_cosine(M, Q, frame)[0]) - threshold
 
-    time = np.where(best_cosine(M, Q, frame) >= threshold, 0.0, np.inf)
+    time = np.where(states.best_cosine(M, Q, frame) >= threshold, 0.0, np.inf)
     for i in np.flatnonzero(time > 0):
         solution, _ = _solve(integrator, drive.take(slice(i, i + 1)), M[i], Q[i], float(steps[i]), 1.0, excess)
         lost, reached = solution.t_events

@@ -51,7 +51,7 @@ def _trajectory(
             Ms[:, :, column] = np.where(lost[..., None, None], np.nan, to_numpy(M))
             Qs[:, :, column] = np.where(lost[..., None, None], np.nan, to_numpy(Q))
     integrator = integrator_for(scenario, settings["moments"])
-    if isinstance(integrator, NodeIntegrator) and integrator.rule.size > MOST_NODES:
+    if isinstance(integrator, NodeIntegrator) and len(integrator.xi) > MOST_NODES:
         integrator = integrator_for(scenario, "sobol")
     flat = observe(scenario, integrator, Ms.reshape(-1, len(times), p, k), Qs.reshape(-1, len(times), p, p))
     return {name: average(name, value.reshape(count, runs, *value.shape[1:]), 1) for name, value in flat.items()}

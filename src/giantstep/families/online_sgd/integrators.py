@@ -117,10 +117,10 @@ def erf_integrator(scenario: OnlineSGD) -> ErfIntegrator | None:
         return None
     names = ("z",) if re.search(r"\bz\b", target) else tuple(f"z{r}" for r in range(1, scenario.directions + 1))
     outer = affine_of_calls(parse_expression(target).tree, names)
-    if outer is None or outer.constant or outer.linear.any() or not outer.calls:
+    if outer is None or outer[0].any() or outer[1] or not outer[2]:
         return None
-    inner = [affine(call.arguments[0], names) if call.name == "erf" else None for _, call in outer.calls]
-    terms = [(factor, form[0]) for (factor, _), form in zip(outer.calls, inner) if form is not None and not form[1]]
+    inner = [affine(call.arguments[0], names) if call.name == "erf" else None for _, call in outer[2]]
+    terms = [(factor, form[0]) for (factor, _), form in zip(outer[2], inner) if form is not None and not form[1]]
     return ErfIntegrator(scenario, terms, own.factor, own.scale) if len(terms) == len(inner) else None
 
 

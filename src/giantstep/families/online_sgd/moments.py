@@ -126,7 +126,7 @@ class NodeIntegrator(Summation):
         self.rule, self.name, self.sampled = rule, rule.kind, rule.kind == "sobol"
         self.xi = np.ascontiguousarray(rule.nodes[:, :own])
         self.norm = (self.xi**2).sum(axis=1)
-        self.chunk = max(1, CHUNK // (rule.size * scenario.width))
+        self.chunk = max(1, CHUNK // (len(self.xi) * scenario.width))
 
     def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
         """Return the nodes of the rule with the fields of the states R."""
