@@ -77,8 +77,7 @@ def condition(
     on `breaks`, further planes of z. Scales too small for a product rule take random points (`sampled`).
     """
     rules = Rules.of(target, learnt, rest, breaks)
-    few = rules.learnt <= MOST_AXES and not sampled
-    if few:
+    if rules.learnt <= MOST_AXES and not sampled:
         nodes, weights = product_rule(rules, scale, fineness)
     else:  # another fineness is another scrambling, so that two of them measure the error
         from scipy.stats import qmc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -86,13 +87,8 @@ def check_memory(bytes_needed: float, device: str = "cpu") -> None:
 
 
 def _system_memory() -> int:
-    try:
-        for line in _MEMINFO.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    known = re.search(r"^MemAvailable:\s*(\d+)", _MEMINFO.read_text() if _MEMINFO.exists() else "", re.MULTILINE)
+    return int(known[1]) * 1024 if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _cgroup_memory() -> list[int]:

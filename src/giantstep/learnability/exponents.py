@@ -49,39 +49,20 @@ def samples_needed(order: float) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Exponents(ProportionalAnswer):
-    """What `giantstep.exponents` finds about a target.
-
-    Attributes
-    ----------
-    target, activation : what was asked.
-    information : smallest k >= 1 with C_k = E[h He_k(z)] != 0; one pass over the data needs d^max(1, k-1) samples to
-        start.
-    generative : smallest k with E[He_k(z)|y] not identically 0, the least over all label transforms. Both are inf where
-        no order looked at has one.
-    leap, generative_leap : largest order of any stage (inf where a direction is not found).
-    leap_stages, generative_stages : lists of (order, number of new directions).
-    directions : (r, k) orthonormal rows in the variables z1..zk, in the order the leap staircase finds them.
-    hermite : C_k for k = 0..8: signed for one direction, else the norms |C_k| of the tensors.
-    activation_hermite : c_k = E[s He_k] of the student's activation, or None.
-    products : c_k C_k (c_k |C_k| for several directions), or None.
-    symmetry : for each direction "even", "odd" or "" under its reflection.
-    hard : for each direction whether no label transform sees it linearly (its generative stage has order 2 or more).
-    leap_staircase, generative_staircase : the stages with directions, degrees and strengths.
-    tolerance : below which a normalised coefficient counts as zero.
-    """
+    """What `giantstep.exponents` finds about a target; orders are inf where none that was looked at is seen."""
 
     target: Target
     activation: Function | None
-    information: float
-    generative: float
-    leap_staircase: Staircase
+    information: float  # smallest k >= 1 with C_k = E[h He_k(z)] != 0; one pass needs d^max(1, k-1) samples to start
+    generative: float  # smallest k with E[He_k(z)|y] not identically 0, the least over all label transforms
+    leap_staircase: Staircase  # the stages with directions, degrees and strengths
     generative_staircase: Staircase
-    directions: Floats
-    hermite: Floats
-    activation_hermite: Floats | None
-    symmetry: tuple[str, ...]
-    hard: tuple[bool, ...]
-    tolerance: float
+    directions: Floats  # (r, k) orthonormal rows in the variables z1..zk, in the order the leap staircase finds them
+    hermite: Floats  # C_k for k = 0..8: signed for one direction, else the norms |C_k| of the tensors
+    activation_hermite: Floats | None  # c_k = E[s He_k] of the student's activation
+    symmetry: tuple[str, ...]  # for each direction "even", "odd" or "" under its reflection
+    hard: tuple[bool, ...]  # for each direction whether no label transform sees it linearly
+    tolerance: float  # below which a normalised coefficient counts as zero
 
     @property
     def leap(self) -> float:

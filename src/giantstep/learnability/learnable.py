@@ -63,34 +63,20 @@ class LearnedStage:
 
 @dataclass(frozen=True, repr=False)
 class LearnabilityVerdict(ProportionalAnswer):
-    """The answer of `giantstep.learnable`.
-
-    Attributes
-    ----------
-    target, activation, algorithm, second_layer : what was asked.
-    learned : whether every direction of the target is found.
-    samples : ``"d"``, ``"d log d"``, ``"d^2"``, ... for the slowest direction found, ``"never"`` where none is found.
-    exponent : the power of d in it; inf where some direction is never found.
-    constant : samples over that power (and log d) of the first stage where it is known, else None; at the rate in
-        ``data``.
-    reason : one sentence.
-    stages : what is found, in order.
-    hidden : (m, k) orthonormal rows, the directions that are never found.
-    data : the numbers behind it.
-    """
+    """The answer of `giantstep.learnable`."""
 
     target: Target
     activation: Function
     algorithm: str
     second_layer: tuple[float, ...]
-    learned: bool
-    samples: str
-    exponent: float
-    constant: float | None
-    reason: str
-    stages: tuple[LearnedStage, ...]
-    hidden: Floats
-    data: dict[str, Any] = field(default_factory=dict)
+    learned: bool  # whether every direction of the target is found
+    samples: str  # "d", "d log d", "d^2", ... for the slowest direction found, "never" where none is found
+    exponent: float  # the power of d in it; inf where some direction is never found
+    constant: float | None  # samples of the first stage over that power, at the rate in `data`, where it is known
+    reason: str  # one sentence
+    stages: tuple[LearnedStage, ...]  # what is found, in order
+    hidden: Floats  # (m, k) orthonormal rows, the directions that are never found
+    data: dict[str, Any] = field(default_factory=dict)  # the numbers behind it
 
     def __bool__(self) -> bool:
         return self.learned
@@ -156,17 +142,8 @@ class LearnabilityVerdict(ProportionalAnswer):
         """Run the network of `scenario` and return the largest cosine of any neuron with each direction at the end.
 
         One-pass runs last as long as the verdict says where its constant is known (at least 50 d samples, at most
-        400 d), 50 d samples otherwise.
-
-        Parameters
-        ----------
-        dim, runs, seed : of the experiment.
-        fields : further fields of the scenario.
-
-        Returns
-        -------
-        ``cosine`` and ``cosine_stderr`` over ``direction``: mean over runs of max_j |cosine_j|. The attribute ``text``
-        says it in a sentence; a network that learns nothing has cosines of the order of d^-1/2.
+        400 d), 50 d samples otherwise. ``cosine`` and ``cosine_stderr`` over ``direction`` are the mean over runs of
+        max_j |cosine_j|, of the order of d^-1/2 where nothing is learned; the attribute ``text`` says it in a sentence.
         """
         from giantstep.listing import Result
         from giantstep.study import simulate

@@ -142,16 +142,11 @@ def learned_rounds(
 
 
 def _orders(activation: Function) -> set[int]:
-    """Return the orders of G(h*_V) h*_perp that a single pass sees, by the parity of the activation.
-
-    Its coefficients at length one do not say it: the lengths of the rows change from step to step.
-    """
+    """Return the orders of G(h*_V) h*_perp that a single pass sees, whatever the lengths of the rows are."""
     if activation.polynomial is not None and len(activation.polynomial) <= 2:
         return {1}
-    orders = set(range(1, HIGHEST_DEGREE + 1))
-    if activation.parity == "odd":
-        return {order for order in orders if order % 2}
-    return {order for order in orders if order == 1 or order % 2 == 0} if activation.parity == "linear+even" else orders
+    start, step = {"odd": (1, 2), "linear+even": (2, 2)}.get(activation.parity or "", (1, 1))
+    return {1, *range(start, HIGHEST_DEGREE + 1, step)}
 
 
 # -- symmetries ----------------------------------------------------------------------------------------------
@@ -180,10 +175,7 @@ def symmetries(target: Target, odd: bool = False) -> Symmetry:
 
 def _element(matrix: Floats) -> str:
     """Write a signed permutation: ``(z1, z2) -> (-z1, -z2)``."""
-    changed = [i for i in range(len(matrix)) if matrix[i, i] != 1]
-    images = []
-    for i in changed:
-        j = int(np.abs(matrix[i]).argmax())
-        images.append(f"{'-' if matrix[i, j] < 0 else ''}z{j + 1}")
-    before, after = ", ".join(f"z{i + 1}" for i in changed), ", ".join(images)
+    changed, image = np.flatnonzero(np.diagonal(matrix) != 1), np.abs(matrix).argmax(axis=1)
+    before = ", ".join(f"z{i + 1}" for i in changed)
+    after = ", ".join(f"{'-' if matrix[i, image[i]] < 0 else ''}z{image[i] + 1}" for i in changed)
     return f"({before}) -> ({after})" if len(changed) > 1 else f"{before} -> {after}"

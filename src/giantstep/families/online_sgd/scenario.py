@@ -71,9 +71,7 @@ def _read_algorithm(value: Any) -> Any:
         if error.allowed:
             raise ValueError(error.allowed) from None
         raise
-    if known.source is None:
-        return known.name
-    return known.source if isinstance(known.source, Function) else known
+    return known.name if known.source is None else known.source if isinstance(known.source, Function) else known
 
 
 def _algorithm_json(value: Any) -> Any:
@@ -345,17 +343,11 @@ class OnlineSGD(Scenario):
             raise bad_field("dim", int(points["dim"].min()), f"at least 2p + k = {least} (p = {p} neurons, k = {k})")
         if self.algorithm == "two-step" and np.any(points["batch_size"] != 1):
             raise bad_field("batch_size", int(points["batch_size"].max()), "1 for two-step (both steps on one sample)")
-        strength = max(a * a for a in self.second_layer) / p
-        inner = self.inner_rates(points)
-        if self.known_algorithm.repeats and "relu" in str(self.activation.expression):
-            worst = float(np.max(inner)) * strength
-            if worst >= 1:
-                name = "rate" if self.algorithm == "two-step" else "inner_rate"
-                raise bad_field(
-                    name,
-                    float(np.max(points[name])),
-                    f"such that inner rate * a^2/p is below 1 for relu (here {worst:.3g}: the inner step overshoots)",
-                )
+        worst = float(np.max(self.inner_rates(points))) * max(a * a for a in self.second_layer) / p
+        if worst >= 1 and self.known_algorithm.repeats and "relu" in str(self.activation.expression):
+            name = "rate" if self.algorithm == "two-step" else "inner_rate"
+            below = f"such that inner rate * a^2/p is below 1 for relu (here {worst:.3g}: the inner step overshoots)"
+            raise bad_field(name, float(np.max(points[name])), below)
         for name, sign, other in (("sam", 1, "extragradient"), ("extragradient", -1, "sam")):
             wrong = sign * points["inner_rate"] > 0
             if self.algorithm == name and np.any(wrong):
@@ -374,13 +366,5 @@ class OnlineSGD(Scenario):
     @classmethod
     def example(cls) -> OnlineSGD:
         """Return a small valid scenario."""
-        return cls(
-            target="erf(z1/sqrt(2))",
-            activation="erf(z/sqrt(2))",
-            dim=200,
-            batch_size=200,
-            rate=0.8,
-            steps=12,
-            constraint="projected",
-            initial_overlap=[[0.4]],
-        )
+        numbers = {"dim": 200, "batch_size": 200, "rate": 0.8, "steps": 12, "initial_overlap": [[0.4]]}
+        return cls(target="erf(z1/sqrt(2))", activation="erf(z/sqrt(2))", constraint="projected", **numbers)
