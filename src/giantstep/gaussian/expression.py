@@ -109,7 +109,11 @@ def _node(tree: ast.expr, depth: int) -> Node:
     if depth > DEPTH_LIMIT:
         raise ValueError(f"it is nested more than {DEPTH_LIMIT} levels deep")
     if isinstance(tree, ast.Constant):
-        return _number(tree.value)
+        if isinstance(tree.value, bool) or not isinstance(tree.value, int | float):
+            raise ValueError(f"{tree.value!r} is not a real number; allowed are {ALLOWED}")
+        if not abs(tree.value) <= sys.float_info.max:
+            raise ValueError("it contains a number that is too large")
+        return Number(float(tree.value))
     if isinstance(tree, ast.Name):
         return _name(tree.id)
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub | ast.UAdd):
@@ -125,14 +129,6 @@ def _node(tree: ast.expr, depth: int) -> Node:
         raise ValueError(f"functions go by their names alone, `{tree.func.attr}` for `{ast.unparse(tree.func)}`")
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(tree).__name__).lower()
     raise ValueError(f"it contains Python syntax that is not allowed ({kind}); allowed are {ALLOWED}")
-
-
-def _number(value: object) -> Number:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is not a real number; allowed are {ALLOWED}")
-    if not abs(value) <= sys.float_info.max:
-        raise ValueError("it contains a number that is too large")
-    return Number(float(value))
 
 
 def _name(name: str) -> Node:
@@ -231,12 +227,6 @@ def affine(node: Node, names: tuple[str, ...]) -> tuple[np.ndarray, float] | Non
     return slopes, float(_value(node, origin, np))
 
 
-def _polynomial(node: Node) -> np.ndarray | None:
-    """Power-basis coefficients of the sub-tree in its one variable, or None."""
-    order = degree(node)
-    return None if order is None or order > DEGREE_LIMIT else _expanded(node).trim().coef
-
-
 def _expanded(node: Node) -> Polynomial:
     """Return a sub-tree that has a degree as a polynomial."""
     if isinstance(node, Number):
@@ -330,7 +320,8 @@ class Expression:
 
     def as_polynomial(self) -> np.ndarray | None:
         """Return the coefficients in one variable, constant first, or None if it is no polynomial (degree <= 64)."""
-        return _polynomial(self.tree)
+        order = degree(self.tree)
+        return None if order is None or order > DEGREE_LIMIT else _expanded(self.tree).trim().coef
 
     def as_affine_of_known(self) -> AffineForm | None:
         """Return c0 + c1*z + c2*f(a*z + b), with f one named function, or None if it has no such form."""
@@ -413,7 +404,7 @@ def _rough_depth(node: Node) -> int:
 
 def roots(node: Node, name: str) -> list[float]:
     """Return the zeros of a sub-tree in one variable: exact where it is affine, else those within [-40, 40]."""
-    coefficients = _polynomial(node)
+    coefficients = Expression(node).as_polynomial()
     if coefficients is not None and len(coefficients) <= 2:
         return [-float(coefficients[0] / coefficients[1]) + 0.0] if len(coefficients) == 2 else []
 

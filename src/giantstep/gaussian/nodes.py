@@ -116,22 +116,20 @@ def slope(node: Node, variable: str) -> Node:
     if node.name in ("maximum", "minimum"):
         first = call_of("step", Call("-", node.arguments if node.name == "maximum" else node.arguments[::-1]))
         return _plus(times(first, inner[0]), times(_minus(_ONE, first), inner[1]))
-    return times(_outer_slope(node), inner[0])
+    return times(_outer_slope(node.name, x, node.arguments[1:]), inner[0])
 
 
-def _outer_slope(node: Call) -> Node:
+def _outer_slope(name: str, x: Node, constants: tuple[Node, ...]) -> Node:
     """Return the derivative of a function, or of a power, at its first argument."""
-    x = node.arguments[0]
-    if node.name == "**" and isinstance(node.arguments[1], Number):
-        return times(node.arguments[1], power(x, node.arguments[1].value - 1))
-    if node.name == "leaky_relu":
-        given = node.arguments[1] if len(node.arguments) > 1 else Number(0.01)
-        value = given.value if isinstance(given, Number) else 0.0
+    value = constants[0].value if constants and isinstance(constants[0], Number) else 0.01
+    if name == "**":
+        return times(Number(value), power(x, value - 1))
+    if name == "leaky_relu":
         return _plus(Number(value), times(Number(1 - value), call_of("step", x)))
-    if re.fullmatch(r"h\d+", node.name):
-        order = int(node.name[1:])
+    if re.fullmatch(r"h\d+", name):
+        order = int(name[1:])
         return _ZERO if not order else times(Number(float(order)), call_of(f"h{order - 1}", x))
-    return _SLOPES[node.name](x)
+    return _SLOPES[name](x)
 
 
 def call_of(name: str, x: Node) -> Node:
@@ -209,12 +207,10 @@ class Primitive:
 
 
 def _ufunc(name: str, count: int = 1, rough: str = "") -> Primitive:
-    """Return a function of NumPy and CuPy."""
     return Primitive(lambda xp, *x, out=None: getattr(xp, name)(*x, out=out), (count,), rough)
 
 
 def _special_ufunc(name: str) -> Primitive:
-    """Return a special function of one argument."""
     return Primitive(lambda xp, x, out=None: getattr(special(xp), name)(x, out=out))
 
 

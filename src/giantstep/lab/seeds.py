@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,9 +36,11 @@ class Draws:
         self.chunk = chunk_rows(device)
         self._generators: dict[str, Any] = {}
 
-    def anew(self) -> Draws:
+    def anew(self) -> Self:
         """Return draws that begin again: every stream from its first number."""
-        return Draws(self.seed, self.key, self.trial, self.device)
+        again = copy.copy(self)
+        again._generators = {}
+        return again
 
     def generator(self, stream: str) -> Any:
         """Return the generator of a stream (NumPy's or CuPy's), made at its first use."""

@@ -6,7 +6,6 @@ the start and through the factor Sigma F(Sigma) of a step only (structured_input
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,14 +48,9 @@ class Whitened:
         eigenvalues = self.root**2
         return np.where(eigenvalues > 0, np.maximum(eigenvalues, 1e-300) ** (1 - whitening), 0.0)
 
-    @property
-    def coordinates(self) -> int:
-        """R, the coordinates of the target's invariant space."""
-        return len(self.axes)
-
     def along(self, rows: DeviceArray, xp: Any) -> DeviceArray:
         """Return the coordinates of rows or inputs (m, d) in the target's invariant space (m, R)."""
-        return rows[:, : self.coordinates] if self.frame is None else rows[:, xp.asarray(self.axes)]
+        return rows[:, : len(self.axes)] if self.frame is None else rows[:, xp.asarray(self.axes)]
 
     def signal(self, rows: DeviceArray, xp: Any) -> DeviceArray:
         """Return (z_1..z_r) of whitened inputs, or the overlaps of whitened rows with the targets (m, r)."""
@@ -74,7 +68,7 @@ class Whitened:
     def add_along(self, rows: DeviceArray, overlaps: DeviceArray, xp: Any) -> None:
         """Add vectors sum_a overlaps_a V_a to rows (m, d)."""
         if self.frame is None:
-            rows[:, : self.coordinates] += overlaps
+            rows[:, : len(self.axes)] += overlaps
         else:
             rows[:, xp.asarray(self.axes)] += overlaps @ xp.asarray(self.frame)
 
@@ -120,12 +114,6 @@ class RowDraws(Draws):
         self.left = len(rows) - used
         host = np.random.default_rng([self.seed, self.trial, *self.key.encode()])
         self.order = host.permutation(len(rows))
-
-    def anew(self) -> RowDraws:
-        """Return draws that begin again, with the same rows in the same order."""
-        again = copy.copy(self)
-        again._generators = {}
-        return again
 
     def chunks(self, stream: str, rows: int, columns: int) -> Iterator[tuple[int, int, DeviceArray]]:
         """Yield (start, stop, whitened rows) of a stream of inputs; other streams are standard normals."""

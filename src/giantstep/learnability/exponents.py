@@ -255,10 +255,9 @@ def _blind(stage: Stage, name: str, c: Floats, products: Floats) -> list[str]:
         return []
     shown = " and ".join(f"c_{degree}" for degree in needed[:3])
     where = ", ".join(direction_text(row) for row in stage.directions)
-    later = [order for order in range(max(needed) + 1, len(products)) if abs(products[order]) > 0]
-    if later:
-        return [f"{name} has {shown} = 0 and one-pass SGD with it finds {where} through order {later[0]} at best"]
-    return [f"{name} has {shown} = 0 and one-pass SGD with it never finds {where}"]
+    later = next((order for order in range(max(needed) + 1, len(products)) if abs(products[order]) > 0), None)
+    found = f"finds {where} through order {later} at best" if later else f"never finds {where}"
+    return [f"{name} has {shown} = 0 and one-pass SGD with it {found}"]
 
 
 def _stages_text(staircase: Staircase) -> str:

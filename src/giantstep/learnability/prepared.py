@@ -69,10 +69,9 @@ class PreparedTarget:
 
     def samples(self, repeated: bool, odd: bool = False) -> tuple[Sampled, Sampled]:
         """Return the label transforms of one pass or of repetition on both rules; `odd` as in `Sampled.of`."""
-        fine = Sampled.of(self.inner, self.fine, self.degree, repeated, odd)
-        if self.coarse is self.fine:
-            return fine, fine
-        return fine, Sampled.of(self.inner, self.coarse, self.degree, repeated, odd)
+        grids = [self.fine] if self.coarse is self.fine else [self.fine, self.coarse]
+        found = [Sampled.of(self.inner, grid, self.degree, repeated, odd) for grid in grids]
+        return found[0], found[-1]
 
 
 def relevant(target: Target) -> tuple[Floats, Target, int | None]:
