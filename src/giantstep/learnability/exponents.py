@@ -182,8 +182,7 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
         raise no_coefficient(h, leap)
     none = np.zeros((0, len(basis)))
     directions = np.concatenate([none, *(stage.directions for stage in leap.stages)])
-    if len(directions) < len(basis):
-        directions = np.concatenate([directions, complement(directions, len(basis))])
+    directions = np.concatenate([directions, complement(directions, len(basis))])
     linear = np.concatenate([none, *(stage.directions for stage in generative.stages if stage.order == 1)])
     c = None if student is None else activation_hermite(student, HERMITE_ORDERS)
     return Exponents(

@@ -346,7 +346,7 @@ def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdi
     if not stairs.complete:
         reason += "; " + case.rest(stairs.stages)
     stages = _learned(case, stairs, samples_needed, lambda number, stage: case.through(stage))
-    return case.verdict(reason, data, stages, stairs.complete, _slowest(stairs), constant)
+    return case.verdict(reason, data, stages, stairs.complete, max(stage.order for stage in stages), constant)
 
 
 def _learned(
@@ -359,10 +359,6 @@ def _learned(
         )
         for number, stage in enumerate(stairs.stages, 1)
     )
-
-
-def _slowest(stairs: Staircase) -> int:
-    return max(stage.order for stage in stairs.stages)
 
 
 def _first_stage(case: _Case, samples: tuple[Sampled, Sampled]) -> tuple[Stage | None, str]:
@@ -480,7 +476,7 @@ def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
         lambda order: "d" if order == 1 else f"d^{order}",
         lambda number, stage: f"step {number}, {case.through(stage)}",
     )
-    worst = _slowest(stairs)
+    worst = max(stage.order for stage in stages)
     if worst == 1:
         reason = f"each of {count} step{'s' if count > 1 else ''} on O(d) samples sees one more direction linearly"
     else:

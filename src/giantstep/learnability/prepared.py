@@ -179,36 +179,27 @@ class Sampled:
 
     @classmethod
     def of(cls, target: Target, grid: NodeGrid, degree: int | None, repeated: bool, odd: bool = False) -> Sampled:
-        """Return the label transforms of one pass or of repetition on a rule.
+        """Return the label alone, of one pass, or the family of transforms that repetition can reach, on a rule.
 
-        With `odd`, the points (y, z) and (-y, -z) are one to who looks at them: both are there with half the weight.
+        Indicators of at most eight values; powers of a polynomial; else y and cos(w y + b). With `odd`, the points
+        (y, z) and (-y, -z) are one to who looks at them: both are there with half the weight.
         """
         points, weights = grid.points, grid.weights
         y = np.asarray(target(points), dtype=float)
         if odd:
             points, y, weights = np.concatenate([points, -points]), np.concatenate([y, -y]), np.tile(weights, 2) / 2
-        power = None if degree is None else _POWERS[target.directions]
-        return cls(points, weights, label_transforms(y, weights, power, repeated))
-
-
-def label_transforms(y: Floats, weights: Floats, power: int | None, repeated: bool) -> Floats:
-    """Return T(y) on a rule (m, N) of zero mean and unit variance: y alone, or the family that repetition can reach.
-
-    Indicators of at most eight values; y^j, j = 1..`power`, of a polynomial; else y and cos(w y + b).
-    """
-    standard = _standardise(y[None, :], weights)
-    if not repeated:
-        return standard
-    y = standard[0]
-    values = np.unique(np.round(y, 9))
-    if len(values) <= _FEW_VALUES:
-        transforms = np.stack([np.abs(y - value) < 1e-6 for value in values]).astype(float)
-    elif power is not None:
-        transforms = y ** np.arange(1, power + 1)[:, None]
-    else:
-        waves = [np.cos(w * y + b) for w in _FREQUENCIES for b in (0.0, 0.5 * math.pi)]
-        transforms = np.stack([y, *waves])
-    return _standardise(transforms, weights)
+        labels = _standardise(y[None, :], weights)
+        if repeated:
+            y = labels[0]
+            values = np.unique(np.round(y, 9))
+            if len(values) <= _FEW_VALUES:
+                labels = np.stack([np.abs(y - value) < 1e-6 for value in values]).astype(float)
+            elif degree is not None:
+                labels = y ** np.arange(1, _POWERS[target.directions] + 1)[:, None]
+            else:
+                labels = np.stack([y, *(np.cos(w * y + b) for w in _FREQUENCIES for b in (0.0, 0.5 * math.pi))])
+            labels = _standardise(labels, weights)
+        return cls(points, weights, labels)
 
 
 def _standardise(values: Floats, weights: Floats) -> Floats:
