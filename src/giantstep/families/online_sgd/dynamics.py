@@ -48,7 +48,10 @@ def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Stat
     M = R[..., : M.shape[-1]]
     if drive.blocks is not None:
         M, Q = states.block_averages(M, Q, drive.blocks)
-    return (M, Q) if drive.constraint == "none" else states.normalise(M, Q)
+    if drive.constraint == "none":
+        return M, Q
+    length = np.sqrt(np.diagonal(Q, axis1=1, axis2=2))
+    return M / length[..., None], Q / (length[..., None] * length[:, None])
 
 
 def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:

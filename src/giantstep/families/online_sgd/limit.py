@@ -67,7 +67,8 @@ class _Batch:
 
     def __init__(self, scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) -> None:
         trials = int(settings.get("trials") or settings["starts"])
-        self.runs, self.trials = (int(settings["runs"]), trials) if states.is_random(scenario) else (1, 1)
+        random = scenario.initial_overlap in ("random", "gaussian") or scenario.initial_gram == "random"
+        self.runs, self.trials = (int(settings["runs"]), trials) if random else (1, 1)
         self.count, seed = len(points["rate"]), int(settings.get("seed", 0))
         each = itertools.product(points["dim"], range(self.trials))
         begin = [states.starts(scenario, int(dim), seed, trial, self.runs) for dim, trial in each]

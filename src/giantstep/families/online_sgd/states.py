@@ -26,13 +26,6 @@ def rows(M: DeviceArray, Q: DeviceArray) -> DeviceArray:
     return array_module(M).concatenate([M, factor], axis=-1)
 
 
-def normalise(M: DeviceArray, Q: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
-    """Divide the rows by their lengths."""
-    xp = array_module(Q)
-    length = xp.sqrt(xp.diagonal(Q, axis1=-2, axis2=-1))
-    return M / length[..., None], Q / (length[..., :, None] * length[..., None, :])
-
-
 def best_cosine(M: DeviceArray, Q: DeviceArray, frame: DeviceArray) -> DeviceArray:
     """Return the largest |cosine| of any neuron with any direction; columns of `frame` are the unit directions."""
     xp = array_module(Q)
@@ -93,11 +86,6 @@ def average(name: str, values: Floats, axis: int) -> Floats:
 
 
 # -- Where a run starts: overlaps and Gram matrix ---------------------------------------------------------
-
-
-def is_random(scenario: OnlineSGD) -> bool:
-    """Tell whether trials start differently."""
-    return scenario.initial_overlap in ("random", "gaussian") or scenario.initial_gram == "random"
 
 
 def is_odd(scenario: OnlineSGD) -> bool:
