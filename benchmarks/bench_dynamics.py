@@ -14,11 +14,10 @@ from collections.abc import Callable
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.dynamics import map_trajectory
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.simulators import SIMULATORS
-from giantstep.families.online_sgd.states import starts
+from giantstep.families.online_sgd.states import drive_of, starts
 from giantstep.lab import Draws
 
 ERF = "erf(z/sqrt(2))"
@@ -65,8 +64,8 @@ def simulator_seconds(scenario: gs.OnlineSGD, simulator: str, steps: int) -> flo
 
     def run() -> object:
         draws = Draws(0, "bench", 0)
-        made = SIMULATORS[simulator](scenario, drive_of(scenario, points), scenario.dim, scenario.batch_size, 1, draws)
-        made.start(*start)
+        drive = drive_of(scenario, points)
+        made = SIMULATORS[simulator](scenario, drive, start, scenario.dim, scenario.batch_size, draws)
         made.advance(steps)
         return made.overlaps()
 

@@ -13,6 +13,7 @@ from giantstep.lab import (
     synchronize,
     to_numpy,
 )
+from giantstep.lab.devices import device_index
 from giantstep.vocabulary import Vocabulary
 
 
@@ -113,3 +114,7 @@ def test_the_whole_experiment_uses_its_namespace_only(fake_cupy, step, what):
     for name in expected:
         assert type(found[name]) is np.ndarray
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-7, atol=1e-9, err_msg=name)
+
+
+def test_the_number_of_a_device():
+    assert [device_index(device) for device in ("cpu", "cuda", "cuda:1")] == [None, 0, 1]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import giantstep as gs
 from giantstep.gaussian.grids import broken_rule, interval_rule, product_grid
 from giantstep.learnability.exponents import samples_needed
-from giantstep.learnability.staircase import staircase
+from giantstep.learnability.prepared import staircase
 
 from .level_sets import generative_exponent, level_coefficients
 

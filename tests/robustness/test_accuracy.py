@@ -8,7 +8,7 @@ from numpy.polynomial.polynomial import Polynomial
 
 import giantstep as gs
 from giantstep.families.giant_steps import overlap_map
-from giantstep.families.online_sgd import ode
+from giantstep.families.online_sgd import dynamics
 
 
 def test_thresholds_of_tiny_sparsity_follow_their_trend() -> None:
@@ -28,7 +28,7 @@ def test_the_ode_has_nine_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     s = gs.OnlineSGD(target="h3(z1)", activation="h3", dim=1000, batch_size=1000, rate=0.002, steps=400,
                      algorithm="correlation", constraint="projected", initial_overlap=[[0.1]])  # fmt: skip
     found = gs.predict(s, theory="ode", times=[100, 200, 300, 400]).M.values
-    monkeypatch.setattr(ode, "_EXACT", ("DOP853", 1e-13))
+    monkeypatch.setattr(dynamics, "_EXACT", ("DOP853", 1e-13))
     assert np.allclose(gs.predict(s, theory="ode", times=[100, 200, 300, 400]).M.values, found, rtol=0, atol=1e-9)
 
 

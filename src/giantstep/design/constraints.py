@@ -13,7 +13,7 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.gaussian.expression import Expression, parse_expression
-from giantstep.gaussian.primitives import CALLABLE_NAMES
+from giantstep.gaussian.nodes import CALLABLE_NAMES
 from giantstep.grid import Grid
 from giantstep.partlists import given_as
 from giantstep.scenario import (

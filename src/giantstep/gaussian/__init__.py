@@ -3,12 +3,12 @@
 from giantstep.gaussian.expression import parse_expression as parse_expression
 from giantstep.gaussian.functions import Function as Function
 from giantstep.gaussian.functions import as_function as as_function
+from giantstep.gaussian.grids import JointRule as JointRule
+from giantstep.gaussian.grids import gram_factor as gram_factor
+from giantstep.gaussian.grids import joint_rule as joint_rule
+from giantstep.gaussian.grids import semidefinite_factor as semidefinite_factor
 from giantstep.gaussian.hermite import hermite_functions as hermite_functions
 from giantstep.gaussian.hermite import hermite_values as hermite_values
-from giantstep.gaussian.joint import JointRule as JointRule
-from giantstep.gaussian.joint import gram_factor as gram_factor
-from giantstep.gaussian.joint import joint_rule as joint_rule
-from giantstep.gaussian.joint import semidefinite_factor as semidefinite_factor
 from giantstep.gaussian.moments import Moments as Moments
 from giantstep.gaussian.quadrature import expectation as expectation
 from giantstep.gaussian.quadrature import gauss_legendre_panels as gauss_legendre_panels

@@ -3,17 +3,22 @@
 z ~ N(0, I_r) is a linear image of independent kappa in R^m and xi in R^L, all standard normal. Nodes and weights
 integrate over kappa what is smooth on a given scale; planes on which the target is not smooth break the rules: of kappa
 where they lie in its space, of xi, at every node of kappa, where they cut across.
+
+z ~ N(0, I_r) is a linear image of kappa in R^m and xi in R^L, as in `conditional`. At every node of kappa the rule over
+xi and the label noise, thousands of points, is carried over to a few nodes of the label by local interpolation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.legendre import leggauss, legvander
 
 from giantstep.blocks import split_rows
-from giantstep.gaussian.grids import BOUND, even_rule, hermite_rule, too_many, with_axis, with_crossings
+from giantstep.gaussian.grids import BOUND, even_points, even_rule, hermite_rule, too_many, with_axis, with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.subspaces import Directions
 from giantstep.gaussian.target import Plane, Target, turned_planes
@@ -67,15 +72,18 @@ def condition(
 ) -> ConditionalTarget:
     """Return the target of z = learnt kappa + rest xi given kappa, for functions of kappa that vary on `scale`.
 
-    Both matrices, (r, m) and (r, L), have orthonormal rows together; columns of `rest` that are zero come last, the
-    target does not depend on them. `scale` is that of all axes of kappa, or one for each; `fineness` divides every
-    step, and two values of it measure the error of the rule. `breaks` are further planes of z on which functions of
-    kappa are not smooth. A product rule has too many points for very small scales: then random ones are taken
-    (`sampled`).
+    Both matrices, (r, m) and (r, L), have orthonormal rows together; columns of `rest` that are zero come last. `scale`
+    is that of all axes, or one for each; two values of `fineness` measure the error. Functions of kappa are not smooth
+    on `breaks`, further planes of z. Scales too small for a product rule take random points (`sampled`).
     """
     rules = Rules.of(target, learnt, rest, breaks)
-    few = rules.learnt <= MOST_AXES and not sampled
-    nodes, weights = product_rule(rules, scale, fineness) if few else _sampled(rules.learnt, fineness)
+    if rules.learnt <= MOST_AXES and not sampled:
+        nodes, weights = product_rule(rules, scale, fineness)
+    else:  # another fineness is another scrambling, so that two of them measure the error
+        from scipy.stats import qmc
+
+        sobol = qmc.Sobol(rules.learnt, seed=rules.learnt + round(1000 * fineness))
+        nodes, weights = even_points(sobol.random_base2(SOBOL_POWER if fineness >= 1 else SOBOL_POWER - 1))
     inner = rules.inner(fineness)
     values = len(inner[0]) ** rules.averaged
     if len(nodes) * values > MOST_VALUES:
@@ -144,21 +152,6 @@ def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) 
     return nodes, weights / weights.sum()
 
 
-def _sampled(m: int, fineness: float) -> tuple[Floats, Floats]:
-    """Return scrambled Sobol points and their opposites, turned into standard normals with unit second moments.
-
-    Another fineness is another scrambling, so that two of them measure the error.
-    """
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    power = SOBOL_POWER if fineness >= 1 else SOBOL_POWER - 1
-    half = ndtri(qmc.Sobol(m, seed=m + round(1000 * fineness)).random_base2(power))
-    half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / len(half))).T
-    nodes = np.concatenate([half, -half])
-    return nodes, np.full(len(nodes), 1 / len(nodes))
-
-
 def inner_points(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tuple[Floats, Floats, Integers]:
     """Return points (kappa, xi) of a rule over xi at every node of kappa, their weights, and the node of each."""
     points, weights, owner = nodes, np.ones(len(nodes)), np.arange(len(nodes))
@@ -176,9 +169,9 @@ def _averages(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tupl
     values = rules.target(points @ rules.basis.T) * weights
     xi = points[:, m:]
     collect = lambda terms: np.bincount(owner, terms, count) / mass  # noqa: E731
-    h1 = np.stack([collect(values * xi[:, l]) for l in range(L)], axis=1) if L else np.zeros((count, 0))
-    h2 = np.zeros((count, L, L))
+    h1, h2 = np.zeros((count, L)), np.zeros((count, L, L))
     for i in range(L):
+        h1[:, i] = collect(values * xi[:, i])
         for j in range(i, L):
             h2[:, i, j] = h2[:, j, i] = collect(values * xi[:, i] * xi[:, j])
     square = collect(np.where(weights > 0, values**2 / np.where(weights > 0, weights, 1.0), 0.0))
@@ -195,11 +188,9 @@ def _axis_rule(
     most: int = MOST_VALUES,
     soft: Sequence[Plane] = (),
 ) -> tuple[Integers, Floats, Floats]:
-    """Return, for one more axis, which point each node extends, its coordinate and its weight.
-
-    Averages over later axes of what breaks at a `soft` plane vary quickly on this axis, around where the plane is.
-    """
+    """Return, for one more axis, which point each node extends, its coordinate and its weight."""
     breaking = [*(plane for plane in planes if plane.last_axis == axis), *soft]
+    nodes, mass = smooth[0][None, :], smooth[1][None, :]
     if breaking:
         breaks = [
             -(plane.offset + points[:, :axis] @ np.array(plane.normal[:axis])) / plane.normal[axis]
@@ -207,27 +198,19 @@ def _axis_rule(
         ]
         panels = np.linspace(-BOUND, BOUND, int(np.ceil(2 * BOUND / width)) + 1)
         columns = [np.broadcast_to(panels, (len(points), len(panels))), np.stack(breaks, axis=1)]
+        # nearly parallel planes that turn into a later axis, and what a soft plane is smeared over
+        turning = [abs(p.normal[p.last_axis] / p.normal[axis]) for p in planes if p.last_axis > axis and p.normal[axis]]
+        graded = [width for width in turning if width < 1]
         for plane, at in zip(breaking, breaks):
-            columns += [at[:, None] + offset for offset in _grading(plane, planes, axis)]
-            if plane in soft:
-                columns.append(at[:, None] + _around(_width(plane, axis)))
+            widths = [*graded, _width(plane, axis)] if plane in soft else graded
+            columns += [at[:, None] + _around(width) for width in widths]
         count = len(points) * PANEL_NODES * sum(column.shape[1] for column in columns)
         if count > most:
             raise too_many(count)
         edges = np.sort(np.clip(np.concatenate(columns, axis=1), -BOUND, BOUND), axis=1)
         nodes, mass = gauss_legendre_panels(edges, PANEL_NODES)
         mass = mass * normal_density(nodes)
-    else:
-        nodes, mass = smooth[0][None, :], smooth[1][None, :]
     return with_axis(weights, nodes, mass, most)
-
-
-def _grading(plane: Plane, planes: Sequence[Plane], axis: int) -> Iterator[Floats]:
-    """Yield breaks around a plane of this axis where another, nearly parallel one turns into a later axis."""
-    for other in planes:
-        last = other.last_axis
-        if last > axis and abs(other.normal[axis]) > abs(other.normal[last]) > 0:
-            yield _around(abs(other.normal[last] / other.normal[axis]))
 
 
 def _width(plane: Plane, axis: int) -> float:
@@ -282,3 +265,107 @@ class Residual:
         """Return E[(y - f)^2 | kappa] (M, N)."""
         cross = 2 * self.kept[:, None] * self.given.h * self.output
         return self.given.square - cross + self.output**2 + noise[:, None]
+
+
+# -- The law of noisy labels given kappa ------------------------------------------------------------------
+
+
+PANELS, LABEL_NODES = {0: 20, 1: 12}, 8
+"""Panels in the label, without and with directions of kappa, and nodes on each. Polynomials of degree 7 on a panel are
+integrated exactly. What a batch of 0.3 d samples or more asks for has errors of 1e-9, and of 1e-8 with kappa."""
+FINE_PANELS = 24
+"""Panels of the labels without their noise, which is added to each node."""
+NOISE_NODES = {0: 60, 1: 24}
+"""Gauss-Hermite nodes of the label noise, without and with directions of kappa."""
+INNER_STEPS = {1: 0.1, 2: 0.25}
+"""Step of the rule over xi, by the number of directions; 0.4 for more."""
+NEGLIGIBLE = 1e-17
+"""Weight of a point below which it is left out."""
+
+
+@dataclass(frozen=True)
+class LabelLaw:
+    """Nodes (kappa, y) with weights of functions of them, times 1, xi_a and xi_a xi_b."""
+
+    kappa: Floats  # (N, m)
+    row: Integers  # (J,): which kappa a node has
+    label: Floats  # (J,)
+    weights: Floats  # (J,): they sum to one
+    linear: Floats  # (L, J)
+    quadratic: Floats  # (L, L, J)
+
+
+def label_law(
+    target: Target, learnt: Floats, rest: Floats, scale: float, fineness: float, noise: float, flip: float
+) -> LabelLaw:
+    """Return the law of y = g(z) + sqrt(noise) eps, turned with probability `flip`, for z as in `condition`."""
+    rules = Rules.of(target, learnt, rest)
+    kappa, mass = product_rule(rules, scale, fineness)
+    kappa, mass = kappa[mass > NEGLIGIBLE], mass[mass > NEGLIGIBLE]
+    inner = even_rule(INNER_STEPS.get(rules.averaged, 0.4))
+    points, weights, owner = inner_points(rules, kappa, inner)
+    weights = weights * (mass / np.bincount(owner, weights, len(kappa)))[owner]
+    kept = np.flatnonzero(weights > NEGLIGIBLE)
+    points, weights, owner = points[kept], weights[kept], owner[kept]
+    values, xi = target(points @ rules.basis.T), points[:, learnt.shape[1] :]
+    if flip > 0:
+        values, weights = np.concatenate([values, -values]), np.concatenate([(1 - flip) * weights, flip * weights])
+        owner, xi = np.tile(owner, 2), np.tile(xi, (2, 1))
+    first, second = np.triu_indices(xi.shape[1])
+    moments = np.concatenate([np.ones((1, len(xi))), xi.T, (xi[:, first] * xi[:, second]).T])  # 1, xi_a, xi_a xi_b
+    law = Points(values, owner, moments * weights)
+    some = min(learnt.shape[1], 1)
+    law = _compressed(law, len(kappa), FINE_PANELS if noise > 0 else PANELS[some])
+    if noise > 0:
+        eps, share = hermite_rule(NOISE_NODES[some])
+        label = (law.label[:, None] + np.sqrt(noise) * eps).ravel()
+        moments = (law.moments[:, :, None] * share).reshape(len(law.moments), -1)
+        law = _compressed(Points(label, np.repeat(law.row, len(eps)), moments), len(kappa), PANELS[some])
+    return _law(kappa, law, xi.shape[1])
+
+
+class Points(NamedTuple):
+    """Labels, which kappa each has, and weights times the moments of xi."""
+
+    label: Floats
+    row: Integers
+    moments: Floats
+
+
+def _compressed(points: Points, rows: int, panels: int) -> Points:
+    """Carry points over to panels in the label at every kappa, where there are more of them than nodes."""
+    y, row, moments = points
+    weights = moments[0]
+    if np.bincount(row, minlength=rows).max() <= panels * LABEL_NODES:
+        return points
+    centre = np.sum(weights * y) / weights.sum()
+    spread = np.sqrt(np.sum(weights * (y - centre) ** 2) / weights.sum())
+    t = np.arcsinh((y - centre) / spread)
+    low, high = np.full(rows, np.inf), np.full(rows, -np.inf)
+    np.minimum.at(low, row, t)
+    np.maximum.at(high, row, t)
+    empty = ~np.isfinite(low)
+    low[empty] = high[empty] = 0.0
+    width = np.maximum(high - low, 1e-9) / panels
+    panel = np.clip(((t - low[row]) / width[row]).astype(np.int64), 0, panels - 1)
+    edge = low[:, None] + width[:, None] * np.arange(panels + 1)
+    left, right = centre + spread * np.sinh(edge[:, :-1]), centre + spread * np.sinh(edge[:, 1:])
+    legendre, _ = leggauss(LABEL_NODES)
+    nodes = 0.5 * (left + right)[:, :, None] + 0.5 * (right - left)[:, :, None] * legendre
+    a, b = left[row, panel], right[row, panel]
+    at, inside = (legvander(x, LABEL_NODES - 1).T for x in (legendre, (2 * y - a - b) / (b - a)))
+    basis = np.linalg.solve(at, inside)  # Lagrange polynomials (nodes of the panel, points)
+    cell, cells = row * panels + panel, rows * panels
+    sums = [np.stack([np.bincount(cell, own * moment, cells) for own in basis], axis=1).ravel() for moment in moments]
+    return Points(nodes.ravel(), np.repeat(np.arange(rows), panels * LABEL_NODES), np.stack(sums))
+
+
+def _law(kappa: Floats, points: Points, L: int) -> LabelLaw:
+    """Return the law of weighted points; those without weight are left out."""
+    moments = points.moments / points.moments[0].sum()
+    quadratic = np.zeros((L, L, moments.shape[1]))
+    rows, columns = np.triu_indices(L)
+    quadratic[rows, columns] = quadratic[columns, rows] = moments[1 + L :]
+    kept = np.flatnonzero(np.abs(moments).max(axis=0) > NEGLIGIBLE)
+    label, row = points.label[kept], points.row[kept]
+    return LabelLaw(kappa, row, label, moments[0, kept], moments[1 : 1 + L, kept], quadratic[..., kept])

@@ -47,10 +47,7 @@ Edge = tuple[float, float]
 
 
 class _Cells(NamedTuple):
-    """Cells with their largest fourth difference: over h^4, over rounding (now and at most so far), and its place.
-
-    Cells are `blind` where a known edge forbids some of the differences.
-    """
+    """Cells and their largest fourth difference, its place, and whether a known edge forbids some (`blind`)."""
 
     left: Floats
     derivative: Floats
@@ -60,8 +57,7 @@ class _Cells(NamedTuple):
     blind: Booleans
 
     def kept(self, which: Booleans) -> _Cells:
-        numbers = (self.left[which], self.derivative[which], self.visible[which], self.seen[which], self.place[which])
-        return _Cells(*numbers, self.blind[which])
+        return _Cells(*(column[which] for column in self))  # type: ignore[arg-type]
 
 
 class _Differences(NamedTuple):
@@ -91,13 +87,7 @@ class _Differences(NamedTuple):
 
 
 def find_edges(f: Callable[[Floats], Floats]) -> tuple[float, ...]:
-    """Return the places in |z| < 16 where a function is not smooth, in increasing order.
-
-    >>> find_edges(lambda z: np.maximum(z - 0.3, 0) + 0.1 * np.sign(z + 1.25))
-    (-1.25, 0.3)
-    >>> find_edges(lambda z: np.tanh(300 * z))
-    ()
-    """
+    """Return the places in |z| < 16 where a function is not smooth, in increasing order."""
     with np.errstate(all="ignore"):
         middle = np.abs(np.asarray(f(np.linspace(-4.0, 4.0, 97)), dtype=float))
         scale = max(float(np.nanmedian(np.where(np.isfinite(middle), middle, np.nan))), 1e-300)
@@ -111,7 +101,9 @@ def find_edges(f: Callable[[Floats], Floats]) -> tuple[float, ...]:
             if len(edges) == len(known):
                 break
             known = edges
-    return tuple(_shortest(place, max(doubt, 1e-13)) for place, doubt in known)
+    # of the numbers that may be meant, those with the fewest decimals
+    shorter = [(place, max(doubt, 1e-13), [round(place, n) + 0.0 for n in range(16)]) for place, doubt in known]
+    return tuple(next((r for r in short if abs(r - place) <= doubt), place) for place, doubt, short in shorter)
 
 
 def _search(differences: _Differences) -> list[Edge] | None:
@@ -147,9 +139,3 @@ def _apart(found: list[Edge]) -> list[Edge]:
         else:
             edges.append((place, doubt))
     return edges
-
-
-def _shortest(place: float, doubt: float) -> float:
-    """Return the number with the fewest decimals that may be meant."""
-    rounded = (round(place, digits) + 0.0 for digits in range(16))
-    return next((value for value in rounded if abs(value - place) <= doubt), place)

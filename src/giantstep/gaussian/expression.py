@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,8 +17,21 @@ from numpy.polynomial import Polynomial, hermite_e
 
 from giantstep.deadline import check_time
 from giantstep.errors import InputError, nearest
-from giantstep.gaussian.nodes import OPERATORS, Call, Node, Number, VariableNode, render, slope, walk
-from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES
+from giantstep.gaussian.nodes import (
+    ALIASES,
+    ARITHMETIC,
+    CALLABLE_NAMES,
+    OPERATORS,
+    PRIMITIVES,
+    Call,
+    Node,
+    Number,
+    VariableNode,
+    render,
+    slope,
+    walk,
+    without_neutral,
+)  # fmt: skip
 
 LENGTH_LIMIT, DEPTH_LIMIT = 1000, 60
 """Characters of a text and levels of its tree at most: what nobody writes by hand is refused before it costs time."""
@@ -35,17 +48,14 @@ ALLOWED = (
     + ", h0..h12"
 )
 
+_VARIABLES = {"z", *(f"z{i}" for i in range(1, VARIABLE_LIMIT + 1))}
 _OTHER_VARIABLES = ("x", "y", "t", "u", "X", "Z")
 """What other programs call the variable."""
-_ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 
 
 class AffineForm(NamedTuple):
-    """``constant + linear*z + factor*function(scale*z + shift)`` with one named function.
-
-    ``parameters`` are the constants ``function`` takes beside its argument (the slope of ``leaky_relu``).
-    """
+    """``constant + linear*z + factor*function(scale*z + shift)``; `parameters` of the function beside its argument."""
 
     function: str
     parameters: tuple[float, ...]
@@ -71,131 +81,98 @@ def _refuse(text: str, reason: str) -> InputError:
     return InputError(f"The expression {shown!r} cannot be used: {reason}.")
 
 
-class _Reader:
-    """Turns the syntax tree of one text into nodes, folding constants on the way."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def refuse(self, reason: str) -> InputError:
-        return _refuse(self.text, reason)
-
-    def read(self) -> Node:
-        if len(self.text) > LENGTH_LIMIT:
-            raise self.refuse(f"it has {len(self.text)} characters and at most {LENGTH_LIMIT} are allowed")
-        if re.search(r"\d_\d", self.text):
-            raise self.refuse("a number is written without underscores")
-        if not self.text.strip():
-            raise self.refuse(f"it is empty; allowed are {ALLOWED}")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                body = ast.parse(self.text.strip(), mode="eval").body
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            raise self.refuse(f"it is not a formula; allowed are {ALLOWED}") from None
-        tree = self.node(body, 0)
-        if _rough_depth(tree) > ROUGH_DEPTH_LIMIT:
-            raise self.refuse(
-                f"functions that are not smooth (relu, abs, max, sqrt, a quotient, ...) are nested more than "
-                f"{ROUGH_DEPTH_LIMIT} levels deep"
-            )
-        return tree
-
-    def node(self, tree: ast.expr, depth: int) -> Node:
-        if depth > DEPTH_LIMIT:
-            raise self.refuse(f"it is nested more than {DEPTH_LIMIT} levels deep")
-        if isinstance(tree, ast.Constant):
-            return self.number(tree.value)
-        if isinstance(tree, ast.Name):
-            return self.name(tree.id)
-        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub | ast.UAdd):
-            operand = self.node(tree.operand, depth + 1)
-            return operand if isinstance(tree.op, ast.UAdd) else self.build("neg", (operand,))
-        if isinstance(tree, ast.BinOp) and type(tree.op) in _BINARY:
-            pair = self.node(tree.left, depth + 1), self.node(tree.right, depth + 1)
-            return self.build(_BINARY[type(tree.op)], pair)
-        if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitXor):
-            raise self.refuse("`^` is not allowed, powers are written `**`")
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
-            return self.call(tree.func.id, tuple(self.node(a, depth + 1) for a in tree.args))
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute):
-            raise self.refuse(f"functions go by their names alone, `{tree.func.attr}` for `{ast.unparse(tree.func)}`")
-        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(tree).__name__).lower()
-        raise self.refuse(f"it contains Python syntax that is not allowed ({kind}); allowed are {ALLOWED}")
-
-    def number(self, value: object) -> Number:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.refuse(f"{value!r} is not a real number; allowed are {ALLOWED}")
-        try:
-            result = float(value)
-        except OverflowError:
-            result = math.inf
-        if not math.isfinite(result):
-            raise self.refuse("it contains a number that is too large")
-        return Number(result)
-
-    def name(self, name: str) -> Node:
-        if name == "pi":
-            return Number(math.pi)
-        if is_variable(name):
-            return VariableNode(name)
-        if name in CALLABLE_NAMES:
-            raise self.refuse(f"`{name}` is a function and needs an argument, as in `{name}(z)`")
-        raise self.unknown(name)
-
-    def unknown(self, name: str) -> InputError:
-        hint = " (the variable is `z`)" if name in _OTHER_VARIABLES else nearest(name, [*CALLABLE_NAMES, "pi"])
-        return self.refuse(f"the name `{name}` is not known{hint}; allowed are {ALLOWED}")
-
-    def call(self, name: str, arguments: tuple[Node, ...]) -> Node:
-        if name not in CALLABLE_NAMES:
-            raise self.unknown(name)
-        name = ALIASES.get(name, name)
-        arity = PRIMITIVES[name].arity
-        if len(arguments) not in arity:
-            counts = " or ".join(map(str, arity))
-            raise self.refuse(f"`{name}` takes {counts} argument(s), not {len(arguments)}")
-        if name == "leaky_relu" and len(arguments) == 2 and not isinstance(arguments[1], Number):
-            raise self.refuse("the slope of `leaky_relu` must be a constant number")
-        return self.build(name, arguments)
-
-    def build(self, name: str, arguments: tuple[Node, ...]) -> Node:
-        if name == "**":
-            exponent = arguments[1]
-            if not isinstance(exponent, Number) or abs(exponent.value) > EXPONENT_LIMIT:
-                raise self.refuse(f"an exponent must be a constant number of size at most {EXPONENT_LIMIT}")
-        if name == "/" and arguments[1] == Number(0.0):
-            raise self.refuse("it divides by zero")
-        if all(isinstance(a, Number) for a in arguments):
-            return self.fold(name, [a.value for a in arguments if isinstance(a, Number)])
-        return _without_neutral(name, arguments)
-
-    def fold(self, name: str, values: list[float]) -> Number:
-        with np.errstate(all="ignore"):
-            result = float(PRIMITIVES[name].value(np, *map(np.float64, values)))
-        if not math.isfinite(result):
-            raise self.refuse("one of its constants is not a finite number")
-        return Number(result)
+def _read(text: str) -> Node:
+    """Return the tree of a text; a ValueError says why there is none."""
+    if len(text) > LENGTH_LIMIT:
+        raise ValueError(f"it has {len(text)} characters and at most {LENGTH_LIMIT} are allowed")
+    if re.search(r"\d_\d", text):
+        raise ValueError("a number is written without underscores")
+    if not text.strip():
+        raise ValueError(f"it is empty; allowed are {ALLOWED}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            body = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise ValueError(f"it is not a formula; allowed are {ALLOWED}") from None
+    tree = _node(body, 0)
+    if _rough_depth(tree) > ROUGH_DEPTH_LIMIT:
+        raise ValueError(
+            f"functions that are not smooth (relu, abs, max, sqrt, a quotient, ...) are nested more than "
+            f"{ROUGH_DEPTH_LIMIT} levels deep"
+        )
+    return tree
 
 
-def _without_neutral(name: str, arguments: tuple[Node, ...]) -> Node:
-    """Build the call, dropping + 0, - 0, * 1, / 1, ** 1 and double negation."""
-    if name == "neg" and isinstance(arguments[0], Call) and arguments[0].name == "neg":
-        return arguments[0].arguments[0]
-    neutral = {"+": 0.0, "-": 0.0, "*": 1.0, "/": 1.0, "**": 1.0}.get(name)
-    if neutral is not None:
-        left, right = arguments
-        if right == Number(neutral):
-            return left
-        if name in "+*" and left == Number(neutral):
-            return right
-    return Call(name, arguments)
+def _node(tree: ast.expr, depth: int) -> Node:
+    """Return the node of a syntax tree, constants folded."""
+    if depth > DEPTH_LIMIT:
+        raise ValueError(f"it is nested more than {DEPTH_LIMIT} levels deep")
+    if isinstance(tree, ast.Constant):
+        if isinstance(tree.value, bool) or not isinstance(tree.value, int | float):
+            raise ValueError(f"{tree.value!r} is not a real number; allowed are {ALLOWED}")
+        if not abs(tree.value) <= sys.float_info.max:
+            raise ValueError("it contains a number that is too large")
+        return Number(float(tree.value))
+    if isinstance(tree, ast.Name):
+        return _name(tree.id)
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub | ast.UAdd):
+        operand = _node(tree.operand, depth + 1)
+        return operand if isinstance(tree.op, ast.UAdd) else _build("neg", operand)
+    if isinstance(tree, ast.BinOp) and type(tree.op) in _BINARY:
+        return _build(_BINARY[type(tree.op)], _node(tree.left, depth + 1), _node(tree.right, depth + 1))
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitXor):
+        raise ValueError("`^` is not allowed, powers are written `**`")
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
+        return _call(tree.func.id, *(_node(a, depth + 1) for a in tree.args))
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute):
+        raise ValueError(f"functions go by their names alone, `{tree.func.attr}` for `{ast.unparse(tree.func)}`")
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(tree).__name__).lower()
+    raise ValueError(f"it contains Python syntax that is not allowed ({kind}); allowed are {ALLOWED}")
 
 
-def is_variable(name: str) -> bool:
-    """Tell whether ``name`` is ``z`` or ``z1`` .. ``z64``."""
-    match = re.fullmatch(r"z([1-9]\d?)?", name)
-    return match is not None and (match[1] is None or int(match[1]) <= VARIABLE_LIMIT)
+def _name(name: str) -> Node:
+    if name == "pi":
+        return Number(math.pi)
+    if name in _VARIABLES:
+        return VariableNode(name)
+    if name in CALLABLE_NAMES:
+        raise ValueError(f"`{name}` is a function and needs an argument, as in `{name}(z)`")
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> ValueError:
+    hint = " (the variable is `z`)" if name in _OTHER_VARIABLES else nearest(name, [*CALLABLE_NAMES, "pi"])
+    return ValueError(f"the name `{name}` is not known{hint}; allowed are {ALLOWED}")
+
+
+def _call(name: str, *arguments: Node) -> Node:
+    if name not in CALLABLE_NAMES:
+        raise _unknown(name)
+    name = ALIASES.get(name, name)
+    arity = PRIMITIVES[name].arity
+    if len(arguments) not in arity:
+        counts = " or ".join(map(str, arity))
+        raise ValueError(f"`{name}` takes {counts} argument(s), not {len(arguments)}")
+    if name == "leaky_relu" and not all(isinstance(a, Number) for a in arguments[1:]):
+        raise ValueError("the slope of `leaky_relu` must be a constant number")
+    return _build(name, *arguments)
+
+
+def _build(name: str, *arguments: Node) -> Node:
+    """Return a call; that of constants is one."""
+    if name == "**" and not (isinstance(arguments[1], Number) and abs(arguments[1].value) <= EXPONENT_LIMIT):
+        raise ValueError(f"an exponent must be a constant number of size at most {EXPONENT_LIMIT}")
+    if name == "/" and arguments[1] == Number(0.0):
+        raise ValueError("it divides by zero")
+    values = [np.float64(a.value) for a in arguments if isinstance(a, Number)]
+    if len(values) < len(arguments):
+        return without_neutral(name, *arguments)
+    with np.errstate(all="ignore"):
+        result = float(PRIMITIVES[name].value(np, *values))
+    if not math.isfinite(result):
+        raise ValueError("one of its constants is not a finite number")
+    return Number(result)
 
 
 # --- walking --------------------------------------------------------------------------------------
@@ -250,12 +227,6 @@ def affine(node: Node, names: tuple[str, ...]) -> tuple[np.ndarray, float] | Non
     return slopes, float(_value(node, origin, np))
 
 
-def _polynomial(node: Node) -> np.ndarray | None:
-    """Power-basis coefficients of the sub-tree in its one variable, or None."""
-    order = degree(node)
-    return None if order is None or order > DEGREE_LIMIT else _expanded(node).trim().coef
-
-
 def _expanded(node: Node) -> Polynomial:
     """Return a sub-tree that has a degree as a polynomial."""
     if isinstance(node, Number):
@@ -269,30 +240,32 @@ def _expanded(node: Node) -> Polynomial:
         return first / rest[0].coef[0]
     if node.name == "**":
         return first ** int(rest[0].coef[0])
-    if node.name in _ARITHMETIC:
-        return _ARITHMETIC[node.name](first, rest[0])
+    if node.name in ARITHMETIC:
+        return ARITHMETIC[node.name](first, rest[0])
     total = Polynomial([0.0])
     for coefficient in hermite_e.herme2poly([0.0] * int(node.name[1:]) + [1.0])[::-1]:
         total = total * first + coefficient
     return total
 
 
-def _outer_calls(node: Node) -> Iterator[Call]:
-    """Yield the functions of a tree that only operators stand around."""
-    if isinstance(node, Call) and node.name not in OPERATORS:
-        yield node
-    elif isinstance(node, Call):
-        for argument in node.arguments:
-            yield from _outer_calls(argument)
+def affine_of_calls(node: Node, names: tuple[str, ...]) -> tuple[np.ndarray, float, list[tuple[float, Call]]] | None:
+    """Return (v, c, [(factor, call), ...]) where a tree is <v, z> + c + sum of factor*call, else None."""
+    calls: list[Call] = []
 
+    def opened(node: Node) -> Node:
+        """Return the tree with variables f0, f1, ... for the functions."""
+        if not isinstance(node, Call):
+            return node
+        if node.name in OPERATORS:
+            return Call(node.name, tuple(map(opened, node.arguments)))
+        calls.append(node)
+        return VariableNode(f"f{len(calls) - 1}")
 
-def _with_variable(node: Node, call: Call) -> Node:
-    """Return a tree with the variable `f` in the place of one of its functions."""
-    if node is call:
-        return VariableNode("f")
-    if not isinstance(node, Call):
-        return node
-    return Call(node.name, tuple(_with_variable(argument, call) for argument in node.arguments))
+    tree = opened(node)
+    form = affine(tree, (*names, *(f"f{i}" for i in range(len(calls)))))
+    if form is None:
+        return None
+    return form[0][: len(names)], form[1], list(zip(form[0][len(names) :].tolist(), calls))
 
 
 # --- the public object ----------------------------------------------------------------------------
@@ -300,13 +273,7 @@ def _with_variable(node: Node, call: Call) -> Node:
 
 @dataclass(frozen=True)
 class Expression:
-    """A formula in ``z`` or in ``z1`` .. ``zk``, equal to another when their canonical texts agree.
-
-    Build one with :func:`parse_expression`.
-
-    >>> parse_expression("2*erf(z/sqrt(4)) - 1 + 0").text
-    '2*erf(z/2) - 1'
-    """
+    """A formula in ``z`` or in ``z1`` .. ``zk``, made by :func:`parse_expression`."""
 
     tree: Node
 
@@ -325,11 +292,7 @@ class Expression:
         return self.text
 
     def evaluate(self, values: Mapping[str, Any], xp: Any = np, out: Any = None) -> Any:
-        """Return the value at ``values`` (one array per variable, broadcast against each other).
-
-        ``xp`` is the array namespace (NumPy or CuPy). With ``out`` the last operation writes there; it may be
-        one of the values. Outside its domain it is NaN and beyond the range of numbers infinite, without a warning.
-        """
+        """Return the value at one array per variable, NaN or inf without a warning; the last operation writes `out`."""
         check_time()  # whatever averages a function looks at its deadline at every block of values
         with np.errstate(all="ignore"):
             result = _value(self.tree, values, xp, out)
@@ -338,11 +301,7 @@ class Expression:
         return _fill(result, values, xp, out)
 
     def derivative(self, values: Mapping[str, Any], with_respect_to: str = "z", xp: Any = np) -> Any:
-        """Return the exact partial derivative at ``values``; at a kink one of the one-sided ones or between.
-
-        >>> float(parse_expression("z1*z2**2").derivative({"z1": 2.0, "z2": 3.0}, "z2"))
-        12.0
-        """
+        """Return the exact partial derivative at ``values``; at a kink one of the one-sided ones or between."""
         with np.errstate(all="ignore"):
             return _fill(_value(self._slopes.get(with_respect_to, Number(0.0)), values, xp), values, xp, None)
 
@@ -351,15 +310,7 @@ class Expression:
         return {name: slope(self.tree, name) for name in self.variables}
 
     def kinks(self) -> tuple[Kink, ...]:
-        """Return the points where an expression in one variable need not be smooth, in increasing order.
-
-        They are the zeros of the arguments of relu, abs, sign, ..., of denominators and of the arguments of
-        roots and logarithms: exact for affine arguments, otherwise those within [-40, 40], found on a grid
-        of step 1/200 and bisected. A point where the roughness cancels (``abs(z)**2``) is listed too.
-
-        >>> [kink.position for kink in parse_expression("relu(2*z - 1) + sign(z)").kinks()]
-        [0.0, 0.5]
-        """
+        """Return where an expression in one variable need not be smooth, increasing, also if roughness cancels."""
         name = self.variables[0] if self.variables else "z"
         positions = sorted(root for node in rough_arguments(self.tree) for root in roots(node, name))
         distinct = [p for i, p in enumerate(positions) if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))]
@@ -368,41 +319,32 @@ class Expression:
         return tuple(Kink(p, is_jump(lambda x: self.evaluate({name: x}), p)) for p in distinct)
 
     def as_polynomial(self) -> np.ndarray | None:
-        """Return the coefficients in one variable, constant first, or None if it is no polynomial (degree <= 64).
-
-        >>> parse_expression("h2(z)/2 + h1(z)").as_polynomial()
-        array([-0.5,  1. ,  0.5])
-        """
-        return _polynomial(self.tree)
+        """Return the coefficients in one variable, constant first, or None if it is no polynomial (degree <= 64)."""
+        order = degree(self.tree)
+        return None if order is None or order > DEGREE_LIMIT else _expanded(self.tree).trim().coef
 
     def as_affine_of_known(self) -> AffineForm | None:
-        """Return c0 + c1*z + c2*f(a*z + b), with f one named function, or None if it has no such form.
-
-        >>> form = parse_expression("1 - tanh(2*(z - 3))").as_affine_of_known()
-        >>> form.function, form.factor, form.scale, form.shift, form.constant
-        ('tanh', -1.0, 2.0, -6.0, 1.0)
-        """
-        calls = list(_outer_calls(self.tree))
-        if len(calls) != 1 or calls[0].name in ("maximum", "minimum") or re.fullmatch(r"h\d+", calls[0].name):
+        """Return c0 + c1*z + c2*f(a*z + b), with f one named function, or None if it has no such form."""
+        names = (self.variables[0] if self.variables else "z",)
+        outer = affine_of_calls(self.tree, names)
+        if outer is None or len(outer[2]) != 1:
             return None
-        call, name = calls[0], self.variables[0] if self.variables else "z"
-        outer, inner = affine(_with_variable(self.tree, call), (name, "f")), affine(call.arguments[0], (name,))
-        if outer is None or inner is None or inner[0][0] == 0:
+        (linear, constant, [(factor, call)]) = outer
+        inner = affine(call.arguments[0], names)
+        if call.name in ("maximum", "minimum") or re.fullmatch(r"h\d+", call.name) or inner is None or not inner[0][0]:
             return None
-        (linear, factor), constant = outer
         parameters = tuple(a.value for a in call.arguments[1:] if isinstance(a, Number))
-        return AffineForm(call.name, parameters, float(factor), float(inner[0][0]), inner[1], constant, float(linear))
+        return AffineForm(call.name, parameters, factor, float(inner[0][0]), inner[1], constant, float(linear[0]))
 
 
 def parse_expression(text: str) -> Expression:
-    """Read ``text`` as a formula; anything that is not on the whitelist is an InputError.
-
-    >>> parse_expression("relu(z) - 1/sqrt(2*pi)").variables
-    ('z',)
-    """
+    """Read ``text`` as a formula; anything that is not on the whitelist is an InputError."""
     if not isinstance(text, str):
         raise InputError(f"An expression must be a string, but is {text!r}.")
-    expression = Expression(_Reader(text).read())
+    try:
+        expression = Expression(_read(text))
+    except ValueError as error:
+        raise _refuse(text, str(error)) from None
     if "z" in expression.variables and len(expression.variables) > 1:
         raise _refuse(text, "it mixes z with z1, z2, ...; use z alone or z1..zk")
     if len(expression.text) > LENGTH_LIMIT:
@@ -449,7 +391,7 @@ def _rough_argument(node: Node) -> Node | None:
         return node.arguments[0]
     if rough == "second":
         return node.arguments[1]
-    return _without_neutral("-", node.arguments) if rough == "equal" else None
+    return without_neutral("-", *node.arguments) if rough == "equal" else None
 
 
 def _rough_depth(node: Node) -> int:
@@ -462,7 +404,7 @@ def _rough_depth(node: Node) -> int:
 
 def roots(node: Node, name: str) -> list[float]:
     """Return the zeros of a sub-tree in one variable: exact where it is affine, else those within [-40, 40]."""
-    coefficients = _polynomial(node)
+    coefficients = Expression(node).as_polynomial()
     if coefficients is not None and len(coefficients) <= 2:
         return [-float(coefficients[0] / coefficients[1]) + 0.0] if len(coefficients) == 2 else []
 

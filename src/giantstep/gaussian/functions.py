@@ -7,29 +7,59 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial import hermite_e
+from numpy.polynomial.polynomial import polyder
 from numpy.typing import ArrayLike
 
-from giantstep.errors import GiantstepWarning, InputError, bad_field
+from giantstep.errors import GiantstepWarning, InputError, NotFiniteError, bad_field
 from giantstep.gaussian.edges import find_edges
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
 from giantstep.gaussian.hermite import root_factorials
-from giantstep.gaussian.identity import Immutable
-from giantstep.gaussian.moments import (
-    CLOSED_FORMS,
-    CLOSED_TAILS,
-    MomentRule,
-    Moments,
-    Tail,
-    choose_rule,
-    polynomial,
-    polynomial_tail,
-)
-from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
+from giantstep.gaussian.moments import CLOSED_FORMS, MomentRule, Moments, choose_rule, closed_tail, polynomial
+from giantstep.gaussian.nodes import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
+from giantstep.types import Floats
+
+
+class Immutable:
+    """A function given by an expression or a callable, known by the digest of its content."""
+
+    name: str
+    _expression: Expression | None
+    _call: Callable[[Any], Any] | None
+    _fingerprint: Any
+
+    def _content(self) -> tuple[Any, ...]:
+        """Return what makes two of them equal."""
+        return (self._fingerprint,)
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {attribute!r} cannot be set")
+
+    def __delattr__(self, attribute: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {attribute!r} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        return self._content() == other._content() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def fingerprint(self) -> str:
+        """Return a hex digest of the canonical expression, or of a callable's values on fixed nodes."""
+        return str(self._fingerprint)
+
+    @property
+    def expression(self) -> str | None:
+        """The canonical expression, or None for a Python callable."""
+        return None if self._expression is None else self._expression.text
+
 
 Parity = Literal["odd", "even", "linear+even"]
 
@@ -49,10 +79,7 @@ _PLAIN = AffineForm("", (), 1.0, 1.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class _Facts:
-    """What construction finds out about a function: a polynomial, or `form` of a `core`, its named function or itself.
-
-    The core has a closed form, or is integrated by a rule.
-    """
+    """What is found out about a function: a polynomial, or `form` of a `core`, its named function or itself."""
 
     values: Callable[[Any], Any]
     name: str
@@ -66,16 +93,6 @@ class _Facts:
     def rule(self) -> MomentRule:
         """The quadrature of the function itself."""
         return choose_rule(self.values, self.kinks, self.name)
-
-    @property
-    def error(self) -> float:
-        """Measured error of the moments; 0 where they do not come from `rule`."""
-        return self.rule.error if self.polynomial is None and self.form is _PLAIN else 0.0
-
-    @property
-    def closed(self) -> bool:
-        """Whether the moments have a closed form."""
-        return self.polynomial is not None or self.form.function in CLOSED_FORMS
 
     @cached_property
     def core(self) -> Callable[[Any], Any]:
@@ -100,13 +117,42 @@ class _Facts:
             moments.noise[small] = self.core_rule.moments(self.core, A[small], s[small]).noise
         return moments
 
-    def core_smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """Return D_0..D_4 of the core."""
-        if self.form.function in CLOSED_FORMS:
-            tail = CLOSED_TAILS[self.form.function](A, s, *self.form.parameters)
-            return _derivatives(self.core_moments(A, s), tail, s)
-        *moments, third, fourth = self.core_rule.integrate(self.core, A, s)
-        return _derivatives(Moments(*moments), (third, fourth), s)
+    def moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
+        """Return the moments for s of either sign or 0."""
+        if self.polynomial is not None:
+            return polynomial(A, s, np.array(self.polynomial))
+        form = self.form
+        at, scale = form.scale * A + form.shift, form.scale * s
+        if np.all(scale > 0):
+            core = self.core_moments(at, scale)
+        else:
+            core, some = Moments(self.core(at) * np.ones_like(at), *np.zeros((3, len(at)))), scale != 0
+            for target, values, odd in zip(core, self.core_moments(at[some], np.abs(scale[some])), (0, 1, 0, 1)):
+                target[some] = values * np.sign(scale[some]) ** odd
+        return Moments(
+            form.constant + form.linear * A + form.factor * core.mean,
+            form.linear * s + form.factor * core.slope,
+            form.factor**2 * core.noise,
+            form.factor * form.scale * core.curvature,
+        )
+
+    def smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Return D_0..D_4 for s > 0."""
+        if self.polynomial is not None:
+            return np.stack([polynomial(A, s, polyder(self.polynomial, order)).mean for order in range(5)])
+        form = self.form
+        at, scale = form.scale * A + form.shift, abs(form.scale) * s
+        if form.function in CLOSED_FORMS:
+            moments = self.core_moments(at, scale)
+            tail = closed_tail(form.function, at, scale, moments)
+        else:
+            *four, third, fourth = self.core_rule.integrate(self.core, at, scale)
+            moments, tail = Moments(*four), (third, fourth)
+        core = np.stack([moments.mean, moments.slope / scale, moments.curvature / scale, *tail])
+        whole = form.factor * form.scale ** np.arange(5)[:, None] * core
+        whole[0] += form.constant + form.linear * A
+        whole[1] += form.linear
+        return whole
 
 
 class Function(Immutable):
@@ -136,14 +182,8 @@ class Function(Immutable):
     True
     """
 
-    __slots__ = ("_call", "_derivative", "_expression", "_facts", "_fingerprint", "name")
-
-    name: str
-    _call: Callable[[Any], Any] | None
     _derivative: Function | None
-    _expression: Expression | None
     _facts: _Facts
-    _fingerprint: str
 
     def __init__(
         self,
@@ -153,7 +193,13 @@ class Function(Immutable):
         kinks: Iterable[float] | None = None,
         name: str | None = None,
     ) -> None:
-        declared = _check_kinks(kinks)
+        try:
+            points = np.asarray([] if kinks is None else list(kinks), dtype=float)
+        except (TypeError, ValueError):
+            points = np.array([np.nan])
+        if points.ndim != 1 or not np.all(np.isfinite(points)):
+            raise bad_field("kinks", kinks, "a list of finite numbers")
+        declared = tuple(sorted({float(k) + 0.0 for k in points}))
         if isinstance(source, Function):
             name = name or source.name
             declared = tuple(sorted({*declared, *source.kinks}))
@@ -173,28 +219,27 @@ class Function(Immutable):
         else:
             assert call is not None
             name = name or str(getattr(call, "__name__", type(call).__name__))
-            for shape in ((7,), (2, 3)):
-                z = np.linspace(-1.9, 2.1, int(np.prod(shape))).reshape(shape)
+            for z in (np.linspace(-1.9, 2.1, 7), np.linspace(-1.9, 2.1, 6).reshape(2, 3)):
                 needed = "take one real array and return a real array of the same shape"
-                try_callable(call, f"function {name}", needed, z, shape)
-            facts = _facts_of_callable(_quiet(call), declared, name)
+                try_callable(call, f"function {name}", needed, z, z.shape)
+            quiet = _quiet(call)
+            found = [edge for edge in find_edges(quiet) if all(abs(edge - kink) > _SAME_KINK for kink in declared)]
+            kinks = tuple(sorted([*declared, *found]))
+            facts = _Facts(quiet, name, kinks, tuple(k for k in kinks if is_jump(quiet, k)), _parity(quiet))
             if derivative is not None:
-                slope = Function(derivative, kinks=facts.kinks, name=f"{name}'")
-            identity = "callable " + _digits(_quiet(call)(_FINGERPRINT_NODES))
-        if facts.error > WORTH_A_WARNING:
+                slope = Function(derivative, kinks=kinks, name=f"{name}'")
+            identity = "callable " + digits_of(quiet(_FINGERPRINT_NODES))
+        digest = hashlib.sha256(identity.encode()).hexdigest()
+        vars(self).update(
+            name=name, _expression=expression, _call=call, _derivative=slope, _facts=facts, _fingerprint=digest
+        )
+        if self.quadrature_error > WORTH_A_WARNING:
             warnings.warn(
-                f"The moments of {name} are accurate only to about {facts.error:.0e} (measured, and no kink or "
-                "jump was found that explains it); if it has some, declare them with `kinks=`.",
+                f"The moments of {name} are accurate only to about {self.quadrature_error:.0e} (measured, and no kink "
+                "or jump was found that explains it); if it has some, declare them with `kinks=`.",
                 GiantstepWarning,
                 stacklevel=2,
             )
-        set_ = object.__setattr__
-        set_(self, "name", name)
-        set_(self, "_expression", expression)
-        set_(self, "_call", call)
-        set_(self, "_derivative", slope)
-        set_(self, "_facts", facts)
-        set_(self, "_fingerprint", hashlib.sha256(identity.encode()).hexdigest())
 
     # --- identity ---
 
@@ -202,8 +247,8 @@ class Function(Immutable):
         return self._fingerprint, self.kinks
 
     def __reduce__(self) -> tuple[Any, ...]:
-        source = self.expression if self._expression is not None else self._call
-        return _rebuilt, (source, self._derivative, self.kinks, self.name)
+        source = self.expression or self._call
+        return partial(Function, derivative=self._derivative, kinks=self.kinks, name=self.name), (source,)
 
     # --- what it is ---
 
@@ -230,12 +275,13 @@ class Function(Immutable):
     @property
     def quadrature_error(self) -> float:
         """Measured error of the moments relative to sqrt(E f^2) or E f^2; 0 for closed forms."""
-        return self._facts.error
+        facts = self._facts
+        return facts.rule.error if facts.polynomial is None and facts.form is _PLAIN else 0.0
 
     @property
     def closed(self) -> bool:
         """Whether the moments have a closed form, so that they are cheap at any number of points."""
-        return self._facts.closed
+        return self._facts.polynomial is not None or self._facts.form.function in CLOSED_FORMS
 
     # --- values ---
 
@@ -254,9 +300,8 @@ class Function(Immutable):
         array([0., 1.])
         """
         if self.jumps:
-            raise InputError(
-                f"The function {self.name} has no derivative: its value jumps at z = {_listed(self.jumps)}."
-            )
+            shown = ", ".join([f"{jump:.6g}" for jump in self.jumps[:4]] + ["..."] * (len(self.jumps) > 4))
+            raise InputError(f"The function {self.name} has no derivative: its value jumps at z = {shown}.")
         z, xp = _as_array(z)
         if self._expression is not None:
             return _into(out, self._expression.derivative({"z": z}, "z", xp))
@@ -287,7 +332,7 @@ class Function(Immutable):
         if not (np.all(np.isfinite(A)) and np.all(np.isfinite(s))):
             raise InputError("The moments of a function need finite A and s.")
         shape = A.shape
-        flat = self._flat_moments(A.ravel(), s.ravel())
+        flat = self._facts.moments(A.ravel(), s.ravel())
         return Moments(*(values.reshape(shape)[()] for values in flat))
 
     def smoothed(self, A: ArrayLike, s: ArrayLike) -> np.ndarray:
@@ -297,7 +342,7 @@ class Function(Immutable):
         [54.0625, 24.5, 51.0, 12.0, 24.0]
         """
         A, s = np.broadcast_arrays(np.asarray(A, dtype=float), np.asarray(s, dtype=float))
-        return self._flat_smoothed(A.ravel(), s.ravel()).reshape(5, *A.shape)
+        return self._facts.smoothed(A.ravel(), s.ravel()).reshape(5, *A.shape)
 
     def second_moment(self, A: ArrayLike, s: ArrayLike) -> np.ndarray:
         """Return E f(A + s z)^2."""
@@ -321,37 +366,10 @@ class Function(Immutable):
         with np.errstate(all="ignore"):
             return self._facts.rule.hermite(self, order)
 
-    def _flat_moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
-        if self._facts.polynomial is not None:
-            return polynomial(A, s, np.array(self._facts.polynomial))
-        form = self._facts.form
-        core = _with_any_sign(self._facts, form.scale * A + form.shift, form.scale * s)
-        return Moments(
-            form.constant + form.linear * A + form.factor * core.mean,
-            form.linear * s + form.factor * core.slope,
-            form.factor**2 * core.noise,
-            form.factor * form.scale * core.curvature,
-        )
-
-    def _flat_smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
-        if self._facts.polynomial is not None:
-            coefficients = np.array(self._facts.polynomial)
-            return _derivatives(polynomial(A, s, coefficients), polynomial_tail(A, s, coefficients), s)
-        form = self._facts.form
-        core = self._facts.core_smoothed(form.scale * A + form.shift, abs(form.scale) * s)
-        whole = form.factor * form.scale ** np.arange(5)[:, None] * core
-        whole[0] += form.constant + form.linear * A
-        whole[1] += form.linear
-        return whole
-
 
 def as_function(source: str | Callable[[Any], Any] | Function) -> Function:
     """Return ``source`` as a :class:`Function`; one that is a Function already comes back as it is."""
     return source if isinstance(source, Function) else Function(source)
-
-
-def _rebuilt(source: Any, derivative: Any, kinks: tuple[float, ...], name: str) -> Function:
-    return Function(source, derivative=derivative, kinks=kinks, name=name)
 
 
 # --- construction ---------------------------------------------------------------------------------
@@ -403,12 +421,6 @@ def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
     )
 
 
-def _facts_of_callable(call: Callable[[Any], Any], declared: tuple[float, ...], name: str) -> _Facts:
-    found = [edge for edge in find_edges(call) if all(abs(edge - kink) > _SAME_KINK for kink in declared)]
-    kinks = tuple(sorted([*declared, *found]))
-    return _Facts(call, name, kinks, tuple(k for k in kinks if is_jump(call, k)), _parity(call))
-
-
 def _quiet(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def quiet(z: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -416,16 +428,6 @@ def _quiet(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return np.asarray(call(z), dtype=float)
 
     return quiet
-
-
-def _check_kinks(kinks: Iterable[float] | None) -> tuple[float, ...]:
-    try:
-        values = np.asarray([] if kinks is None else list(kinks), dtype=float)
-    except (TypeError, ValueError):
-        raise bad_field("kinks", kinks, "a list of finite numbers") from None
-    if values.ndim != 1 or not np.all(np.isfinite(values)):
-        raise bad_field("kinks", kinks, "a list of finite numbers")
-    return tuple(sorted({float(k) + 0.0 for k in values}))
 
 
 def argument_count(call: Callable[..., Any]) -> int:
@@ -440,10 +442,7 @@ def argument_count(call: Callable[..., Any]) -> int:
 def try_callable(
     call: Callable[[Any], Any], name: str, needed: str, z: np.ndarray, shape: tuple[int, ...], more: str = ""
 ) -> None:
-    """Call a user's function on an array; refuse one that fails, or does not return real numbers of the shape.
-
-    `more` ends the sentence of a refusal.
-    """
+    """Refuse a user's function that fails on an array or returns no real numbers of the shape, with `more`."""
     said = f"The {name} must {needed}, but for an array of shape {z.shape} it"
     given = z.copy()
     try:
@@ -472,13 +471,9 @@ def _parity(f: Callable[[np.ndarray], np.ndarray]) -> Parity | None:
         return "linear+even" if np.all(np.abs(odd - slope * z) <= allowed) else None
 
 
-def _digits(values: np.ndarray) -> str:
+def digits_of(values: np.ndarray) -> str:
+    """Return what is known of a callable: 12 digits of its values."""
     return " ".join(f"{value + 0.0:.11e}" for value in values.tolist())
-
-
-def _listed(values: tuple[float, ...]) -> str:
-    shown = ", ".join(f"{value:.6g}" for value in values[:4])
-    return shown + (", ..." if len(values) > 4 else "")
 
 
 # --- evaluation -----------------------------------------------------------------------------------
@@ -497,18 +492,33 @@ def _into(out: Any, values: Any) -> Any:
     return out
 
 
-def _with_any_sign(facts: _Facts, A: np.ndarray, s: np.ndarray) -> Moments:
-    """Extend the moments of the core, known for s > 0, to negative s and to s = 0."""
-    if np.all(s > 0):
-        return facts.core_moments(A, s)
-    some = s != 0
-    result = Moments(facts.core(A) * np.ones_like(A), *np.zeros((3, len(A))))
-    inner = facts.core_moments(A[some], np.abs(s[some]))
-    sign = np.sign(s[some])
-    for target, values in zip(result, (inner.mean, sign * inner.slope, inner.noise, sign * inner.curvature)):
-        target[some] = values
-    return result
+# -- Functions of an activation at very many points: splines through tables -------------------------------
 
 
-def _derivatives(moments: Moments, tail: Tail, s: np.ndarray) -> np.ndarray:
-    return np.stack([moments.mean, moments.slope / s, moments.curvature / s, *tail])
+TABLE_STEP = 0.02
+"""Distance of the points of a table of functions of the activation, in units of the scale s: 1e-12 by a quintic."""
+MANY_POINTS = 2
+"""Points, in units of those of a table, from which the table is used."""
+Values = Callable[[Function, Floats, Floats], Floats]
+"""Functions of the activation (F, N) at points A and scales s (N,)."""
+
+
+def tabulated(activation: Function, values: Values, A: Floats, s: Floats) -> Floats:
+    """Return functions (F, M, k, N) at points A (M, k, N), smooth on the scale s (M, k); many by a spline."""
+    step = TABLE_STEP * np.minimum(1.0, np.abs(s))
+    reach = np.ptp(A, axis=2) + 11 * step
+    if activation.closed or not np.any(A.shape[2] * step >= MANY_POINTS * reach):
+        flat = values(activation, A.reshape(-1), np.repeat(s.reshape(-1), A.shape[2]))
+        return flat.reshape(-1, *A.shape)
+    from scipy.interpolate import make_interp_spline
+
+    if not np.isfinite(A).all():
+        raise NotFiniteError("a shift of the neurons is not finite")
+    found = []
+    for points, scale, apart in zip(A.reshape(-1, A.shape[2]), s.ravel(), step.ravel()):
+        table = np.arange(points.min() - 5 * apart, points.max() + 6 * apart, apart)
+        tabled = values(activation, table, np.full(len(table), scale))
+        if not np.isfinite(tabled).all():
+            raise NotFiniteError("a function of the activation is not finite")
+        found.append(make_interp_spline(table, tabled, k=5, axis=1)(points))
+    return np.stack(found, axis=1).reshape(-1, *A.shape)

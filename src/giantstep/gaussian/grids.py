@@ -3,18 +3,25 @@
 Axis by axis: an axis without a break gets a Gauss-Hermite rule, one that breaks at fixed points the Gauss rule of the
 Gaussian weight on every piece, and one whose breaks depend on the axes before it (planes across the axes)
 Gauss-Legendre panels between them. All rules are symmetric where the breaks are, so that zeros by symmetry are exact.
+
+A `JointRule` holds nodes xi of independent standard normals; E f(v), v ~ N(0, C), is the weighted sum of f(L xi) with
+L L^T = C, `semidefinite_factor`. Product rules are exact for polynomials and break on the planes they are told of;
+above four dimensions scrambled Sobol points take over. A rule knows a coarser one, and their difference is its error.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from giantstep.errors import Code, InputError, NotFiniteError
+from giantstep.gaussian.nodes import namespace_of
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.target import Plane
 from giantstep.types import Floats, Integers
@@ -48,26 +55,14 @@ def even_rule(step: float, bound: float = BOUND) -> tuple[Floats, Floats]:
 
 
 def interval_rule(low: float, high: float, count: int) -> tuple[Floats, Floats]:
-    """Return the Gauss rule of the N(0, 1) density on [low, high]: exact for polynomials of degree 2 count - 1.
-
-    That of a fine Legendre discretisation.
-
-    >>> nodes, weights = interval_rule(0.0, np.inf, 6)
-    >>> round(float(weights @ nodes**2), 12), round(float(weights @ nodes), 12)
-    (0.5, 0.398942280401)
-    """
+    """Return the Gauss rule of the N(0, 1) density on [low, high], that of a fine Legendre discretisation."""
     low, high = max(low, -BOUND - 3), min(high, BOUND + 3)
     fine, measure = gauss_legendre_panels(np.linspace(low, high, 33), 24)
     return gauss_rule(fine, measure * normal_density(fine), count)
 
 
 def gauss_rule(points: Floats, masses: Floats, count: int) -> tuple[Floats, Floats]:
-    """Return the Gauss rule of a discrete measure: by Lanczos' recurrence on its points, orthogonalised twice.
-
-    >>> nodes, weights = gauss_rule(np.linspace(0.0, 1.0, 50), np.full(50, 0.02), 6)
-    >>> round(float(weights @ nodes**11), 12) == round(float(np.mean(np.linspace(0.0, 1.0, 50) ** 11)), 12)
-    True
-    """
+    """Return the Gauss rule of a discrete measure: by Lanczos' recurrence on its points, orthogonalised twice."""
     mass = masses.sum()
     basis = np.empty((count, len(points)))
     basis[0] = np.sqrt(masses / mass)
@@ -91,25 +86,24 @@ def broken_rule(breaks: Sequence[float], count: int) -> tuple[Floats, Floats]:
         return hermite_rule(2 * count)
     ends = [-np.inf, *inside, np.inf]
     pieces = [interval_rule(low, high, count) for low, high in zip(ends, ends[1:])]
-    nodes = np.concatenate([piece[0] for piece in pieces])
-    weights = np.concatenate([piece[1] for piece in pieces])
+    nodes, weights = (np.concatenate(parts) for parts in zip(*pieces))
     if np.allclose(np.sort(-np.array(inside)), inside, rtol=0, atol=1e-13):
         nodes, weights = 0.5 * (nodes - nodes[::-1]), 0.5 * (weights + weights[::-1])
     return nodes, weights / weights.sum()
 
 
 def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Floats], piece: int) -> NodeGrid:
-    """Return the product rule in ``dims`` dimensions that breaks on ``planes``.
-
-    An axis without breaks has the rule `smooth` (`hermite_rule` or `even_rule`), one with breaks `piece` nodes between
-    two.
-    """
+    """Return the product rule that breaks on ``planes``: `smooth` on an axis without one, `piece` nodes between two."""
     grid = NodeGrid(np.zeros((1, 0)), np.ones(1))
     planes = with_crossings(planes, dims)
     for axis in range(dims):
         ending = [plane for plane in planes if plane.last_axis == axis]
         if any(np.any(np.abs(plane.normal[:axis]) > 1e-12) for plane in ending):
-            nodes, weights = _moving_rule(grid.points, ending, axis, piece)
+            at = [-(plane.offset + grid.points @ plane.normal[:axis]) / plane.normal[axis] for plane in ending]
+            fixed = np.broadcast_to(np.linspace(-BOUND, BOUND, 7), (len(grid.points), 7))
+            moving = np.clip(np.stack(at, axis=1), -BOUND, BOUND)
+            nodes, weights = gauss_legendre_panels(np.sort(np.concatenate([fixed, moving], axis=1), axis=1), piece)
+            weights = weights * normal_density(nodes)
         else:
             breaks = [-plane.offset / plane.normal[axis] for plane in ending]
             nodes, weights = broken_rule(breaks, piece) if breaks else smooth
@@ -140,11 +134,7 @@ def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
 
 
 def with_axis(weights: Floats, nodes: Floats, mass: Floats, most: int) -> tuple[Integers, Floats, Floats]:
-    """Return, for one more axis, which point each node extends, its coordinate and its weight.
-
-    The rule of the axis, `nodes` and `mass`, is that of every point so far (N, m), or (1, m). More than `most` nodes,
-    those of negligible weight included, are refused.
-    """
+    """Return, for one more axis of rule (N or 1, m), which point each node extends, its coordinate and weight."""
     if len(weights) * mass.shape[1] > most:
         raise too_many(len(weights) * mass.shape[1])
     joint = weights[:, None] * mass
@@ -158,11 +148,105 @@ def too_many(count: float) -> InputError:
     return InputError(f"The product rule would need {count:.2g} nodes, more than can be held.", Code.TOO_MANY_NODES)
 
 
-def _moving_rule(points: Floats, planes: Sequence[Plane], axis: int, piece: int) -> tuple[Floats, Floats]:
-    """Return nodes and weights (N, m) of an axis whose breaks depend on the point so far."""
-    breaks = [-(plane.offset + points @ np.array(plane.normal[:axis])) / plane.normal[axis] for plane in planes]
-    fixed = np.broadcast_to(np.linspace(-BOUND, BOUND, 7), (len(points), 7))
-    moving = np.clip(np.stack(breaks, axis=1), -BOUND, BOUND)
-    edges = np.sort(np.concatenate([fixed, moving], axis=1), axis=1)
-    nodes, weights = gauss_legendre_panels(edges, piece)
-    return nodes, weights * normal_density(nodes)
+# -- Expectations under a zero-mean jointly Gaussian vector of covariance C -------------------------------
+
+
+NULL = 1e-12
+"""Directions whose variance is below this share of the diagonal count as absent."""
+LEAST_WEIGHT = 1e-16
+"""Nodes of a smooth tensor rule with less weight than this are left out."""
+NODES = {1: 96, 2: 64, 3: 36, 4: 26}
+"""Gauss-Hermite nodes per dimension for smooth functions, by the number of dimensions."""
+TENSOR_DIMENSIONS = max(NODES)
+SOBOL_POINTS = 1 << 13
+"""Points of a Sobol rule, opposites included, if nothing else is asked for."""
+
+
+def semidefinite_factor(C: Any) -> Any:
+    """Return lower-triangular L (..., n, n) with L L^T = C for positive semi-definite C; absent directions are zero."""
+    xp = namespace_of(C)
+    C = xp.asarray(C, dtype=float)
+    n = C.shape[-1]
+    L = xp.zeros_like(C)
+    for j in range(n):
+        row = L[..., j, :j]
+        pivot = C[..., j, j] - (row * row).sum(axis=-1)
+        present = pivot > NULL * xp.maximum(C[..., j, j], 1e-300)
+        root = xp.sqrt(xp.where(present, pivot, 1.0))
+        below = C[..., j + 1 :, j] - (L[..., j + 1 :, :j] * row[..., None, :]).sum(axis=-1)
+        L[..., j, j] = xp.where(present, root, 0.0)
+        L[..., j + 1 :, j] = xp.where(present[..., None], below / root[..., None], 0.0)
+    return L
+
+
+def gram_factor(F: Any) -> Any:
+    """Return lower-triangular L with L L^T = F^T F for F (..., m, n): its first min(m, n) columns, or all of them."""
+    if F.shape[-2] < F.shape[-1] and namespace_of(F) is np:
+        U = np.linalg.qr(F, mode="r")
+        diagonal = np.diagonal(U, axis1=-2, axis2=-1)
+        if np.all(diagonal**2 > NULL * (F**2).sum(axis=-2)[..., : F.shape[-2]]):
+            return (U * np.sign(diagonal)[..., None]).swapaxes(-1, -2)
+    return semidefinite_factor(F.swapaxes(-1, -2) @ F)
+
+
+@dataclass(frozen=True, eq=False)
+class JointRule:
+    """Nodes and weights for independent standard normals."""
+
+    nodes: Floats  # (N, n)
+    weights: Floats  # (N,), of sum one
+    kind: str  # ``"polynomial"`` (exact), ``"tensor"`` or ``"sobol"``
+    # makes the rule with fewer nodes (or other Sobol points) whose difference measures the error
+    coarser: Callable[[], JointRule] | None = field(default=None, repr=False)
+
+
+def tensor_rule(dimensions: int, count: int | None = None, planes: Sequence[Plane] = ()) -> JointRule:
+    """Return a product rule that breaks on `planes` (in the first coordinates, or in all of them)."""
+    count = count or NODES.get(dimensions, 16)
+    padded = [plane.within(dimensions) for plane in planes]
+    grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
+    heavy = grid.weights > LEAST_WEIGHT
+    nodes, weights = grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum()
+    return JointRule(nodes, weights, "tensor", lambda: tensor_rule(dimensions, max(4, (3 * count) // 4), planes))
+
+
+def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> JointRule:
+    """Return scrambled Sobol points and their negatives of exact covariance; `coarser` is another scramble."""
+    from scipy.stats import qmc
+
+    log2 = max(2, math.ceil(math.log2(points / 2)))
+    uniform = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng([seed, dimensions])).random_base2(log2)
+    return JointRule(*even_points(uniform), "sobol", lambda: sobol_rule(dimensions, points, seed + 1000))
+
+
+def even_points(uniform: Floats) -> tuple[Floats, Floats]:
+    """Return points of the unit cube and their opposites as standard normals of unit covariance, and weights."""
+    from scipy.special import ndtri
+
+    half = ndtri(np.clip(uniform, 1e-16, 1 - 1e-16))
+    nodes = np.concatenate([half, -half])
+    spread = np.linalg.cholesky(nodes.T @ nodes / len(nodes))
+    return np.linalg.solve(spread, nodes.T).T.copy(), np.full(len(nodes), 1 / len(nodes))
+
+
+def joint_rule(
+    dimensions: int,
+    *,
+    degree: int | None = None,
+    planes: Sequence[Plane] | None = (),
+    kind: str = "auto",
+    nodes: int | None = None,
+    points: int = SOBOL_POINTS,
+    seed: int = 0,
+) -> JointRule:
+    """Choose a rule: exact for polynomials of a degree, products up to four dimensions, Sobol beyond or if kinks hide.
+
+    `planes` of xi are where the integrand is not smooth, None where not fixed; `kind` may be "tensor" or "sobol".
+    """
+    if kind == "sobol":
+        return sobol_rule(dimensions, points, seed)
+    if degree is not None and (kind == "tensor" or (degree // 2 + 1) ** dimensions <= 4 * SOBOL_POINTS):
+        return JointRule(*product_grid(dimensions, (), hermite_rule(degree // 2 + 1), 1), "polynomial")
+    if kind == "tensor" or (dimensions <= TENSOR_DIMENSIONS and planes is not None):
+        return tensor_rule(dimensions, nodes, planes or ())
+    return sobol_rule(dimensions, points, seed)

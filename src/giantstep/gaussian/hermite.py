@@ -1,7 +1,4 @@
-"""Hermite polynomials that are orthonormal under the standard Gaussian measure.
-
-``h_j = He_j/sqrt(j!)`` with the probabilists' ``He_j`` (``He_2 = z^2 - 1``), so that E h_i h_j = [i = j].
-"""
+"""Hermite polynomials h_j = He_j/sqrt(j!) (He_2 = z^2 - 1), orthonormal under the standard Gaussian measure."""
 
 from __future__ import annotations
 
@@ -16,21 +13,12 @@ from giantstep.types import Floats
 
 
 def hermite_values(z: ArrayLike, order: int) -> np.ndarray:
-    """Return h_0(z), ..., h_order(z) along a new first axis.
-
-    Recurrence ``sqrt(j+1) h_{j+1} = z h_j - sqrt(j) h_{j-1}``.
-
-    >>> hermite_values(2.0, 2) * np.sqrt([1, 1, 2])
-    array([1., 2., 3.])
-    """
+    """Return h_0(z), ..., h_order(z) along a new first axis: sqrt(j+1) h_{j+1} = z h_j - sqrt(j) h_{j-1}."""
     return _recurrence(np.asarray(z, dtype=float), order, 1.0)
 
 
 def hermite_functions(z: ArrayLike, order: int) -> np.ndarray:
-    """Return h_j(z) sqrt(phi(z)) for j = 0..order along a new first axis, phi the standard normal density.
-
-    They are orthonormal in L2(dz) and never overflow.
-    """
+    """Return h_j(z) sqrt(phi(z)), j = 0..order, along a new first axis: orthonormal in L2(dz), they never overflow."""
     z = np.asarray(z, dtype=float)
     return _recurrence(z, order, np.exp(-0.25 * z * z) / (2 * np.pi) ** 0.25)
 
@@ -59,11 +47,10 @@ def multi_indices(dims: int, order: int) -> tuple[tuple[int, ...], ...]:
 
 
 def hermite_products(points: Floats, indices: Sequence[tuple[int, ...]]) -> Floats:
-    """Return h_b(z) = prod_i h_{b_i}(z_i) for every multi-index b and points (N, dims): an array (len(indices), N)."""
+    """Return h_b(z) = prod_i h_{b_i}(z_i) for every multi-index b and points (N, dims): (len(indices), N)."""
     values = hermite_values(points, max((max(index, default=0) for index in indices), default=0))
     result = np.ones((len(indices), len(points)))
     for row, index in zip(result, indices):
-        for axis, order in enumerate(index):
-            if order:
-                row *= values[order, :, axis]
+        for axis in np.flatnonzero(index):
+            row *= values[index[axis], :, axis]
     return result

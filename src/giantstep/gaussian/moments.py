@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial.polynomial import polyder, polyval
 
 from giantstep.blocks import split_rows
 from giantstep.errors import InputError
@@ -26,11 +28,7 @@ from giantstep.gaussian.quadrature import (
 
 
 class Moments(NamedTuple):
-    """Moments of f(A + s z) under z ~ N(0,1).
-
-    ``mean`` is E f(A + s z), ``slope`` E z f(A + s z), and ``noise`` E f(A + s z)^2 - mean^2 - slope^2 >= 0, what is
-    left after the best affine fit in z; ``curvature`` is d/ds E f(A + s z) = E[(z^2 - 1) f(A + s z)]/s.
-    """
+    """E f(A + s z), E z f, E f^2 - mean^2 - slope^2 >= 0 and d/ds E f(A + s z) = E[(z^2 - 1) f]/s, z ~ N(0,1)."""
 
     mean: np.ndarray
     slope: np.ndarray
@@ -38,17 +36,8 @@ class Moments(NamedTuple):
     curvature: np.ndarray
 
 
-ClosedForm = Callable[..., Moments]
-Tail = tuple[np.ndarray, np.ndarray]
-"""D_j = E[He_j(z) f(A + s z)]/s^j for j = 3 and 4."""
-
-
 def hinge(A: np.ndarray, s: np.ndarray, linear: float = 0.0, factor: float = 1.0) -> Moments:
-    """Moments of linear*x + factor*relu(x), at x = A + s z; |x| = 2 relu(x) - x.
-
-    relu(x) and relu(-x) differ by a linear function, so the noise is even in A and taken at -|A|, where
-    nothing cancels.
-    """
+    """Moments of linear*x + factor*relu(x); the noise is even in A and taken at -|A|, where nothing cancels."""
     t = A / s
     size = np.abs(t)
     density = normal_density(t)
@@ -89,27 +78,13 @@ def erf(A: np.ndarray, s: np.ndarray) -> Moments:
     return Moments(mean, s * bell, noise, -2 * A * s / q * bell)
 
 
-def sin(A: np.ndarray, s: np.ndarray) -> Moments:
-    """Moments of sin(x); the noise is summed over its Hermite orders."""
-    damping, even, odd = _trigonometric(s)
-    sine, cosine = np.sin(A), np.cos(A)
-    mean = damping * sine
-    return Moments(mean, s * damping * cosine, sine**2 * even + cosine**2 * odd, -s * mean)
-
-
-def cos(A: np.ndarray, s: np.ndarray) -> Moments:
-    """Moments of cos(x)."""
-    damping, even, odd = _trigonometric(s)
-    sine, cosine = np.sin(A), np.cos(A)
-    mean = damping * cosine
-    return Moments(mean, -s * damping * sine, cosine**2 * even + sine**2 * odd, -s * mean)
-
-
-def _trigonometric(s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """exp(-s^2/2), exp(-s^2) (cosh s^2 - 1) and exp(-s^2) (sinh s^2 - s^2)."""
+def wave(value: np.ndarray, slope: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of sin(x) or cos(x) from its value and slope at A; the noise is summed over its Hermite orders."""
     x = s * s
-    direct = -0.5 * np.expm1(-2 * x) - x * np.exp(-x)
-    return np.exp(-0.5 * x), 0.5 * np.expm1(-x) ** 2, np.where(x < 0.5, np.exp(-x) * _sinh_rest(x), direct)
+    mean = np.exp(-0.5 * x) * value
+    even = 0.5 * np.expm1(-x) ** 2  # exp(-s^2) (cosh s^2 - 1), and the same of sinh s^2 - s^2
+    odd = np.where(x < 0.5, np.exp(-x) * _sinh_rest(x), -0.5 * np.expm1(-2 * x) - x * np.exp(-x))
+    return Moments(mean, s * np.exp(-0.5 * x) * slope, value**2 * even + slope**2 * odd, -s * mean)
 
 
 def _sinh_rest(x: np.ndarray) -> np.ndarray:
@@ -135,73 +110,37 @@ def polynomial(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Moment
 
     p(A + s z) = sum_j c_j He_j(z), c_j = (s^j/j!) sum_i (s^2/2)^i/i! p^(j+2i)(A), noise sum_{j>=2} j! c_j^2.
     """
-    degree = len(coefficients) - 1
-    derivatives = [np.polynomial.polynomial.polyval(A, coefficients)]
-    for order in range(1, max(degree, 2) + 1):
-        derivatives.append(np.polynomial.polynomial.polyval(A, np.polynomial.polynomial.polyder(coefficients, order)))
-    heat = 0.5 * s * s
-
-    def smoothed(order: int) -> np.ndarray:
-        """E p^(order)(A + s z)."""
-        total, factor = np.zeros_like(A * s), np.ones_like(s)
-        for i, derivative in enumerate(derivatives[order::2]):
-            factor = factor * heat / i if i else factor
-            total = total + factor * derivative
-        return total
-
-    noise, factor = np.zeros_like(A * s), np.ones_like(s)
-    for j in range(2, degree + 1):
-        factor = factor * s * s / j if j > 2 else 0.5 * s**4
-        noise = noise + factor * smoothed(j) ** 2
-    return Moments(smoothed(0), s * smoothed(1), noise, s * smoothed(2))
+    orders = range(max(len(coefficients), 3))
+    derivatives = [polyval(A, polyder(coefficients, order)) for order in orders]
+    powers = list(accumulate(orders[1:], lambda power, i: power * 0.5 * s * s / i, initial=np.ones_like(s)))
+    smoothed = [sum(power * p for power, p in zip(powers, derivatives[order::2])) for order in orders]
+    noise = sum(2**j * powers[j] * smoothed[j] ** 2 for j in orders[2:])
+    return Moments(smoothed[0], s * smoothed[1], noise, s * smoothed[2])
 
 
-def polynomial_tail(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Tail:
-    """D_3 and D_4 of p(x)."""
-    third, fourth = (polynomial(A, s, np.polynomial.polynomial.polyder(coefficients, order)).mean for order in (3, 4))
-    return third, fourth
-
-
-def _hinge_tail(A: np.ndarray, s: np.ndarray, factor: float = 1.0) -> Tail:
-    t = A / s
-    bell = factor * normal_density(t) / s**2
-    return -t * bell, (t * t - 1) * bell / s
-
-
-def _sign_tail(A: np.ndarray, s: np.ndarray) -> Tail:
-    t = A / s
-    bell = 2 * normal_density(t) / s**3
-    return (t * t - 1) * bell, (3 - t * t) * t * bell / s
-
-
-def _erf_tail(A: np.ndarray, s: np.ndarray) -> Tail:
-    q = 1 + 2 * s * s
-    bell = 4 / (q * np.sqrt(np.pi * q)) * np.exp(-A * A / q)
-    return (2 * A * A / q - 1) * bell, (6 - 4 * A * A / q) * A / q * bell
-
-
-CLOSED_FORMS: dict[str, ClosedForm] = {
+CLOSED_FORMS: dict[str, Callable[..., Moments]] = {
     "relu": hinge,
     "leaky_relu": lambda A, s, slope=0.01: hinge(A, s, slope, 1 - slope),
     "abs": lambda A, s: hinge(A, s, -1.0, 2.0),
     "sign": sign,
     "erf": erf,
-    "sin": sin,
-    "cos": cos,
+    "sin": lambda A, s: wave(np.sin(A), np.cos(A), s),
+    "cos": lambda A, s: wave(np.cos(A), -np.sin(A), s),
     "exp": exp,
 }
 
-CLOSED_TAILS: dict[str, Callable[..., Tail]] = {
-    "relu": _hinge_tail,
-    "leaky_relu": lambda A, s, slope=0.01: _hinge_tail(A, s, 1 - slope),
-    "abs": lambda A, s: _hinge_tail(A, s, 2.0),
-    "sign": _sign_tail,
-    "erf": _erf_tail,
-    "sin": lambda A, s: (-np.exp(-0.5 * s * s) * np.cos(A), np.exp(-0.5 * s * s) * np.sin(A)),
-    "cos": lambda A, s: (np.exp(-0.5 * s * s) * np.sin(A), np.exp(-0.5 * s * s) * np.cos(A)),
-    "exp": lambda A, s: (np.exp(A + 0.5 * s * s),) * 2,
-}
-"""D_3 and D_4 of the functions with closed moments: d/dA and d^2/dA^2 of curvature/s."""
+
+def closed_tail(name: str, A: np.ndarray, s: np.ndarray, moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """D_3 and D_4 of the functions with closed moments, D_j = E[He_j(z) f(A + s z)]/s^j = d/dA D_{j-1}."""
+    first, second, v = moments.slope / s, moments.curvature / s, s * s
+    if name == "exp":
+        return moments.mean, moments.mean
+    if name in ("sin", "cos"):
+        return -first, -second
+    if name in ("sign", "erf"):  # D_1 is a Gaussian in A of variance v
+        v = v + 0.5 if name == "erf" else v
+        return (A * A / v - 1) / v * first, (3 - A * A / v) * A / v**2 * first
+    return -A / v * second, (A * A / v - 1) / v * second
 
 
 # -- Moments of f(A + s z) by quadrature, with rules whose resolution is chosen by measurement ------------
@@ -262,7 +201,10 @@ class MomentRule:
         if not len(entries):
             return entries
         short, enough = [], 1e-17 if bound < BOUNDS[-1] else 1e-3
-        for part in split_rows(len(entries), self._node_count(level, bound), CHUNK):
+        nodes = 2 * int(np.ceil(bound / self._step(level))) + 1
+        if self.kinks:
+            nodes = PANEL_NODES * sum(len(pattern) - 1 for pattern in self._patterns(level, bound))
+        for part in split_rows(len(entries), nodes, CHUNK):
             chunk = entries[part]
             a, scale = A[chunk, None], s[chunk, None]
             z, weights = self._nodes(a, scale, level, bound)
@@ -297,11 +239,6 @@ class MomentRule:
         """Divide every panel into ``resolution`` equal ones."""
         fractions = np.arange(self.resolution) / self.resolution
         return np.append((edges[:-1, None] + np.diff(edges)[:, None] * fractions).ravel(), edges[-1])
-
-    def _node_count(self, level: int, bound: float) -> int:
-        if not self.kinks:
-            return 2 * int(np.ceil(bound / self._step(level))) + 1
-        return PANEL_NODES * sum(len(pattern) - 1 for pattern in self._patterns(level, bound))
 
     def _nodes(self, A: np.ndarray, s: np.ndarray, level: int, bound: float) -> tuple[np.ndarray, np.ndarray]:
         if not self.kinks:
@@ -353,10 +290,7 @@ def _averages(values: np.ndarray, weights: np.ndarray, *functions: np.ndarray | 
 
 
 def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> MomentRule:
-    """Return the coarsest rule that a finer one confirms to 1e-13, else the best one tried, with its error.
-
-    A function that is not finite or not square integrable under the Gaussian measure is refused.
-    """
+    """Return the coarsest rule that a finer one confirms to 1e-13, else the best one tried, with its error."""
     with np.errstate(all="ignore"):
         second, error = expectation(lambda z: np.square(f(z)), kinks, tolerance=1e-10)
         if not np.isfinite(second) or error > 1e-2 * second:
@@ -368,26 +302,19 @@ def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> MomentRule:
         rules = [MomentRule(kinks, *choice) for choice in [*((m, False) for m in (1, 2, 4, 8)), *finer]]
         tried: list[MomentRule] = []
         previous = rules[0].moments(f, *PROBES)
-        for rule, next_rule in zip(rules, rules[1:]):
+        for rule, next_rule in pairwise(rules):
             current = next_rule.moments(f, *PROBES)
             change = _difference(previous, current)
             if change <= 1e-13:
                 return replace(rule, error=change)
             tried.append(replace(next_rule, error=change))
             previous = current
-    best = min(rule.error for rule in tried)
-    chosen = next(rule for rule in tried if rule.error <= 10 * best)
-    return replace(chosen, error=max(chosen.error, _measured_error(chosen, f)))
-
-
-def _measured_error(rule: MomentRule, f: Values) -> float:
-    """Return twice the largest difference to a rule with three times the nodes, at many places A and scales s.
-
-    What an unknown kink does to a rule depends on where it falls between two nodes: a few places may be lucky.
-    """
-    with np.errstate(all="ignore"):
-        finer = replace(rule, resolution=3 * rule.resolution)
-        return 2 * _difference(rule.moments(f, *MANY_PROBES), finer.moments(f, *MANY_PROBES))
+        best = min(rule.error for rule in tried)
+        chosen = next(rule for rule in tried if rule.error <= 10 * best)
+        # what an unknown kink does depends on where it falls between two nodes: a few places may be lucky
+        thrice = replace(chosen, resolution=3 * chosen.resolution)
+        change = 2 * _difference(chosen.moments(f, *MANY_PROBES), thrice.moments(f, *MANY_PROBES))
+    return replace(chosen, error=max(chosen.error, change))
 
 
 def _difference(a: Moments, b: Moments) -> float:

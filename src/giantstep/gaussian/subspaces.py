@@ -50,11 +50,7 @@ def tidy_signs(rows: Floats) -> Floats:
 
 
 def direction_text(row: Floats) -> str:
-    """Write a direction as a combination of the variables.
-
-    >>> direction_text(np.array([0.70710678, -0.70710678]))
-    '0.707 z1 - 0.707 z2'
-    """
+    """Write a direction as a combination of the variables."""
     if len(row) == 1:
         return "z"
     parts = [(value, f"z{i + 1}") for i, value in enumerate(row) if abs(value) > 1e-6]
@@ -82,10 +78,7 @@ class Directions(NamedTuple):
     rest: Floats
 
     def along_leading(self, shifts: Floats, shown: int | None = None) -> Directions:
-        """Turn the learnt directions so that the first is the leading one of `shifts` (k, R).
-
-        Its largest entry among the first `shown` coordinates, all if left out, is positive.
-        """
+        """Turn the learnt directions so that the first is the leading one of `shifts` (k, R), positive where shown."""
         if not self.learnt.shape[1]:
             return self
         rows = np.linalg.svd(shifts @ self.learnt)[2]
@@ -102,10 +95,7 @@ class Directions(NamedTuple):
 
 
 def split_directions(U: Floats, frame: Floats, target: Target) -> Directions:
-    """Return a basis of the span of the rows of U (k, R) and of what is left, near the axes where there is a choice.
-
-    Where a plane on which the target is not smooth lies in the learnt space, the first axis is its normal.
-    """
+    """Return a basis of the span of the rows of U (k, R), first a normal of the target, and of what is left."""
     R = U.shape[1]
     _, values, rows = np.linalg.svd(U, full_matrices=False)
     span = rows[values > LEARNT * max(1.0, float(values.max(initial=0.0)))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +25,8 @@ from giantstep.gaussian.expression import (
     walk,
 )
 from giantstep.gaussian.expression import roots as roots_of
-from giantstep.gaussian.functions import NAMES, Function, argument_count, try_callable
-from giantstep.gaussian.identity import Immutable
-from giantstep.gaussian.primitives import namespace_of
+from giantstep.gaussian.functions import NAMES, Function, Immutable, argument_count, digits_of, try_callable
+from giantstep.gaussian.nodes import namespace_of
 from giantstep.types import Floats
 
 MOST_DIRECTIONS = 6
@@ -87,12 +86,7 @@ class Target(Immutable):
     array([0., 4.])
     """
 
-    __slots__ = ("__dict__", "_call", "_declared", "_expression", "directions", "name")
-
-    name: str
     directions: int
-    _call: Callable[[Any], Any] | None
-    _expression: Expression | None
     _declared: tuple[Plane, ...]
 
     def __init__(
@@ -111,12 +105,10 @@ class Target(Immutable):
             raise bad_field("directions", count, f"from 1 to {MOST_DIRECTIONS}")
         if count < least:
             raise bad_field("directions", count, f"at least {least}, as many as the target has variables")
-        set_ = object.__setattr__
-        set_(self, "name", name or _name_of(source, expression, call))
-        set_(self, "_expression", expression)
-        set_(self, "_call", call)
-        set_(self, "directions", count)
-        set_(self, "_declared", (*declared, *_declared_planes(kinks, count)))
+        declared = (*declared, *_declared_planes(kinks, count))
+        own = source.strip() if isinstance(source, str) else getattr(source, "__name__", type(source).__name__)
+        name = name or (source.name if isinstance(source, Target | Function) else str(own))
+        vars(self).update(name=name, directions=count, _expression=expression, _call=call, _declared=declared)
         wants = 1 if call is None else argument_count(call)
         if wants > 1:
             raise InputError(
@@ -127,15 +119,15 @@ class Target(Immutable):
         for rows in (5, 8) if call is not None else ():
             needed = f"take an array of shape (n, {count}) and return a real array of shape (n,)"
             try_callable(self, f"target {self.name}", needed, _FINGERPRINT_NODES[:rows, :count], (rows,), more)
-        if call is not None and count == 1 and not self._declared:
+        if call is not None and count == 1 and not declared:
             edges = (edge for edge in find_edges(lambda z: self(z[:, None])) if abs(edge) < _REACH)
-            set_(self, "_declared", tuple(_declared_planes(edges, 1)))
+            vars(self)["_declared"] = tuple(_declared_planes(edges, 1))
 
     # --- identity ---
 
     def __reduce__(self) -> tuple[Any, ...]:
-        source = self.expression if self._expression is not None else self._call
-        return _rebuilt, (source, self.directions, self._declared, self.name)
+        source = self.expression or self._call
+        return partial(Target, directions=self.directions, kinks=self._declared, name=self.name), (source,)
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -144,8 +136,7 @@ class Target(Immutable):
         else:
             with np.errstate(all="ignore"):
                 values = np.asarray(self(_FINGERPRINT_NODES[:, : self.directions]), dtype=float)
-            digits = " ".join(f"{value + 0.0:.11e}" for value in values.tolist())
-            identity = f"callable {self.directions} {digits} {self._declared}"
+            identity = f"callable {self.directions} {digits_of(values)} {self._declared}"
         return hashlib.sha256(identity.encode()).hexdigest()
 
     # --- what it is ---
@@ -190,7 +181,7 @@ class Target(Immutable):
     def _rough(self) -> tuple[Plane | None, ...]:
         if self._expression is None:
             return ()
-        nodes = [factor for node in rough_arguments(self._expression.tree) for factor in _factors(node)]
+        nodes = (factor for node in rough_arguments(self._expression.tree) for factor in _factors(node))
         return tuple(plane for node in nodes for plane in _planes_of(node, self.directions))
 
     # --- values ---
@@ -200,11 +191,8 @@ class Target(Immutable):
         if self._expression is None:
             assert self._call is not None
             return self._call(z)
-        xp = namespace_of(z)
         variables = {name: z[..., _axis(name)] for name in self._expression.variables}
-        if not variables:
-            return xp.full(z.shape[:-1], self._expression.evaluate({"z": xp.zeros(1)}, xp)[0])
-        return self._expression.evaluate(variables, xp)
+        return self._expression.evaluate(variables or {"z": z[..., 0]}, namespace_of(z))
 
     def of_one_variable(self) -> Function:
         """Return the target of one direction as a function of it.
@@ -217,7 +205,7 @@ class Target(Immutable):
         kinks = [-plane.offset / plane.normal[0] for plane in self._declared]
         if self._expression is not None:
             return Function(re.sub(r"\bz1\b", "z", self._expression.text), kinks=kinks, name=self.name)
-        return Function(_OfOneVariable(self), kinks=kinks, name=self.name)
+        return Function(partial(_at_column, self), kinks=kinks, name=self.name)
 
     def sign_direction(self) -> Floats | None:
         """Return the unit vector n where the target is sign(<n, z>), else None.
@@ -253,10 +241,6 @@ def as_target(source: Any) -> Target:
     return source if isinstance(source, Target) else Target(source)
 
 
-def _rebuilt(source: Any, directions: int, declared: tuple[Plane, ...], name: str) -> Target:
-    return Target(source, directions=directions, kinks=declared, name=name)
-
-
 def _axis(name: str) -> int:
     return int(name[1:]) - 1 if len(name) > 1 else 0
 
@@ -283,22 +267,9 @@ def _read(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None, 
     return None, source, 1, ()
 
 
-def _name_of(source: Any, expression: Expression | None, call: Any) -> str:
-    if isinstance(source, str):
-        return source.strip()
-    if isinstance(source, Target | Function):
-        return source.name
-    return expression.text if expression is not None else str(getattr(call, "__name__", type(call).__name__))
-
-
-class _OfOneVariable:
-    """A target of one direction as a callable of arrays of any shape; a class, so that it can be pickled."""
-
-    def __init__(self, target: Target) -> None:
-        self.target = target
-
-    def __call__(self, z: Any) -> Any:
-        return self.target(z[..., None])
+def _at_column(target: Target, z: Any) -> Any:
+    """Return a target of one direction at an array of any shape."""
+    return target(z[..., None])
 
 
 def _declared_planes(kinks: Iterable[Any] | None, k: int) -> Iterator[Plane]:

@@ -154,10 +154,9 @@ KRYLOV_BLOCKS = 15
 
 
 def leading_vectors(X: DeviceArray, count: int, generator: Any) -> tuple[DeviceArray, Floats]:
-    """Return the leading `count` left singular vectors, (n, count), and singular values of a matrix.
+    """Return the leading left singular vectors (n, count) and singular values of a matrix, in a block Krylov space.
 
-    They are found in a block Krylov space of 15 blocks (30 products with X); just above the edge of the bulk, where
-    they are nearly degenerate, the vectors are those of largest variance in that space. Small matrices are decomposed.
+    Just above the edge of the bulk the vectors are those of largest variance there. Small matrices are decomposed.
     """
     xp = array_module(X)
     n, d = X.shape

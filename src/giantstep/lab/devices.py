@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
-from giantstep.gaussian.primitives import namespace_of as array_module
+from giantstep.gaussian.nodes import namespace_of as array_module
 from giantstep.types import Array, DeviceArray
 
 
 def device_index(device: str) -> int | None:
-    """Return the number of a CUDA device, None for the CPU: ``"cuda:1"`` is 1.
-
-    >>> device_index("cpu"), device_index("cuda"), device_index("cuda:1")
-    (None, 0, 1)
-    """
+    """Return the number of a CUDA device, None for the CPU: ``"cuda:1"`` is 1, ``"cuda"`` 0."""
     if device == "cpu":
         return None
     name, colon, index = device.partition(":") if isinstance(device, str) else ("", "", "")
@@ -29,10 +26,7 @@ def device_index(device: str) -> int | None:
 
 
 def namespace(device: str) -> ModuleType:
-    """Return the array namespace of a device: `numpy` for ``"cpu"``, `cupy` for ``"cuda"`` or ``"cuda:0"``.
-
-    Unknown devices are refused, and GPUs that are not there or lack CuPy.
-    """
+    """Return `numpy` for ``"cpu"``, `cupy` for ``"cuda"`` or ``"cuda:0"``; a GPU that is not there is refused."""
     index = device_index(device)
     if index is None:
         return np
@@ -93,13 +87,8 @@ def check_memory(bytes_needed: float, device: str = "cpu") -> None:
 
 
 def _system_memory() -> int:
-    try:
-        for line in _MEMINFO.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    known = re.search(r"^MemAvailable:\s*(\d+)", _MEMINFO.read_text() if _MEMINFO.exists() else "", re.MULTILINE)
+    return int(known[1]) * 1024 if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _cgroup_memory() -> list[int]:

@@ -23,14 +23,11 @@ Blocks = Iterable[tuple[DeviceArray, DeviceArray]]
 
 
 def gram_eigenvalues(blocks: Blocks, width: int, samples: Integers, xp: ModuleType) -> dict[int, Floats]:
-    """Return the min(n, p) largest eigenvalues of Phi^T Phi, increasing, for every sample size n.
-
-    `blocks` are (features, labels) in turn; see `giantstep.lab.accumulate`.
-    """
+    """Return the min(n, p) largest eigenvalues of Phi^T Phi, increasing, for every size n of the blocks."""
     spectra: dict[int, Floats] = {}
     for stage in accumulate(blocks, width, samples.tolist(), xp):
         if isinstance(stage, Rows):
-            kernel = stage.kernel(xp)
+            kernel = outer_gram(stage.features, xp)
             for size in stage.sizes:
                 spectra[size] = to_numpy(eigenvalues(kernel[:size, :size], xp))
             del kernel
@@ -40,11 +37,7 @@ def gram_eigenvalues(blocks: Blocks, width: int, samples: Integers, xp: ModuleTy
 
 
 def summarise_spectrum(eigenvalues: Floats, width: int, above: int, x: Floats, room: int) -> dict[str, Any]:
-    """Summarise the min(n, p) largest eigenvalues (increasing), of which `above` lie over the bulk.
-
-    Density and distribution at `x` belong to all `width` eigenvalues without those above; the array of outliers has
-    `room` entries.
-    """
+    """Summarise increasing eigenvalues, `above` of them over the bulk; densities are of all `width` without those."""
     above = min(above, len(eigenvalues) - 1)
     bulk = eigenvalues[: len(eigenvalues) - above]
     nonzero = bulk[bulk > _ZERO * bulk[-1]]
@@ -76,10 +69,7 @@ def cell_edges(x: Floats) -> Floats:
 def leading_singular_values(
     blocks: Blocks, width: int, beside: int, samples: Integers, room: int, xp: ModuleType
 ) -> tuple[Floats, Floats]:
-    """Return the `room` largest singular values of F/sqrt(n) (B, room), and squared overlaps (B, room, `beside`).
-
-    The overlaps are those of their left vectors and the columns that blocks have beside the `width` ones of F.
-    """
+    """Return singular values of F/sqrt(n) (B, room) and their squared overlaps with further columns."""
     values, overlaps = np.full((len(samples), room), np.nan), np.full((len(samples), room, beside), np.nan)
     for stage in accumulate(blocks, width + beside, samples.tolist(), xp, keep_rows=False):
         assert not isinstance(stage, Rows)
@@ -110,10 +100,7 @@ def extreme_singular_vectors(weights: DeviceArray, xp: ModuleType) -> Iterator[t
 def resolvent_traces(
     blocks: Blocks, neurons: Sequence[slice], rows: DeviceArray, samples: Integers, z: Array, xp: ModuleType
 ) -> tuple[Array, Array]:
-    """Return V1 (B, Z, k, k) and V2 (B, Z, k): block traces of (Phi^T Phi/p - z)^-1, over p, with and without the rows.
-
-    `neurons` are those of every block q, `rows` (p, d) what V1 has inserted: tr[W_q^T (...)^-1_qq' W_q']/p.
-    """
+    """Return tr[W_q^T (Phi^T Phi/p - z)^-1_qq' W_q']/p (B, Z, k, k), and the same without rows W (p, d) (B, Z, k)."""
     p, count = len(rows), len(neurons)
     V2 = np.empty((len(samples), len(z), count), dtype=complex)
     V1 = np.empty((len(samples), len(z), count, count), dtype=complex)

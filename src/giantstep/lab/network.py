@@ -44,10 +44,7 @@ class RealNetwork:
     def samples(
         self, stream: str, rows: int, draws: Draws, moved: Moved | None = None
     ) -> Iterator[tuple[DeviceArray, DeviceArray, DeviceArray]]:
-        """Yield (features (m, p), signals (m,), inputs (m, d)); features and inputs are views of buffers.
-
-        `moved` makes inputs of another law, and their signals, out of those that are drawn.
-        """
+        """Yield (features (m, p), signals (m,), inputs (m, d)), views of buffers; `moved` changes the law of inputs."""
         p, d = self.weights.shape
         buffer = draws.xp.empty((min(draws.chunk, rows), p))
         for start, stop, inputs in draws.chunks(stream, rows, d):
@@ -112,11 +109,8 @@ def block_sums(
     fitted: DeviceArray, blocks: Sequence[slice], rows: DeviceArray, xp: ModuleType
 ) -> tuple[Floats, Floats, Floats]:
     """Return the sums over every block of b_i^2 (B, k), b_i (B, k) and b_i times row i (B, k, d) of fits b (p, B)."""
-    by_block = [fitted[block] for block in blocks]
-    squares = np.stack([to_numpy(xp.sum(b * b, axis=0)) for b in by_block], axis=-1)
-    sums = np.stack([to_numpy(xp.sum(b, axis=0)) for b in by_block], axis=-1)
-    moved = np.stack([to_numpy(b.T @ rows[block]) for b, block in zip(by_block, blocks)], axis=1)
-    return squares, sums, moved
+    squares, sums = (np.stack([to_numpy(xp.sum(b[q], axis=0)) for q in blocks], -1) for b in (fitted**2, fitted))
+    return squares, sums, np.stack([to_numpy(fitted[q].T @ rows[q]) for q in blocks], axis=1)
 
 
 def stream_memory(width: int, dim: int, samples: Integers, chunk: int) -> int:

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebvander
 
 from giantstep.blocks import split_rows
 from giantstep.errors import InputError
@@ -67,31 +69,32 @@ def hermite_tensor(target: Target) -> HermiteTensor:
     return HermiteTensor(np.array(powers)[kept], coefficients[kept])
 
 
+def _axis_rule(activation: Function, scale: float, bound: float) -> tuple[Floats, Floats]:
+    """Return nodes t and weights for dt up to a bound, for functions of activation(scale t)."""
+    breaks = [kink / scale for kink in activation.kinks if abs(kink) < bound * scale]
+    panels = np.linspace(-bound, bound, int(2 * bound * max(1.0, scale)) + 1)
+    return gauss_legendre_panels(np.unique([*panels, *breaks]), 24)
+
+
 def scaled_hermite(activation: Function, tau: Floats, order: int) -> Floats:
     """Return a_n = E[h_n(t) sigma(tau t)] for n = 0..order at each tau, shape (len(tau), order + 1)."""
-    bound = 2 * math.sqrt(order) + 12
     out = np.empty((len(tau), order + 1))
     for row, scale in enumerate(tau):
-        breaks = [kink / scale for kink in activation.kinks if abs(kink) < bound * scale]
-        panels = np.linspace(-bound, bound, int(2 * bound * max(1.0, scale)) + 1)
-        t, weights = gauss_legendre_panels(np.unique([*panels, *breaks]), 24)
+        t, weights = _axis_rule(activation, scale, 2 * math.sqrt(order) + 12)
         with np.errstate(all="ignore"):
             out[row] = hermite_functions(t, order) @ (activation(scale * t) * np.sqrt(normal_density(t)) * weights)
     return out
 
 
-def interpolated_hermite(activation: Function, tau: Floats, order: int) -> Floats:
-    """Return `scaled_hermite` at many tau, by Chebyshev interpolation over their range."""
+def interpolated(values: Callable[[Floats], Floats], tau: Floats) -> Floats:
+    """Return functions (N, ...) of the lengths tau (N,), by Chebyshev interpolation over their range."""
     low, high = float(tau.min()), float(tau.max())
     if high - low < 1e-12 * high:
-        return np.repeat(scaled_hermite(activation, tau[:1], order), len(tau), axis=0)
-    angle = np.pi * (np.arange(_INTERPOLATION) + 0.5) / _INTERPOLATION
-    nodes = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(angle)
-    table = scaled_hermite(activation, nodes, order)
-    modes = np.polynomial.chebyshev.chebvander(np.cos(angle), _INTERPOLATION - 1)
-    coefficients = np.linalg.solve(modes, table)
-    position = (2 * tau - low - high) / (high - low)
-    return np.polynomial.chebyshev.chebvander(position, _INTERPOLATION - 1) @ coefficients
+        return np.repeat(values(tau[:1]), len(tau), axis=0)
+    x = np.cos(np.pi * (np.arange(_INTERPOLATION) + 0.5) / _INTERPOLATION)
+    table = values(0.5 * (low + high) + 0.5 * (high - low) * x)
+    coefficients = np.linalg.solve(chebvander(x, _INTERPOLATION - 1), table)
+    return chebvander((2 * tau - low - high) / (high - low), _INTERPOLATION - 1) @ coefficients
 
 
 def population_gradient(
@@ -103,18 +106,17 @@ def population_gradient(
     kept: float = 1.0,
     offset: float = 0.0,
 ) -> DeviceArray:
-    """Return E[(y - f(x)) sigma'(w_i.x) x] (p, d), f = offset + sum_j zeta_j sigma(w_j.x)/p and E[y|x] = kept g.
+    """Return E[(y - f(x)) sigma'(w_i.x) x] (p, d), f = offset + sum_j zeta_j sigma(w_j.x)/p, E[y|x] = kept g.
 
-    `target` is its expansion and where its directions lie; x and w_i are whitened. Raises where a series would have to
-    be cut too early.
+    `target` is its expansion and where its directions lie; x and w_i are whitened.
     """
     tau = to_numpy(xp.linalg.norm(weights, axis=1))
     output = bool((zeta != 0).any())
     terms = 2
     if output:
-        largest = _largest_cosine(weights, xp.asarray(tau), xp)
-        terms = _terms(activation, float(tau.max()), largest)
-    coefficients = interpolated_hermite(activation, tau, max(terms, int(target[0].powers.sum(axis=1).max())) + 2)
+        terms = _terms(activation, float(tau.max()), weights / xp.asarray(tau)[:, None], xp)
+    order = max(terms, int(target[0].powers.sum(axis=1).max())) + 2
+    coefficients = interpolated(lambda lengths: scaled_hermite(activation, lengths, order), tau)
     gradient = _target_gradient(*target, weights, tau, coefficients, xp)
     if kept != 1:
         gradient *= kept
@@ -153,18 +155,14 @@ def _target_gradient(
     return gradient
 
 
-def _largest_cosine(weights: DeviceArray, tau: DeviceArray, xp: Any) -> float:
+def _terms(activation: Function, tau: float, unit: DeviceArray, xp: Any) -> int:
+    """Return how many terms the pair series need at the largest cosine between two neurons, of unit rows."""
     largest = 0.0
-    for rows in split_rows(len(weights), 1, _ROWS):
-        cosines = xp.abs(multiply(weights[rows], weights.T, xp) / tau)
+    for rows in split_rows(len(unit), 1, _ROWS):
+        cosines = xp.abs(multiply(unit[rows], unit.T, xp))
         diagonal = xp.arange(len(cosines))
         cosines[diagonal, diagonal + rows.start] = 0.0
-        largest = max(largest, float(xp.max(cosines / tau[rows, None])))
-    return min(largest, 1.0)
-
-
-def _terms(activation: Function, tau: float, largest: float) -> int:
-    """Return how many terms the pair series need at the largest cosine between two neurons."""
+        largest = min(max(largest, float(xp.max(cosines))), 1.0)
     coefficients = scaled_hermite(activation, np.array([tau]), MOST_TERMS + 2)[0]
     n = np.arange(MOST_TERMS + 1)
     sizes = (n + 1) * coefficients[1:-1] ** 2 * largest**n
@@ -195,7 +193,7 @@ def _subtract_output(
     bend = xp.asarray(coefficients[:, 2:] * np.sqrt((n + 1) * (n + 2)) / tau[:, None] ** 2)
     value = xp.asarray(coefficients[:, :-2])
     unit = weights / xp.asarray(tau)[:, None]
-    own = xp.asarray(_own_term(activation, tau))
+    own = xp.asarray(interpolated(lambda lengths: _own_term(activation, lengths), tau))
     for rows in split_rows(p, 1, _ROWS):
         diagonal = xp.arange(rows.stop - rows.start)
         cosines = multiply(unit[rows], unit.T, xp)
@@ -214,12 +212,9 @@ def _subtract_output(
 
 def _own_term(activation: Function, tau: Floats) -> Floats:
     """Return E[t sigma(tau t) sigma'(tau t)]/tau at every tau."""
-    low, high = float(tau.min()), float(tau.max())
-    nodes = np.linspace(low, high, 9) if high - low > 1e-12 * high else np.array([low])
-    values = []
-    for scale in nodes:
-        breaks = [kink / scale for kink in activation.kinks if abs(kink) < 12 * scale]
-        t, w = gauss_legendre_panels(np.unique([*np.linspace(-12, 12, int(24 * max(1.0, scale)) + 1), *breaks]), 16)
+    found = []
+    for scale in tau:
+        t, weights = _axis_rule(activation, scale, 12.0)
         x = scale * t
-        values.append(np.sum(t * activation(x) * activation.derivative(x) * w * normal_density(t)) / scale)
-    return np.polynomial.Polynomial.fit(nodes, values, 8)(tau) if len(nodes) > 1 else np.full(len(tau), values[0])
+        found.append(np.sum(t * activation(x) * activation.derivative(x) * weights * normal_density(t)) / scale)
+    return np.array(found)

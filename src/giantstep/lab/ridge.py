@@ -8,16 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from giantstep.lab.algebra import (
-    add_gram,
-    cholesky,
-    column_sums,
-    eigenvectors,
-    multiply,
-    outer_gram,
-    solve_triangular,
-    symmetric_product,
-)
+from giantstep.lab import algebra
 from giantstep.lab.devices import to_numpy
 from giantstep.types import DeviceArray, Floats, Integers
 
@@ -31,9 +22,7 @@ def ridge_path(
 ) -> tuple[DeviceArray, Floats]:
     """Minimise sum (y - F b)^2 + penalty |b|^2 over the first rows of a stream, for B pairs (size, penalty).
 
-    Penalty 0 is the limit: the shortest of the solutions where there are several. With no more rows than columns the
-    fit goes through F F^T, whose Cholesky factor contains that of every smaller size. The blocks are those of
-    `accumulate`. Returned are coefficients (width, B) on the device and training errors |y - F b|^2/n (B,).
+    Penalty 0 is the limit, the shortest solution. Returned are coefficients (width, B) and training errors (B,).
     """
     coefficients = xp.zeros((width, len(sizes)))
     train = np.zeros(len(sizes))
@@ -50,33 +39,41 @@ def _fit_rows(
     rows: Rows, sizes: Integers, penalties: Floats, coefficients: DeviceArray, train: Floats, xp: ModuleType
 ) -> None:
     few = np.flatnonzero(sizes <= rows.sizes[-1])
-    kernel = rows.kernel(xp)
+    kernel = algebra.outer_gram(rows.features, xp)  # its leading blocks serve the smaller sizes
     distinct = np.unique(penalties[few])
     left = []
     for penalty in distinct:
         chosen = few[penalties[few] == penalty]
         largest = int(sizes[chosen].max())
         many = len(distinct) > EIGEN_PENALTIES * len(rows.sizes)
-        factor = None if many else cholesky(kernel[:largest, :largest], float(penalty), xp)
+        factor = None if many else algebra.cholesky(kernel[:largest, :largest], float(penalty), xp)
         if factor is None:
             left.extend(chosen)
             continue
-        half = solve_triangular(factor, rows.labels[:largest], False, xp)
+        half = algebra.solve_triangular(factor, rows.labels[:largest], False, xp)
         inside = xp.arange(largest)[:, None] < xp.asarray(sizes[chosen])[None, :]
-        dual = solve_triangular(factor, xp.where(inside, half[:, None], 0.0), True, xp)
+        dual = algebra.solve_triangular(factor, xp.where(inside, half[:, None], 0.0), True, xp)
         del factor
-        coefficients[:, chosen] = multiply(rows.features[:largest].T, dual, xp)
+        coefficients[:, chosen] = algebra.multiply(rows.features[:largest].T, dual, xp)
         train[chosen] = to_numpy(xp.sum((float(penalty) * dual) ** 2, axis=0)) / sizes[chosen]
     for size in np.unique(sizes[left]):
-        values, vectors = eigenvectors(kernel[:size, :size], xp)
-        signal = rows.labels[:size] @ vectors
-        kept = values > size * _EPS * values[-1]
-        for b in (b for b in left if sizes[b] == size):
-            penalty = float(penalties[b])
-            inverse = xp.where(kept, 1 / xp.where(kept, values + penalty, 1.0), 0.0)
-            coefficients[:, b] = (vectors @ (inverse * signal)) @ rows.features[:size]
-            residual = xp.where(kept, penalty * inverse * signal, signal)
+        asked = [b for b in left if sizes[b] == size]
+        found = _by_eigenvectors(kernel[:size, :size], rows.labels[:size], penalties[asked], xp)
+        for b, (dual, residual) in zip(asked, found):
+            coefficients[:, b] = dual @ rows.features[:size]
             train[b] = float(residual @ residual) / size
+
+
+def _by_eigenvectors(
+    matrix: DeviceArray, right: DeviceArray, penalties: Floats, xp: ModuleType
+) -> Iterator[tuple[DeviceArray, DeviceArray]]:
+    """Yield the shortest solution of (matrix + penalty) x = right, and right - matrix x in the eigenbasis."""
+    values, vectors = algebra.eigenvectors(matrix, xp)
+    signal = right @ vectors
+    kept = values > len(values) * _EPS * values[-1]
+    for penalty in penalties.tolist():
+        inverse = xp.where(kept, 1 / xp.where(kept, values + penalty, 1.0), 0.0)
+        yield vectors @ (inverse * signal), xp.where(kept, penalty * inverse * signal, signal)
 
 
 def _fit_gram(
@@ -85,23 +82,18 @@ def _fit_gram(
     left = []
     for b in chosen:
         many = len(chosen) > EIGEN_PENALTIES
-        factor = None if many else cholesky(gram.matrix, float(penalties[b]), xp)
+        factor = None if many else algebra.cholesky(gram.matrix, float(penalties[b]), xp)
         if factor is None:
             left.append(b)
         else:
-            half = solve_triangular(factor, gram.moment, False, xp)
-            coefficients[:, b] = solve_triangular(factor, half, True, xp)
+            half = algebra.solve_triangular(factor, gram.moment, False, xp)
+            coefficients[:, b] = algebra.solve_triangular(factor, half, True, xp)
             del factor
-    if left:
-        values, vectors = eigenvectors(gram.matrix, xp)
-        signal = gram.moment @ vectors
-        kept = values > len(values) * _EPS * values[-1]
-        for b in left:
-            inverse = xp.where(kept, 1 / xp.where(kept, values + float(penalties[b]), 1.0), 0.0)
-            coefficients[:, b] = vectors @ (inverse * signal)
+    for b, (solution, _) in zip(left, _by_eigenvectors(gram.matrix, gram.moment, penalties[left], xp)):
+        coefficients[:, b] = solution
     for b in chosen:
         solution = coefficients[:, b]
-        fitted = symmetric_product(gram.matrix, solution, xp)
+        fitted = algebra.symmetric_product(gram.matrix, solution, xp)
         excess = gram.energy - 2 * float(gram.moment @ solution) + float(solution @ fitted)
         train[b] = max(excess, 0.0) / gram.size
 
@@ -117,17 +109,10 @@ class Rows:
     features: DeviceArray  # (n, p) array
     labels: DeviceArray  # (n,) array
 
-    def kernel(self, xp: ModuleType) -> DeviceArray:
-        """Return F F^T (n, n), lower triangle filled; its leading blocks serve the smaller sizes."""
-        return outer_gram(self.features, xp)
-
 
 @dataclass
 class Gram:
-    """Sums over the first `size` rows: matrix = F^T F (lower triangle), moment = F^T y, energy = |y|^2.
-
-    The arrays go on growing after the stage was yielded; copy what must stay.
-    """
+    """F^T F (lower triangle), F^T y and |y|^2 of the first `size` rows; the arrays grow on after the stage."""
 
     size: int
     matrix: DeviceArray
@@ -142,12 +127,9 @@ def accumulate(
     xp: ModuleType,
     keep_rows: bool = True,
 ) -> Iterator[Rows | Gram]:
-    """Pass once over blocks of (features, labels) and stop at every sample size.
+    """Pass once over blocks of features (m, width) and labels, also views of a buffer, and stop at every size.
 
-    Sizes up to `width` are answered by one `Rows` stage, larger ones by a `Gram` stage each; `keep_rows=False` asks for
-    a `Gram` stage at every size. Memory is O(p^2) beside the block: the rows are dropped once the Gram matrix has them.
-    Blocks are arrays (m, width) and (m,), which may be views of a buffer that is used again; they hold at least the
-    largest size.
+    Sizes up to `width` are answered by one `Rows` stage (not with `keep_rows=False`), larger ones by a `Gram` stage.
     """
     wanted = sorted(set(sizes))
     few = tuple(size for size in wanted if size <= width) if keep_rows else ()
@@ -182,7 +164,7 @@ def accumulate(
 
 
 def _add(sums: Gram, features: DeviceArray, labels: DeviceArray, xp: ModuleType) -> None:
-    add_gram(sums.matrix, features, xp)
-    sums.moment += column_sums(features, labels, xp)
+    algebra.add_gram(sums.matrix, features, xp)
+    sums.moment += algebra.column_sums(features, labels, xp)
     sums.energy += float(labels @ labels)
     sums.size += len(features)

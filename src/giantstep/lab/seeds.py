@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,10 +15,7 @@ from giantstep.types import DeviceArray
 
 
 def chunk_rows(device: str) -> int:
-    """Return the rows that `Draws.chunks` draws at a time: more on a GPU, which is idle between small products.
-
-    They are constants of the code, part of what a seed means.
-    """
+    """Return the rows that `Draws.chunks` draws at a time, part of what a seed means; a GPU is idle between few."""
     return 1024 if device == "cpu" else 8192
 
 
@@ -25,24 +23,8 @@ class Draws:
     """Random arrays of one trial, made on its device; there is no global state.
 
     Every named stream has a generator of its own, seeded by (seed, key, trial, stream); calls continue it. So
-    another stream, another order of calls, or more trials change no number. CPU and GPU numbers differ.
-
-    Parameters
-    ----------
-    seed : the user's integer, from 0 to 2**64 - 1.
-    key : what the numbers belong to, in words: the content of the point without the shared fields.
-    trial : number of the trial, from 0.
-    device : ``"cpu"``, ``"cuda"`` or ``"cuda:0"``.
-
-    Attributes
-    ----------
-    xp : the array namespace of the device.
-    chunk : rows drawn at a time by `chunks`.
-
-    Examples
-    --------
-    >>> bool((Draws(0, "point", 3).normal("weights", 4) == Draws(0, "point", 3).normal("weights", 4)).all())
-    True
+    another stream, another order of calls, or more trials change no number. CPU and GPU numbers differ. `key` says in
+    words what the numbers belong to: the content of the point without the shared fields.
     """
 
     def __init__(self, seed: int, key: str, trial: int, device: str = "cpu") -> None:
@@ -54,22 +36,23 @@ class Draws:
         self.chunk = chunk_rows(device)
         self._generators: dict[str, Any] = {}
 
-    def anew(self) -> Draws:
+    def anew(self) -> Self:
         """Return draws that begin again: every stream from its first number."""
-        return Draws(self.seed, self.key, self.trial, self.device)
+        again = copy.copy(self)
+        again._generators = {}
+        return again
 
     def generator(self, stream: str) -> Any:
         """Return the generator of a stream (NumPy's or CuPy's), made at its first use."""
         if stream not in self._generators:
             words = [*_integer_words(self.seed), *_words(self.key), *_integer_words(self.trial), *_words(stream)]
-            self._generators[stream] = self._new_generator(np.random.SeedSequence(words))
+            sequence = np.random.SeedSequence(words)
+            if self.device == "cpu":
+                bits: Any = np.random.PCG64(sequence)
+            else:
+                bits = self.xp.random.Philox4x3210(seed=int(sequence.generate_state(1, np.uint64)[0]))
+            self._generators[stream] = self.xp.random.Generator(bits)
         return self._generators[stream]
-
-    def _new_generator(self, sequence: np.random.SeedSequence) -> Any:
-        if self.device == "cpu":
-            return np.random.Generator(np.random.PCG64(sequence))
-        bits = self.xp.random.Philox4x3210(seed=int(sequence.generate_state(1, np.uint64)[0]))
-        return self.xp.random.Generator(bits)
 
     def normal(self, stream: str, shape: int | tuple[int, ...], out: DeviceArray = None) -> DeviceArray:
         """Return the next standard normals of a stream, float64 (written into `out` where given)."""
@@ -84,11 +67,7 @@ class Draws:
         return self.xp.where(self.uniform(stream, shape) < 0.5, -1.0, 1.0)
 
     def chunks(self, stream: str, rows: int, columns: int) -> Iterator[tuple[int, int, DeviceArray]]:
-        """Yield (start, stop, array): standard normals row by row, `chunk` rows at a time.
-
-        A chunk is always drawn in full, so the first rows are the same whatever `rows` is. The array is a
-        view of one buffer which the next step overwrites.
-        """
+        """Yield (start, stop, standard normals) by `chunk` rows, always drawn in full; arrays are views of a buffer."""
         buffer = self.xp.empty((self.chunk, columns))
         for start in range(0, rows, self.chunk):
             stop = min(start + self.chunk, rows)

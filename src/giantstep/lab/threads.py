@@ -29,11 +29,7 @@ def blas_threads(count: int) -> AbstractContextManager[Any]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Run on one BLAS thread: matrices of a limit are too small to share out, and to wait for a busy core costs much.
-
-    The setting belongs to the process, so that one thread of Python at a time changes it and gives it back: what the
-    others find is no setting of the user.
-    """
+    """Run on one BLAS thread; one thread of Python at a time changes this setting of the process, and gives it back."""
     if not _TAKEN.acquire(blocking=False):
         yield
         return

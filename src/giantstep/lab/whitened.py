@@ -6,7 +6,6 @@ the start and through the factor Sigma F(Sigma) of a step only (structured_input
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +19,7 @@ from giantstep.types import DeviceArray, Floats, Indices, Integers
 
 @dataclass(frozen=True)
 class Whitened:
-    """The eigenbasis of the inputs at a finite dimension, with w* on the first axes of every eigenspace.
-
-    Isotropic inputs have no `root`, and the target directions are the first axes unless a spike lies there.
-    """
+    """The eigenbasis of the inputs at a finite dimension, with w* on the first axes of every eigenspace."""
 
     axes: Indices  # (R,), the axis of each coordinate of the target
     frame: Floats | None = None  # V (r, R)
@@ -52,14 +48,9 @@ class Whitened:
         eigenvalues = self.root**2
         return np.where(eigenvalues > 0, np.maximum(eigenvalues, 1e-300) ** (1 - whitening), 0.0)
 
-    @property
-    def coordinates(self) -> int:
-        """R, the coordinates of the target's invariant space."""
-        return len(self.axes)
-
     def along(self, rows: DeviceArray, xp: Any) -> DeviceArray:
         """Return the coordinates of rows or inputs (m, d) in the target's invariant space (m, R)."""
-        return rows[:, : self.coordinates] if self.frame is None else rows[:, xp.asarray(self.axes)]
+        return rows[:, : len(self.axes)] if self.frame is None else rows[:, xp.asarray(self.axes)]
 
     def signal(self, rows: DeviceArray, xp: Any) -> DeviceArray:
         """Return (z_1..z_r) of whitened inputs, or the overlaps of whitened rows with the targets (m, r)."""
@@ -77,15 +68,12 @@ class Whitened:
     def add_along(self, rows: DeviceArray, overlaps: DeviceArray, xp: Any) -> None:
         """Add vectors sum_a overlaps_a V_a to rows (m, d)."""
         if self.frame is None:
-            rows[:, : self.coordinates] += overlaps
+            rows[:, : len(self.axes)] += overlaps
         else:
             rows[:, xp.asarray(self.axes)] += overlaps @ xp.asarray(self.frame)
 
     def spike(self, alignment: float, dim: int) -> Floats:
-        """Return a unit vector (d,) of this alignment with the first target direction, the first axis where it can be.
-
-        Isotropic inputs have such axes already, where they are made for this alignment.
-        """
+        """Return a unit vector (d,) of this alignment with the first target direction, an axis where it can be."""
         v = np.eye(1, dim)
         if self.root is not None and self.frame is not None:
             v[:] = 0.0
@@ -96,10 +84,7 @@ class Whitened:
 
 
 def spike_axes(spike: DeviceArray, xp: Any) -> DeviceArray:
-    """Return v along a spike and v_perp along what w* = e_1 has across it (d, 2).
-
-    Where it has nothing there, v_perp is the second axis.
-    """
+    """Return v along a spike, and along what w* = e_1 has across it, or the second axis (d, 2)."""
     v = spike / xp.linalg.norm(spike)
     across = -v[0] * v
     across[0] += 1.0
@@ -115,10 +100,7 @@ LEAST_TEST = 100
 
 
 class RowDraws(Draws):
-    """The draws of a trial whose inputs are rows of a table: each stream of `sizes` has its own rows, in random order.
-
-    What no stream of the steps and the fit needs is left to the stream ``test``.
-    """
+    """The draws of a trial whose inputs are rows of a table: own ones for each stream, the rest for ``test``."""
 
     def __init__(self, draws: Draws, rows: Floats, sizes: Mapping[str, int]) -> None:
         super().__init__(draws.seed, draws.key, draws.trial, draws.device)
@@ -132,12 +114,6 @@ class RowDraws(Draws):
         self.left = len(rows) - used
         host = np.random.default_rng([self.seed, self.trial, *self.key.encode()])
         self.order = host.permutation(len(rows))
-
-    def anew(self) -> RowDraws:
-        """Return draws that begin again, with the same rows in the same order."""
-        again = copy.copy(self)
-        again._generators = {}
-        return again
 
     def chunks(self, stream: str, rows: int, columns: int) -> Iterator[tuple[int, int, DeviceArray]]:
         """Yield (start, stop, whitened rows) of a stream of inputs; other streams are standard normals."""

@@ -22,7 +22,7 @@ from giantstep.blocks import split_rows
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import BOUND, NodeGrid, broken_rule, even_rule, hermite_rule, product_grid
-from giantstep.gaussian.primitives import namespace_of
+from giantstep.gaussian.nodes import namespace_of
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Target
 from giantstep.solve.roots import crossing
@@ -43,10 +43,6 @@ class Student:
     second_layer: Floats
 
     @cached_property
-    def _shares(self) -> Floats:
-        return self.second_layer / len(self.second_layer)
-
-    @cached_property
     def pieces(self) -> list[tuple[float, float, float]]:
         """(kink, height there, slope) of the straight pieces on both sides of every kink of the activation."""
         sides = [(kink, kink + side) for kink in self.activation.kinks for side in (-KINK_SIDE, KINK_SIDE)]
@@ -54,7 +50,7 @@ class Student:
 
     def output(self, fields: Any) -> Any:
         """Return f, shape (...), at local fields (..., p)."""
-        return self.activation(fields) @ namespace_of(fields).asarray(self._shares)
+        return self.activation(fields) @ (self.weights(fields) / len(self.second_layer))
 
     def slopes(self, fields: Any) -> Any:
         """Return s'(lambda_j)."""
@@ -147,10 +143,7 @@ NAMED = {
 
 
 def force_breaks(algorithm: Algorithm, net: Student, label: Any, inner: Any) -> list[Any]:
-    """Return the fields at which the force of one neuron is not smooth: its kinks, those after an inner step, its clip.
-
-    Beside a kink the activation is taken as straight.
-    """
+    """Return the fields at which the force of one neuron is not smooth; beside a kink it is taken as straight."""
     a, breaks = net.second_layer[0], list(net.activation.kinks)
     for kink, height, slope in net.pieces:
         if algorithm.repeats:  # on a straight piece the moved field is l + rho a s'(y - a s(l))
@@ -163,11 +156,7 @@ def force_breaks(algorithm: Algorithm, net: Student, label: Any, inner: Any) -> 
 
 
 def as_algorithm(source: Any) -> Algorithm:
-    """Return an algorithm by name, from a label transform T (F = s'(l) T(y)), or from a callable F(l, y).
-
-    A transform is a `giantstep.Function` or an expression in ``z``, which stands for the label. A callable takes local
-    fields (..., p) and labels (...) and returns (..., p).
-    """
+    """Return an algorithm by name, from a label transform T (F = s'(l) T(y)), or from a callable F(l, y)."""
     if isinstance(source, Algorithm):
         return source
     if isinstance(source, str) and source in NAMED:
@@ -178,27 +167,19 @@ def as_algorithm(source: Any) -> Algorithm:
     except InputError:
         raise bad_field("algorithm", source, allowed) from None
     if isinstance(transform, Function):
-
-        def on_label(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
-            return net.slopes(fields) * transform(label)[..., None]
-
+        on_label: Force = lambda net, l, label, *_: net.slopes(l) * transform(label)[..., None]  # noqa: E731
         return Algorithm(transform.name, on_label, source=transform)
     if not callable(source):
         raise bad_field("algorithm", source, allowed)
-    _check_callable(source)
-    name = str(getattr(source, "__name__", type(source).__name__))
-    return Algorithm(name, lambda net, fields, label, inner, norm: source(fields, label), source=source)
-
-
-def _check_callable(user: Callable[..., Any]) -> None:
-    """Refuse a callable that does not map fields (n, p) and labels (n,) to (n, p)."""
     needed = "a callable F(l, y) must map arrays (n, p) and (n,) to (n, p), but"
     try:
-        values = np.asarray(user(np.full((3, 1), 0.3), np.full(3, 0.2)))
+        values = np.asarray(source(np.full((3, 1), 0.3), np.full(3, 0.2)))
     except Exception as error:
         raise InputError(f"{needed} it raised {type(error).__name__}: {' '.join(str(error).split())}.") from error
     if values.shape != (3, 1) or values.dtype.kind not in "fiu":
         raise InputError(f"{needed} it returned the shape {values.shape}.")
+    name = str(getattr(source, "__name__", type(source).__name__))
+    return Algorithm(name, lambda net, fields, label, inner, norm: source(fields, label), source=source)
 
 
 # -- What an update that sees a sample more than once does to a network without overlap --------------------
@@ -227,10 +208,7 @@ class Repetition:
     second: float  # E[F_j^2]
 
     def rate(self, rate: float) -> tuple[float, Floats]:
-        """Return the growth rate r of a small cosine per samples/d and its direction, at a step gamma_0 = rate.
-
-        r = rate a E[lambda F (z z^T - I)]_max - rate^2 a^2 E[F^2]/2, gradient_dynamics (4.2a).
-        """
+        """Return r = rate a E[lambda F (z z^T - I)]_max - rate^2 a^2 E[F^2]/2, and its direction."""
         sizes, vectors = np.linalg.eigh(rate * self.value * self.growth)
         return float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second), vectors[:, -1]
 
@@ -251,76 +229,61 @@ def repetition(
     inner_rate: float,
     noise: float = 0.0,
 ) -> list[Repetition]:
-    """Return the first-order quantities of every different value of the second layer.
-
-    The rule for z (`label_rule`) is symmetric where the target is, so that zeros by symmetry are exact. `inner_rate` is
-    rho_0 of the inner step, gamma_0 for "two-step".
-    """
+    """Return the first-order quantities of every different value of the second layer; a `label_rule` keeps symmetry."""
     a = np.asarray(second_layer, dtype=float)
     y = np.asarray(target(grid.points), dtype=float)
-    shift = np.sqrt(noise)
-    labels = (y - shift, y + shift) if noise else (y,)
-    update = _Update(activation, a, algorithm, inner_rate)
+    net, known = Student(activation, a), NAMED[algorithm]
+    fields, weights = _fields(activation, len(a))
+
+    def label_means(y: Floats, j: int) -> Floats:
+        """E_lambda of F, lambda_j F and F^2 at every label; many labels are interpolated between tabulated ones."""
+        labels = np.unique(y)
+        if len(labels) > _LABELS:
+            labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
+        table = np.empty((3, len(labels)))
+        for part in split_rows(len(labels), fields.size, 1 << 20):
+            chunk = labels[part]
+            if len(a) == 1 and activation.kinks and known.repeats:
+                nodes, measure = _broken_fields(net, inner_rate, chunk)
+                here = nodes[..., None]
+            else:
+                here = np.broadcast_to(fields, (len(chunk), *fields.shape))
+                nodes, measure = here[..., j], np.broadcast_to(weights, here.shape[:2])
+            values = known.force(net, here, chunk[:, None], inner_rate, 1.0)[..., j]
+            moments = (values, values * nodes, values * values)
+            table[:, part] = [np.einsum("ln,ln->l", measure, moment) for moment in moments]
+        return np.array([np.interp(y, labels, row) for row in table])
+
     neurons = []
     for value in dict.fromkeys(a.tolist()):
-        j = int(np.flatnonzero(a == value)[0])
-        means = np.mean([update.label_means(label, j) for label in labels], axis=0)
+        shifted = (y - np.sqrt(noise), y + np.sqrt(noise)) if noise else (y,)
+        means = np.mean([label_means(label, a.tolist().index(value)) for label in shifted], axis=0)
         plain, tilted, second = grid.weights * means
         growth = (grid.points.T * tilted) @ grid.points - tilted.sum() * np.eye(grid.points.shape[1])
         neurons.append(Repetition(value, plain @ grid.points, growth, float(second.sum())))
     return neurons
 
 
-class _Update:
-    """The update of one sample, as the mean over the fields of what it does to one neuron at a given label."""
+def _broken_fields(net: Student, inner_rate: float, labels: Floats) -> tuple[Floats, Floats]:
+    """Rules (labels, n) for one field that break where it meets a kink, before or after the inner step."""
 
-    def __init__(self, activation: Function, a: Floats, algorithm: str, inner_rate: float) -> None:
-        self.network, self.algorithm, self.inner_rate = Student(activation, a), NAMED[algorithm], inner_rate
-        self.fields, self.weights = _fields(activation, len(a))
-        self.moving = len(a) == 1 and bool(activation.kinks) and self.algorithm.repeats
+    def moved(fields: Floats, labels: Floats) -> Floats:
+        pull = squared(net, fields[..., None], labels, inner_rate, 1.0)[..., 0]
+        return np.asarray(fields + inner_rate * net.second_layer[0] * pull)
 
-    def label_means(self, y: Floats, j: int) -> Floats:
-        """E_lambda of F, lambda_j F and F^2 at every label; many labels are interpolated between tabulated ones."""
-        labels = np.unique(y)
-        if len(labels) > _LABELS:
-            labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
-        table = np.empty((3, len(labels)))
-        for part in split_rows(len(labels), self.fields.size, 1 << 20):
-            chunk = labels[part]
-            if self.moving:
-                nodes, measure = self._broken_fields(chunk)
-                fields = nodes[..., None]
-            else:
-                fields = np.broadcast_to(self.fields, (len(chunk), *self.fields.shape))
-                nodes, measure = fields[..., j], np.broadcast_to(self.weights, fields.shape[:2])
-            values = self.algorithm.force(self.network, fields, chunk[:, None], self.inner_rate, 1.0)[..., j]
-            table[:, part] = [
-                np.einsum("ln,ln->l", measure, moment) for moment in (values, values * nodes, values * values)
-            ]
-        return np.array([np.interp(y, labels, row) for row in table])
-
-    def _moved(self, fields: Floats, labels: Floats) -> Floats:
-        """Return the fields of the one neuron after the inner step."""
-        pull = squared(self.network, fields[..., None], labels, self.inner_rate, 1.0)[..., 0]
-        return np.asarray(fields + self.inner_rate * self.network.second_layer[0] * pull)
-
-    def _broken_fields(self, labels: Floats) -> tuple[Floats, Floats]:
-        """Rules (labels, n) for one field that break where it meets a kink, before or after the inner step."""
-        kinks = np.array(self.network.activation.kinks)
-        grid = np.unique(np.concatenate([_SEARCHED, kinks - _BESIDE, kinks + _BESIDE]))
-        beyond = self._moved(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])[..., None] > kinks
-        crossed = (beyond[:, 1:] != beyond[:, :-1]) & (np.diff(grid) > 3 * _BESIDE)[:, None]
-        row, cell, kink = np.nonzero(crossed)
-        falling = np.where(beyond[row, cell, kink], 1.0, -1.0)
-        at = crossing(
-            lambda x, i: falling[i] * (self._moved(x, labels[row[i]]) - kinks[kink[i]]), grid[cell], grid[cell + 1]
-        )
-        breaks = np.full((len(labels), np.bincount(row, minlength=1).max()), BOUND)
-        breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = at
-        fixed = np.concatenate([_PIECES, kinks])
-        edges = np.concatenate([np.broadcast_to(fixed, (len(labels), len(fixed))), breaks], axis=1)
-        nodes, weights = gauss_legendre_panels(np.sort(edges, axis=1), 10)
-        return nodes, weights * normal_density(nodes)
+    kinks = np.array(net.activation.kinks)
+    grid = np.unique(np.concatenate([_SEARCHED, kinks - _BESIDE, kinks + _BESIDE]))
+    beyond = moved(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])[..., None] > kinks
+    crossed = (beyond[:, 1:] != beyond[:, :-1]) & (np.diff(grid) > 3 * _BESIDE)[:, None]
+    row, cell, kink = np.nonzero(crossed)
+    falling = np.where(beyond[row, cell, kink], 1.0, -1.0)
+    at = crossing(lambda x, i: falling[i] * (moved(x, labels[row[i]]) - kinks[kink[i]]), grid[cell], grid[cell + 1])
+    breaks = np.full((len(labels), np.bincount(row, minlength=1).max()), BOUND)
+    breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = at
+    fixed = np.concatenate([_PIECES, kinks])
+    edges = np.concatenate([np.broadcast_to(fixed, (len(labels), len(fixed))), breaks], axis=1)
+    nodes, weights = gauss_legendre_panels(np.sort(edges, axis=1), 10)
+    return nodes, weights * normal_density(nodes)
 
 
 def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:

@@ -47,10 +47,7 @@ def best_batch(order: float, correlation: bool) -> float:
 
 
 def time_at_rate(order: float, mu: Floats, delta: Floats, correlation: bool, slack: float = 0.0) -> Floats:
-    """Return the exponent theta of the time at the rate d^-delta; infinite where the rate is too large.
-
-    Exponents count as equal up to `slack`.
-    """
+    """Return the exponent theta of the time at the rate d^-delta, infinite where it is too large, up to `slack`."""
     theta = np.where(correlation & (mu >= order), 0.0, delta + max(order / 2 - 1, 0.0))
     too_large = delta < largest_rate(order, mu, correlation) - slack
     too_large |= delta < max(1.0, order / 2) - mu - slack
@@ -96,11 +93,7 @@ class ProportionalAnswer(Readable):
 
 
 def stages_text(target: Target) -> str:
-    """Return n/d above which message passing learns each direction without noise, in words; at once where it is known.
-
-    >>> stages_text(Target("abs(z)")), stages_text(Target("sign(z1)+sign(z2)"))
-    ('z above n = 0.5 d', '0.707 z1 + 0.707 z2 at any n/d; 0.707 z1 - 0.707 z2 above n = 2.05238 d')
-    """
+    """Return n/d above which message passing learns each direction without noise, in words."""
     from giantstep.families import family_class
 
     if target.directions > 2:

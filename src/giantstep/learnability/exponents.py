@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,18 @@ from giantstep.gaussian.subspaces import complement, direction_text, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_data
 from giantstep.learnability.complexity import ProportionalAnswer, stages_text
-from giantstep.learnability.prepared import HIGHEST, PROBE, PreparedTarget, Sampled, coefficients
-from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
+from giantstep.learnability.prepared import (
+    HIGHEST,
+    PROBE,
+    TOLERANCE,
+    PreparedTarget,
+    Sampled,
+    Stage,
+    Staircase,
+    coefficients,
+    staircase,
+)
 from giantstep.types import Floats
-
-if TYPE_CHECKING:
-    pass
 
 HERMITE_ORDERS = 8
 """Highest order of the Hermite coefficients that are shown."""
@@ -35,11 +41,7 @@ _ZERO = 1e-9
 
 
 def samples_needed(order: float) -> str:
-    """Return the samples that a stage of an order takes: d, d log d, d^(k-1).
-
-    >>> [samples_needed(k) for k in (1, 2, 3, 5)]
-    ['d', 'd log d', 'd^2', 'd^4']
-    """
+    """Return the samples that a stage of an order takes: d, d log d, d^(k-1)."""
     if math.isinf(order):
         return "not found"
     return {1: "d", 2: "d log d"}.get(int(order), f"d^{int(order) - 1}")
@@ -47,39 +49,20 @@ def samples_needed(order: float) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Exponents(ProportionalAnswer):
-    """What `giantstep.exponents` finds about a target.
-
-    Attributes
-    ----------
-    target, activation : what was asked.
-    information : smallest k >= 1 with C_k = E[h He_k(z)] != 0; one pass over the data needs d^max(1, k-1) samples to
-        start.
-    generative : smallest k with E[He_k(z)|y] not identically 0, the least over all label transforms. Both are inf where
-        no order looked at has one.
-    leap, generative_leap : largest order of any stage (inf where a direction is not found).
-    leap_stages, generative_stages : lists of (order, number of new directions).
-    directions : (r, k) orthonormal rows in the variables z1..zk, in the order the leap staircase finds them.
-    hermite : C_k for k = 0..8: signed for one direction, else the norms |C_k| of the tensors.
-    activation_hermite : c_k = E[s He_k] of the student's activation, or None.
-    products : c_k C_k (c_k |C_k| for several directions), or None.
-    symmetry : for each direction "even", "odd" or "" under its reflection.
-    hard : for each direction whether no label transform sees it linearly (its generative stage has order 2 or more).
-    leap_staircase, generative_staircase : the stages with directions, degrees and strengths.
-    tolerance : below which a normalised coefficient counts as zero.
-    """
+    """What `giantstep.exponents` finds about a target; orders are inf where none that was looked at is seen."""
 
     target: Target
     activation: Function | None
-    information: float
-    generative: float
-    leap_staircase: Staircase
+    information: float  # smallest k >= 1 with C_k = E[h He_k(z)] != 0; one pass needs d^max(1, k-1) samples to start
+    generative: float  # smallest k with E[He_k(z)|y] not identically 0, the least over all label transforms
+    leap_staircase: Staircase  # the stages with directions, degrees and strengths
     generative_staircase: Staircase
-    directions: Floats
-    hermite: Floats
-    activation_hermite: Floats | None
-    symmetry: tuple[str, ...]
-    hard: tuple[bool, ...]
-    tolerance: float
+    directions: Floats  # (r, k) orthonormal rows in the variables z1..zk, in the order the leap staircase finds them
+    hermite: Floats  # C_k for k = 0..8: signed for one direction, else the norms |C_k| of the tensors
+    activation_hermite: Floats | None  # c_k = E[s He_k] of the student's activation
+    symmetry: tuple[str, ...]  # for each direction "even", "odd" or "" under its reflection
+    hard: tuple[bool, ...]  # for each direction whether no label transform sees it linearly
+    tolerance: float  # below which a normalised coefficient counts as zero
 
     @property
     def leap(self) -> float:
@@ -197,11 +180,10 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
     leap, generative = (staircase(*view.samples(repeated=repeated)) for repeated in (False, True))
     if not leap.stages and not generative.stages:
         raise no_coefficient(h, leap)
-    directions = np.concatenate([np.zeros((0, len(basis))), *(stage.directions for stage in leap.stages)])
-    if len(directions) < len(basis):
-        directions = np.concatenate([directions, complement(directions, len(basis))])
-    hard = _hidden(directions, generative)
-    energies = _hermite(inner, view.fine)
+    none = np.zeros((0, len(basis)))
+    directions = np.concatenate([none, *(stage.directions for stage in leap.stages)])
+    directions = np.concatenate([directions, complement(directions, len(basis))])
+    linear = np.concatenate([none, *(stage.directions for stage in generative.stages if stage.order == 1)])
     c = None if student is None else activation_hermite(student, HERMITE_ORDERS)
     return Exponents(
         target=h,
@@ -211,10 +193,10 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
         leap_staircase=_rotate(leap, basis),
         generative_staircase=_rotate(generative, basis),
         directions=tidy_signs(directions @ basis),
-        hermite=energies,
+        hermite=_hermite(inner, view.fine),
         activation_hermite=c,
         symmetry=tuple(_symmetry(inner, row) for row in directions),
-        hard=hard,
+        hard=tuple(bool(np.linalg.norm(linear @ row) < 1 - 1e-6) for row in directions),
         tolerance=TOLERANCE,
     )
 
@@ -242,11 +224,8 @@ def _hermite(target: Target, grid: NodeGrid) -> Floats:
     r = target.directions
     y = np.asarray(target(grid.points), dtype=float)
     sample = Sampled(grid.points, grid.weights, y[None, :])
-    sizes = np.zeros(HERMITE_ORDERS + 1)
-    for k in range(HERMITE_ORDERS + 1):
-        if k > HIGHEST[r]:
-            sizes[k] = np.nan
-            continue
+    sizes = np.full(HERMITE_ORDERS + 1, np.nan)
+    for k in range(min(HERMITE_ORDERS, HIGHEST[r]) + 1):
         tensor = coefficients(sample, np.zeros((0, r)), np.eye(r), k, 0)[0]
         sizes[k] = tensor[0, 0, 0] if r == 1 else np.linalg.norm(tensor)
     scale = math.sqrt(float(grid.weights @ (y * y)))
@@ -264,14 +243,6 @@ def _symmetry(target: Target, row: Floats) -> str:
     return "odd" if np.max(np.abs(base + other)) < size else ""
 
 
-def _hidden(directions: Floats, staircase: Staircase) -> tuple[bool, ...]:
-    """Whether each direction has a part in a generative stage of order 2 or more, or in none."""
-    linear = np.concatenate(
-        [stage.directions for stage in staircase.stages if stage.order == 1] or [np.zeros((0, directions.shape[1]))]
-    )
-    return tuple(bool(np.linalg.norm(linear @ row) < 1 - 1e-6) for row in directions)
-
-
 def _rotate(staircase: Staircase, basis: Floats) -> Staircase:
     stages = tuple(replace(stage, directions=tidy_signs(stage.directions @ basis)) for stage in staircase.stages)
     return replace(staircase, stages=stages)
@@ -283,10 +254,9 @@ def _blind(stage: Stage, name: str, c: Floats, products: Floats) -> list[str]:
         return []
     shown = " and ".join(f"c_{degree}" for degree in needed[:3])
     where = ", ".join(direction_text(row) for row in stage.directions)
-    later = [order for order in range(max(needed) + 1, len(products)) if abs(products[order]) > 0]
-    if later:
-        return [f"{name} has {shown} = 0 and one-pass SGD with it finds {where} through order {later[0]} at best"]
-    return [f"{name} has {shown} = 0 and one-pass SGD with it never finds {where}"]
+    later = next((order for order in range(max(needed) + 1, len(products)) if abs(products[order]) > 0), None)
+    found = f"finds {where} through order {later} at best" if later else f"never finds {where}"
+    return [f"{name} has {shown} = 0 and one-pass SGD with it {found}"]
 
 
 def _stages_text(staircase: Staircase) -> str:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
-from giantstep.gaussian.hermite import multi_indices
+from giantstep.gaussian.hermite import multi_indices, root_factorials
 from giantstep.gaussian.subspaces import complement, direction_text, tidy, tidy_signs
 from giantstep.gaussian.target import Target, as_target
-from giantstep.jsondata import json_number
+from giantstep.jsondata import json_data, json_number
 from giantstep.learnability.algorithms import Repetition, label_rule, repetition
+from giantstep.learnability.complexity import ProportionalAnswer, stages_text
 from giantstep.learnability.exponents import (
     HIGHEST_DEGREE,
     Exponents,
@@ -31,12 +32,147 @@ from giantstep.learnability.exponents import (
     samples_needed,
     seen_orders,
 )
-from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, coefficients
+from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, Stage, Staircase, coefficients, staircase
 from giantstep.learnability.reuse import learned_rounds
-from giantstep.learnability.staircase import Stage, Staircase, staircase
-from giantstep.learnability.verdict import ROUNDS, LearnabilityVerdict, LearnedStage
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import xarray
+
+    from giantstep.scenario import Scenario
+
+ROUNDS = ("reused", "single-pass")
+"""A constant number of steps on a batch of order d, kept or fresh."""
+
+
+@dataclass(frozen=True)
+class LearnedStage:
+    """One stage of what the student learns: new directions (rows), the order it takes, and the samples."""
+
+    order: int
+    directions: Floats
+    samples: str
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The directions as combinations of the variables."""
+        return ", ".join(map(direction_text, self.directions))
+
+
+@dataclass(frozen=True, repr=False)
+class LearnabilityVerdict(ProportionalAnswer):
+    """The answer of `giantstep.learnable`."""
+
+    target: Target
+    activation: Function
+    algorithm: str
+    second_layer: tuple[float, ...]
+    learned: bool  # whether every direction of the target is found
+    samples: str  # "d", "d log d", "d^2", ... for the slowest direction found, "never" where none is found
+    exponent: float  # the power of d in it; inf where some direction is never found
+    constant: float | None  # samples of the first stage over that power, at the rate in `data`, where it is known
+    reason: str  # one sentence
+    stages: tuple[LearnedStage, ...]  # what is found, in order
+    hidden: Floats  # (m, k) orthonormal rows, the directions that are never found
+    data: dict[str, Any] = field(default_factory=dict)  # the numbers behind it
+
+    def __bool__(self) -> bool:
+        return self.learned
+
+    def __str__(self) -> str:
+        head = f"{self.algorithm}, {self.activation.name} on {self.target.name}: "
+        if not self.stages:
+            return f"{head}never, because {self.reason}"
+        about = f"about {self.constant:.3g} {self.samples}" if self.constant else f"about {self.samples}"
+        done = "learned" if self.learned else "only in part, the rest never"
+        lines = [f"{head}{done}, in {about} samples, because {self.reason}"]
+        for stage in self.stages:
+            note = f" ({stage.note})" if stage.note else ""
+            lines.append(f"  order {stage.order}: {stage.text} in {stage.samples} samples{note}")
+        if len(self.hidden):
+            lines.append("  never: " + ", ".join(map(direction_text, self.hidden)))
+        if self.exponent == 1:
+            lines.append(f"  message passing, the best known fast algorithm: {stages_text(self.target)}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as strict JSON data."""
+        return json_data(
+            {
+                **vars(self),
+                "target": self.target.expression or self.target.name,
+                "activation": self.activation.name,
+                "stages": [vars(stage) for stage in self.stages],
+            }
+        )
+
+    def scenario(self, dim: int = 512, **fields: Any) -> Scenario:
+        """Return the scenario whose experiment shows the verdict: run it with `giantstep.simulate` or `compare`.
+
+        One sample at a time (`OnlineSGD`) at the rate of ``data``; three giant steps on 4 d samples (`GiantSteps`).
+        """
+        from giantstep.families import family_class
+
+        problem: dict[str, Any] = {"target": self.target, "activation": self.activation}
+        if self.algorithm == "giant-steps":
+            law = Vocabulary(list(dict.fromkeys(self.second_layer)))
+            known = {"second_layer": law, "rate": 1.0, "batch_per_dim": 4.0, "steps": 3, "width": 40}
+            return family_class("giant-steps")(**{**problem, **known, **fields})
+        if self.algorithm in ROUNDS:
+            known = {"second_layer": list(self.second_layer), "samples_per_dim": 3.0, "rate": 0.2, "steps": 4}
+            known["data"] = "reused" if self.algorithm == "reused" else "fresh"
+            return family_class("batch-reuse")(**{**problem, **known, **fields})
+        rate, p = float(self.data["rate"]), len(self.second_layer)
+        known = {
+            "second_layer": list(self.second_layer),
+            "dim": dim,
+            "batch_size": 1,
+            "rate": rate * p / dim,
+            "steps": 50 * dim,
+            "algorithm": self.algorithm,
+            "initial_overlap": "zero",
+        }
+        if self.algorithm in ("extragradient", "sam"):
+            known["inner_rate"] = self.data["inner_rate"]
+        return family_class("online-sgd")(**{**problem, **known, **fields})
+
+    def experiment(self, dim: int = 128, *, runs: int = 32, seed: int = 0, **fields: Any) -> xarray.Dataset:
+        """Run the network of `scenario` and return the largest cosine of any neuron with each direction at the end.
+
+        One-pass runs last as long as the verdict says where its constant is known (at least 50 d samples, at most
+        400 d), 50 d samples otherwise. ``cosine`` and ``cosine_stderr`` over ``direction`` are the mean over runs of
+        max_j |cosine_j|, of the order of d^-1/2 where nothing is learned; the attribute ``text`` says it in a sentence.
+        """
+        from giantstep.listing import Result
+        from giantstep.study import simulate
+
+        if self.algorithm == "giant-steps" or self.algorithm in ROUNDS:
+            scenario = self.scenario(dim, **fields)
+            cosine = simulate(scenario, dim=dim, trials=runs, seed=seed, keep_trials=True)["cosine"].isel(time=-1)
+            best = abs(cosine).max([name for name in cosine.dims if name not in ("trial", "direction")])
+            mean, error = best.mean("trial"), best.std("trial", ddof=1) / math.sqrt(runs)
+            length = f"{scenario.numeric_fields()['steps'][0]:.0f} steps"
+        else:
+            log = math.log(dim) if "log" in self.samples else 1.0
+            lasting = min(max(50.0, 1.2 * (self.constant or 0.0) * log), 400.0)
+            scenario = self.scenario(dim, **{"steps": round(lasting * dim), **fields})
+            per_trial = max(1, runs // 4)
+            last = int(scenario.numeric_fields()["steps"][0])
+            ends = simulate(scenario, trials=4, runs=per_trial, times=[last], seed=seed).isel(time=-1)
+            runs, mean, error = 4 * per_trial, ends["best"], ends["best_stderr"]
+            length = f"{last / dim:.4g} d samples"
+        each = ", ".join(
+            f"{m:.3f}({e:.3f}) with {direction_text(row)}"
+            for m, e, row in zip(mean.values, error.values, np.eye(self.target.directions))
+        )
+        text = (
+            f"experiment, d = {dim}, {runs} runs of {length}: largest cosine {each} (by chance about {dim**-0.5:.2f})"
+        )
+        values = {"cosine": mean.drop_vars("time"), "cosine_stderr": error.drop_vars("time")}
+        return Result(values, attrs={"text": text, "dim": dim, "runs": runs, "seed": seed})
+
 
 ONE_PASS = ("squared", "correlation")
 REPEATED = ("extragradient", "sam", "two-step", "exponential")
@@ -131,37 +267,29 @@ class _Case:
     def c(self) -> Floats:
         return activation_hermite(self.activation, HIGHEST_DEGREE)
 
-    @property
-    def seen(self) -> set[int]:
-        """Orders n >= 1 with c_n != 0."""
-        return seen_orders(self.activation)
-
     def drifts(self, inner_rate: float, noise: float) -> list[Repetition]:
         grid = label_rule(self.view.inner)
         return repetition(self.view.inner, grid, self.activation, self.second_layer, self.algorithm, inner_rate, noise)
 
     def verdict(
         self,
-        stages: tuple[LearnedStage, ...],
-        learned: bool,
-        worst: int,
         reason: str,
         data: dict[str, Any],
+        stages: tuple[LearnedStage, ...] = (),
+        learned: bool = False,
+        worst: int = 1,
         constant: float | None = None,
+        hidden: Floats | None = None,
     ) -> LearnabilityVerdict:
-        """Return what is learned in these stages; `worst` is the order of the slowest."""
-        basis = self.view.basis
-        known = np.concatenate([stage.directions for stage in stages])
-        inside = known @ basis.T
-        hidden = complement(tidy(inside), len(basis)) @ basis if len(inside) < len(basis) else known[:0]
+        """Return what is learned in these stages, never if there are none; `worst` is the order of the slowest."""
+        if hidden is None:
+            basis = self.view.basis
+            known = np.concatenate([basis[:0], *(stage.directions for stage in stages)])
+            hidden = complement(tidy(known @ basis.T), len(basis)) @ basis
+        asked = (self.target, self.activation, self.algorithm, self.second_layer)
+        samples = samples_needed(worst) if stages else "never"
         exponent = float(max(1, worst - 1)) if learned else math.inf
-        return self._answer(learned, samples_needed(worst), exponent, constant, reason, stages, hidden, data)
-
-    def never(self, reason: str, data: dict[str, Any]) -> LearnabilityVerdict:
-        return self._answer(False, "never", math.inf, None, reason, (), self.view.basis, data)
-
-    def _answer(self, *answer: Any) -> LearnabilityVerdict:
-        return LearnabilityVerdict(self.target, self.activation, self.algorithm, self.second_layer, *answer)
+        return LearnabilityVerdict(*asked, learned, samples, exponent, constant, reason, stages, hidden, data)
 
     def unseen(self) -> str:
         """Say why the student sees nothing of the target; refuse where no order looked at is in the target."""
@@ -202,14 +330,14 @@ def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdi
         "inner_rate": 0.0,
     }
     if first is None:
-        return case.never(signs_note or case.unseen(), data)
-    stairs = staircase(*samples, degrees=case.seen, start=[first])
+        return case.verdict(signs_note or case.unseen(), data)
+    stairs = staircase(*samples, degrees=seen_orders(case.activation), start=[first])
     constant = None
     if first.order <= 2:
         constant, speed, blocked = _constant(case.drifts(0.0, noise), first.order, rate)
         data |= speed
         if blocked:
-            return case.never(blocked, data)
+            return case.verdict(blocked, data)
     leading = first.degrees[0]
     reason = f"c_{leading} C_{leading} of {name} and the target is not zero at order {leading}, the first both have"
     if first.order > facts.information:
@@ -218,7 +346,7 @@ def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdi
     if not stairs.complete:
         reason += "; " + case.rest(stairs.stages)
     stages = _learned(case, stairs, samples_needed, lambda number, stage: case.through(stage))
-    return case.verdict(stages, stairs.complete, _slowest(stairs), reason, data, constant)
+    return case.verdict(reason, data, stages, stairs.complete, max(stage.order for stage in stages), constant)
 
 
 def _learned(
@@ -233,15 +361,11 @@ def _learned(
     )
 
 
-def _slowest(stairs: Staircase) -> int:
-    return max(stage.order for stage in stairs.stages)
-
-
 def _first_stage(case: _Case, samples: tuple[Sampled, Sampled]) -> tuple[Stage | None, str]:
     """Return the first stage a student of these coefficients and signs takes, or why there is none."""
-    r, a, note = case.view.inner.directions, case.second_layer, ""
+    r, a, note, seen = case.view.inner.directions, case.second_layer, "", seen_orders(case.activation)
     for order in range(1, HIGHEST[r] + 1):
-        if order not in case.seen:
+        if order not in seen:
             continue
         only = staircase(*samples, degrees={order}, cap=order)
         if not only.stages or only.stages[0].order != order:
@@ -259,18 +383,12 @@ def _first_stage(case: _Case, samples: tuple[Sampled, Sampled]) -> tuple[Stage |
 
 def _growing(values: Floats, r: int, order: int, sign: float) -> Floats:
     """Directions along which sign * C_k(u, ..., u) is positive: eigenvectors for k = 2, else the best u, if any."""
-    indices = multi_indices(r, order)
-    scale = [
-        math.factorial(order) / math.sqrt(math.prod(math.factorial(n) for n in index)) * value
-        for index, value in zip(indices, values)
-    ]
+    indices = np.array(multi_indices(r, order))
+    scale = math.factorial(order) / root_factorials(order)[indices].prod(axis=1) * values
     if order == 2:
         matrix = np.zeros((r, r))
-        for index, value in zip(indices, scale):
-            axes = [axis for axis, n in enumerate(index) for _ in range(n)]
-            matrix[axes[0], axes[1]] += value if axes[0] == axes[1] else value / 2
-            matrix[axes[1], axes[0]] = matrix[axes[0], axes[1]]
-        sizes, vectors = np.linalg.eigh(sign * matrix)
+        matrix[np.triu_indices(r)] = scale  # the indices have this order, too
+        sizes, vectors = np.linalg.eigh(sign * (matrix + matrix.T) / 2)
         return vectors[:, sizes > _SMALL].T
     u = np.random.default_rng(3).standard_normal((4000, r))
     u = np.concatenate([np.eye(r), u / np.linalg.norm(u, axis=1)[:, None]])
@@ -313,7 +431,7 @@ def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -
             f"the generative exponent is {facts.generative:g}: no function of the label sees less than order 3, "
             f"it takes {samples_needed(facts.generative)} samples at best"
         )
-        return case.never(why, data)
+        return case.verdict(why, data)
     if facts.generative > 1 and order == 1:
         raise InputError(
             f"The quadrature of the target {case.target.name} is not accurate enough to tell its exponents."
@@ -321,12 +439,12 @@ def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -
     constant, speed, blocked = _constant(drifts, order, rate)
     data |= speed
     if blocked:
-        return case.never(blocked, data)
+        return case.verdict(blocked, data)
     stairs = facts.generative_staircase
     if order == 2 and stairs.stages[0].order == 1:
         name = case.activation.name
         why = f"the label transform of {algorithm} with {name} has no mean along a direction, though others have"
-        return case.never(why, data)
+        return case.verdict(why, data)
     stages = tuple(
         LearnedStage(stage.order, stage.directions, samples_needed(stage.order))
         for stage in stairs.stages
@@ -340,25 +458,25 @@ def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -
         reason = f"E[fbar(y) z] = 0 but small cosines grow at the rate {data['growth']:.3g} per d samples"
     if not complete:
         reason += "; the rest has generative order 3 or more"
-    return case.verdict(stages, complete, max(stage.order for stage in stages), reason, data, constant)
+    return case.verdict(reason, data, stages, complete, max(stage.order for stage in stages), constant)
 
 
 # -- giant steps -------------------------------------------------------------------------------------------
 
 
 def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
-    stairs = staircase(*case.view.samples(repeated=False), degrees=case.seen)
+    stairs = staircase(*case.view.samples(repeated=False), degrees=seen_orders(case.activation))
     count = len(stairs.stages)
     data: dict[str, Any] = {"leap_stages": case.facts.leap_stages, "c": case.c.tolist(), "steps": count}
     if not count:
-        return case.never(case.unseen(), data)
+        return case.verdict(case.unseen(), data)
     stages = _learned(
         case,
         stairs,
         lambda order: "d" if order == 1 else f"d^{order}",
         lambda number, stage: f"step {number}, {case.through(stage)}",
     )
-    worst = _slowest(stairs)
+    worst = max(stage.order for stage in stages)
     if worst == 1:
         reason = f"each of {count} step{'s' if count > 1 else ''} on O(d) samples sees one more direction linearly"
     else:
@@ -367,7 +485,7 @@ def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
         reason = f"{hard.text} {has} leap {worst} and one step needs a batch of order d^{worst} to see {it}"
     if not stairs.complete:
         reason += "; " + case.rest(stairs.stages)
-    return case.verdict(stages, stairs.complete, worst + (worst > 1), reason, data)
+    return case.verdict(reason, data, stages, stairs.complete, worst + (worst > 1))
 
 
 # -- a constant number of steps on one batch ---------------------------------------------------------------
@@ -391,5 +509,4 @@ def _judge_rounds(case: _Case) -> LearnabilityVerdict:
     rival_learns = ", ".join(map(direction_text, rival.learned)) or "nothing"
     rival_name = "a reused batch" if other == "reused" else "a single pass"
     reason = f"{asked.reason.rstrip('.')}; {rival_name} learns {rival_learns}"
-    exponent = 1.0 if learned else math.inf
-    return case._answer(learned, "d" if stages else "never", exponent, None, reason, stages, asked.hidden, data)
+    return case.verdict(reason, data, stages, learned, hidden=asked.hidden)

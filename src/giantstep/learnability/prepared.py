@@ -2,22 +2,29 @@
 
 T is a transform of the label, q a product of normalised Hermite polynomials of the directions known already, h_b one of
 order |b| of the others (gradient_dynamics section 1.2).
+
+At every stage U is the span of the directions found so far and D its complement. For k = 1, 2, ... the tensors C_k[T,
+q] = E[T(y) q(z_U) He_k(z_D)] are formed for all test functions q (products of normalised Hermite polynomials of z_U)
+and all label transforms T; the first k with a tensor that is not zero gives the new directions, the range of its
+unfolding. T = y alone is what one pass over the data sees (the leap), many T is what repetition can see (generative).
+The rule is gradient_dynamics section 1.2.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from giantstep.blocks import split_rows
+from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.gaussian.grids import BOUND, NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices
-from giantstep.gaussian.subspaces import tidy
+from giantstep.gaussian.subspaces import complement, tidy
 from giantstep.gaussian.target import Plane, Target, turned_planes
 from giantstep.types import Floats
 
@@ -62,10 +69,9 @@ class PreparedTarget:
 
     def samples(self, repeated: bool, odd: bool = False) -> tuple[Sampled, Sampled]:
         """Return the label transforms of one pass or of repetition on both rules; `odd` as in `Sampled.of`."""
-        fine = Sampled.of(self.inner, self.fine, self.degree, repeated, odd)
-        if self.coarse is self.fine:
-            return fine, fine
-        return fine, Sampled.of(self.inner, self.coarse, self.degree, repeated, odd)
+        grids = [self.fine] if self.coarse is self.fine else [self.fine, self.coarse]
+        found = [Sampled.of(self.inner, grid, self.degree, repeated, odd) for grid in grids]
+        return found[0], found[-1]
 
 
 def relevant(target: Target) -> tuple[Floats, Target, int | None]:
@@ -85,26 +91,21 @@ def relevant(target: Target) -> tuple[Floats, Target, int | None]:
     for order in range(1, 5):
         total += unfolding_gram(coefficients(sample, np.zeros((0, k)), whole, order, 0)[0], k, order)
     sizes, vectors = np.linalg.eigh(total)
-    idle = [row for row, size in zip(vectors.T, sizes) if size < 1e-6 and _is_idle(target, row, probe, base)]
+    moved = (np.asarray(target(probe + 0.83 * row), dtype=float) for row in vectors[:, sizes < 1e-6].T)
+    idle = sum(bool(np.max(np.abs(y - base)) < 1e-6 * (1 + np.max(np.abs(base)))) for y in moved)
     if not idle:
         return whole, target, target.axis_degree
-    basis = tidy(vectors[:, len(idle) :].T)
+    basis = tidy(vectors[:, idle:].T)
     planes = turned_planes(target.planes, basis.T)
     inner = Target(lambda z: target(z @ basis), directions=len(basis), kinks=planes, name=target.name)
     aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
     return basis, inner, target.axis_degree if aligned else target.degree
 
 
-def _is_idle(target: Target, row: Floats, probe: Floats, base: Floats) -> bool:
-    moved = np.asarray(target(probe + 0.83 * row), dtype=float)
-    return bool(np.max(np.abs(moved - base)) < 1e-6 * (1 + np.max(np.abs(base))))
-
-
 def rules(target: Target, degree: int | None, known: bool | None = None) -> tuple[NodeGrid, NodeGrid]:
     """Return a fine product rule for a target of r variables and a coarser one; polynomials get an exact one twice.
 
-    `known` says whether every kink and jump is on one of its planes (`Target.all_planes` if left out). A target that is
-    not finite is refused, and one whose two rules tell of kinks or jumps that are not on the planes.
+    A target that is not finite is refused, and one with kinks or jumps on no plane (`known`: all are on its planes).
     """
     known = target.all_planes if known is None else known
     gap = math.inf
@@ -178,37 +179,27 @@ class Sampled:
 
     @classmethod
     def of(cls, target: Target, grid: NodeGrid, degree: int | None, repeated: bool, odd: bool = False) -> Sampled:
-        """Return the label transforms of one pass or of repetition on a rule.
+        """Return the label alone, of one pass, or the family of transforms that repetition can reach, on a rule.
 
-        With `odd`, the points (y, z) and (-y, -z) are one to who looks at them: both are there with half the weight.
+        Indicators of at most eight values; powers of a polynomial; else y and cos(w y + b). With `odd`, the points
+        (y, z) and (-y, -z) are one to who looks at them: both are there with half the weight.
         """
         points, weights = grid.points, grid.weights
         y = np.asarray(target(points), dtype=float)
         if odd:
             points, y, weights = np.concatenate([points, -points]), np.concatenate([y, -y]), np.tile(weights, 2) / 2
-        power = None if degree is None else _POWERS[target.directions]
-        return cls(points, weights, label_transforms(y, weights, power, repeated))
-
-
-def label_transforms(y: Floats, weights: Floats, power: int | None, repeated: bool) -> Floats:
-    """Return T(y) on a rule (m, N): y alone, or the family that repetition can reach.
-
-    The family: indicators of the values where there are at most eight; y^j, j = 1..`power`, of a polynomial; else y and
-    cos(w y + b). All have zero mean and unit variance.
-    """
-    standard = _standardise(y[None, :], weights)
-    if not repeated:
-        return standard
-    y = standard[0]
-    values = np.unique(np.round(y, 9))
-    if len(values) <= _FEW_VALUES:
-        transforms = np.stack([np.abs(y - value) < 1e-6 for value in values]).astype(float)
-    elif power is not None:
-        transforms = y ** np.arange(1, power + 1)[:, None]
-    else:
-        waves = [np.cos(w * y + b) for w in _FREQUENCIES for b in (0.0, 0.5 * math.pi)]
-        transforms = np.stack([y, *waves])
-    return _standardise(transforms, weights)
+        labels = _standardise(y[None, :], weights)
+        if repeated:
+            y = labels[0]
+            values = np.unique(np.round(y, 9))
+            if len(values) <= _FEW_VALUES:
+                labels = np.stack([np.abs(y - value) < 1e-6 for value in values]).astype(float)
+            elif degree is not None:
+                labels = y ** np.arange(1, _POWERS[target.directions] + 1)[:, None]
+            else:
+                labels = np.stack([y, *(np.cos(w * y + b) for w in _FREQUENCIES for b in (0.0, 0.5 * math.pi))])
+            labels = _standardise(labels, weights)
+        return cls(points, weights, labels)
 
 
 def _standardise(values: Floats, weights: Floats) -> Floats:
@@ -243,3 +234,100 @@ def unfolding_gram(coefficients: Floats, dims: int, order: int) -> Floats:
         column = np.stack([flat[:, position[up]] * math.sqrt(up[i]) for i, up in enumerate(raised)])
         gram += column @ column.T
     return gram
+
+
+# -- In which order a learner finds the directions of a target: leap and generative staircases ------------
+
+
+TOLERANCE = 1e-7
+"""A coefficient E[T q h_b] with normalised T, q and h_b counts as zero below this."""
+GATE = 10.0
+"""... or below the root of this many times the difference between the rule and a coarser one."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a staircase."""
+
+    order: int  # k, the number of new directions that enter together
+    directions: Floats  # the new ones, (count, r) orthonormal rows
+    degrees: tuple[int, ...]  # n = k + deg q of the Hermite tensors through which they are seen, increasing
+    strength: tuple[float, ...]  # norm of the unfolded tensor along each
+
+    @property
+    def count(self) -> int:
+        """Number of new directions."""
+        return len(self.directions)
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """Stages in their order; ``complete`` says whether every direction is found up to the highest order tried."""
+
+    stages: tuple[Stage, ...]
+    complete: bool
+    highest: int
+
+    @property
+    def first(self) -> float:
+        """The order of the first stage, inf where there is none."""
+        return self.stages[0].order if self.stages else math.inf
+
+    @property
+    def exponent(self) -> float:
+        """The largest order, inf where some direction is not found."""
+        if not self.complete:
+            return math.inf
+        return max(stage.order for stage in self.stages)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The stages as (order, number of new directions)."""
+        return [(stage.order, stage.count) for stage in self.stages]
+
+
+def staircase(
+    fine: Sampled,
+    coarse: Sampled,
+    cap: int | None = None,
+    degrees: Collection[int] | None = None,
+    start: Sequence[Stage] = (),
+) -> Staircase:
+    """Return the stages up to the order `cap` after `start`, seen through Hermite tensors of these `degrees`."""
+    r = fine.points.shape[1]
+    most = cap or HIGHEST[r]
+    stages = list(start)
+    known = np.concatenate([np.zeros((0, r)), *(stage.directions for stage in stages)])
+    while len(known) < r:
+        check_time()
+        stage = _next_stage(fine, coarse, known, most, degrees)
+        if stage is None:
+            return Staircase(tuple(stages), False, most)
+        stages.append(stage)
+        known = np.concatenate([known, stage.directions])
+    return Staircase(tuple(stages), True, most)
+
+
+def _next_stage(fine: Sampled, coarse: Sampled, known: Floats, most: int, seen: Collection[int] | None) -> Stage | None:
+    r = fine.points.shape[1]
+    rest = complement(known, r)
+    tested = tested_degree(len(known), r)
+    for order in range(1, most + 1):
+        values = coefficients(fine, known, rest, order, tested)
+        rough = values if coarse.points is fine.points else coefficients(coarse, known, rest, order, tested)
+        degrees, total, gap = [], np.zeros((len(rest), len(rest))), 0.0
+        for degree in values:
+            if seen is not None and order + degree not in seen:
+                continue
+            gram = unfolding_gram(values[degree], len(rest), order)
+            change = np.max(np.abs(gram - unfolding_gram(rough[degree], len(rest), order)))
+            if np.max(np.diag(gram)) > max(TOLERANCE**2, GATE * change):
+                degrees.append(order + degree)
+            total, gap = total + gram, gap + change
+        sizes, vectors = np.linalg.eigh(total)
+        new = sizes > max(TOLERANCE**2, GATE * gap)
+        if np.any(new) and degrees:
+            directions = tidy(vectors[:, new].T @ rest)
+            strength = np.sqrt(np.einsum("ai,ij,aj->a", directions @ rest.T, total, directions @ rest.T))
+            return Stage(order, directions, tuple(degrees), tuple(strength.tolist()))
+    return None

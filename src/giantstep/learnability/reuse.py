@@ -28,8 +28,7 @@ from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.subspaces import complement, tidy, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.learnability.exponents import HIGHEST_DEGREE
-from giantstep.learnability.prepared import PreparedTarget
-from giantstep.learnability.staircase import Stage, staircase
+from giantstep.learnability.prepared import PreparedTarget, Stage, staircase
 from giantstep.types import Floats
 
 Data = Literal["reused", "single-pass"]
@@ -125,14 +124,7 @@ def learned_rounds(
     second_layer: Sequence[float] = (1.0,),
     data: Data = "reused",
 ) -> LearnedRounds:
-    """Return the directions that a constant number of steps on n ~ d samples learns, from overlap zero.
-
-    "Generic" step sizes and second layers are meant: at isolated values the overlap may vanish. A network whose second
-    layer is zero learns nothing.
-
-    >>> learned_rounds("h3(z)", "relu").dimensions, learned_rounds("h3(z)", "relu", data="single-pass").dimensions
-    ((1,), ())
-    """
+    """Return what a constant number of steps on n ~ d samples learns from overlap zero, at generic parameters."""
     target, activation = as_target(target), as_function(activation)
     if data not in ("reused", "single-pass"):
         raise bad_field("data", data, '"reused" or "single-pass"')
@@ -150,26 +142,18 @@ def learned_rounds(
 
 
 def _orders(activation: Function) -> set[int]:
-    """Return the orders of G(h*_V) h*_perp that a single pass sees, by the parity of the activation.
-
-    Its coefficients at length one do not say it: the lengths of the rows change from step to step.
-    """
+    """Return the orders of G(h*_V) h*_perp that a single pass sees, whatever the lengths of the rows are."""
     if activation.polynomial is not None and len(activation.polynomial) <= 2:
         return {1}
-    orders = set(range(1, HIGHEST_DEGREE + 1))
-    if activation.parity == "odd":
-        return {order for order in orders if order % 2}
-    return {order for order in orders if order == 1 or order % 2 == 0} if activation.parity == "linear+even" else orders
+    start, step = {"odd": (1, 2), "linear+even": (2, 2)}.get(activation.parity or "", (1, 1))
+    return {1, *range(start, HIGHEST_DEGREE + 1, step)}
 
 
 # -- symmetries ----------------------------------------------------------------------------------------------
 
 
 def symmetries(target: Target, odd: bool = False) -> Symmetry:
-    """Return the signed permutations of the coordinates under which the target is invariant.
-
-    With `odd`, those O with g o O = -g are in it as -O: an odd activation cannot tell (y, h) from (-y, -h).
-    """
+    """Return the signed permutations that leave the target as it is; with `odd` also those O with g o O = -g, as -O."""
     k = target.directions
     z = np.random.default_rng(5).standard_normal((_SYMMETRY_POINTS, k))
     y = np.asarray(target(z), dtype=np.float64)
@@ -191,10 +175,7 @@ def symmetries(target: Target, odd: bool = False) -> Symmetry:
 
 def _element(matrix: Floats) -> str:
     """Write a signed permutation: ``(z1, z2) -> (-z1, -z2)``."""
-    changed = [i for i in range(len(matrix)) if matrix[i, i] != 1]
-    images = []
-    for i in changed:
-        j = int(np.abs(matrix[i]).argmax())
-        images.append(f"{'-' if matrix[i, j] < 0 else ''}z{j + 1}")
-    before, after = ", ".join(f"z{i + 1}" for i in changed), ", ".join(images)
+    changed, image = np.flatnonzero(np.diagonal(matrix) != 1), np.abs(matrix).argmax(axis=1)
+    before = ", ".join(f"z{i + 1}" for i in changed)
+    after = ", ".join(f"{'-' if matrix[i, image[i]] < 0 else ''}z{image[i] + 1}" for i in changed)
     return f"({before}) -> ({after})" if len(changed) > 1 else f"{before} -> {after}"

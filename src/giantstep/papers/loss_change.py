@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.dynamics import map_step
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import LawSimulator
-from giantstep.families.online_sgd.states import rows, starts
+from giantstep.families.online_sgd.states import drive_of, rows, starts
 from giantstep.lab import Draws
 from giantstep.types import Floats
 
@@ -40,8 +39,7 @@ def errors_with_change(
         if seed is None:
             M, Q = map_step(integrator_for(scenario), drive, M, Q)
         else:
-            simulator = LawSimulator(scenario, drive, first.dim, scenario.batch_size, 1, draws)
-            simulator.start(M, Q)
+            simulator = LawSimulator(scenario, drive, (M, Q), first.dim, scenario.batch_size, draws)
             simulator.advance(1)
             M, Q = (part[0] for part in simulator.overlaps())
         rate = rate if scenario is first else rate * decay

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from giantstep.gaussian import Function
-from giantstep.gaussian.tables import Values, tabulated
+from giantstep.gaussian.functions import Values, tabulated
 from giantstep.types import Floats
 
 

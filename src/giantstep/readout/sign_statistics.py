@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.gaussian import Function, expectation, gauss_legendre_panels, normal_density
+from giantstep.gaussian.conditional import label_law
 from giantstep.gaussian.grids import even_rule
-from giantstep.gaussian.label_law import label_law
 from giantstep.gaussian.moments import sign
 from giantstep.gaussian.target import Target
 from giantstep.readout.sign_bulk import Cells, SignBulk

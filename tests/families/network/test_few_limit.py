@@ -10,7 +10,7 @@ import giantstep as gs
 from giantstep.comparison import judged_side
 from giantstep.families.network.layer import independent_spread, scale_of, shifted, start
 from giantstep.gaussian import Function, conditional
-from giantstep.gaussian.tables import tabulated
+from giantstep.gaussian.functions import tabulated
 
 from .inside import advanced, described, labelled, layers_of, only_the_experiment_answers, problem_of
 from .second_route import read_out

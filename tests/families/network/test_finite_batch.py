@@ -5,7 +5,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.comparison import judged_side
-from giantstep.gaussian.label_law import label_law
+from giantstep.gaussian.conditional import label_law
 from giantstep.gaussian.target import as_target
 
 from .inside import answer_of, spectrum_of

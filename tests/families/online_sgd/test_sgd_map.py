@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.online_sgd.closed_path import closed_path, single_step
-from giantstep.families.online_sgd.drive import Drive, drive_of
-from giantstep.families.online_sgd.dynamics import flow, map_step
-from giantstep.families.online_sgd.erf import ErfIntegrator
+from giantstep.families.online_sgd.dynamics import closed_path, flow, map_step, single_step
 from giantstep.families.online_sgd.escape import escape, plain_integrator
-from giantstep.families.online_sgd.integrators import integrator_for
+from giantstep.families.online_sgd.integrators import ErfIntegrator, integrator_for
 from giantstep.families.online_sgd.moments import KinkIntegrator, NodeIntegrator
-from giantstep.families.online_sgd.states import rows
+from giantstep.families.online_sgd.states import Drive, drive_of, rows
 from giantstep.papers.linear_theory import growth_rates, linear_theory
 
 M0 = np.array([[0.3, 0.1], [-0.1, 0.2]])
@@ -295,12 +292,11 @@ def test_paths_in_place_equal_steps_of_the_map(terms, constraint, algorithm):
     drive = Drive(pace, 50 * wide, 3 * wide, 0 * wide, 0.1 * wide, np.array([1.0, -0.7]), constraint, terms)
     integrator = integrator_for(scenario)
     M, Q = (np.repeat(part, 3, axis=0) for part in state(scenario))
-    path = closed_path(integrator, drive, M, Q)
-    path.run(40)
+    path = next(closed_path(integrator, drive, M, Q, [40]))
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(40):
             M, Q = map_step(integrator, drive, M, Q)
-    for one, other in zip(path.state(), (M, Q)):
+    for one, other in zip(path, (M, Q)):
         np.testing.assert_allclose(one[:2], other[:2], rtol=0, atol=1e-12)
         assert np.isnan(one[2]).all() if constraint == "none" else np.allclose(one[2], other[2], atol=1e-9)
 
@@ -308,7 +304,7 @@ def test_paths_in_place_equal_steps_of_the_map(terms, constraint, algorithm):
 def test_directions_that_no_teacher_sees_leave_the_path_to_the_map():
     scenario = gs.OnlineSGD(target="erf(z2)", activation="erf", rate=0.1, initial_overlap=[[0.1, 0.2]], steps=5)
     drive = drive_of(scenario, scenario.point())
-    assert closed_path(integrator_for(scenario), drive, *state(scenario)) is None
+    assert closed_path(integrator_for(scenario), drive, *state(scenario), [5]) is None
     assert np.isfinite(gs.predict(scenario).M.values).all()
 
 

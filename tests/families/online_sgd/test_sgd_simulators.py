@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.online_sgd.drive import Drive, drive_of
 from giantstep.families.online_sgd.dynamics import map_step
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.simulators import SIMULATORS
-from giantstep.families.online_sgd.states import starts
+from giantstep.families.online_sgd.states import Drive, drive_of, starts
 from giantstep.lab import Draws
 
 M0 = [[0.3, 0.1], [-0.1, 0.2]]
@@ -33,8 +32,8 @@ def final(scenario, simulator, runs, seed=3):
     draws = Draws(seed, simulator, 0)
     points = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
     drive = drive_of(scenario, points)
-    made = SIMULATORS[simulator](scenario, drive, scenario.dim, scenario.batch_size, runs, draws)
-    made.start(*starts(scenario, scenario.dim, 0, 0, runs))
+    start = starts(scenario, scenario.dim, 0, 0, runs)
+    made = SIMULATORS[simulator](scenario, drive, start, scenario.dim, scenario.batch_size, draws)
     made.advance(scenario.steps)
     M, Q = made.overlaps()
     rows, columns = np.tril_indices(scenario.width)

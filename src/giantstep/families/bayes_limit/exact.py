@@ -13,7 +13,7 @@ import numpy as np
 from giantstep.blocks import split_rows
 from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.tolerances import REACH, TINY
-from giantstep.gaussian.primitives import special
+from giantstep.gaussian.nodes import special
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.types import DeviceArray, Floats, Indices
 

@@ -12,7 +12,7 @@ from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import RANK
 from giantstep.gaussian import Function
 from giantstep.gaussian.conditional import Residual
-from giantstep.gaussian.tables import tabulated
+from giantstep.gaussian.functions import tabulated
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Floats
 

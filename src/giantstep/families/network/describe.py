@@ -24,8 +24,8 @@ from giantstep.families.network.layer import (
     without_mean,
 )
 from giantstep.families.network.problem import Problem
+from giantstep.gaussian.functions import tabulated
 from giantstep.gaussian.moments import Moments
-from giantstep.gaussian.tables import tabulated
 from giantstep.gaussian.target import Plane
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
 from giantstep.readout.block_means import products_of_means

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.gaussian import Function, gauss_legendre_panels
-from giantstep.gaussian.label_law import LabelLaw, label_law
+from giantstep.gaussian.conditional import LabelLaw, label_law
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.gaussian.subspaces import split_directions
 from giantstep.gaussian.target import Target

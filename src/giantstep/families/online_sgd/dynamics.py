@@ -1,18 +1,31 @@
-"""The limit of the overlaps: the exact mean map and its trajectories and recovery times, batched over points."""
+"""The limit of the overlaps: the exact mean map and its trajectories and recovery times, batched over points.
+
+Where moments are sampled they jump when a point crosses a kink, on which a solver of high order and accuracy stalls.
+
+The covariance C of students and teachers is closed under the map: a student moves along students and teachers. One
+neuron and one direction are advanced in plain floats, far faster than arrays with one entry.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from math import asin, nan, pi, sqrt
+from typing import Any
+
 import numpy as np
+import scipy
 
 from giantstep.blocks import filled
 from giantstep.deadline import check_time
-from giantstep.families.online_sgd.closed_path import closed_path
-from giantstep.families.online_sgd.drive import Drive
-from giantstep.families.online_sgd.integrators import Integrator
+from giantstep.families.online_sgd import states
+from giantstep.families.online_sgd.integrators import ErfIntegrator, Integrator, tilted_moments
 from giantstep.families.online_sgd.moments import Forces
-from giantstep.families.online_sgd.states import State, best_cosine, block_averages, has_diverged, normalise, rows
-from giantstep.families.online_sgd.tolerances import ROUNDING
+from giantstep.families.online_sgd.states import DIVERGED, Drive, State
+from giantstep.solve.finite import require_finite
 from giantstep.types import Floats, Integers
+
+ROUNDING = 1e-14
+"""Components of the drift below this share of sqrt(E F^2) are rounding errors."""
 
 
 def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
@@ -21,7 +34,7 @@ def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Stat
     In the coordinates xi an update adds g a_j E[F_j xi] to the rows R; what a finite batch scatters around it,
     (g^2/n_b) a_j a_l (E[F_j F_l |x|^2] - drift_j.drift_l), only lengthens Q.
     """
-    R = rows(M, Q)
+    R = states.rows(M, Q)
     force, drift = _force_and_drift(integrator, drive, R)
     step = drive.pace[:, None] * drive.second_layer
     R = R + step[..., None] * drift
@@ -34,8 +47,11 @@ def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Stat
     Q = R @ R.transpose(0, 2, 1) + scatter[:, :, None] * chi * scatter[:, None, :]
     M = R[..., : M.shape[-1]]
     if drive.blocks is not None:
-        M, Q = block_averages(M, Q, drive.blocks)
-    return (M, Q) if drive.constraint == "none" else normalise(M, Q)
+        M, Q = states.block_averages(M, Q, drive.blocks)
+    if drive.constraint == "none":
+        return M, Q
+    length = np.sqrt(np.diagonal(Q, axis1=1, axis2=2))
+    return M / length[..., None], Q / (length[..., None] * length[:, None])
 
 
 def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
@@ -43,7 +59,7 @@ def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
 
     dM = g A psi, dQ = g (A phi + phi^T A) + g^2 (d/n_b) A chi A; a constraint keeps Q_jj = 1.
     """
-    R = rows(M, Q)
+    R = states.rows(M, Q)
     force, drift = _force_and_drift(integrator, drive, R)
     step = drive.pace[:, None] * drive.second_layer
     moved = step[..., None] * drift
@@ -52,7 +68,7 @@ def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
     dQ = phi + phi.transpose(0, 2, 1) + scatter[:, :, None] * force.chi * scatter[:, None, :]
     dM = moved[..., : M.shape[-1]]
     if drive.blocks is not None:
-        dM, dQ = block_averages(dM, dQ, drive.blocks)
+        dM, dQ = states.block_averages(dM, dQ, drive.blocks)
     if drive.constraint == "none":
         return dM, dQ
     growth = 0.5 * np.diagonal(dQ, axis1=1, axis2=2)
@@ -60,10 +76,7 @@ def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
 
 
 def _force_and_drift(integrator: Integrator, drive: Drive, R: Floats) -> tuple[Forces, Floats]:
-    """Return the moments of F, and the drift of the rows, on the sphere without its component along a row.
-
-    Rounding errors are taken out of it: a start at a saddle would otherwise grow out of them.
-    """
+    """Return the moments of F, and the drift of the rows, on the sphere along it, without rounding errors."""
     force = integrator.forces(R, drive.inner, drive.noise)
     size = np.sqrt(np.diagonal(force.chi, axis1=1, axis2=2))[..., None]
     drift = np.where(np.abs(force.drift) > ROUNDING * size, force.drift, 0.0)
@@ -76,24 +89,24 @@ def map_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, t
     """Return the states at `times` (increasing), (B, times, ...); NaN from where a point diverged."""
     Ms = filled((len(M), len(times), *M.shape[1:]), np.nan)
     Qs = filled((len(M), len(times), *Q.shape[1:]), np.nan)
-    path = closed_path(integrator, drive, M, Q)
+    updates = np.diff(times, prepend=0).tolist()
+    path = closed_path(integrator, drive, M, Q, updates)
     if path is not None:
-        for column, updates in enumerate(np.diff(times, prepend=0).tolist()):
-            path.run(updates)
-            Ms[:, column], Qs[:, column] = path.state()
+        for column, (own_M, own_Q) in enumerate(path):
+            Ms[:, column], Qs[:, column] = own_M, own_Q
         return Ms, Qs
     alive = np.arange(len(M))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for column, updates in enumerate(np.diff(times, prepend=0).tolist()):
-            for _ in range(updates):
+        for column, count in enumerate(updates):
+            for _ in range(count):
                 check_time()
-                lost = has_diverged(Q)
+                lost = states.has_diverged(Q)
                 if lost.any():
                     alive, M, Q, drive = alive[~lost], M[~lost], Q[~lost], drive.take(~lost)
                 if not len(alive):
                     return Ms, Qs
                 M, Q = map_step(integrator, drive, M, Q)
-            kept = ~has_diverged(Q)
+            kept = ~states.has_diverged(Q)
             Ms[alive[kept], column], Qs[alive[kept], column] = M[kept], Q[kept]
     return Ms, Qs
 
@@ -107,7 +120,7 @@ def map_recovery(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         while len(going):
             check_time()
-            reached, lost = best_cosine(M, Q, frame) >= threshold, has_diverged(Q)
+            reached, lost = states.best_cosine(M, Q, frame) >= threshold, states.has_diverged(Q)
             time[going[reached]] = update
             time[going[lost]] = np.nan
             left = ~(reached | lost | (steps[going] <= update))
@@ -117,3 +130,195 @@ def map_recovery(
                 M, Q = map_step(integrator, drive, M, Q)
             update += 1
     return time
+
+
+# -- The limit of small rates: its ODE ---------------------------------------------------------------------
+
+_EXACT, _SAMPLED = ("DOP853", 1e-11), ("RK45", 3e-4)
+"""Method and relative error of one step: far below the distance from the map, or below that of sampled moments."""
+_ABSOLUTE = 1e-3
+"""Absolute error of one step over the relative one: overlaps below this do not count."""
+
+
+def ode_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, times: Integers) -> State:
+    """Return the states of the ODE at `times`, each point with its own adaptive steps; NaN from where one diverged."""
+    Ms = filled((len(M), len(times), *M.shape[1:]), np.nan)
+    Qs = filled((len(M), len(times), *Q.shape[1:]), np.nan)
+    wanted = times.astype(float)
+    end = max(float(wanted[-1]), 1e-9)
+    for i in range(len(M)):
+        solution, unpack = _solve(integrator, drive.take(slice(i, i + 1)), M[i], Q[i], end, 0.01 * end, times=wanted)
+        for column, state in enumerate(np.transpose(solution.y)):  # a list, empty, where the first step failed
+            Ms[i : i + 1, column], Qs[i : i + 1, column] = unpack(state)
+    return Ms, Qs
+
+
+def ode_recovery(
+    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, frame: Floats, threshold: float, steps: Floats
+) -> Floats:
+    """Return the time at which the ODE's best cosine reaches the threshold, by an event of the solver."""
+
+    def excess(M: Floats, Q: Floats) -> float:
+        return float(states.best_cosine(M, Q, frame)[0]) - threshold
+
+    time = np.where(states.best_cosine(M, Q, frame) >= threshold, 0.0, np.inf)
+    for i in np.flatnonzero(time > 0):
+        solution, _ = _solve(integrator, drive.take(slice(i, i + 1)), M[i], Q[i], float(steps[i]), 1.0, excess)
+        lost, reached = solution.t_events
+        if len(reached):
+            time[i] = reached[0]
+        elif len(lost) or solution.status == -1:
+            time[i] = np.nan
+    return time
+
+
+def _norm_left(M: Floats, Q: Floats) -> float:
+    """Return by how much the largest squared norm may still grow before the point has diverged."""
+    return DIVERGED - float(np.diagonal(Q[0]).max())
+
+
+def _solve(
+    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, end: float, first: float,
+    *stops: Callable[[Floats, Floats], float], times: Floats | None = None,
+) -> tuple[Any, Callable[[Floats], State]]:  # fmt: skip
+    """Integrate one point until `end`, divergence or a zero of `stops`; return that, and what unpacks its states."""
+    (p, k), low = M.shape, np.tril_indices(len(Q))
+
+    def unpack(state: Floats) -> State:
+        Q = np.empty((1, p, p))
+        Q[0][low] = Q[0].T[low] = state[p * k :]
+        return state[: p * k].reshape(1, p, k), Q
+
+    def right(t: float, state: Floats) -> Floats:
+        check_time()
+        dM, dQ = flow(integrator, drive, *unpack(state))
+        return np.concatenate([dM.ravel(), dQ[0][low]])
+
+    events = [lambda t, state, stop=stop: stop(*unpack(state)) for stop in (_norm_left, *stops)]
+    for event in events:
+        event.terminal = True  # type: ignore[attr-defined]
+    start = np.concatenate([M.ravel(), Q[low]])
+    require_finite("the state at the start", start)
+    method, error = _SAMPLED if integrator.sampled else _EXACT
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        solution = scipy.integrate.solve_ivp(
+            right, (0.0, end), start, method=method, t_eval=times, events=events, rtol=error,
+            atol=_ABSOLUTE * error, first_step=min(first, end),
+        )  # fmt: skip
+    return solution, unpack
+
+
+# -- Long trajectories of erf networks: the mean map of the covariance itself, without factors of Q -------
+
+
+def closed_path(
+    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, updates: Sequence[int]
+) -> Iterator[State] | None:
+    """Return the states after so many updates from (M, Q), again and again; NaN where a squared norm passes the limit.
+
+    None unless closed forms describe all target directions.
+    """
+    if not isinstance(integrator, ErfIntegrator) or np.linalg.matrix_rank(integrator.teachers) < integrator.k:
+        return None
+    single = len(M) == 1 and integrator.p == integrator.k == integrator.teachers.size == 1
+    return (_single_path if single else _path)(integrator, drive, M, Q, updates)
+
+
+def _path(closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats, updates: Sequence[int]) -> Iterator[State]:
+    """Any width, number of directions and number of points."""
+    p, n, unit, terms = closed.p, len(closed.residual), closed.student, drive.terms
+    directions = np.linalg.pinv(closed.teachers).T / unit
+    C = np.empty((len(M), n, n))
+    C[:, :p, :p] = unit**2 * Q
+    C[:, :p, p:] = unit * M @ closed.teachers.T
+    C[:, p:, :p] = C[:, :p, p:].transpose(0, 2, 1)
+    C[:, p:, p:] = closed.teachers @ closed.teachers.T
+    norms = C.diagonal(axis1=1, axis2=2)[:, :p]  # a view
+    peak = norms.copy()
+    step = unit * drive.pace[:, None] * drive.second_layer * (2 / np.pi * closed.amplitude)
+    scatter = step[:, :, None] * step[:, None, :] / drive.batch[:, None, None]
+    kept = np.ones((len(M), 1, 1)) if terms == "published" else 1 - 1 / drive.batch[:, None, None]
+    dim = drive.dim[:, None, None] - (2.0 if terms == "map" else 0.0)
+    noise = np.pi / 2 * drive.noise[:, None, None]
+    for count in updates:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for _ in range(count):
+                check_time()
+                slopes, mean, change, trace, root = tilted_moments(C, p, closed.residual)
+                move = slopes * step[..., None]
+                moved = move @ C
+                own, across = moved[..., :p], C[:, :p, p:] + moved[..., p:]
+                spread = (mean + noise) * (dim + trace if terms == "map" else dim)
+                if terms == "map":
+                    spread += change
+                square = kept * (moved @ move.transpose(0, 2, 1)) + scatter * spread / root
+                students = C[:, :p, :p] + own + own.transpose(0, 2, 1) + square
+                if drive.constraint != "none":
+                    length = np.sqrt(students.diagonal(axis1=1, axis2=2)) / unit
+                    students /= length[:, :, None] * length[:, None, :]
+                    across /= length[:, :, None]
+                C[:, :p, :p], C[:, :p, p:], C[:, p:, :p] = students, across, across.transpose(0, 2, 1)
+                if drive.constraint == "none":
+                    peak = np.maximum(peak, norms)
+        fine = (peak.max(axis=1) <= DIVERGED * unit**2) & np.isfinite(norms).all(axis=1)
+        shown = np.where(fine, 1.0, np.nan)[:, None, None] * C[:, :p]
+        yield shown[..., p:] @ directions, shown[..., :p] / unit**2
+
+
+def _single_path(closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats, updates: Sequence[int]) -> Iterator[State]:
+    """One neuron, one direction, one point."""
+    advance, m, q = single_step(closed, drive), M.item(), Q.item()
+    for count in updates:
+        for _ in range(count):
+            check_time()
+            if not q <= DIVERGED:
+                m = q = nan
+                break
+            m, q = advance(m, q)
+        fine = q <= DIVERGED
+        yield np.full((1, 1, 1), m if fine else nan), np.full((1, 1, 1), q if fine else nan)
+
+
+def single_step(closed: ErfIntegrator, drive: Drive) -> Callable[[float, float], tuple[float, float]]:
+    """Return (m, q) -> (m, q) of the mean map for one erf neuron, one erf target and one point."""
+    beta, tau, amplitude = float(closed.student), float(closed.teachers[0, 0]), float(closed.amplitude)
+    e1, e2 = closed.residual.tolist()
+    step = float(drive.pace[0] * drive.second_layer[0])
+    scatter = step * step / float(drive.batch[0])
+    dim, noise = float(drive.dim[0]), float(drive.noise[0])
+    free, terms = drive.constraint == "none", drive.terms
+    c22 = tau * tau
+    pull, square = 2 / pi * amplitude, 2 / pi * amplitude**2
+
+    def advance(m: float, q: float) -> tuple[float, float]:
+        across = sqrt(q - m * m) if q > m * m else 0.0
+        c11, c12 = beta * beta * q, beta * tau * m
+        wide, weight = 1 + c11, 1 + 2 * c11
+        own = pull * e1 / sqrt(weight)
+        other = pull * e2 / sqrt(wide * (1 + c22) - c12 * c12)
+        own -= (own * c11 + other * c12) / wide
+        drift_z, drift_l = own * beta * m + other * tau, own * beta * across
+        # covariances tilted by s'(l)^2, and their derivatives under Omega -> (1 + t) Omega
+        s11, s12, s22 = c11 / weight, c12 / weight, c22 - 2 * c12 * c12 / weight
+        d11, d12, d22 = s11 - 2 * s11 * s11, s12 - 2 * s11 * s12, s22 - 2 * s12 * s12
+        i1, i2 = 1 / (1 + s11), 1 / (1 + s22)
+        r11, r22, r12 = s11 * i1, s22 * i2, s12 * sqrt(i1 * i2)
+        mean = 2 / pi * (e1 * e1 * asin(r11) + e2 * e2 * asin(r22) + 2 * e1 * e2 * asin(r12)) + noise
+        base = square / sqrt(weight)
+        chi = base * mean
+        spread = dim * chi
+        if terms == "map":
+            h1, h2 = 0.5 * d11 * i1, 0.5 * d22 * i2
+            g11 = (d11 * i1 - 2 * r11 * h1) / sqrt(1 - r11 * r11)
+            g22 = (d22 * i2 - 2 * r22 * h2) / sqrt(1 - r22 * r22)
+            g12 = (d12 * sqrt(i1 * i2) - r12 * (h1 + h2)) / sqrt(1 - r12 * r12)
+            change = 2 / pi * (e1 * e1 * g11 + e2 * e2 * g22 + 2 * e1 * e2 * g12)
+            spread += 2 * base * (change - c11 / weight * mean)
+        if terms != "published":
+            spread -= drift_z * drift_z + drift_l * drift_l
+        m += step * drift_z
+        across += step * drift_l
+        q = m * m + across * across + scatter * spread
+        return (m, q) if free else (m / sqrt(q), 1.0)
+
+    return advance

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
-from giantstep.families.online_sgd.drive import Drive, drive_of
 from giantstep.families.online_sgd.dynamics import flow
 from giantstep.families.online_sgd.integrators import Integrator, integrator_for
 from giantstep.families.online_sgd.moments import Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.states import Drive, drive_of
 from giantstep.gaussian.quadrature import gauss_legendre_panels
 from giantstep.types import Floats, Points
 
@@ -29,16 +29,16 @@ DEEP = -20.0
 
 def escape(scenario: OnlineSGD, points: Points, threshold: float, integrator: Integrator) -> tuple[Floats, Floats]:
     """Return the mean escape time in updates and the rate r at every point; NaN where nothing is unstable."""
-    count = len(points["rate"])
-    time, rate = np.full(count, np.nan), np.full(count, np.nan)
+    time, rate = np.full((2, len(points["rate"])), np.nan)
     single = scenario.width == 1 and scenario.directions == 1 and scenario.constraint != "none"
     if not single or integrator.sampled:
         return time, rate
     every, plain = drive_of(scenario, points), plain_integrator(scenario)
-    for i in range(count):
+    for i in range(len(rate)):
         drive = every.take(slice(i, i + 1))
-        r = _slope(integrator, drive)
-        if r is None or r <= 0:
+        low, high = drift_at(integrator, drive, np.array([-SMALL, SMALL]))[0]
+        r = float((high - low) / (2 * SMALL))
+        if r <= 0 or abs(low + high) > 1e-3 * abs(high - low):  # stable, or no fixed point
             continue
         rate[i] = r
         variance = label_diffusion(plain, drive) / (2 * r)
@@ -52,14 +52,6 @@ def drift_at(integrator: Integrator, drive: Drive, m: Floats, q: float = 1.0) ->
     many = drive.take(np.zeros(len(m), dtype=int))
     dM, dQ = flow(integrator, many, m[:, None, None], np.full((len(m), 1, 1), q))
     return dM[:, 0, 0], dQ[:, 0, 0]
-
-
-def _slope(integrator: Integrator, drive: Drive) -> float | None:
-    """Return r = b'(0), or None where m = 0 is no fixed point."""
-    drift, _ = drift_at(integrator, drive, np.array([-SMALL, SMALL]))
-    if abs(drift[0] + drift[1]) > 1e-3 * abs(drift[1] - drift[0]):
-        return None
-    return float((drift[1] - drift[0]) / (2 * SMALL))
 
 
 def plain_integrator(scenario: OnlineSGD) -> Summation:

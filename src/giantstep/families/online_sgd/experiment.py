@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.moments import NodeIntegrator
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import BLOCK, ROWS, SIMULATORS, Simulator
-from giantstep.families.online_sgd.states import average, best_cosine, has_diverged, observe, starts
+from giantstep.families.online_sgd.states import average, best_cosine, drive_of, has_diverged, observe, starts
 from giantstep.lab import to_numpy
 from giantstep.types import Array, Points
 
@@ -29,11 +28,8 @@ def trial(
     if what == "phases":
         return {}
     runs = int(settings["runs"])
-    M, Q = starts(scenario, dim, draws.seed, draws.trial, runs)
-    simulator = SIMULATORS[settings["simulator"]](
-        scenario, drive_of(scenario, points), dim, int(points["batch_size"][0]), runs, draws
-    )
-    simulator.start(M, Q)
+    start, batch = starts(scenario, dim, draws.seed, draws.trial, runs), int(points["batch_size"][0])
+    simulator = SIMULATORS[settings["simulator"]](scenario, drive_of(scenario, points), start, dim, batch, draws)
     if what == "recovery":
         return _recovery(scenario, points, settings, simulator, draws.xp)
     return _trajectory(scenario, points, settings, simulator)
@@ -55,7 +51,7 @@ def _trajectory(
             Ms[:, :, column] = np.where(lost[..., None, None], np.nan, to_numpy(M))
             Qs[:, :, column] = np.where(lost[..., None, None], np.nan, to_numpy(Q))
     integrator = integrator_for(scenario, settings["moments"])
-    if isinstance(integrator, NodeIntegrator) and integrator.rule.size > MOST_NODES:
+    if isinstance(integrator, NodeIntegrator) and len(integrator.xi) > MOST_NODES:
         integrator = integrator_for(scenario, "sobol")
     flat = observe(scenario, integrator, Ms.reshape(-1, len(times), p, k), Qs.reshape(-1, len(times), p, p))
     return {name: average(name, value.reshape(count, runs, *value.shape[1:]), 1) for name, value in flat.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,22 +11,13 @@ import numpy as np
 
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import bad_field
-from giantstep.families.online_sgd.drive import drive_of
-from giantstep.families.online_sgd.dynamics import map_recovery, map_trajectory
+from giantstep.families.online_sgd import states
+from giantstep.families.online_sgd.dynamics import map_recovery, map_trajectory, ode_recovery, ode_trajectory
 from giantstep.families.online_sgd.escape import escape
 from giantstep.families.online_sgd.integrators import SCRAMBLES, Integrator, integrator_for
-from giantstep.families.online_sgd.ode import ode_recovery, ode_trajectory
+from giantstep.families.online_sgd.moments import COARSE
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.states import (
-    DIVERGED_REASON,
-    average,
-    equal_neurons,
-    is_random,
-    observe,
-    rows,
-    starts,
-)
-from giantstep.families.online_sgd.tolerances import COARSE, SAME_EXPONENT
+from giantstep.families.online_sgd.states import DIVERGED_REASON
 from giantstep.family import Answer
 from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time, time_at_rate
 from giantstep.learnability.exponents import exponents
@@ -33,6 +25,8 @@ from giantstep.types import Array, Floats, Integers, Points
 
 KEPT = 400
 """Updates of a trajectory that are kept where none are asked for: a curve on a screen."""
+SAME_EXPONENT = 0.05
+"""Exponents closer than this count as equal when a regime is named."""
 
 
 def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,35 +63,27 @@ def limit(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str,
 
 
 class _Batch:
-    """Points times starts, flattened: their states (M, Q), their drive, and the integrators of their moments.
-
-    There are several integrators, with independent points, where moments are sampled. Neurons that start equal then
-    stay equal, although sampled moments would tell them apart.
-    """
+    """Points times starts, flattened: their states, their drive, and integrators, several where moments are sampled."""
 
     def __init__(self, scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) -> None:
         trials = int(settings.get("trials") or settings["starts"])
-        self.runs, self.trials = (int(settings["runs"]), trials) if is_random(scenario) else (1, 1)
+        random = scenario.initial_overlap in ("random", "gaussian") or scenario.initial_gram == "random"
+        self.runs, self.trials = (int(settings["runs"]), trials) if random else (1, 1)
         self.count, seed = len(points["rate"]), int(settings.get("seed", 0))
-        states = [
-            starts(scenario, int(dim), seed, trial, self.runs) for dim in points["dim"] for trial in range(self.trials)
-        ]
-        self.M, self.Q = (np.concatenate(parts) for parts in zip(*states))
+        each = itertools.product(points["dim"], range(self.trials))
+        begin = [states.starts(scenario, int(dim), seed, trial, self.runs) for dim, trial in each]
+        self.M, self.Q = (np.concatenate(parts) for parts in zip(*begin))
         self.point = np.repeat(np.arange(self.count), self.runs * self.trials)
-        self.drive = drive_of(scenario, points, settings.get("theory")).take(self.point)
+        self.drive = states.drive_of(scenario, points, settings.get("theory")).take(self.point)
         chosen = (scenario, settings["moments"], settings["nodes"], settings["points"])
         self.integrators: list[Integrator] = [integrator_for(*chosen)]
         if self.integrators[0].sampled:
             self.integrators += [integrator_for(*chosen, scramble) for scramble in range(1, SCRAMBLES)]
-            self.drive = replace(self.drive, blocks=equal_neurons(self.drive.second_layer, self.M, self.Q))
-
-    def average(self, name: str, values: Floats) -> Floats:
-        """Average an observable over the starts of a point."""
-        return average(name, values.reshape(self.count, -1, *values.shape[1:]), 1)
+            self.drive = replace(self.drive, blocks=states.equal_neurons(self.drive.second_layer, self.M, self.Q))
 
     def moment_error(self, M: Floats, Q: Floats) -> float:
         """Return the relative error of the moments at one state."""
-        return self.integrators[0].error(rows(M[None], Q[None]), self.drive.inner[:1], self.drive.noise[:1])
+        return self.integrators[0].error(states.rows(M[None], Q[None]), self.drive.inner[:1], self.drive.noise[:1])
 
     def answer(self, values: dict[str, Array], status: Any, residual: Any, iterations: Any, error: float) -> Answer:
         """Return the answer with what is known of its moments."""
@@ -114,12 +100,13 @@ def _trajectory(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]
     times, batch = settings["time"], _Batch(scenario, points, settings)
     move = ode_trajectory if settings.get("theory") == "ode" else map_trajectory
     paths = [
-        observe(scenario, integrator, *move(integrator, batch.drive, batch.M, batch.Q, times))
+        states.observe(scenario, integrator, *move(integrator, batch.drive, batch.M, batch.Q, times))
         for integrator in batch.integrators
     ]
     values: dict[str, Array] = {}
     for name in paths[0]:
-        replicas = np.stack([batch.average(name, path[name]) for path in paths])
+        shape = (batch.count, -1, *paths[0][name].shape[1:])  # points, starts
+        replicas = np.stack([states.average(name, path[name].reshape(shape), 1) for path in paths])
         values[name] = replicas.mean(axis=0)
         if len(paths) > 1:
             values[f"{name}_stderr"] = replicas.std(axis=0, ddof=1) / np.sqrt(len(paths))
@@ -164,20 +151,14 @@ def _recovery(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) 
     return batch.answer(values, status.astype(str), np.zeros(batch.count), iterations, error)
 
 
-def _order(scenario: OnlineSGD) -> float:
-    """Return the exponent that governs the algorithm: generative where a sample is used twice, else information."""
-    orders = exponents(scenario.target)
-    nonlinear = scenario.known_algorithm.repeats or not scenario.known_algorithm.affine
-    return float(orders.generative if nonlinear else orders.information)
-
-
 def _phases(scenario: OnlineSGD, points: Points) -> Answer:
     """Answer with the exponents of the runs, and where they lie: gradient_dynamics sections 2.1 and 2.4."""
     count = len(points["rate"])
     d = np.log(points["dim"])
     mu, delta = np.log(points["batch_size"]) / d, -np.log(points["rate"]) / d
-    order = _order(scenario)
-    correlation = scenario.known_algorithm.name == "correlation"
+    orders, algorithm = exponents(scenario.target), scenario.known_algorithm
+    order = float(orders.information if algorithm.affine else orders.generative)
+    correlation = algorithm.name == "correlation"
     gap = delta - (1 - mu)
     regime = np.select(
         [gap > SAME_EXPONENT, gap > -SAME_EXPONENT, delta > (1 - mu) / 2],

@@ -26,6 +26,8 @@ from giantstep.types import Floats
 
 CHUNK = 1 << 20
 """Values of F held at a time."""
+COARSE = 1e-2
+"""Relative difference to a coarser rule above which a rule does not see its integrand (the error is far smaller)."""
 
 
 EDGES = (-9.5, -6.0, -3.0, 0.0, 3.0, 6.0, 9.5)
@@ -52,11 +54,7 @@ class ForceNodes(NamedTuple):
 
 
 class Summation:
-    """Moments by summation over nodes of xi, which may depend on the state.
-
-    Nodes z (N, k) are those of the whitened target coordinates; where the force is not affine in the label there are
-    also nodes of its noise (N,).
-    """
+    """Moments by summation over nodes of xi, which may depend on the state, and of noise where F is not affine."""
 
     name = "sum"
     sampled = False
@@ -102,22 +100,19 @@ class Summation:
         zeta = nodes.xi[:, : self.scenario.directions]
         return force_moments(self.scenario, nodes._replace(norm=(zeta**2).sum(axis=1)), R, inner, noise).spread
 
-    def distance(self, R: Floats, inner: Floats, noise: Floats) -> float:
+    def distance(self, *state: Floats) -> float:
         """Return how far the coarser rule is away, relative to the moments (zero where this one is exact)."""
-        other = self.coarser()
-        if other is None:
-            return 0.0
-        return _difference(self.forces(R, inner, noise), other.forces(R, inner, noise))
+        other, gaps = self.coarser(), [0.0]
+        for moment, rough in zip(self.forces(*state), other.forces(*state)) if other is not None else ():
+            size = np.maximum(np.max(np.abs(moment), axis=(1, 2)), 1e-300)
+            gap = np.max(np.abs(moment - rough), axis=(1, 2)) / size
+            gaps.append(float(np.nanmax(gap)) if np.any(np.isfinite(gap)) else math.inf)
+        return max(gaps)
 
-    def error(self, R: Floats, inner: Floats, noise: Floats) -> float:
-        """Estimate the error of the moments from two coarser rules.
-
-        The distance to the next coarser rule is the error of that one. From rule to rule errors fall by about the
-        factor by which the distances do, so that this rule is wrong by distance^2/(distance of the coarser one).
-        Sobol points do not settle that way: theirs is the distance of two scrambles.
-        """
-        other, distance = self.coarser(), self.distance(R, inner, noise)
-        before = 0.0 if other is None or self.sampled else other.distance(R, inner, noise)
+    def error(self, *state: Floats) -> float:
+        """Estimate the error as distance^2/(distance of the coarser rule); Sobol points have that of two scrambles."""
+        other, distance = self.coarser(), self.distance(*state)
+        before = 0.0 if other is None or self.sampled else other.distance(*state)
         return distance * min(1.0, distance / before) if before > 0 else distance
 
 
@@ -131,7 +126,7 @@ class NodeIntegrator(Summation):
         self.rule, self.name, self.sampled = rule, rule.kind, rule.kind == "sobol"
         self.xi = np.ascontiguousarray(rule.nodes[:, :own])
         self.norm = (self.xi**2).sum(axis=1)
-        self.chunk = max(1, CHUNK // (rule.size * scenario.width))
+        self.chunk = max(1, CHUNK // (len(self.xi) * scenario.width))
 
     def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
         """Return the nodes of the rule with the fields of the states R."""
@@ -165,15 +160,7 @@ class KinkIntegrator(Summation):
         super().__init__(scenario, self.z, grid.points[:, k] if extra else None)
 
     def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
-        """Return nodes at one state R (1, 1, k + 1): at every z panels of the field's own coordinate t."""
-        t, weights, fields = self._panels(R, label, inner)
-        count = t.shape[-1]
-        xi = np.concatenate([np.repeat(self.z, count, axis=0), t.reshape(-1, 1)], axis=1)
-        norm = (xi**2).sum(axis=1)
-        return ForceNodes(xi, weights.ravel(), norm, fields.reshape(1, -1, 1), np.repeat(label, count, axis=-1))
-
-    def _panels(self, R: Floats, label: Floats, inner: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return nodes t, their weights and the fields m.z + s t, all (1, Nz, m)."""
+        """Return nodes at one state R (1, 1, k + 1): at every z panels of the own coordinate t of m.z + s t."""
         k = self.scenario.directions
         mean = (R[:, 0, :k] @ self.z.T)[..., None]
         scale = np.maximum(R[:, 0, k], 1e-150)[:, None, None]
@@ -184,7 +171,11 @@ class KinkIntegrator(Summation):
         with np.errstate(over="ignore", invalid="ignore"):
             moved = np.clip((breaks - mean) / scale, EDGES[0], EDGES[-1])
         t, weights = gauss_legendre_panels(np.sort(np.concatenate([edges, moved], axis=-1), axis=-1), self.per_panel)
-        return t, weights * normal_density(t) * self.weights[:, None], mean + scale * t
+        weights = weights * normal_density(t) * self.weights[:, None]
+        fields, count = mean + scale * t, t.shape[-1]
+        xi = np.concatenate([np.repeat(self.z, count, axis=0), t.reshape(-1, 1)], axis=1)
+        norm = (xi**2).sum(axis=1)
+        return ForceNodes(xi, weights.ravel(), norm, fields.reshape(1, -1, 1), np.repeat(label, count, axis=-1))
 
     def coarser(self) -> KinkIntegrator:
         """Return a rule of fewer nodes."""
@@ -218,13 +209,3 @@ def _pair_moments(
         cross = np.matmul(weighted * np.swapaxes(fields, -1, -2), force * fields)
         spread = spread - squares - np.swapaxes(squares, -1, -2) + cross * np.matmul(R, np.swapaxes(R, -1, -2))
     return chi, spread
-
-
-def _difference(fine: Forces, coarse: Forces) -> float:
-    """Return the largest relative difference of two sets of moments."""
-    worst = 0.0
-    for moment, other in zip(fine, coarse):
-        size = np.max(np.abs(moment), axis=(1, 2))
-        gap = np.max(np.abs(moment - other), axis=(1, 2)) / np.maximum(size, 1e-300)
-        worst = max(worst, float(np.nanmax(gap)) if np.any(np.isfinite(gap)) else math.inf)
-    return worst

@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
-from giantstep.families.online_sgd.tolerances import NEGATIVE
 from giantstep.family import PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function
 from giantstep.learnability.algorithms import NAMED, Algorithm, Student, as_algorithm
@@ -72,9 +71,7 @@ def _read_algorithm(value: Any) -> Any:
         if error.allowed:
             raise ValueError(error.allowed) from None
         raise
-    if known.source is None:
-        return known.name
-    return known.source if isinstance(known.source, Function) else known
+    return known.name if known.source is None else known.source if isinstance(known.source, Function) else known
 
 
 def _algorithm_json(value: Any) -> Any:
@@ -334,7 +331,7 @@ class OnlineSGD(Scenario):
             unit = "rows of length at most 1 where initial_gram is not given (rows have unit norm)"
             raise bad_field("initial_overlap", self.initial_overlap, unit)
         rest = 0.0 if Q is None else float(np.linalg.eigvalsh(Q - M @ M.T)[0])
-        if rest < NEGATIVE:
+        if rest < -1e-10:  # beyond rounding
             least = f"at least M P^-1 M^T of the initial overlaps (an eigenvalue of the difference is {rest:.2g})"
             raise bad_field("initial_gram", self.initial_gram, least)
 
@@ -346,17 +343,11 @@ class OnlineSGD(Scenario):
             raise bad_field("dim", int(points["dim"].min()), f"at least 2p + k = {least} (p = {p} neurons, k = {k})")
         if self.algorithm == "two-step" and np.any(points["batch_size"] != 1):
             raise bad_field("batch_size", int(points["batch_size"].max()), "1 for two-step (both steps on one sample)")
-        strength = max(a * a for a in self.second_layer) / p
-        inner = self.inner_rates(points)
-        if self.known_algorithm.repeats and "relu" in str(self.activation.expression):
-            worst = float(np.max(inner)) * strength
-            if worst >= 1:
-                name = "rate" if self.algorithm == "two-step" else "inner_rate"
-                raise bad_field(
-                    name,
-                    float(np.max(points[name])),
-                    f"such that inner rate * a^2/p is below 1 for relu (here {worst:.3g}: the inner step overshoots)",
-                )
+        worst = float(np.max(self.inner_rates(points))) * max(a * a for a in self.second_layer) / p
+        if worst >= 1 and self.known_algorithm.repeats and "relu" in str(self.activation.expression):
+            name = "rate" if self.algorithm == "two-step" else "inner_rate"
+            below = f"such that inner rate * a^2/p is below 1 for relu (here {worst:.3g}: the inner step overshoots)"
+            raise bad_field(name, float(np.max(points[name])), below)
         for name, sign, other in (("sam", 1, "extragradient"), ("extragradient", -1, "sam")):
             wrong = sign * points["inner_rate"] > 0
             if self.algorithm == name and np.any(wrong):
@@ -375,13 +366,5 @@ class OnlineSGD(Scenario):
     @classmethod
     def example(cls) -> OnlineSGD:
         """Return a small valid scenario."""
-        return cls(
-            target="erf(z1/sqrt(2))",
-            activation="erf(z/sqrt(2))",
-            dim=200,
-            batch_size=200,
-            rate=0.8,
-            steps=12,
-            constraint="projected",
-            initial_overlap=[[0.4]],
-        )
+        numbers = {"dim": 200, "batch_size": 200, "rate": 0.8, "steps": 12, "initial_overlap": [[0.4]]}
+        return cls(target="erf(z1/sqrt(2))", activation="erf(z/sqrt(2))", constraint="projected", **numbers)

@@ -13,11 +13,10 @@ import numpy as np
 
 from giantstep.blocks import split_rows
 from giantstep.deadline import check_time
-from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.states import rows, wishart_factor
+from giantstep.families.online_sgd.states import Drive, State, rows, wishart_factor
 from giantstep.gaussian import gram_factor, semidefinite_factor
-from giantstep.types import DeviceArray, Floats
+from giantstep.types import DeviceArray
 
 BLOCK = 1 << 16
 """Normals drawn at a time; a constant of the code, part of what a seed means."""
@@ -37,10 +36,10 @@ class LawSimulator:
     as a Bartlett factor of their Gram matrix. See gradient_dynamics section 3.
     """
 
-    def __init__(self, scenario: OnlineSGD, drive: Drive, dim: int, batch: int, runs: int, draws: Any) -> None:
+    def __init__(self, scenario: OnlineSGD, drive: Drive, start: State, dim: int, batch: int, draws: Any) -> None:
         self.scenario, self.draws, self.xp = scenario, draws, draws.xp
-        self.runs, self.dim, self.batch = runs, dim, batch
-        xp, self.points = draws.xp, len(drive.pace)
+        self.runs, self.dim, self.batch = len(start[0]), dim, batch
+        xp = draws.xp
         self.p, self.k = scenario.width, scenario.directions
         self.net, self.algorithm = scenario.network, scenario.known_algorithm
         self.outer = dim - self.p - self.k
@@ -50,11 +49,8 @@ class LawSimulator:
         self.noise = xp.asarray(np.sqrt(drive.noise))[:, None, None]
         self.noisy = bool(np.any(drive.noise > 0))
         self.whitening = xp.asarray(scenario.whitening.T)
-
-    def start(self, M: Floats, Q: Floats) -> None:
-        """Begin at the starts (M, Q) of the runs, shapes (runs, p, k) and (runs, p, p)."""
-        R = rows(self.xp.asarray(M), self.xp.asarray(Q))
-        self._rows = self.xp.broadcast_to(R, (self.points, *R.shape))
+        R = rows(*map(xp.asarray, start))
+        self._rows = xp.broadcast_to(R, (len(drive.pace), *R.shape))
         self._samples = self._draw()
 
     def overlaps(self) -> tuple[DeviceArray, DeviceArray]:
@@ -69,10 +65,7 @@ class LawSimulator:
         self._rows = R
 
     def _draw(self) -> Iterator[tuple[Any, ...]]:
-        """Yield (known coordinates, label, its noise, S = |x|^2/d, outer part) of one update after the other.
-
-        They are drawn in blocks, and what does not depend on the state is computed for a block at once.
-        """
+        """Yield (known coordinates, label, its noise, S = |x|^2/d, outer part) of every update, drawn in blocks."""
         k, repeats = self.k, self.algorithm.repeats
         block = max(1, BLOCK // (self.runs * self.batch * (k + self.p + 1)))
         while True:
@@ -127,18 +120,14 @@ class LawSimulator:
 class DirectSimulator:
     """The network itself: fresh batches (n_b, d), gradients by matrix products, one system after the other."""
 
-    def __init__(self, scenario: OnlineSGD, drive: Drive, dim: int, batch: int, runs: int, draws: Any) -> None:
+    def __init__(self, scenario: OnlineSGD, drive: Drive, start: State, dim: int, batch: int, draws: Any) -> None:
         self.scenario, self.drive, self.draws, self.xp = scenario, drive, draws, draws.xp
-        self.runs, self.dim, self.batch = runs, dim, batch
+        self.runs, self.dim, self.batch = len(start[0]), dim, batch
         self.net, self.algorithm = scenario.network, scenario.known_algorithm
-
-    def start(self, M: Floats, Q: Floats) -> None:
-        """Begin at the starts (M, Q) of the runs, in frames of their own."""
-        xp, p, k = self.xp, self.scenario.width, self.scenario.directions
-        frame = xp.linalg.qr(self.draws.normal("frame", (self.runs, self.dim, k + p)))[0].swapaxes(-1, -2)
-        self.targets, others = frame[:, :k], frame[:, k:]
-        start = xp.asarray(M) @ self.targets + semidefinite_factor(xp.asarray(Q - M @ M.transpose(0, 2, 1))) @ others
-        self.W = xp.repeat(start[None], len(self.drive.pace), axis=0)
+        xp, k = draws.xp, scenario.directions
+        frame = xp.linalg.qr(draws.normal("frame", (self.runs, dim, k + scenario.width)))[0].swapaxes(-1, -2)
+        self.targets = frame[:, :k]
+        self.W = xp.repeat((rows(*map(xp.asarray, start)) @ frame)[None], len(drive.pace), axis=0)
 
     def overlaps(self) -> tuple[DeviceArray, DeviceArray]:
         """Return the present (M, Q), as `LawSimulator.overlaps` does."""

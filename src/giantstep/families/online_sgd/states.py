@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from giantstep.families.online_sgd.integrators import Integrator
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.tolerances import DIVERGED
 from giantstep.gaussian import semidefinite_factor
 from giantstep.lab import Draws, array_module
-from giantstep.types import DeviceArray, Floats, Integers
+from giantstep.types import DeviceArray, Floats, Integers, Points
 
 State = tuple[Floats, Floats]
 """(M, Q) of a batch of points."""
+DIVERGED = 1e6
+"""A neuron of larger squared norm has diverged."""
 DIVERGED_REASON = f"diverged: a squared norm passed {DIVERGED:.0e}"
 
 
@@ -22,13 +24,6 @@ def rows(M: DeviceArray, Q: DeviceArray) -> DeviceArray:
     """Return R = [M | L] with L L^T = Q - M M^T: the rows of the first layer in orthonormal coordinates."""
     factor = semidefinite_factor(Q - M @ M.swapaxes(-1, -2))
     return array_module(M).concatenate([M, factor], axis=-1)
-
-
-def normalise(M: DeviceArray, Q: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
-    """Divide the rows by their lengths."""
-    xp = array_module(Q)
-    length = xp.sqrt(xp.diagonal(Q, axis1=-2, axis2=-1))
-    return M / length[..., None], Q / (length[..., :, None] * length[..., None, :])
 
 
 def best_cosine(M: DeviceArray, Q: DeviceArray, frame: DeviceArray) -> DeviceArray:
@@ -93,11 +88,6 @@ def average(name: str, values: Floats, axis: int) -> Floats:
 # -- Where a run starts: overlaps and Gram matrix ---------------------------------------------------------
 
 
-def is_random(scenario: OnlineSGD) -> bool:
-    """Tell whether trials start differently."""
-    return scenario.initial_overlap in ("random", "gaussian") or scenario.initial_gram == "random"
-
-
 def is_odd(scenario: OnlineSGD) -> bool:
     """Tell whether the target is odd, so that the sign of a start carries no meaning."""
     z = np.random.default_rng(1).standard_normal((64, scenario.directions))
@@ -139,12 +129,48 @@ def starts(scenario: OnlineSGD, dim: int, seed: int, trial: int, runs: int) -> S
 
 
 def wishart_factor(normal: DeviceArray, generator: Any, freedom: int) -> DeviceArray:
-    """Return lower-triangular factors of Wishart matrices with so many degrees of freedom, by Bartlett's rule.
-
-    Below the diagonal stand standard normals (..., p, p), on it the chi variables of the generator.
-    """
+    """Return lower-triangular factors of Wishart matrices by Bartlett's rule, from standard normals (..., p, p)."""
     xp = array_module(normal)
     factor = xp.tril(normal, -1)
     for j in range(normal.shape[-1]):
         factor[..., j, j] = xp.sqrt(generator.chisquare(freedom - j, normal.shape[:-2]))
     return factor
+
+
+# -- What moves a batch of points: the numbers of the update w_j <- w_j + g a_j mean_b F_j x --------------
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """What moves a batch of B points: the parameters of the update, shape (B,), and the constraint."""
+
+    pace: Floats  # g = rate/p
+    dim: Floats  # d
+    batch: Floats  # n_b
+    inner: Floats  # inner rate
+    noise: Floats  # of the labels
+    second_layer: Floats  # a, shape (p,)
+    constraint: str = "none"  # ``"none"``, ``"projected"`` or ``"spherical"``
+    # ``"map"`` keeps all of E[F_j F_l |x|^2], ``"asymptotic"`` its leading term d chi_jl, and ``"published"`` drops the
+    # correction by 1/n_b to the squared drift as well
+    terms: str = "map"
+    blocks: Integers | None = None  # of each neuron, where those of a block stay equal: sampled moments are averaged
+
+    def take(self, index: Any) -> Drive:
+        """Return some of the points."""
+        columns = {name: getattr(self, name)[index] for name in ("pace", "dim", "batch", "inner", "noise")}
+        return replace(self, **columns)
+
+
+def drive_of(scenario: OnlineSGD, points: Points, theory: str | None = None) -> Drive:
+    """Return the parameters of the update at every point."""
+    return Drive(
+        points["rate"] / scenario.width,
+        np.asarray(points["dim"], dtype=float),
+        np.asarray(points["batch_size"], dtype=float),
+        scenario.inner_rates(points),
+        np.asarray(points["noise"], dtype=float),
+        np.array(scenario.second_layer),
+        scenario.constraint,
+        theory if theory in ("asymptotic", "published") else "map",
+    )
