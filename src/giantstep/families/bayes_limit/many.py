@@ -11,9 +11,8 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from giantstep.blocks import split_rows
 from giantstep.errors import InputError
-from giantstep.families.bayes_limit.noisy import y_step
+from giantstep.families.bayes_limit.noisy import Y_BLOCK, likelihood_sums, y_step
 from giantstep.families.bayes_limit.pairs import Slab, line_rule
 from giantstep.families.bayes_limit.problem import BranchSolution, Staged
 from giantstep.families.bayes_limit.reading import TargetReading
@@ -26,8 +25,6 @@ from giantstep.types import Array, Floats
 
 _MOST = 4_000_000_000
 """Likelihoods (z, y) that are summed up to a table at most, those of light points counted."""
-_Y_BLOCK = 24
-"""Values of y that share one list of the points they see."""
 _LIGHT = 1e-16
 """Weight of points below which they are left out."""
 _PIECE = 10
@@ -88,14 +85,10 @@ class AxisChannel:
         if self.noise == 0:
             own = np.abs(g[:, None] - y) < 1e-9
             return np.asarray(columns.T @ np.where(own, 1 - self.flip, self.flip / (len(y) - 1)))
-        s, order = float(np.sqrt(self.noise)), np.argsort(g)
-        g, columns = g[order] / s, columns[order]
-        summed = np.empty((columns.shape[1], len(y)))
-        for part in split_rows(len(y), 1, _Y_BLOCK):  # the sorted values that a block of y sees are neighbours
-            block = y[part] / s
-            low, high = np.searchsorted(g, [block[0] - SEEN, block[-1] + SEEN])
-            summed[:, part] = columns[low:high].T @ normal_density(block - g[low:high, None])
-        return summed / s
+        order, summed = np.argsort(g), np.zeros((columns.shape[1], len(y)))
+        for part, seen in likelihood_sums(columns[order].T, g[order], y, self.noise):
+            summed[:, seen] = part
+        return summed
 
     def slab(self, direction: Floats) -> Slab:
         """Return the tables along a coordinate axis, the other axes averaged out."""
@@ -132,7 +125,7 @@ class AxisChannel:
 
     def _check_size(self, points: int, rows: int, outputs: int) -> None:
         """Refuse tables that would take minutes."""
-        seen = outputs if self.noise == 0 else min(outputs, _Y_BLOCK + int(2 * SEEN * np.sqrt(self.noise) / self._dy))
+        seen = outputs if self.noise == 0 else min(outputs, Y_BLOCK + int(2 * SEEN * np.sqrt(self.noise) / self._dy))
         if points * rows * seen > _MOST:
             raise InputError(
                 f"The thresholds of the target {self.reading.target.name} would take too long ({points * rows:.1e} "
