@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -10,7 +11,8 @@ from scipy.special import expit
 
 from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.pairs import Slab
-from giantstep.families.bayes_limit.tolerances import ABSENT
+from giantstep.families.bayes_limit.reading import TargetReading
+from giantstep.families.bayes_limit.tolerances import ABSENT, LARGEST_OVERLAP
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.gaussian.subspaces import complement, tidy
 from giantstep.solve.finite import brent_root
@@ -41,6 +43,34 @@ class Sliced(Protocol):
 
     def slab(self, direction: Floats) -> Slab:
         """Return the tables along a unit vector."""
+
+
+class BranchSolution(NamedTuple):
+    """The branches of one point: uninformed, informed, bayes."""
+
+    M: Floats
+    """(S, 3, r, r), in the coordinates of the subspace: one run, or one for each scramble where overlaps are sampled;
+    NaN where it is not known which branch is the best."""
+    phi: Floats
+    phi_error: Floats | None = None
+    status: str = ""
+
+
+class Transitions(NamedTuple):
+    """Samples per dimension of every transition."""
+
+    alpha_weak: float
+    alpha_dyn: float
+    alpha_it: float
+    alpha_amp: float
+    alpha_full: float
+    q_dyn: float
+    q_it: float
+    q_amp: float
+    alpha_direction: Floats  # (r,) of the orthonormal rows of `vector`
+    vector: Floats
+    transition: str
+    status: str = ""
 
 
 def find_stages(channel: Sliced, rank: int) -> list[LearntStage]:
@@ -132,3 +162,41 @@ def _second_stage(slab: Slab, first: float) -> LearntStage:
     m = float(expit(t))
     information, growth = slab.information_and_growth(m)
     return LearntStage(max(first, math.exp(t) / information), _leading(growth)[1] @ slab.rest, m)
+
+
+class Staged:
+    """A problem whose directions are learnt in stages; first-order transitions are not looked for."""
+
+    curve = None
+    channel: Sliced
+
+    def __init__(self, reading: TargetReading, channel: Sliced) -> None:
+        self.reading, self.channel = reading, channel
+
+    @cached_property
+    def stages(self) -> list[LearntStage]:
+        """The directions in the order in which they are learnt."""
+        return find_stages(self.channel, self.reading.rank)
+
+    def learnt_rows(self, alpha: float) -> Floats:
+        """Return the directions that message passing learns at this alpha, as orthonormal rows."""
+        return np.concatenate([np.zeros((0, self.reading.rank)), *(s.rows for s in self.stages if s.alpha < alpha)])
+
+    def first_learnt(self) -> tuple[Floats, Floats]:
+        """Return where each direction is learnt, and the directions."""
+        alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in self.stages])
+        return alphas, np.concatenate([stage.rows for stage in self.stages])
+
+    def thresholds(self) -> Transitions:
+        """Return where each direction is learnt."""
+        weak, x = float(self.stages[0].alpha), math.nan
+        return Transitions(weak, x, x, x, math.inf, x, x, x, *self.first_learnt(), "not looked for")
+
+
+def moved_inside(M: Floats) -> Floats:
+    """Return the symmetric matrix with eigenvalues moved into [0, 1)."""
+    M = 0.5 * (M + M.T)
+    sizes, vectors = np.linalg.eigh(M)
+    if sizes[0] >= 0 and sizes[-1] < LARGEST_OVERLAP:
+        return M
+    return np.asarray((vectors * np.clip(sizes, 0.0, LARGEST_OVERLAP)) @ vectors.T)

@@ -12,13 +12,13 @@ function of u alone; it is tabulated and interpolated (relu: closed forms).
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy
 from scipy.special import ndtr, ndtri
 
-from giantstep.families.giant_steps.tolerances import LEAST_SPREAD, MOST_CLIPPED, MOST_SINGLE, NO_VARIANCE, REPELLING
 from giantstep.gaussian import Function, Target, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.solve.finite import require_finite
@@ -30,25 +30,12 @@ _PANEL = 16
 """Gauss-Legendre nodes of a panel between kinks, two standard deviations wide or less."""
 
 
-@dataclass(frozen=True)
-class Averages:
-    """Averages over e at given u: with S = E s and x = s - S.
+Averages = namedtuple("Averages", "S V D De Se DD XD XDe XXD XDD XXDD")
+"""Averages over e at given u: with S = E s and x = s - S.
 
-    ``S``, ``V = E x^2``, ``D = E s'``, ``De = E s' e``, ``Se = E s e``, ``DD = E s'^2``, ``XD = E x s'``,
-    ``XDe = E x s' e``, ``XXD = E x^2 s'``, ``XDD = E x s'^2``, ``XXDD = E x^2 s'^2``.
-    """
-
-    S: Floats
-    V: Floats
-    D: Floats
-    De: Floats
-    Se: Floats
-    DD: Floats
-    XD: Floats
-    XDe: Floats
-    XXD: Floats
-    XDD: Floats
-    XXDD: Floats
+``S``, ``V = E x^2``, ``D = E s'``, ``De = E s' e``, ``Se = E s e``, ``DD = E s'^2``, ``XD = E x s'``,
+``XDe = E x s' e``, ``XXD = E x^2 s'``, ``XDD = E x s'^2``, ``XXDD = E x^2 s'^2``.
+"""
 
 
 def private_averages(activation: Function, u: Floats, spread: float) -> Averages:
@@ -311,3 +298,21 @@ def learned_subspace(state: Overlaps, tolerance: float = 1e-6) -> Floats:
         return np.zeros((0, state.M.shape[1]))
     _, sizes, rows = np.linalg.svd(state.M, full_matrices=False)
     return rows[sizes > tolerance * max(1.0, math.sqrt(float(np.max(state.q))))]
+
+
+# -- Where giant steps draw their lines: what is zero, what has diverged, which rules are good enough -----
+
+
+LEAST_SPREAD = 1e-9
+"""Private spread of a preactivation, over the length of an input, below which a neuron has none of its own."""
+RULES_AGREE = 2e-13
+"""Relative difference of two rules up to which the coarse pair answers: rounding of some thousand nodes."""
+RULES_DISAGREE = 1e-2
+"""Relative difference of two rules above which a point is not answered: a figure would show it."""
+NO_VARIANCE = 1e-11
+"""Variance of a direction of the shared space, in units of |w|^2, below which it is left out."""
+REPELLING, MOST_CLIPPED, MOST_SINGLE = 1e-4, 1e-2, 10
+"""More negative overlaps beyond the target, in units of |w|^2, are not taken for zero: the first in networks of at most
+`MOST_SINGLE` neurons (they are followed one by one), the second in larger ones, where the error made is reported."""
+DIVERGED = 1e8
+"""Squared norm beyond which a trajectory is not followed."""

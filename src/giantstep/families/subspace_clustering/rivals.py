@@ -13,8 +13,8 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.errors import InputError, bad_field
+from giantstep.families.subspace_clustering.amp import spectral_overlap
 from giantstep.families.subspace_clustering.channels import AssignmentChannel
-from giantstep.families.subspace_clustering.starts import spectral_overlap
 from giantstep.types import Floats, Integers
 
 RIVALS = ("pca", "sparse-pca", "thresholding", "kmeans")
