@@ -10,7 +10,6 @@ import numpy as np
 
 from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
-from giantstep.families.batch_reuse.tolerances import NEGATIVE
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
@@ -47,6 +46,8 @@ PAPERS = {
 """BibTeX key -> the parameters of that paper."""
 
 
+NEGATIVE = 1e-10
+"""Eigenvalues of Q - M M^T below minus this are refused: no weights have such overlaps."""
 _LIMIT: tuple[Engine, ...] = ("limit",)
 
 _TRAJECTORY = (

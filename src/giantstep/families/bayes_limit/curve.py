@@ -205,7 +205,9 @@ class OverlapCurve:
         born = minima[-1]
         alpha_amp, q_amp = self.spinodal_before(born.q)
         low = born.alpha * (1 + 1e-9)
-        high = alpha_amp * (1 - 1e-9) if math.isfinite(alpha_amp) else self._far_gain()
+        high = alpha_amp * (1 - 1e-9) if math.isfinite(alpha_amp) else 2 * max(turn.alpha for turn in self.turns)
+        while math.isinf(alpha_amp) and self._gain(high) < 0 and high < 1e6:
+            high *= 2
         equal = q_it = math.nan  # where the free entropies of both branches cross, if they do
         if self._gain(low) < 0 < self._gain(high):
             equal = brent_root(self._gain, low, high, xtol=1e-13, rtol=_ROOT)
@@ -222,9 +224,3 @@ class OverlapCurve:
         """Return phi of the upper branch minus that of the lower one."""
         found = self.stable(alpha)
         return self.entropy(found[-1], alpha) - self.entropy(found[0], alpha)
-
-    def _far_gain(self) -> float:
-        alpha = 2 * max(turn.alpha for turn in self.turns)
-        while self._gain(alpha) < 0 and alpha < 1e6:
-            alpha *= 2
-        return alpha

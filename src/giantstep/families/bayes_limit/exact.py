@@ -112,19 +112,16 @@ class Exact:
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) and Psi(q), bayes_multi_index (2); Psi contains E log|g'|."""
-        information, psi = self._from_labels(q)
+        information = psi = 0.0
+        if self.line.labels:
+            omega, weights = label_panels(self.line, q)
+            Z, slope, _ = self.law(omega, 1 - q)
+            Z = np.maximum(Z, TINY)
+            information, psi = float((slope**2 / Z).sum(axis=0) @ weights), float((Z * np.log(Z)).sum(axis=0) @ weights)
         if self.nodes is not None:
             more = _from_preimages(self.nodes, q)
             information, psi = information + more[0], psi + more[1]
         return information, psi
-
-    def _from_labels(self, q: float) -> tuple[float, float]:
-        if not self.line.labels:
-            return 0.0, 0.0
-        omega, weights = label_panels(self.line, q)
-        Z, slope, _ = self.law(omega, 1 - q)
-        Z = np.maximum(Z, TINY)
-        return float((slope**2 / Z).sum(axis=0) @ weights), float((Z * np.log(Z)).sum(axis=0) @ weights)
 
     def law(self, omega: Floats, V: float) -> tuple[Floats, Floats, Floats]:
         """Return Z_l(omega) of the labels and its first two derivatives in omega, (K, N) each."""

@@ -22,7 +22,7 @@ from giantstep.errors import InputError
 from giantstep.families.bayes_limit.noisy import Y_BLOCK, likelihood_sums, y_step
 from giantstep.families.bayes_limit.pairs import Slab, line_rule
 from giantstep.families.bayes_limit.reading import TargetReading
-from giantstep.families.bayes_limit.stages import BranchSolution, Staged, UnknownStage, moved_inside
+from giantstep.families.bayes_limit.stages import BranchSolution, Staged, moved_inside
 from giantstep.families.bayes_limit.tolerances import (
     LARGEST_OVERLAP,
     SAMPLED_SAME,
@@ -104,14 +104,12 @@ class AxisChannel:
             summed[:, seen] = part
         return summed
 
-    def slab(self, direction: Floats) -> Slab:
-        """Return the tables along a coordinate axis, the other axes averaged out."""
+    def slab(self, direction: Floats) -> Slab | None:
+        """Return the tables along a coordinate axis, the other axes averaged out; None along other directions."""
         axis = int(np.argmax(np.abs(direction)))
-        if abs(direction[axis]) < 1 - 1e-9:
-            raise UnknownStage
-        if axis not in self._slabs:
+        if axis not in self._slabs and abs(direction[axis]) >= 1 - 1e-9:
             self._slabs[axis] = self._tabulate(axis)
-        return self._slabs[axis]
+        return self._slabs[axis] if abs(direction[axis]) >= 1 - 1e-9 else None
 
     def _tabulate(self, axis: int) -> Slab:
         r = self.reading.rank
@@ -201,7 +199,9 @@ class ManyDirections(Staged):
     @cached_property
     def entropy_at_zero(self) -> float:
         """Psi(0), from the tables along one axis."""
-        return self.channel.slab(np.eye(self.reading.rank)[0]).entropy
+        slab = self.channel.slab(np.eye(self.reading.rank)[0])
+        assert slab is not None
+        return slab.entropy
 
     def _entropies(self, M: Floats, alpha: float, seed: int) -> tuple[Floats, Floats]:
         """Return phi of matrices (S, N, r, r) on their scrambles, bayes_multi_index (4), and how far it moves.
@@ -278,7 +278,8 @@ class SampledChannel:
 
     def _posterior(self, M: Floats) -> tuple[Floats, Floats, list[Floats], list[Floats]]:
         """Return omega, the square root of V, the nodes of both sets minus omega, and g at them."""
-        root = _symmetric_root(np.eye(len(M)) - M)
+        sizes, vectors = np.linalg.eigh(np.eye(len(M)) - M)
+        root = (vectors * np.sqrt(np.maximum(sizes, 1e-12))) @ vectors.T
         omega = self.points.omega @ semidefinite_factor(M).T
         away = [nodes @ root for nodes in self.points.inner]
         values = [np.asarray(self.reading.inner(omega[:, None] + shift), dtype=float) for shift in away]
@@ -393,8 +394,3 @@ def _weighted(weights: Floats, away: Floats) -> Floats:
 
 def _halves(half: int) -> tuple[slice, slice]:
     return slice(0, half), slice(half, 2 * half)
-
-
-def _symmetric_root(V: Floats) -> Floats:
-    sizes, vectors = np.linalg.eigh(V)
-    return np.asarray((vectors * np.sqrt(np.maximum(sizes, 1e-12))) @ vectors.T)

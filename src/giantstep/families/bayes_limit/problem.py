@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.optimize import root
 
 from giantstep.deadline import check_time
 from giantstep.errors import InputError
-from giantstep.families.bayes_limit.curve import OverlapCurve
+from giantstep.families.bayes_limit.curve import Jump, OverlapCurve
 from giantstep.families.bayes_limit.exact import Exact
 from giantstep.families.bayes_limit.many import ManyDirections, SampledChannel
 from giantstep.families.bayes_limit.noisy import Noisy
 from giantstep.families.bayes_limit.pairs import PairChannel, PairLabels, PairNoisy
 from giantstep.families.bayes_limit.product import Parity, Product
 from giantstep.families.bayes_limit.reading import TargetReading, read_target
-from giantstep.families.bayes_limit.stages import BranchSolution, Staged, Transitions, find_stages, moved_inside
+from giantstep.families.bayes_limit.stages import BranchSolution, Staged, find_stages, moved_inside
 from giantstep.families.bayes_limit.tolerances import LARGEST_OVERLAP, SAME_BRANCH, SETTLED, UNSETTLED
 from giantstep.gaussian import Target
 from giantstep.types import Floats
@@ -74,25 +74,22 @@ class OneOverlap:
         r = self.reading.rank
         return np.full(r, self.curve.weak), np.eye(r)
 
-    def thresholds(self) -> Transitions:
-        """Return the thresholds read off the curve."""
-        curve = self.curve
-        weak, full, known = curve.weak, curve.full, self.first_learnt()
+    def thresholds(self) -> tuple[dict[str, Any], str]:
+        """Return the thresholds read off the curve, and what was not found."""
+        curve, full, first_order = self.curve, self.curve.full, True
         if math.isfinite(full):
             alpha, q = curve.spinodal_before(1.0)
-            jumps = math.isinf(alpha) or alpha > full * (1 + 1e-7)
-            top, q_top = (alpha, q) if jumps else (full, 1.0)
-            return Transitions(
-                weak, full, full, top, top, 1.0, 1.0, q_top, *known, "first-order" if jumps else "continuous"
-            )
-        jump = curve.jump
-        if jump is None:
-            return Transitions(weak, weak, weak, weak, math.inf, 0.0, 0.0, 0.0, *known, "continuous")
-        status = "" if math.isfinite(jump.alpha_it) else "the free entropies of the two branches do not cross"
-        return Transitions(
-            weak, jump.alpha_dyn, jump.alpha_it, jump.alpha_amp, math.inf, jump.q_dyn, jump.q_it, jump.q_amp,
-            *known, "first-order", status,
-        )  # fmt: skip
+            first_order = math.isinf(alpha) or alpha > full * (1 + 1e-7)
+            top, q_top = (alpha, q) if first_order else (full, 1.0)
+            jump, full = Jump(full, 1.0, full, 1.0, top, q_top), top
+        elif curve.jump is not None:
+            jump = curve.jump
+        else:
+            jump, first_order = Jump(curve.weak, 0.0, curve.weak, 0.0, curve.weak, 0.0), False
+        table = {"alpha_weak": curve.weak, "alpha_full": full, **jump._asdict()}
+        found = not first_order or math.isfinite(jump.alpha_it)
+        status = "" if found else "the free entropies of the two branches do not cross"
+        return table | {"transition": "first-order" if first_order else "continuous"}, status
 
 
 def _is_multiple(M: Floats) -> bool:

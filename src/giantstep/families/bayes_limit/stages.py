@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import expit
 
 from giantstep.deadline import check_time
+from giantstep.families.bayes_limit.curve import Jump
 from giantstep.families.bayes_limit.pairs import Slab
 from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.tolerances import ABSENT, LARGEST_OVERLAP
@@ -31,18 +32,13 @@ class LearntStage(NamedTuple):
 
     alpha: float
     rows: Floats
-    overlap: float = 0.0  # overlap m of the known direction at this alpha
-
-
-class UnknownStage(Exception):
-    """A channel has no tables along this direction: what is learnt after it is not known."""
 
 
 class Sliced(Protocol):
     """A channel that can be tabulated along one direction."""
 
-    def slab(self, direction: Floats) -> Slab:
-        """Return the tables along a unit vector."""
+    def slab(self, direction: Floats) -> Slab | None:
+        """Return the tables along a unit vector; None where the channel has none along this one."""
 
 
 class BranchSolution(NamedTuple):
@@ -56,26 +52,11 @@ class BranchSolution(NamedTuple):
     status: str = ""
 
 
-class Transitions(NamedTuple):
-    """Samples per dimension of every transition."""
-
-    alpha_weak: float
-    alpha_dyn: float
-    alpha_it: float
-    alpha_amp: float
-    alpha_full: float
-    q_dyn: float
-    q_it: float
-    q_amp: float
-    alpha_direction: Floats  # (r,) of the orthonormal rows of `vector`
-    vector: Floats
-    transition: str
-    status: str = ""
-
-
 def find_stages(channel: Sliced, rank: int) -> list[LearntStage]:
     """Return the directions in the order in which they are learnt."""
-    first, growth = _moments_at_zero(channel.slab(np.eye(rank)[0]))
+    along_axis = channel.slab(np.eye(rank)[0])
+    assert along_axis is not None
+    first, growth = _moments_at_zero(along_axis)
     sizes, vectors = np.linalg.eigh(first)
     trivial = vectors[:, sizes > ABSENT].T
     if len(trivial):
@@ -125,11 +106,8 @@ def _continue(channel: Sliced, rank: int, stages: list[LearntStage]) -> list[Lea
     known = np.concatenate([stage.rows for stage in stages])
     if len(known) == rank:
         return stages
-    if len(known) > 1:
-        return [*stages, LearntStage(math.nan, complement(known, rank))]
-    try:
-        slab = channel.slab(known[0])
-    except UnknownStage:
+    slab = channel.slab(known[0]) if len(known) == 1 else None
+    if slab is None:
         return [*stages, LearntStage(math.nan, complement(known, rank))]
     sizes, vectors = np.linalg.eigh(slab.visible(_PROBE))
     at_once = vectors[:, sizes > ABSENT].T @ slab.rest
@@ -159,9 +137,8 @@ def _second_stage(slab: Slab, first: float) -> LearntStage:
     if not crossings:
         return LearntStage(math.inf, slab.rest)
     t = brent_root(excess, float(_SCAN[crossings[0]]), float(_SCAN[crossings[0] + 1]), xtol=1e-12)
-    m = float(expit(t))
-    information, growth = slab.information_and_growth(m)
-    return LearntStage(max(first, math.exp(t) / information), _leading(growth)[1] @ slab.rest, m)
+    information, growth = slab.information_and_growth(float(expit(t)))
+    return LearntStage(max(first, math.exp(t) / information), _leading(growth)[1] @ slab.rest)
 
 
 class Staged:
@@ -187,10 +164,10 @@ class Staged:
         alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in self.stages])
         return alphas, np.concatenate([stage.rows for stage in self.stages])
 
-    def thresholds(self) -> Transitions:
-        """Return where each direction is learnt."""
-        weak, x = float(self.stages[0].alpha), math.nan
-        return Transitions(weak, x, x, x, math.inf, x, x, x, *self.first_learnt(), "not looked for")
+    def thresholds(self) -> tuple[dict[str, Any], str]:
+        """Return where the first direction is learnt; jumps are not looked for."""
+        table = {"alpha_weak": float(self.stages[0].alpha), "alpha_full": math.inf, "transition": "not looked for"}
+        return table | dict.fromkeys(Jump._fields, math.nan), ""
 
 
 def moved_inside(M: Floats) -> Floats:

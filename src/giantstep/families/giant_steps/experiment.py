@@ -220,20 +220,15 @@ def _orientation(run: _Trial, order: int, cleaned: bool) -> dict[str, Any]:
     G = _gradient_sum(run, run.start(), "batch 0", residual)
     unit = G[:, :k] / xp.linalg.norm(G, axis=1)[:, None]
     matrix = to_numpy(unit.T @ unit) / run.width
+    C1 = statistics(run.scenario.target, run.scenario.activation, 1).tensors[1]
+    length = float(np.linalg.norm(C1))
+    shown = length >= 1e-9 and (order == 1 or not cleaned)
     return {
         "alignment": float(np.trace(matrix)),
         "alignment_by_direction": np.diag(matrix),
         "specialised": spread_of(matrix),
-        "spike": _spike_cosine(run, spike) if order == 1 or not cleaned else 0.0,
+        "spike": float(to_numpy(spike[:k]) @ C1) / length / float(xp.linalg.norm(spike)) if shown else 0.0,
     }
-
-
-def _spike_cosine(run: _Trial, spike: DeviceArray) -> float:
-    C1 = statistics(run.scenario.target, run.scenario.activation, 1).tensors[1]
-    length = float(np.linalg.norm(C1))
-    if length < 1e-9:
-        return 0.0
-    return float(to_numpy(spike[: len(C1)]) @ C1) / length / float(run.xp.linalg.norm(spike))
 
 
 def _one_step_fit(run: _Trial, rate: float, penalty: float) -> dict[str, Any]:

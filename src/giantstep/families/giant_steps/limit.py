@@ -21,8 +21,6 @@ from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.overlap_map import (
     DIVERGED,
     MOST_SINGLE,
-    RULES_AGREE,
-    RULES_DISAGREE,
     BlockNetwork,
     RepellingNeurons,
 )
@@ -34,10 +32,14 @@ from giantstep.gaussian.hermite import hermite_products, multi_indices, root_fac
 from giantstep.gaussian.subspaces import complement, tidy
 from giantstep.gaussian.target import turned_planes
 from giantstep.learnability.prepared import rules
+from giantstep.padding import corner
 from giantstep.types import Booleans, Floats, Points
 
 _RULES = ((0.6, 0.5), (1.0, 0.75))
 """Pairs of rules, by their fineness: where those of the first pair agree to `RULES_AGREE`, the second is not needed."""
+RULES_AGREE, RULES_DISAGREE = 2e-13, 1e-2
+"""Relative differences of two rules up to which the coarse pair answers, rounding of some thousand nodes, and above
+which a point is not answered, as a figure would show it."""
 _MOST_NEURONS = 1_000_000
 """Rows of the answer about single neurons at most."""
 _COMPARED = {"steps": "M", "neurons": "cosine", "errors": "test_error"}
@@ -45,11 +47,12 @@ _COMPARED = {"steps": "M", "neurons": "cosine", "errors": "test_error"}
 
 def prepare(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Check what only a question knows; both engines answer at the same times."""
-    if what == "specialisation":
-        for order in np.unique(points["batch_exponent"]):
-            check_order(float(order))
-        return dict(settings)
-    if what == "fit":
+    for order in points["batch_exponent"].tolist() if what == "specialisation" else ():
+        if order != round(order):  # between whole ones nothing new is seen
+            raise InputError(
+                f'Field `batch_exponent` must be whole where what="specialisation", but is batch_exponent={order!r}.'
+            )
+    if what in ("specialisation", "fit"):
         return dict(settings)
     prepared = {**settings, "time": every_time(points["steps"].max())}
     if what == "neurons":
@@ -67,20 +70,18 @@ def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str
         return _specialisation(scenario, points, settings)
     if what == "fit":
         return Answer.closed({"kernel_bound": kernel_bound(scenario.target, 1) + points["noise"]})
-    values = _empty_table(scenario, what, size, settings)
-    residual, status = np.zeros(size), np.full(size, "", dtype=object)
+    answer = Answer.blank(size)
     for b in range(size):
         point = {name: float(column[b]) for name, column in points.items()}
         try:
-            found, residual[b], status[b] = _checked_trajectory(scenario, point, what, settings)
+            found, answer.residual[b], answer.status[b] = _checked_trajectory(scenario, point, what, settings)
         except RepellingNeurons as reason:
-            status[b], residual[b] = str(reason), np.nan
-            continue
+            found, answer.residual[b], answer.status[b] = {}, np.nan, str(reason)
         for name, value in found.items():
-            inside: tuple[Any, ...] = (b, *map(slice, value.shape))
-            values[name][inside] = value
-    iterations = points["steps"].astype(np.int64)
-    return Answer(values, status.astype(str), residual, iterations, coords={"time": settings["time"]})
+            shape = (len(settings["time"]), *value.shape[1:]) if value.ndim else ()
+            answer.room_for(name, shape)[corner(b, value.shape)] = value
+    answer.iterations, answer.coords = points["steps"].astype(np.int64), {"time": settings["time"]}
+    return answer
 
 
 def _checked_trajectory(
@@ -108,13 +109,6 @@ def _checked_trajectory(
     if gap > RULES_DISAGREE:
         return {}, residual, f"the quadrature is accurate only to {gap:.0e}"
     return fine, residual, ""
-
-
-def _empty_table(scenario: GiantSteps, what: str, size: int, settings: Mapping[str, Any]) -> dict[str, Floats]:
-    """Return the table of a question at so many points with nothing in it yet."""
-    lengths = {**scenario.block_count(), **{name: np.size(settings.get(name, 0)) for name in ("time", "neuron")}}
-    variables = [variable for variable in scenario.questions[what].variables if "limit" in variable.engines]
-    return {v.name: np.full((size, *(lengths[dim] for dim in v.dims)), np.nan) for v in variables}
 
 
 def network_at(scenario: GiantSteps, point: Mapping[str, float], fineness: float = 1.0) -> BlockNetwork:
@@ -154,7 +148,10 @@ def _iterate(
         space = overlap_map.shared_space(network, state)
         gradient = overlap_map.gradient(network, state, inverse_alpha, space)
         if what == "errors":
-            row = _errors(network, state, space, int(settings["kappa"]))
+            learned = overlap_map.learned_subspace(state)
+            bound = lower_bound(network.target, learned, int(settings["kappa"])) if network.fineness >= 1 else 0.0
+            error = overlap_map.best_error(network, space)
+            row: dict[str, Any] = {"test_error": error, "lower_bound": bound + network.noise, "learned": len(learned)}
         else:
             row = _block_observables(network, blocks, state, gradient)
         if what == "neurons":
@@ -170,11 +167,10 @@ def _block_observables(
     network: BlockNetwork, blocks: BlockNetwork, state: overlap_map.Overlaps, gradient: overlap_map.StepAverages
 ) -> dict[str, Any]:
     """Observe one neuron of every block, and one pair of different neurons of every two blocks."""
-    first = np.arange(len(blocks.values))
-    second = first
+    first = second = np.arange(len(blocks.values))
     if len(network.values) > len(blocks.values):
-        ends = np.cumsum(blocks.counts.astype(int))
-        first, second = ends - blocks.counts.astype(int), ends - 1
+        second = np.cumsum(blocks.counts.astype(int)) - 1
+        first = np.append(0, second[:-1] + 1)
     has_pairs: Booleans = ~np.diag(blocks.counts == 1)  # a single neuron has no other in its own block
     return {
         "cosine": (state.M / np.sqrt(state.q)[:, None])[first],
@@ -182,18 +178,6 @@ def _block_observables(
         "M": state.M[first],
         "R": np.where(has_pairs, state.R[np.ix_(first, second)], 0.0),
         "gradient_cosine": (np.sign(network.values)[:, None] * gradient.cosine)[first],
-    }
-
-
-def _errors(
-    network: BlockNetwork, state: overlap_map.Overlaps, space: overlap_map.Shared, kappa: int
-) -> dict[str, Any]:
-    learned = overlap_map.learned_subspace(state)
-    bound = lower_bound(network.target, learned, kappa) if network.fineness >= 1 else 0.0
-    return {
-        "test_error": overlap_map.best_error(network, space),
-        "lower_bound": bound + network.noise,
-        "learned": float(len(learned)),
     }
 
 
@@ -314,7 +298,11 @@ def orientation(
         slope = hermite.slope_second - sum(hermite.c[j + 1] ** 2 / math.factorial(j) for j in range(level - 1))
         seen, noise_size = level, size * slope / alpha
     else:
-        seen = next((m for m in range(1, level) if _dominates(hermite, m)), level)
+        # a part of the labels below order l dominates the gradient: C_1 or C_0 c_2, then C_2, ...
+        sizes = [hermite.energy(m) * hermite.c[m] ** 2 for m in range(1, level)]
+        if sizes:
+            sizes[0] = max(sizes[0], (hermite.c[2] * hermite.tensors[0][0]) ** 2)
+        seen = next((m for m, part in enumerate(sizes, 1) if part > 1e-14 * hermite.second), level)
         noise_size = size * hermite.slope_second / alpha if seen == level else 0.0
     if seen == 1:
         C1, C0 = hermite.tensors[1], 0.0 if cleaned else float(hermite.tensors[0][0])
@@ -328,14 +316,6 @@ def orientation(
     if math.isfinite(dim):
         matrix = matrix + (1 - np.trace(matrix)) / dim * np.eye(k)
     return matrix, spike
-
-
-def _dominates(hermite: Statistics, order: int) -> bool:
-    """Tell whether a part of the labels below order l dominates the gradient: C_1 or C_0 c_2, then C_2, ..."""
-    floor = 1e-14 * hermite.second
-    if order == 1 and (hermite.c[2] * hermite.tensors[0][0]) ** 2 > floor:
-        return True
-    return hermite.energy(order) * hermite.c[order] ** 2 > floor
 
 
 def _random_orientation(hermite: Statistics, level: int, noise: float) -> Floats:
@@ -356,11 +336,3 @@ def _random_orientation(hermite: Statistics, level: int, noise: float) -> Floats
         return np.zeros((k, k))
     unit = v / np.sqrt(np.where(total > 0, total, 1.0))[:, None]
     return (unit.T * grid.weights) @ unit
-
-
-def check_order(order: float) -> None:
-    """Refuse a batch exponent that is not whole: between whole ones nothing new is seen."""
-    if order != round(order):
-        raise InputError(
-            f'Field `batch_exponent` must be whole where what="specialisation", but is batch_exponent={order!r}.'
-        )

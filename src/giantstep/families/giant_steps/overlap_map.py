@@ -26,6 +26,15 @@ from giantstep.types import Floats
 
 _TABLE, _SPLINE = 1500, 7
 """Points of a table at most, of which there are twenty for each spread, and the degree of the spline through it."""
+LEAST_SPREAD = 1e-9
+"""Private spread of a preactivation, over the length of an input, below which a neuron has none of its own."""
+NO_VARIANCE = 1e-11
+"""Variance of a direction of the shared space, in units of |w|^2, below which it is left out."""
+REPELLING, MOST_CLIPPED, MOST_SINGLE = 1e-4, 1e-2, 10
+"""More negative overlaps beyond the target, in units of |w|^2, are not taken for zero: the first in networks of at most
+`MOST_SINGLE` neurons (they are followed one by one), the second in larger ones, where the error made is reported."""
+DIVERGED = 1e8
+"""Squared norm beyond which a trajectory is not followed."""
 _PANEL = 16
 """Gauss-Legendre nodes of a panel between kinks, two standard deviations wide or less."""
 
@@ -239,21 +248,15 @@ def gradient(network: BlockNetwork, state: Overlaps, inverse_alpha: float, space
     own, others = np.diag(foreign), np.zeros_like(foreign)
     if np.all(np.isfinite(counts)):  # sum over neurons l other than i != j of E[F_i e_l] E[F_j e_l]
         others = (foreign * counts) @ foreign.T - (own[:, None] * foreign.T + foreign * own)
-    noise = inverse_alpha * _own_noise(network, space, variance)
+    noise = np.zeros(len(a))  # E[F_i^2] of a neuron of every block, over alpha
+    for t, (x, block) in enumerate(zip(ip * a, blocks)):
+        rest = E * E + network.noise + variance - x**2 * block.V
+        noise[t] = inverse_alpha * (w @ (rest * block.DD - 2 * x * E * block.XDD + x**2 * block.XXDD))
     squared = noise + np.sum(B * B, axis=1) + b**2 + np.diag(others) + own**2
     pair = B @ B.T + others + b[:, None] * foreign.T + foreign * b[None, :]
     if inverse_alpha > 0:
         pair = pair + inverse_alpha * _pair_noise(network, space, variance)
     return StepAverages(B[:, : state.M.shape[1]], squared, phi, phi_own, pair)
-
-
-def _own_noise(network: BlockNetwork, space: Shared, variance: Floats) -> Floats:
-    """Return E[F_i^2] of a neuron of every block."""
-    w, E, noise = space.weights, space.residual, []
-    for x, block in zip(network.inverse_width * network.values, space.averages):
-        rest = E * E + network.noise + variance - x**2 * block.V
-        noise.append(w @ (rest * block.DD - 2 * x * E * block.XDD + x**2 * block.XXDD))
-    return np.array(noise)
 
 
 def _pair_noise(network: BlockNetwork, space: Shared, variance: Floats) -> Floats:
@@ -292,27 +295,7 @@ def best_error(network: BlockNetwork, space: Shared) -> float:
     return max(size - fitted, 0.0) + network.noise
 
 
-def learned_subspace(state: Overlaps, tolerance: float = 1e-6) -> Floats:
+def learned_subspace(state: Overlaps) -> Floats:
     """Return orthonormal rows that span the overlaps of all blocks with the target directions."""
-    if not np.any(np.abs(state.M) > tolerance):
-        return np.zeros((0, state.M.shape[1]))
     _, sizes, rows = np.linalg.svd(state.M, full_matrices=False)
-    return rows[sizes > tolerance * max(1.0, math.sqrt(float(np.max(state.q))))]
-
-
-# -- Where giant steps draw their lines: what is zero, what has diverged, which rules are good enough -----
-
-
-LEAST_SPREAD = 1e-9
-"""Private spread of a preactivation, over the length of an input, below which a neuron has none of its own."""
-RULES_AGREE = 2e-13
-"""Relative difference of two rules up to which the coarse pair answers: rounding of some thousand nodes."""
-RULES_DISAGREE = 1e-2
-"""Relative difference of two rules above which a point is not answered: a figure would show it."""
-NO_VARIANCE = 1e-11
-"""Variance of a direction of the shared space, in units of |w|^2, below which it is left out."""
-REPELLING, MOST_CLIPPED, MOST_SINGLE = 1e-4, 1e-2, 10
-"""More negative overlaps beyond the target, in units of |w|^2, are not taken for zero: the first in networks of at most
-`MOST_SINGLE` neurons (they are followed one by one), the second in larger ones, where the error made is reported."""
-DIVERGED = 1e8
-"""Squared norm beyond which a trajectory is not followed."""
+    return rows[sizes > 1e-6 * max(1.0, math.sqrt(float(np.max(state.q))))]

@@ -154,7 +154,13 @@ def amp(
     """
     settings = AMPSettings() if settings is None else settings
     _check_matrix(X, mixture)
-    U = starting_point(X, mixture, start, generator) if isinstance(start, str) else _own_start(start, X, mixture)
+    if isinstance(start, str):
+        U = starting_point(X, mixture, start, generator)
+    else:
+        U, shape = array_module(X).array(start, dtype=np.float64), (len(X), mixture.directions.shape[1])
+        if U.shape != shape or not bool(array_module(X).isfinite(U).all()):
+            allowed = f"one of {', '.join(STARTS)} or {shape[0]} x {shape[1]} numbers"
+            raise bad_field("start", f"array {U.shape}", allowed)
     sweep = _Sweep(X, mixture, U)
     outcome, iteration = "not converged", 0
     while outcome == "not converged" and iteration < settings.max_iterations:
@@ -290,14 +296,6 @@ def _check_matrix(X: DeviceArray, mixture: ClusterMixture) -> None:
         raise bad_field("X", str(X.dtype), "a matrix of finite real numbers")
 
 
-def _own_start(start: DeviceArray, X: DeviceArray, mixture: ClusterMixture) -> DeviceArray:
-    xp, shape = array_module(X), (len(X), mixture.directions.shape[1])
-    U = xp.array(start, dtype=np.float64)
-    if U.shape != shape or not bool(xp.isfinite(U).all()):
-        raise bad_field("start", f"array {U.shape}", f"one of {', '.join(STARTS)} or {shape[0]} x {shape[1]} numbers")
-    return U
-
-
 # -- Where message passing starts -------------------------------------------------------------------------
 
 
@@ -332,7 +330,15 @@ def starting_point(
         return centre + 1e-2 * _normal(generator, (len(X), Q.shape[1]))
     p = mixture.clusters - 1
     rotation = xp.linalg.qr(_normal(generator, (p, p)))[0]
-    U = (_spectral if start == "spectral" else _thresholding)(X, mixture, generator, rotation)
+    (n, d), k = X.shape, mixture.clusters
+    if start == "spectral":
+        seen = (X - X.mean(axis=0)) if mixture.mean == "informative" else X
+        size = math.sqrt(max(float(spectral_overlap(mixture.snr, n / d, k)), 0.05) * n / k)
+    else:
+        kept = max(p + 1, round(mixture.sparsity * d))
+        seen = X[:, xp.argsort(xp.einsum("ij,ij->j", X, X) - X.sum(axis=0) ** 2 / n)[-kept:]]
+        size = 0.5 * math.sqrt(n / k)
+    U = size * (leading_vectors(seen, p, generator)[0] @ rotation)
     return centre + U @ xp.asarray(helmert(mixture.clusters)).T if mixture.mean == "informative" else U
 
 
@@ -341,35 +347,16 @@ def _informed(mixture: ClusterMixture, truth: Any, overlap: float, generator: An
         raise bad_field("truth", truth, 'the true labels, for start="informed"')
     if not 0 < overlap < 1:
         raise bad_field("overlap", overlap, "above 0 and below 1")
-    n, a = len(truth), informed_snr(mixture.weights, overlap)
+    n, weights = len(truth), np.asarray(mixture.weights)
+    if len(weights) == 2 or np.ptp(weights) < 1e-12:  # the SNR of the field about the truth with this overlap
+        weight = None if np.ptp(weights) < 1e-12 else float(weights[0])
+        a = assignment_channel(len(weights), weight).snr(overlap)
+    else:
+        a = unequal_clusters(tuple(weights.tolist()))[0].start_snr(overlap)
     fields = math.sqrt(a) * _normal(generator, (n, mixture.clusters)) + xp.log(xp.asarray(mixture.weights))
     fields[xp.arange(n), xp.asarray(truth)] += a
     fields = xp.exp(fields - fields.max(axis=1, keepdims=True))
     return (fields / fields.sum(axis=1, keepdims=True)) @ xp.asarray(mixture.directions)
-
-
-def informed_snr(weights: Any, overlap: float) -> float:
-    """Return the SNR a of the field about the truth at which the overlap is m_u = `overlap`."""
-    equal = np.ptp(weights) < 1e-12
-    if len(weights) == 2 or equal:
-        return assignment_channel(len(weights), None if equal else float(weights[0])).snr(overlap)
-    return unequal_clusters(tuple(np.asarray(weights).tolist()))[0].start_snr(overlap)
-
-
-def _spectral(X: DeviceArray, mixture: ClusterMixture, generator: Any, rotation: DeviceArray) -> DeviceArray:
-    n, d = X.shape
-    signal = (X - X.mean(axis=0)) if mixture.mean == "informative" else X
-    left, _ = leading_vectors(signal, len(rotation), generator)
-    q = float(spectral_overlap(mixture.snr, n / d, mixture.clusters))
-    return math.sqrt(max(q, 0.05) * n / mixture.clusters) * (left @ rotation)
-
-
-def _thresholding(X: DeviceArray, mixture: ClusterMixture, generator: Any, rotation: DeviceArray) -> DeviceArray:
-    xp, (n, d), p = array_module(X), X.shape, len(rotation)
-    kept = max(p + 1, round(mixture.sparsity * d))
-    columns = xp.argsort(xp.einsum("ij,ij->j", X, X) - X.sum(axis=0) ** 2 / n)[-kept:]
-    left, _ = leading_vectors(X[:, columns], p, generator)
-    return 0.5 * math.sqrt(n / mixture.clusters) * (left @ rotation)
 
 
 def spectral_overlap(snr: float | Floats, alpha: float | Floats, clusters: int) -> Floats:

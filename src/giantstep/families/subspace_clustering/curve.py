@@ -78,9 +78,9 @@ class CurveProblems:
 
         return np.exp(falling_root(excess, top + np.log(self.rho) - 1.0, top + 1e-9)[0])
 
-    def mean_snr(self, lam: Floats) -> Floats | None:
-        """Return gamma, the SNR at which the mean direction of the features is known; None where it is not."""
-        return self.alpha * lam * self.channel.variance / self.rho if self.informative else None
+    def mean_snr(self, lam: Floats) -> Floats:
+        """Return gamma, the SNR at which the mean direction of the features is known; zero where it is not."""
+        return self.informative * self.alpha * lam * self.channel.variance / self.rho
 
     def features_snr(self, m_u: Floats, lam: Floats) -> Floats:
         """Return b = alpha nu lam m_u/rho."""
@@ -156,8 +156,13 @@ class Turning(NamedTuple):
 def turning_points(problems: CurveProblems) -> Turning:
     """Return the spinodals: lam_dyn at the last minimum of lam(a), lam_algB, the largest value before it.
 
-    The margin 1 - s_u s_v changes its sign at them.
+    The margin 1 - s_u s_v changes its sign at them. Problems that occur several times are solved once.
     """
+    pairs, place = np.unique(np.stack([problems.alpha, problems.rho], axis=1), axis=0, return_inverse=True)
+    if len(pairs) < len(problems.alpha):
+        alpha, rho = pairs.T.copy()
+        different = CurveProblems(problems.channel, alpha, rho, problems.informative)
+        return turning_points(different).at(place.reshape(-1))
     brackets: list[tuple[int, float, float, float]] = []  # problem, x on both sides, 1 at a maximum of lam
     for c in range(len(problems.alpha)):
         x, margin = _margin_grid(problems.at(np.array([c])))
@@ -171,10 +176,7 @@ def turning_points(problems: CurveProblems) -> Turning:
     if not len(owner):
         return turning
 
-    def signed_margin(y: Floats, index: Indices) -> Floats:
-        return sign[index] * owners.at(index).margin(np.exp(y))
-
-    a = np.exp(crossing(signed_margin, low, high))
+    a = np.exp(crossing(lambda y, index: sign[index] * owners.at(index).margin(np.exp(y)), low, high))
     lam = owners.snr_of(a)
     for c in np.unique(owner):
         minima = np.flatnonzero((owner == c) & (sign < 0))

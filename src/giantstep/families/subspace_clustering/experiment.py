@@ -101,10 +101,6 @@ class Data:
     labels: Indices
     active: Booleans
 
-    def start(self, name: str, generator: Any, overlap: float) -> DeviceArray:
-        """Return the assignments at which AMP starts."""
-        return starting_point(self.X, self.mixture, name, generator, truth=self.labels, overlap=overlap)
-
 
 def _draw(scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: str) -> Truth:
     """Draw noise, features and labels; rows come in an order in which every first part is balanced."""
@@ -130,7 +126,8 @@ def _draw(scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: 
 
 def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
     """Run AMP from the start asked for; with unequal weights from both signs of it, keeping the likelier result."""
-    first = data.start(settings["start"], generator, settings["overlap"])
+    known = {"truth": data.labels, "overlap": settings["overlap"]}
+    first = starting_point(data.X, data.mixture, settings["start"], generator, **known)
     limits = AMPSettings(max_iterations=settings["max_iterations"])
     run = amp(data.X, data.mixture, first, limits)
     if np.ptp(data.mixture.weights) > 0 and settings["start"] != "informed":
@@ -204,25 +201,20 @@ def _trajectory(data: Data, settings: Mapping[str, Any], generator: Any) -> dict
     """Run AMP from an informed start and measure after every sweep; a run that stands still keeps its values."""
     steps, xp = len(settings["time"]) - 1, array_module(data.X)
     history: list[dict[str, float]] = []
-    first = data.start("informed", generator, settings["overlap"])
+    known = {"truth": data.labels, "overlap": settings["overlap"]}
+    first = starting_point(data.X, data.mixture, "informed", generator, **known)
 
     def observe(estimate: AMPEstimate) -> None:
         history.append(_measure(data, estimate, relabel=False))
 
     d = data.X.shape[1]
-    posteriors = _probabilities(first, xp.asarray(data.mixture.directions))
+    directions = xp.asarray(data.mixture.directions)  # posteriors P with P @ directions = U, which sum to one
+    system = xp.concatenate([directions, xp.ones((len(directions), 1))], axis=1)
+    posteriors = xp.concatenate([first, xp.ones((len(first), 1))], axis=1) @ xp.linalg.pinv(system)
     observe(AMPEstimate(posteriors, first, xp.zeros((d, first.shape[1])), xp.full(d, data.mixture.sparsity)))
     amp(data.X, data.mixture, first, AMPSettings(max_iterations=steps, tolerance=1e-24), observe=observe)
     history += [history[-1]] * (steps + 1 - len(history))
     return {name: [row[name] for row in history] for name in ("m_u", "m_v", "mse_u", "mse_v", "accuracy")}
-
-
-def _probabilities(U: DeviceArray, directions: DeviceArray) -> DeviceArray:
-    """Return the probabilities P with P @ directions = U (they sum to one)."""
-    xp = array_module(U)
-    system = xp.concatenate([directions, xp.ones((len(directions), 1))], axis=1).T  # (p + 1, k)
-    right = xp.concatenate([U, xp.ones((len(U), 1))], axis=1).T
-    return (xp.linalg.pinv(system) @ right).T
 
 
 def _measure(data: Data, estimate: AMPEstimate, relabel: bool = True) -> dict[str, float]:

@@ -24,7 +24,7 @@ from giantstep.families.subspace_clustering.rivals import pca_accuracy
 from giantstep.families.subspace_clustering.scenario import ALGORITHMS, BRANCHES, PHASES, SubspaceClustering
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
 from giantstep.family import Answer
-from giantstep.types import Array, Booleans, Floats, Indices, Points
+from giantstep.types import Array, Booleans, Floats, Points
 
 _SAME = 1e-7
 """Relative difference of the SNR a below which two branches are one (rounding at a spinodal is its square root)."""
@@ -48,19 +48,14 @@ def prepare(scenario: SubspaceClustering, points: Points, what: str, settings: M
     if what == "overlaps":
         settings["branch"] = ["informed" if settings["start"] == "informed" else "uninformed"]
     if what == "rivals":
-        settings["algorithm"] = _algorithms(settings["algorithms"])
+        known, text = ALGORITHMS[:-1], settings["algorithms"]
+        asked = [name.strip() for name in text.split(",") if name.strip()]
+        if not asked or (asked != ["all"] and not set(asked) <= set(known)):
+            raise bad_field("algorithms", text, "all, or some of " + ", ".join(known))
+        settings["algorithm"] = [name for name in known if asked == ["all"] or name in asked]
     if what == "trajectory":
         settings["time"] = every_time(settings["steps"])
     return settings
-
-
-def _algorithms(text: str) -> list[str]:
-    """Return the algorithms of the experiment that a text names, in the order of the table."""
-    known = ALGORITHMS[:-1]
-    asked = [name.strip() for name in text.split(",") if name.strip()]
-    if not asked or (asked != ["all"] and not set(asked) <= set(known)):
-        raise bad_field("algorithms", text, "all, or some of " + ", ".join(known))
-    return [name for name in known if asked == ["all"] or name in asked]
 
 
 class ClusterBatch(NamedTuple):
@@ -96,13 +91,6 @@ class ClusterBatch(NamedTuple):
         """Return the problem of every point."""
         informative = self.scenario.mean == "informative"
         return CurveProblems(self.channel, self.points["samples_per_dim"], self.points["sparsity"], informative)
-
-    def different_problems(self) -> tuple[CurveProblems, Indices]:
-        """Return the different (alpha, rho) among the points, and which of them each point has."""
-        pairs = np.stack([self.points["samples_per_dim"], self.points["sparsity"]], axis=1)
-        unique, index = np.unique(pairs, axis=0, return_inverse=True)
-        columns = {"samples_per_dim": unique[:, 0].copy(), "sparsity": unique[:, 1].copy()}
-        return self._replace(points=columns).problems(), index.reshape(-1)
 
 
 class Solved(NamedTuple):
@@ -145,9 +133,8 @@ def _phase(uninformed: Floats, bayes: Floats) -> Array:
 
 
 def _overlaps(batch: ClusterBatch) -> Solved:
-    lam = batch.points["snr"]
-    curves, index = batch.different_problems()
-    problems, turning = curves.at(index), turning_points(curves).at(index)
+    lam, problems = batch.points["snr"], batch.problems()
+    turning = turning_points(problems)
     (low, low_left), (high, high_left) = branches(problems, turning, lam)
     phi = np.stack([problems.phi(a, lam) for a in (low, high)], axis=1)
     same = np.abs(high - low) <= _SAME * np.maximum(high, 1e-300)
@@ -202,8 +189,7 @@ def _trajectory(batch: ClusterBatch) -> Solved:
 
 
 def _thresholds(batch: ClusterBatch) -> Solved:
-    curves, index = batch.different_problems()
-    values: dict[str, Array] = {name: column[index] for name, column in thresholds(curves).items()}
+    values = thresholds(batch.problems())
     residual, first_order = values.pop("residual"), values.pop("first_order")
     values |= {f"ratio_{name}": values[f"lam_{name}"] / values["lam_alg"] for name in _JUMPS}
     values["transition"] = np.where(first_order, "first-order", "continuous")
