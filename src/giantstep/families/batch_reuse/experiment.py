@@ -198,10 +198,15 @@ class GaussianMatrix:
         return self._product(vectors, self._left, self._right)
 
     def _product(self, vectors: DeviceArray, side: _Side, other: _Side) -> DeviceArray:
-        """Split vectors into the known directions and new ones, draw the products of the new ones."""
-        xp = self._xp
-        inside, new, coefficients = _split(vectors, side.directions, xp)
-        result = inside @ side.products
+        """Split vectors into c known + b new, orthonormal rows; draw the products of the new ones."""
+        xp, known = self._xp, side.directions
+        inside = vectors @ known.T
+        result, size = inside @ side.products, float(xp.sqrt((vectors**2).sum(axis=1)).max())
+        new, coefficients = _orthonormal(vectors - inside @ known, size, xp)
+        if len(new):
+            new -= (new @ known.T) @ known  # once more: the first time leaves rounding errors of the long part
+            new, change = _orthonormal(new, 1.0, xp)
+            coefficients = coefficients @ change
         if len(new):
             drawn = self._normal((len(new), side.products.shape[1]))
             drawn += (new @ other.products.T - drawn @ other.directions.T) @ other.directions
@@ -217,18 +222,6 @@ class _Side:
 
     directions: DeviceArray
     products: DeviceArray
-
-
-def _split(vectors: DeviceArray, known: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
-    """Return (c, u, b) with vectors = c known + b u, the rows of u orthonormal and orthogonal to `known`."""
-    sizes = xp.sqrt((vectors**2).sum(axis=1))
-    inside = vectors @ known.T
-    basis, coefficients = _orthonormal(vectors - inside @ known, float(sizes.max()), xp)
-    if len(basis):
-        basis -= (basis @ known.T) @ known  # once more: the first time leaves rounding errors of the long part
-        basis, change = _orthonormal(basis, 1.0, xp)
-        coefficients = coefficients @ change
-    return inside, basis, coefficients
 
 
 def _orthonormal(rows: DeviceArray, size: float, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:

@@ -13,6 +13,7 @@ from giantstep.errors import InputError
 from giantstep.families.bayes_limit.tolerances import REACH, SAME_POINT
 from giantstep.gaussian import Function, Target
 from giantstep.gaussian.quadrature import trapezoid_rule
+from giantstep.solve import crossing
 from giantstep.types import Booleans, Floats
 
 MOST_PIECES = 64
@@ -138,13 +139,9 @@ class Line:
         sign = np.sign(self.slope(z))
         known = np.flatnonzero(sign)  # an exact zero, or underflow far outside, has no sign of its own
         turns = np.flatnonzero(sign[known[1:]] != sign[known[:-1]])
-        left, right, first = z[known[turns]], z[known[turns + 1]], sign[known[turns]]
-        for _ in range(60):
-            check_time()
-            middle = 0.5 * (left + right)
-            same = np.sign(self.slope(middle)) == first
-            left, right = np.where(same, middle, left), np.where(same, right, middle)
-        return (0.5 * (left + right)).tolist()
+        first = sign[known[turns]]
+        falls = lambda z, index: first[index] * self.slope(z)  # noqa: E731
+        return crossing(falls, z[known[turns]], z[known[turns + 1]]).tolist()
 
     @cached_property
     def ends(self) -> tuple[float, ...]:
