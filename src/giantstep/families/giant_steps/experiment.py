@@ -183,17 +183,13 @@ def _ridge_error(
 
     Both streams, and both sizes, are those of the samples of the fit and of the test.
     """
-    scale = 1 / math.sqrt(run.width)
 
-    def features() -> Iterator[tuple[DeviceArray, DeviceArray]]:
-        for X, y in run.samples(streams[0], sizes[0]):
-            yield run.scenario.activation(X @ W.T) * scale, y - parts(X)
+    def rows(which: int) -> Iterator[tuple[DeviceArray, DeviceArray]]:
+        for X, y in run.samples(streams[which], sizes[which]):
+            yield run.scenario.activation(X @ W.T) / math.sqrt(run.width), y - parts(X)
 
-    fitted, _ = ridge_path(features(), run.width, np.array([sizes[0]]), np.array([penalty]), run.xp)
-    total = 0.0
-    for X, y in run.samples(streams[1], sizes[1]):
-        total += float(run.xp.sum((y - parts(X) - run.scenario.activation(X @ W.T) @ fitted[:, 0] * scale) ** 2))
-    return total / sizes[1]
+    fitted, _ = ridge_path(rows(0), run.width, np.array([sizes[0]]), np.array([penalty]), run.xp)
+    return sum(float(run.xp.sum((y - hidden @ fitted[:, 0]) ** 2)) for hidden, y in rows(1)) / sizes[1]
 
 
 def _orientation(run: _Trial, order: int, cleaned: bool) -> dict[str, Any]:

@@ -34,18 +34,13 @@ _TRIVIAL = 1e-12
 
 @dataclass(frozen=True)
 class AMPSettings:
-    """How the iteration runs.
-
-    Attributes
-    ----------
-    max_iterations, tolerance : stop where |U - U_old|^2/|U|^2 < tolerance.
-    learn : which of ``"sparsity"`` and ``"snr"`` are learnt by expectation-maximisation, from the values of the
-        mixture (needs up to 2000 sweeps).
-    """
+    """How the iteration runs."""
 
     max_iterations: int = 400
-    tolerance: float = 1e-9
+    tolerance: float = 1e-9  # it stops where |U - U_old|^2/|U|^2 is less
     learn: Collection[str] = ()
+    """Which of "sparsity" and "snr" are learnt by expectation-maximisation, from the values of the mixture (needs up to
+    2000 sweeps)."""
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
@@ -56,42 +51,24 @@ class AMPSettings:
 
 @dataclass(frozen=True)
 class AMPEstimate:
-    """What is known after a sweep (arrays of the device, not copies).
+    """What is known after a sweep (arrays of the device, not copies)."""
 
-    Attributes
-    ----------
-    posteriors : (n, k) probability of each cluster, row by row.
-    assignments : (n, p) posterior means U of the assignments, in the coordinates of `ClusterMixture.directions`.
-    features : (d, p) posterior means V of the features, prefactor included: X is about U V^T.
-    support : (d,) probability that a feature is active.
-    """
-
-    posteriors: DeviceArray
-    assignments: DeviceArray
-    features: DeviceArray
-    support: DeviceArray
+    posteriors: DeviceArray  # (n, k) probability of each cluster, row by row
+    assignments: DeviceArray  # (n, p) posterior means U of the assignments, coordinates of `ClusterMixture.directions`
+    features: DeviceArray  # (d, p) posterior means V of the features, prefactor included: X is about U V^T
+    support: DeviceArray  # (d,) probability that a feature is active
 
 
 @dataclass(frozen=True)
 class AMPRun(AMPEstimate):
-    """What the iteration ended with.
+    """What the iteration ended with."""
 
-    Attributes
-    ----------
-    precision : (p, p) matrix A_u = V^T V of the fields of fresh rows.
-    mixture : the model, with the sparsity and the snr of the last sweep (learnt ones, where they were learnt).
-    outcome : ``"converged"``, ``"trivial"`` (collapsed to zero: nothing found), ``"not converged"`` or ``"diverged"``.
-    iterations : sweeps made.
-    change : relative squared change of U in the last sweep.
-    log_evidence : d * phi_B, the Bethe estimate of the log-evidence over pure noise.
-    """
-
-    precision: DeviceArray
-    mixture: ClusterMixture
-    outcome: str
+    precision: DeviceArray  # (p, p) matrix A_u = V^T V of the fields of fresh rows
+    mixture: ClusterMixture  # the model, with the sparsity and the snr of the last sweep
+    outcome: str  # "converged", "trivial" (collapsed to zero: nothing found), "not converged" or "diverged"
     iterations: int
-    change: float
-    log_evidence: float
+    change: float  # relative squared change of U in the last sweep
+    log_evidence: float  # d * phi_B, the Bethe estimate of the log-evidence over pure noise
 
     @property
     def converged(self) -> bool:
@@ -134,17 +111,10 @@ def amp(
 
     The Onsager terms use the latest V and U, so that one sweep is one step of state evolution; no damping is needed.
 
-    Parameters
-    ----------
-    X : (n, d) NumPy or CuPy array with noise of unit variance; centre its columns first, unless their mean informs.
-    mixture : what is known of the clusters.
-    start : ``"spectral"`` (leading singular vectors), ``"random"``, ``"thresholding"`` (singular vectors of the
-        columns of largest variance), or an (n, p) array U0 of your own (see `starting_point`).
-    generator : random generator (NumPy's or CuPy's, as X) of the starts; a fixed one if left out.
-    observe : called with an `AMPEstimate` after every iteration.
+    X (n, d) is a NumPy or CuPy array with noise of unit variance; centre its columns first, unless their mean informs.
+    `start` is a name of `starting_point` or an (n, p) array U0; the `generator` of the starts is a fixed one if left
+    out. `observe` is called with an `AMPEstimate` after every iteration.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> labels = np.arange(400) % 2
     >>> X = np.outer(1 - 2 * labels, np.r_[np.full(10, 1.0), np.zeros(190)]) + rng.standard_normal((400, 200))
