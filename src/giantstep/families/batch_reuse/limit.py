@@ -12,7 +12,7 @@ from giantstep.deadline import check_time
 from giantstep.errors import InputError, bad_field
 from giantstep.families.batch_reuse.points import MOST_COLUMNS, Layout, WeightedPoints, sobol_points
 from giantstep.families.batch_reuse.population import target_rule, trajectory_variables
-from giantstep.families.batch_reuse.recursion import Trajectory, run
+from giantstep.families.batch_reuse.recursion import Trajectory
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.family import Answer
 from giantstep.grid import scenario_at
@@ -110,7 +110,7 @@ def _all_runs(scenarios: Sequence[BatchReuse], what: str, settings: Mapping[str,
                 if own != layout:
                     continue
                 labels = labels_of(scenario, points)
-                made = run(scenario, points, labels)
+                made = Trajectory(scenario, points, labels)
                 if what == "kernels":
                     values = kernels(made)
                 else:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement
 
 import numpy as np
 import scipy
@@ -255,22 +256,13 @@ def gradient(network: BlockNetwork, state: Overlaps, inverse_alpha: float, space
     squared = noise + np.sum(B * B, axis=1) + b**2 + np.diag(others) + own**2
     pair = B @ B.T + others + b[:, None] * foreign.T + foreign * b[None, :]
     if inverse_alpha > 0:
-        pair = pair + inverse_alpha * _pair_noise(network, space, variance)
-    return StepAverages(B[:, : state.M.shape[1]], squared, phi, phi_own, pair)
-
-
-def _pair_noise(network: BlockNetwork, space: Shared, variance: Floats) -> Floats:
-    """Return E[F_i F_j] of two different neurons."""
-    scaled, w, E, blocks = network.inverse_width * network.values, space.weights, space.residual, space.averages
-    noise = np.empty((len(blocks), len(blocks)))
-    for t, p in enumerate(blocks):
-        for s, o in enumerate(blocks[t:], t):
-            x, y = scaled[t], scaled[s]
+        for (t, (x, p)), (s, (y, o)) in combinations_with_replacement(enumerate(zip(ip * a, blocks)), 2):  # E[F_i F_j]
             rest = E * E + network.noise + variance - x * x * p.V - y * y * o.V
             value = rest * p.D * o.D - 2 * E * (x * p.XD * o.D + y * p.D * o.XD)
             value += x * x * p.XXD * o.D + y * y * p.D * o.XXD + 2 * x * y * p.XD * o.XD
-            noise[t, s] = noise[s, t] = w @ value
-    return noise
+            pair[t, s] += inverse_alpha * (w @ value)
+            pair[s, t] = pair[t, s]
+    return StepAverages(B[:, : state.M.shape[1]], squared, phi, phi_own, pair)
 
 
 def step(network: BlockNetwork, state: Overlaps, moves: StepAverages, rate: float) -> Overlaps:
