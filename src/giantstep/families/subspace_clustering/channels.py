@@ -122,7 +122,10 @@ def assignment_channel(clusters: int, weight: float | None = None) -> Assignment
     x = np.linspace(math.log(_LOWEST), math.log(_HIGHEST), _NODES)
     ratio = make_interp_spline(x, [direct(a) / (variance * a) for a in np.exp(x)], _DEGREE)
     curvature = (clusters - 4) / (2 * clusters) if weight is None else (float(ratio(math.log(1e-5))) - 1) / 1e-5
-    entropy = make_interp_spline(x, _integral(x, ratio), _DEGREE)
+    ends = np.exp(x)
+    t, weights = gauss_legendre_panels(np.stack([np.append(0.0, ends[:-1]), ends], axis=1), 16)
+    pieces = (weights * t * ratio(np.log(np.maximum(t, _LOWEST)))).sum(axis=1)
+    entropy = make_interp_spline(x, 2 * np.cumsum(pieces) / ends**2, _DEGREE)  # 2/(nu a^2) Int m_u
     return AssignmentChannel(clusters, weight, variance, curvature, ratio, ratio.derivative(), entropy)
 
 
@@ -159,14 +162,6 @@ def _two_point(a: float, w: float) -> float:
         scale = np.where(field > 0, w + (1 - w) * np.exp(-np.abs(field)), w * np.exp(-np.abs(field)) + 1 - w)
         total += weight * float(((upper - lower) * w * (1 - w) * rise / scale) ** 2 @ density)
     return total
-
-
-def _integral(x: Floats, ratio: BSpline) -> Floats:
-    """Return 2/(nu a^2) times the integral of m_u from 0 to a, at increasing x = log a."""
-    ends = np.exp(x)
-    t, weights = gauss_legendre_panels(np.stack([np.append(0.0, ends[:-1]), ends], axis=1), 16)
-    pieces = (weights * t * ratio(np.log(np.maximum(t, _LOWEST)))).sum(axis=1)
-    return np.asarray(2 * np.cumsum(pieces) / ends**2)
 
 
 def log_odds(sparsity: ArrayLike) -> Floats:

@@ -64,19 +64,15 @@ class CurveProblems:
         if self.onset is None:
             self.onset = 1 / (self.channel.variance * np.sqrt(self.alpha))
             if self.informative:
-                self.onset = self._informative_onset(np.log(self.onset))
+                top = np.log(self.onset)
+                self.onset = np.exp(falling_root(self._excess_at_zero, top + np.log(self.rho) - 1.0, top + 1e-9)[0])
         return self.onset
 
-    def _informative_onset(self, top: Floats) -> Floats:
-        """Return the snr at which (alpha nu^2 lam^2/rho) E expit(gamma t/2 - L) = 1; `top` is log k/sqrt(alpha)."""
-        nu, rank = self.channel.variance, self.channel.rank
-
-        def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
-            alpha, rho, lam, tiny = self.alpha[index], self.rho[index], np.exp(x), np.full(len(x), 1e-9)
-            m_v, _, by_mean = features_overlap(tiny, rho, rank, alpha * lam * nu / rho)
-            return -np.log(alpha * nu**2 * lam**2 * m_v / tiny / rho), -2 - by_mean
-
-        return np.exp(falling_root(excess, top + np.log(self.rho) - 1.0, top + 1e-9)[0])
+    def _excess_at_zero(self, x: Floats, index: Indices) -> tuple[Floats, Floats]:
+        """Return -log (alpha nu^2 lam^2/rho) E expit(gamma t/2 - L), zero at the onset, and its slope."""
+        alpha, rho, nu, lam, tiny = self.alpha[index], self.rho[index], self.channel.variance, np.exp(x), 1e-9
+        m_v, _, by_mean = features_overlap(tiny, rho, self.channel.rank, alpha * lam * nu / rho)
+        return -np.log(alpha * nu**2 * lam**2 * m_v / tiny / rho), -2 - by_mean
 
     def mean_snr(self, lam: Floats) -> Floats:
         """Return gamma, the SNR at which the mean direction of the features is known; zero where it is not."""

@@ -11,6 +11,7 @@ import numpy as np
 from giantstep.checks import check_number, every_time
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
+from giantstep.families.subspace_clustering.amp import spectral_overlap
 from giantstep.families.subspace_clustering.channels import AssignmentChannel, assignment_channel
 from giantstep.families.subspace_clustering.curve import (
     CurveProblems,
@@ -20,7 +21,6 @@ from giantstep.families.subspace_clustering.curve import (
     turning_points,
 )
 from giantstep.families.subspace_clustering.mixture import largest_variance
-from giantstep.families.subspace_clustering.rivals import pca_accuracy
 from giantstep.families.subspace_clustering.scenario import ALGORITHMS, BRANCHES, PHASES, SubspaceClustering
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
 from giantstep.family import Answer
@@ -168,9 +168,10 @@ def _errors(channel: AssignmentChannel, rho: Floats, m_u: Floats, m_v: Floats) -
 def _rivals(batch: ClusterBatch) -> Solved:
     """Answer for AMP and the Bayes estimator, and for PCA where clusters are equal and their mean says nothing."""
     solved, points = (_unequal_overlaps if batch.unequal else _overlaps)(batch), batch.points
-    pca = np.full(batch.size, np.nan)
-    if not batch.scenario.weights and batch.scenario.mean == "centred":
-        pca = pca_accuracy(batch.channel, points["samples_per_dim"], points["snr"])
+    pca, k = np.full(batch.size, np.nan), batch.clusters
+    if not batch.scenario.weights and batch.scenario.mean == "centred":  # labels at SNR k q/(1-q), section 6
+        q = spectral_overlap(points["snr"], points["samples_per_dim"], k)
+        pca = batch.channel.accuracy(k * q / (1 - q))
     names = [name for name in ("accuracy", "accuracy_stderr") if name in solved.values]
     columns = {name: (solved.values[name][:, 0], pca, solved.values[name][:, 2]) for name in names}
     return solved._replace(values={name: np.stack(column, axis=1) for name, column in columns.items()})
