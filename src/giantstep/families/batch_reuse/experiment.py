@@ -82,7 +82,6 @@ class Training:
     def run(self) -> None:
         """Train until the last step, or until a neuron is too long."""
         scenario, k, root = self.scenario, self.scenario.target.directions, self.dim**0.5
-        samples = self._draw_samples()
         for t in range(scenario.steps + 1):
             check_time()
             W, a = self._W, self._second_layer
@@ -92,17 +91,14 @@ class Training:
             self.M[t], self.Q[t], self.a[t] = M, Q, to_numpy(a)
             if self.keep:
                 self.weights.append(W)
-            if scenario.data == "fresh" and t:
-                samples = self._draw_samples()
+            if scenario.data == "fresh" or t == 0:
+                count = max(1, round(scenario.samples_per_dim * self.dim))
+                samples = BatchSamples(scenario, count, self.dim, self.draws, self.method)
             h = samples.times(W / root)
             network = forward(scenario.activation, scenario.loss, a, h, samples.labels)
             self.train_loss[t] = float(network.loss.mean())
             if t < scenario.steps:
                 self._step(t, samples, network)
-
-    def _draw_samples(self) -> BatchSamples:
-        count = max(1, round(self.scenario.samples_per_dim * self.dim))
-        return BatchSamples(self.scenario, count, self.dim, self.draws, self.method)
 
     def _step(self, t: int, samples: BatchSamples, network: Forward) -> None:
         """Move weights, velocity and second layer by step t, where the network was evaluated at all samples."""

@@ -80,18 +80,15 @@ class AxisChannel:
         z, weights = line_rule(self._breaks[axis], self._step(axis))
         return z, weights * normal_density(z)
 
-    @property
-    def _dy(self) -> float:
-        return y_step(self.noise, self.reading.jump)
-
     @cached_property
     def _outputs(self) -> tuple[Floats, Floats]:
         """Nodes y and weights dy, or the labels and ones."""
         if self.noise == 0:
             labels = np.asarray(self.reading.labels)
             return labels, np.ones(len(labels))
-        y = self.reading.outputs(VISIBLE, 8 * float(np.sqrt(self.noise)), self._dy)
-        return y, np.full(len(y), self._dy)
+        dy = y_step(self.noise, self.reading.jump)
+        y = self.reading.outputs(VISIBLE, 8 * float(np.sqrt(self.noise)), dy)
+        return y, np.full(len(y), dy)
 
     def _summed(self, g: Floats, columns: Floats) -> Floats:
         """Return sum_n columns_n P(y|g_n) over values g (N,) of the target, (C, Y) for columns (N, C)."""
@@ -118,7 +115,13 @@ class AxisChannel:
         z, dz = line_rule(self._breaks[axis], self._step(axis) if self.noise > 0 else 0.06)
         y, measure = self._outputs
         D = len(others)
-        self._check_size(math.prod(len(nodes) for nodes, _ in rules), len(z), len(y))
+        places = math.prod(len(nodes) for nodes, _ in rules) * len(z)
+        seen = len(y) if self.noise == 0 else min(len(y), Y_BLOCK + int(2 * SEEN * np.sqrt(self.noise) / measure[0]))
+        if places * seen > _MOST:  # tables that would take minutes
+            raise InputError(
+                f"The thresholds of the target {self.reading.target.name} would take too long ({places:.1e} "
+                "points of its smooth directions): more noise, or fewer directions along which it is smooth."
+            )
         points = np.stack(np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij"), axis=-1).reshape(-1, D)
         weights = reduce(np.multiply.outer, [along for _, along in rules]).ravel()
         points, weights = points[weights > _LIGHT], weights[weights > _LIGHT]
@@ -134,15 +137,6 @@ class AxisChannel:
         moments = np.moveaxis(tables, 1, 2)
         second = moments[..., 1 + D :].reshape(len(z), len(y), D, D)
         return Slab(z, dz, np.eye(r)[others], moments[..., 0], moments[..., 1 : 1 + D], second, measure)
-
-    def _check_size(self, points: int, rows: int, outputs: int) -> None:
-        """Refuse tables that would take minutes."""
-        seen = outputs if self.noise == 0 else min(outputs, Y_BLOCK + int(2 * SEEN * np.sqrt(self.noise) / self._dy))
-        if points * rows * seen > _MOST:
-            raise InputError(
-                f"The thresholds of the target {self.reading.target.name} would take too long ({points * rows:.1e} "
-                "points of its smooth directions): more noise, or fewer directions along which it is smooth."
-            )
 
 
 class ManyDirections(Staged):
