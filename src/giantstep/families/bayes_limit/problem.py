@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.optimize import root
@@ -94,59 +94,6 @@ class OneOverlap:
 
 def _is_multiple(M: Floats) -> bool:
     return bool(np.abs(M - np.trace(M) / len(M) * np.eye(len(M))).max() < 1e-12)
-
-
-@dataclass(frozen=True)
-class Diagonal:
-    """A channel of two directions at M = q I."""
-
-    channel: PairNoisy
-
-    directions = 2
-    continuous_mass = 0.0
-    last, farthest = 3.0, 6.0
-
-    def information(self, q: float) -> tuple[float, float]:
-        """Return I(q) of one direction and Psi(q)."""
-        information, psi = self.channel.information(q * np.eye(2))
-        return 0.5 * float(np.trace(information)), psi
-
-    def onset(self) -> tuple[float, float]:
-        """Return E m1^2 = 0 and rho."""
-        return 0.0, 1 / find_stages(self.channel, 2)[0].alpha
-
-    def errors(self, q: float) -> tuple[float, float]:
-        """Return the best square error."""
-        return self.channel.errors(q * np.eye(2))
-
-
-ScalarChannel = Exact | Noisy | Product | Parity | Diagonal
-"""A channel with one order parameter, M = q I in `directions` dimensions.
-
-q = 1 is stable above alpha = directions/`continuous_mass` (0: nowhere). The curve alpha(q) has nodes up to logit q =
-`last`, is followed further where a point asks for it, and ends at `farthest`."""
-RunChannel: TypeAlias = "OneOverlap | SeveralDirections | SampledChannel"
-"""State evolution and errors at any overlap matrix, on one run."""
-BayesProblem: TypeAlias = "OneOverlap | SeveralDirections | ManyDirections"
-"""What the limit asks; matrices are in the coordinates of the target's subspace."""
-
-
-@lru_cache(maxsize=256)
-def problem_of(target: Target, noise: float, flip: float) -> BayesProblem:
-    """Return the problem of a target; the last 256 are kept: further n/d use their tables."""
-    reading = read_target(target)
-    if reading.rank == 1:
-        return OneOverlap(reading, Noisy(reading.line, noise, reading.jump) if noise > 0 else Exact(reading.line, flip))
-    if reading.product_scale is not None and noise == 0:
-        return OneOverlap(reading, Product(reading.product_scale))
-    from giantstep.families.bayes_limit.problem import SeveralDirections
-
-    pair = None if reading.rank > 2 else PairNoisy(reading, noise) if noise > 0 else PairLabels(reading, flip)
-    if reading.is_parity and noise == 0 and reading.labels is not None:
-        return OneOverlap(reading, Parity(reading.rank, flip, *reading.labels), pair)
-    if isinstance(pair, PairNoisy) and reading.product_scale is not None:
-        return OneOverlap(reading, Diagonal(pair), pair)
-    return ManyDirections(reading, noise, flip) if pair is None else SeveralDirections(reading, pair)
 
 
 # -- Two directions that no symmetry makes equivalent: fixed points of the overlap matrix -----------------
@@ -282,3 +229,57 @@ def _matrix_of(entries: Floats, rows: Floats) -> Floats:
     inner[np.triu_indices(len(rows))] = entries
     inner = inner + inner.T - np.diag(np.diag(inner))
     return np.asarray(rows.T @ inner @ rows)
+
+
+# -- What a target is asked for -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """A channel of two directions at M = q I."""
+
+    channel: PairNoisy
+
+    directions = 2
+    continuous_mass = 0.0
+    last, farthest = 3.0, 6.0
+
+    def information(self, q: float) -> tuple[float, float]:
+        """Return I(q) of one direction and Psi(q)."""
+        information, psi = self.channel.information(q * np.eye(2))
+        return 0.5 * float(np.trace(information)), psi
+
+    def onset(self) -> tuple[float, float]:
+        """Return E m1^2 = 0 and rho."""
+        return 0.0, 1 / find_stages(self.channel, 2)[0].alpha
+
+    def errors(self, q: float) -> tuple[float, float]:
+        """Return the best square error."""
+        return self.channel.errors(q * np.eye(2))
+
+
+ScalarChannel = Exact | Noisy | Product | Parity | Diagonal
+"""A channel with one order parameter, M = q I in `directions` dimensions.
+
+q = 1 is stable above alpha = directions/`continuous_mass` (0: nowhere). The curve alpha(q) has nodes up to logit q =
+`last`, is followed further where a point asks for it, and ends at `farthest`."""
+RunChannel = OneOverlap | SeveralDirections | SampledChannel
+"""State evolution and errors at any overlap matrix, on one run."""
+BayesProblem = OneOverlap | SeveralDirections | ManyDirections
+"""What the limit asks; matrices are in the coordinates of the target's subspace."""
+
+
+@lru_cache(maxsize=256)
+def problem_of(target: Target, noise: float, flip: float) -> BayesProblem:
+    """Return the problem of a target; the last 256 are kept: further n/d use their tables."""
+    reading = read_target(target)
+    if reading.rank == 1:
+        return OneOverlap(reading, Noisy(reading.line, noise, reading.jump) if noise > 0 else Exact(reading.line, flip))
+    if reading.product_scale is not None and noise == 0:
+        return OneOverlap(reading, Product(reading.product_scale))
+    pair = None if reading.rank > 2 else PairNoisy(reading, noise) if noise > 0 else PairLabels(reading, flip)
+    if reading.is_parity and noise == 0 and reading.labels is not None:
+        return OneOverlap(reading, Parity(reading.rank, flip, *reading.labels), pair)
+    if isinstance(pair, PairNoisy) and reading.product_scale is not None:
+        return OneOverlap(reading, Diagonal(pair), pair)
+    return ManyDirections(reading, noise, flip) if pair is None else SeveralDirections(reading, pair)
