@@ -50,7 +50,13 @@ def limit(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str
         remarks = _remarks(scenarios[index], [run.power for run in runs])
         answer.warnings += [remark for remark in remarks if remark not in answer.warnings]
         answer.iterations[index] = scenarios[index].steps
-        solved.append(_average_scrambles(runs))
+        means: dict[str, Any] = {}  # over the scrambles, with their standard errors
+        for name in runs[0].values:
+            stack = np.stack([run.values[name] for run in runs])
+            alone = len(runs) == 1
+            spread = np.full_like(stack[0], np.nan) if alone else stack.std(axis=0, ddof=1) / np.sqrt(len(runs))
+            means |= {name: stack.mean(axis=0), f"{name}_stderr": spread}
+        solved.append(means)
     answer.values = {name: pad_stack([values[name] for values in solved]) for name in solved[0]}
     dims = {dim for variable in scenario.questions[what].variables for dim in variable.dims}
     answer.coords = {dim: settings[dim] for dim in ("time", "time_2", "step", "step_2") if dim in dims}
@@ -130,17 +136,6 @@ def kernels(trajectory: Trajectory) -> dict[str, Floats]:
         array[last:], array[:, last:] = np.nan, np.nan
         arrays[name] = array
     return arrays
-
-
-def _average_scrambles(runs: list[_SetRun]) -> dict[str, Any]:
-    """Return means and standard errors over the scrambles."""
-    values: dict[str, Any] = {}
-    for name in runs[0].values:
-        stack = np.stack([run.values[name] for run in runs])
-        alone = len(runs) == 1
-        spread = np.full_like(stack[0], np.nan) if alone else stack.std(axis=0, ddof=1) / np.sqrt(len(runs))
-        values |= {name: stack.mean(axis=0), f"{name}_stderr": spread}
-    return values
 
 
 def _remarks(scenario: BatchReuse, powers: list[float]) -> list[str]:

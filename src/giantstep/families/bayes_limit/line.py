@@ -155,7 +155,11 @@ class Line:
             return ()
         ends = np.array(self.ends)
         images = self.preimages(self(np.concatenate([ends - _INSIDE, ends + _INSIDE])))
-        return tuple(_apart([*self.ends, *images[np.isfinite(images)].tolist()]))
+        kept: list[float] = []  # those that only rounding tells apart are one
+        for point in sorted([*self.ends, *images[np.isfinite(images)].tolist()]):
+            if abs(point) < REACH and (not kept or point - kept[-1] > SAME_POINT):
+                kept.append(point)
+        return tuple(kept)
 
     def preimages(self, y: Floats) -> Floats:
         """Return for every y the point of each monotone piece that is mapped to it, (N, pieces), NaN where none is."""
@@ -185,12 +189,3 @@ class Line:
     def second_moment(self) -> float:
         """E g^2."""
         return float(self.function.second_moment(0.0, 1.0))
-
-
-def _apart(points: list[float]) -> list[float]:
-    """Return the points in increasing order, without those that only rounding tells apart."""
-    kept: list[float] = []
-    for point in sorted(points):
-        if abs(point) < REACH and (not kept or point - kept[-1] > SAME_POINT):
-            kept.append(point)
-    return kept

@@ -298,7 +298,12 @@ class SampledChannel:
             z = omega + self.points.truth @ root
             y = np.asarray(self.reading.inner(z), dtype=float) + np.sqrt(self.noise) * self.points.noise
             likelihoods = [np.exp(-((y[:, None] - g) ** 2) / (2 * self.noise)) for g in values]
-            means = [_weighted(likelihood, shift) for likelihood, shift in zip(likelihoods, away)]
+            halves, means = _halves(values[0].shape[1] // 2), []
+            for weights, shift in zip(likelihoods, away):  # two halves of the nodes remove the bias of order 1/n
+                sums = np.stack([np.einsum("Nn,Nna->Na", weights[:, part], shift[:, part]) for part in halves])
+                sizes = np.stack([weights[:, part].sum(axis=1) for part in halves])[..., None]
+                whole = sums.sum(axis=0) / np.maximum(sizes.sum(axis=0), TINY)
+                means.append(2 * whole - (sums / np.maximum(sizes, TINY)).mean(axis=0))
             product = means[0].T @ means[1] / len(omega)
         else:
             product = self._summed_over_labels(values, away)
@@ -375,15 +380,6 @@ class SampledChannel:
             alternates = float((previous * change).sum()) < 0
             M, previous = (0.5 * (new + M) if alternates else new), change
         return M, False
-
-
-def _weighted(weights: Floats, away: Floats) -> Floats:
-    """Return the weighted means of z - omega (N, r), a ratio whose bias of order 1/n two halves of the nodes remove."""
-    half = weights.shape[1] // 2
-    sums = np.stack([np.einsum("Nn,Nna->Na", weights[:, part], away[:, part]) for part in _halves(half)])
-    sizes = np.stack([weights[:, part].sum(axis=1) for part in _halves(half)])[..., None]
-    whole = sums.sum(axis=0) / np.maximum(sizes.sum(axis=0), TINY)
-    return np.asarray(2 * whole - (sums / np.maximum(sizes, TINY)).mean(axis=0))
 
 
 def _halves(half: int) -> tuple[slice, slice]:
