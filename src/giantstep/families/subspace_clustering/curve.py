@@ -58,6 +58,11 @@ class CurveProblems:
         onset = self.threshold[index] if self.informative else None
         return CurveProblems(self.channel, self.alpha[index], self.rho[index], self.informative, onset)
 
+    def different(self) -> tuple[CurveProblems, Indices]:
+        """Return the different problems among them, and which of those each is."""
+        pairs, place = np.unique(np.stack([self.alpha, self.rho]), axis=1, return_inverse=True)
+        return CurveProblems(self.channel, pairs[0], pairs[1], self.informative), place.reshape(-1)
+
     @property
     def threshold(self) -> Floats:
         """The linear stability lam_alg of zero overlap (BBP): k/sqrt(alpha), less with an informative mean."""
@@ -152,13 +157,8 @@ class Turning(NamedTuple):
 def turning_points(problems: CurveProblems) -> Turning:
     """Return the spinodals: lam_dyn at the last minimum of lam(a), lam_algB, the largest value before it.
 
-    The margin 1 - s_u s_v changes its sign at them. Problems that occur several times are solved once.
+    The margin 1 - s_u s_v changes its sign at them.
     """
-    pairs, place = np.unique(np.stack([problems.alpha, problems.rho], axis=1), axis=0, return_inverse=True)
-    if len(pairs) < len(problems.alpha):
-        alpha, rho = pairs.T.copy()
-        different = CurveProblems(problems.channel, alpha, rho, problems.informative)
-        return turning_points(different).at(place.reshape(-1))
     brackets: list[tuple[int, float, float, float]] = []  # problem, x on both sides, 1 at a maximum of lam
     for c in range(len(problems.alpha)):
         x, margin = _margin_grid(problems.at(np.array([c])))

@@ -133,8 +133,8 @@ def _phase(uninformed: Floats, bayes: Floats) -> Array:
 
 
 def _overlaps(batch: ClusterBatch) -> Solved:
-    lam, problems = batch.points["snr"], batch.problems()
-    turning = turning_points(problems)
+    lam, (curves, index) = batch.points["snr"], batch.problems().different()
+    problems, turning = curves.at(index), turning_points(curves).at(index)
     (low, low_left), (high, high_left) = branches(problems, turning, lam)
     phi = np.stack([problems.phi(a, lam) for a in (low, high)], axis=1)
     same = np.abs(high - low) <= _SAME * np.maximum(high, 1e-300)
@@ -190,7 +190,8 @@ def _trajectory(batch: ClusterBatch) -> Solved:
 
 
 def _thresholds(batch: ClusterBatch) -> Solved:
-    values = thresholds(batch.problems())
+    curves, index = batch.problems().different()
+    values: dict[str, Array] = {name: column[index] for name, column in thresholds(curves).items()}
     residual, first_order = values.pop("residual"), values.pop("first_order")
     values |= {f"ratio_{name}": values[f"lam_{name}"] / values["lam_alg"] for name in _JUMPS}
     values["transition"] = np.where(first_order, "first-order", "continuous")
