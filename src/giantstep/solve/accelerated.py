@@ -48,7 +48,8 @@ def solve_accelerated(
     for kept in damping:
         if not state.open.size:
             break
-        state.restart(start)
+        lost = ~np.isfinite(state.best)  # not even a finite residual was found: back to the start, else to the best
+        state.x = np.where(lost[:, None], start, state.best_x)
         state.damp(kept, damped_sweeps)
         state.newton()
     return FixedPoint(state.best_x, state.best, state.iterations)
@@ -148,11 +149,6 @@ class _AcceleratedBatch:
                 gained[trying] = residual < 0.9 * now[trying]
                 length *= 0.5
             active = active[gained & ~(self.best[active] < self.goal)]
-
-    def restart(self, start: Array) -> None:
-        """Go back to the start where not even a finite residual was found, else to the best point."""
-        lost = ~np.isfinite(self.best)
-        self.x = np.where(lost[:, None], start, self.best_x)
 
     def damp(self, kept: float, sweeps: int) -> None:
         """Plain steps of length 1 - kept."""

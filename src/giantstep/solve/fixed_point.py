@@ -58,26 +58,15 @@ def solve_fixed_point(
         # from far above Newton gains about a factor 2 a step, or less near a double root: that is no stall
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.where(better, now, best[active])
-        if better.all() and len(active) == len(x):
-            best_x[...], best_plain[...] = x, plain
-        else:
-            best_x[active[better]] = x[active[better]]
-            best_plain[active[better]] = plain[better]
+        best_x[active[better]] = x[active[better]]
+        best_plain[active[better]] = plain[better]
         done = (now < goal) | ((best[active] < good_enough) & (stalled[active] >= 3))
         usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled[active] < 12)
-        if usable.all():
-            proposal, lost = newton, np.isinf(now)
-        else:
-            proposal = np.where(usable.reshape((-1,) + (1,) * (newton.ndim - 1)), newton, plain)
-            lost = ~np.isfinite(proposal).reshape(len(active), -1).all(axis=1) | np.isinf(now)
-        if lost.any():
-            proposal = proposal.copy()
-            proposal[lost] = best_plain[active[lost]]
-        if done.any() or len(active) < len(x):
-            x[active[~done]] = proposal[~done]
-            active = active[~done]
-        else:
-            x[...] = proposal
+        proposal = np.where(usable.reshape((-1,) + (1,) * (newton.ndim - 1)), newton, plain)
+        lost = ~np.isfinite(proposal).reshape(len(active), -1).all(axis=1) | np.isinf(now)
+        proposal[lost] = best_plain[active[lost]]
+        x[active[~done]] = proposal[~done]
+        active = active[~done]
     return FixedPoint(best_x, best, iterations)
 
 

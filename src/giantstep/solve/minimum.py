@@ -38,7 +38,8 @@ def minimise_each(function: Function, start: Floats, radius: Floats, low: Floats
     has no value, or nothing became better, the search goes on from its best point with a smaller radius.
     """
     size, k = start.shape
-    offsets = _stencil(k)
+    axes = np.eye(k)  # the centre, both ways along each axis, one corner for each pair of axes
+    offsets = np.array([np.zeros(k), *axes, *-axes, *(axes[i] + axes[j] for i, j in combinations(range(k), 2))])
     radius = np.tile(np.minimum(radius, (high - low) / 2), (size, 1))
     floor = np.minimum(_SMALLEST_RADIUS, (high - low) / 2)
     best, value, target = start.copy(), np.full(size, np.inf), start.copy()
@@ -77,26 +78,14 @@ def minimise_each(function: Function, start: Floats, radius: Floats, low: Floats
             flat[m] = known | (np.ptp(values[m], axis=1) <= noise[m])
         radius[active] = np.maximum(near * shrink[:, None], floor)
         active = active[~flat & (near > 1.01 * floor).any(axis=1)]
-    _finish(function, best, value, target)
-    settled = np.ones(size, dtype=bool)
-    settled[active] = False
-    return Minima(best, value, settled)
-
-
-def _finish(function: Function, best: Floats, value: Floats, target: Floats) -> None:
-    """Move to the minima of the last models where they are as good: they lie exactly on bounds."""
-    index = np.flatnonzero(np.isfinite(value))
+    index = np.flatnonzero(np.isfinite(value))  # minima of the last models lie exactly on bounds: taken where as good
     if len(index):
         there = function(target[index], index)
         good = there <= value[index] * (1 + 10 * _NOISE * np.sign(value[index]))
         best[index[good]], value[index[good]] = target[index[good]], there[good]
-
-
-def _stencil(k: int) -> Floats:
-    """Return the offsets of a stencil: the centre, both ways along each axis, one corner for each pair of axes."""
-    axes = np.eye(k)
-    pairs = [axes[i] + axes[j] for i, j in combinations(range(k), 2)]
-    return np.array([np.zeros(k), *axes, *-axes, *pairs])
+    settled = np.ones(size, dtype=bool)
+    settled[active] = False
+    return Minima(best, value, settled)
 
 
 def _model_minimum(values: Floats, low: Floats, high: Floats, noise: Floats) -> tuple[Floats, Floats]:

@@ -28,7 +28,7 @@ def test_two_times_of_the_experiment(case):
 
 
 def test_redrawn_noise_fails_at_two_times(monkeypatch):
-    monkeypatch.setattr(recursion._Run, "_advance", redrawn(recursion._Run._advance))
+    monkeypatch.setattr(recursion.Trajectory, "_advance", redrawn(recursion.Trajectory._advance))
     report = gs.agreement(gs.compare(C1, dim=1000, trials=20, what="kernels", nodes=2**13, steps=4, seed=2))
     assert report.failures(allow=0.01) == ["C", "Cl"]
 

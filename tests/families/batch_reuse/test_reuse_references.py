@@ -45,8 +45,8 @@ def redrawn(advance):
     """Return a step which forgets that the noise u^t of different steps is correlated, as the published code does."""
 
     def step(self, t, pull, response):
-        self.Cl[self.at(t), self.upto(t)] = 0.0
-        self.Cl[self.upto(t), self.at(t)] = 0.0
+        self.Cl[self._at(t), self._upto(t)] = 0.0
+        self.Cl[self._upto(t), self._at(t)] = 0.0
         advance(self, t, pull, response)
 
     return step
@@ -56,7 +56,7 @@ def test_noise_redrawn_at_each_step_fails(monkeypatch):
     right = gs.predict(c.C1, scrambles=8)
     overlap, error = orthogonal(right)
     assert np.all(np.abs(overlap - c.C1_ORTHOGONAL) < 4 * np.hypot(error, 2e-5))
-    monkeypatch.setattr(recursion._Run, "_advance", redrawn(recursion._Run._advance))
+    monkeypatch.setattr(recursion.Trajectory, "_advance", redrawn(recursion.Trajectory._advance))
     wrong = gs.predict(c.C1, scrambles=8)
     # the first two steps hide it
     assert agrees(wrong, "M", np.s_[1:3, 0, 0], c.C1_M1[:2], 2e-5)

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.bayes_limit.many import ManyDirections
+from giantstep.families.bayes_limit.many import ManyDirections, SampledChannel, draw
 from giantstep.families.bayes_limit.problem import problem_of
 from giantstep.families.bayes_limit.product import Parity
 from giantstep.families.bayes_limit.reading import read_target
-from giantstep.families.bayes_limit.sampled import SampledChannel, draw
 
 
 def sampled(target, noise, M, scrambles=6):

@@ -17,12 +17,13 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.families.batch_reuse.population import own_rule, trajectory_variables
-from giantstep.families.batch_reuse.recursion import Forward, forward
+from giantstep.families.batch_reuse.recursion import DIVERGED, Forward, forward
 from giantstep.families.batch_reuse.scenario import BatchReuse
-from giantstep.families.batch_reuse.tolerances import DIVERGED, NOTHING_NEW
 from giantstep.lab import threads_for, to_numpy
 from giantstep.types import DeviceArray, Floats, Points
 
+NOTHING_NEW = 1e-10
+"""Length, relative to the vector's, below which a part outside the known directions is rounding."""
 RULE_NODES = 2**14
 """Points of the population loss, scrambled anew in every trial, so that their error is part of the spread."""
 
@@ -81,7 +82,6 @@ class Training:
     def run(self) -> None:
         """Train until the last step, or until a neuron is too long."""
         scenario, k, root = self.scenario, self.scenario.target.directions, self.dim**0.5
-        samples = self._draw_samples()
         for t in range(scenario.steps + 1):
             check_time()
             W, a = self._W, self._second_layer
@@ -91,17 +91,14 @@ class Training:
             self.M[t], self.Q[t], self.a[t] = M, Q, to_numpy(a)
             if self.keep:
                 self.weights.append(W)
-            if scenario.data == "fresh" and t:
-                samples = self._draw_samples()
+            if scenario.data == "fresh" or t == 0:
+                count = max(1, round(scenario.samples_per_dim * self.dim))
+                samples = BatchSamples(scenario, count, self.dim, self.draws, self.method)
             h = samples.times(W / root)
             network = forward(scenario.activation, scenario.loss, a, h, samples.labels)
             self.train_loss[t] = float(network.loss.mean())
             if t < scenario.steps:
                 self._step(t, samples, network)
-
-    def _draw_samples(self) -> BatchSamples:
-        count = max(1, round(self.scenario.samples_per_dim * self.dim))
-        return BatchSamples(self.scenario, count, self.dim, self.draws, self.method)
 
     def _step(self, t: int, samples: BatchSamples, network: Forward) -> None:
         """Move weights, velocity and second layer by step t, where the network was evaluated at all samples."""
@@ -197,10 +194,15 @@ class GaussianMatrix:
         return self._product(vectors, self._left, self._right)
 
     def _product(self, vectors: DeviceArray, side: _Side, other: _Side) -> DeviceArray:
-        """Split vectors into the known directions and new ones, draw the products of the new ones."""
-        xp = self._xp
-        inside, new, coefficients = _split(vectors, side.directions, xp)
-        result = inside @ side.products
+        """Split vectors into c known + b new, orthonormal rows; draw the products of the new ones."""
+        xp, known = self._xp, side.directions
+        inside = vectors @ known.T
+        result, size = inside @ side.products, float(xp.sqrt((vectors**2).sum(axis=1)).max())
+        new, coefficients = _orthonormal(vectors - inside @ known, size, xp)
+        if len(new):
+            new -= (new @ known.T) @ known  # once more: the first time leaves rounding errors of the long part
+            new, change = _orthonormal(new, 1.0, xp)
+            coefficients = coefficients @ change
         if len(new):
             drawn = self._normal((len(new), side.products.shape[1]))
             drawn += (new @ other.products.T - drawn @ other.directions.T) @ other.directions
@@ -216,18 +218,6 @@ class _Side:
 
     directions: DeviceArray
     products: DeviceArray
-
-
-def _split(vectors: DeviceArray, known: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
-    """Return (c, u, b) with vectors = c known + b u, the rows of u orthonormal and orthogonal to `known`."""
-    sizes = xp.sqrt((vectors**2).sum(axis=1))
-    inside = vectors @ known.T
-    basis, coefficients = _orthonormal(vectors - inside @ known, float(sizes.max()), xp)
-    if len(basis):
-        basis -= (basis @ known.T) @ known  # once more: the first time leaves rounding errors of the long part
-        basis, change = _orthonormal(basis, 1.0, xp)
-        coefficients = coefficients @ change
-    return inside, basis, coefficients
 
 
 def _orthonormal(rows: DeviceArray, size: float, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:

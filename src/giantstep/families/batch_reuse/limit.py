@@ -12,15 +12,16 @@ from giantstep.deadline import check_time
 from giantstep.errors import InputError, bad_field
 from giantstep.families.batch_reuse.points import MOST_COLUMNS, Layout, WeightedPoints, sobol_points
 from giantstep.families.batch_reuse.population import target_rule, trajectory_variables
-from giantstep.families.batch_reuse.recursion import Trajectory, run
+from giantstep.families.batch_reuse.recursion import Trajectory
 from giantstep.families.batch_reuse.scenario import BatchReuse
-from giantstep.families.batch_reuse.tolerances import HEAVY_TAILS
 from giantstep.family import Answer
 from giantstep.grid import scenario_at
 from giantstep.lab import available_memory
 from giantstep.padding import pad_stack
 from giantstep.types import Floats, Points
 
+HEAVY_TAILS = 0.02
+"""Relative spread of E y^2 between scrambles from which the tails of the target are too heavy for the points."""
 FEWEST_PER_COLUMN = 2
 """Points for each of their columns at least: fewer cannot have the moments of independent normals."""
 
@@ -49,7 +50,13 @@ def limit(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str
         remarks = _remarks(scenarios[index], [run.power for run in runs])
         answer.warnings += [remark for remark in remarks if remark not in answer.warnings]
         answer.iterations[index] = scenarios[index].steps
-        solved.append(_average_scrambles(runs))
+        means: dict[str, Any] = {}  # over the scrambles, with their standard errors
+        for name in runs[0].values:
+            stack = np.stack([run.values[name] for run in runs])
+            alone = len(runs) == 1
+            spread = np.full_like(stack[0], np.nan) if alone else stack.std(axis=0, ddof=1) / np.sqrt(len(runs))
+            means |= {name: stack.mean(axis=0), f"{name}_stderr": spread}
+        solved.append(means)
     answer.values = {name: pad_stack([values[name] for values in solved]) for name in solved[0]}
     dims = {dim for variable in scenario.questions[what].variables for dim in variable.dims}
     answer.coords = {dim: settings[dim] for dim in ("time", "time_2", "step", "step_2") if dim in dims}
@@ -79,20 +86,14 @@ def _check_size(scenario: BatchReuse, settings: Mapping[str, Any]) -> None:
         raise InputError(f"The limit needs {columns} columns of points, but the sequence has {MOST_COLUMNS}.")
     if nodes < FEWEST_PER_COLUMN * columns:
         raise bad_field("nodes", nodes, f"at least {FEWEST_PER_COLUMN * columns} for {columns} columns")
-    bytes_needed, available = points_memory(scenario, nodes), available_memory()
+    p, T = scenario.neurons, scenario.steps  # memory for points, gradients of all steps, kernels, and what is at work
+    gradients, kernels = p if scenario.data == "fresh" else p * T, 4 * (p * (T + 1)) ** 2
+    bytes_needed, available = 8 * (nodes * (2 * columns + gradients + 8 * p) + kernels), available_memory()
     if bytes_needed > available:
         raise InputError(
             f"The limit needs {bytes_needed / 2**30:.3g} GiB of memory for nodes={nodes} and "
             f"steps={scenario.steps}, but {available / 2**30:.3g} GiB are free; take fewer nodes or steps."
         )
-
-
-def points_memory(scenario: BatchReuse, nodes: int) -> int:
-    """Return the bytes one run needs: the points, the gradients of all steps, the kernels, and what is at work."""
-    p, T = scenario.neurons, scenario.steps
-    gradients = p if scenario.data == "fresh" else p * T
-    kernels = 4 * (p * (T + 1)) ** 2
-    return int(8 * (nodes * (2 * layout_of(scenario).columns + gradients + 8 * p) + kernels))
 
 
 class _SetRun(NamedTuple):
@@ -112,20 +113,17 @@ def _all_runs(scenarios: Sequence[BatchReuse], what: str, settings: Mapping[str,
             check_time()
             points = sobol_points(layout, settings["nodes"], settings["seed"], scramble)
             for scenario, own, found in zip(scenarios, layouts, runs):
-                if own == layout:
-                    found.append(_run_on(scenario, points, what))
+                if own != layout:
+                    continue
+                labels = labels_of(scenario, points)
+                made = Trajectory(scenario, points, labels)
+                if what == "kernels":
+                    values = kernels(made)
+                else:
+                    rule = target_rule(scenario.target, points.target, points.weights)
+                    values = trajectory_variables(scenario, rule, made.M, made.Q, made.a, made.train_loss)
+                found.append(_SetRun(values, float(points.weights @ labels**2), made.diverged))
     return runs
-
-
-def _run_on(scenario: BatchReuse, points: WeightedPoints, what: str) -> _SetRun:
-    labels = labels_of(scenario, points)
-    made = run(scenario, points, labels)
-    if what == "kernels":
-        values = kernels(made)
-    else:
-        rule = target_rule(scenario.target, points.target, points.weights)
-        values = trajectory_variables(scenario, rule, made.M, made.Q, made.a, made.train_loss)
-    return _SetRun(values, float(points.weights @ labels**2), made.diverged)
 
 
 def kernels(trajectory: Trajectory) -> dict[str, Floats]:
@@ -138,18 +136,6 @@ def kernels(trajectory: Trajectory) -> dict[str, Floats]:
         array[last:], array[:, last:] = np.nan, np.nan
         arrays[name] = array
     return arrays
-
-
-def _average_scrambles(runs: list[_SetRun]) -> dict[str, Any]:
-    """Return means and standard errors over the scrambles."""
-    values: dict[str, Any] = {}
-    count = len(runs)
-    for name in runs[0].values:
-        stack = np.stack([run.values[name] for run in runs])
-        values[name] = stack.mean(axis=0)
-        spread = stack.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(stack[0], np.nan)
-        values[name + "_stderr"] = spread
-    return values
 
 
 def _remarks(scenario: BatchReuse, powers: list[float]) -> list[str]:

@@ -3,8 +3,6 @@
 The rules are those of batch_reuse_dmft section 3. All arrays have the points along the last axis. The columns are (h*,
 zeta, xi^0, xi^1, ..., mask), in this order: the first dimensions of a Sobol sequence are its best ones, and the first
 steps decide the later ones.
-
-A factor of some thousand rows is one call of LAPACK for seconds or minutes, in which no deadline is heard.
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int) -> Weight
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     normal[:k] *= scale
-    normal = _match_moments(normal, weights)
+    _match_moments(normal, weights)
     noise = normal[k] if layout.noisy else None
     return WeightedPoints(normal[:k], noise, normal[k + layout.noisy :], weights, mask)
 
@@ -105,19 +103,25 @@ _COLUMNS, _PRODUCT = 256, 1 << 22
 """Columns, and numbers of all, that are multiplied at a time: the deadline is looked at between."""
 
 
-def _match_moments(normal: Floats, weights: Floats) -> Floats:
-    """Return the columns with weighted mean 0 and weighted covariance I exactly."""
-    covariance, blocks = np.zeros((len(normal), len(normal))), list(split_rows(len(normal), 1, _COLUMNS))
-    for rows in blocks:
-        check_time()
-        normal[rows] -= (normal[rows] @ weights)[:, None]
-    for part in split_rows(len(weights), _COLUMNS, _PRODUCT):
-        for number, rows in enumerate(blocks):
-            check_time()
-            weighted = normal[rows, part] * weights[part]
-            for earlier in blocks[: number + 1]:
-                covariance[rows, earlier] += weighted @ normal[earlier, part].T
-    return solve_lower_in_blocks(cholesky_in_blocks(covariance), normal)
+def _match_moments(normal: Floats, weights: Floats) -> None:
+    """Give the columns the weighted mean 0 and the weighted covariance I exactly, in place.
+
+    They are multiplied by the inverse of the Cholesky factor of their covariance, block after block: those before a
+    block are orthonormal already.
+    """
+    normal -= (normal @ weights)[:, None]
+    blocks = list(split_rows(len(normal), 1, _COLUMNS))
+    for number, rows in enumerate(blocks):
+        for part in blocks[:number]:
+            normal[rows] -= _covariance(normal[rows], normal[part], weights) @ normal[part]
+        factor = np.linalg.cholesky(_covariance(normal[rows], normal[rows], weights))
+        normal[rows] = np.linalg.solve(factor, normal[rows])
+
+
+def _covariance(first: Floats, second: Floats, weights: Floats) -> Floats:
+    """Return the sum over the points of w x y^T."""
+    parts = split_rows(len(weights), len(first), _PRODUCT)
+    return np.sum([(first[:, part] * weights[part]) @ second[:, part].T for part in parts], axis=0)
 
 
 def _mask(layout: Layout, uniform: Floats) -> Floats | None:
@@ -133,37 +137,3 @@ def hermite_product(dimensions: int, count: int) -> tuple[Floats, Floats]:
     """Return the tensor product of Gauss-Hermite rules: nodes (dimensions, n) and weights, without negligible ones."""
     grid = product_grid(dimensions, (), hermite_rule(count), count)
     return np.ascontiguousarray(grid.points.T), grid.weights
-
-
-# -- Cholesky factors and triangular systems of large matrices --------------------------------------------
-
-
-_ROWS, _NUMBERS = 256, 1 << 22
-"""Rows of a block, and numbers of a block of right sides."""
-
-
-def cholesky_in_blocks(matrix: Floats) -> Floats:
-    """Return the lower triangular L with L L^T = `matrix`, positive definite and given on and below its diagonal."""
-    factor, blocks = np.zeros_like(matrix), list(split_rows(len(matrix), 1, _ROWS))
-    for number, own in enumerate(blocks):
-        before = slice(0, own.start)
-        factor[own, own] = np.linalg.cholesky(matrix[own, own] - factor[own, before] @ factor[own, before].T)
-        inverse = np.linalg.inv(factor[own, own]).T
-        for below in blocks[number + 1 :]:
-            check_time()
-            factor[below, own] = (matrix[below, own] - factor[below, before] @ factor[own, before].T) @ inverse
-    return factor
-
-
-def solve_lower_in_blocks(factor: Floats, right: Floats) -> Floats:
-    """Return L^-1 B for a lower triangular L (n, n) and right sides B (n, m)."""
-    solution, blocks = np.empty_like(right), list(split_rows(len(factor), 1, _ROWS))
-    inverses = [np.linalg.inv(factor[own, own]) for own in blocks]
-    for columns in split_rows(right.shape[1], _ROWS, _NUMBERS):
-        for number, own in enumerate(blocks):
-            check_time()
-            rest = right[own, columns].copy()
-            for earlier in blocks[:number]:
-                rest -= factor[own, earlier] @ solution[earlier, columns]
-            solution[own, columns] = inverses[number] @ rest
-    return solution

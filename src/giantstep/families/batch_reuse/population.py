@@ -17,11 +17,12 @@ import scipy
 from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
 from giantstep.families.batch_reuse.recursion import Loss
 from giantstep.families.batch_reuse.scenario import BatchReuse
-from giantstep.families.batch_reuse.tolerances import KNOWN_EXACTLY
 from giantstep.gaussian import Function, Target, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
+KNOWN_EXACTLY = 1e-9
+"""Relative difference of E g^2 by two rules up to which the target counts as a polynomial, known exactly."""
 _PANELS = 160
 """Panels of the one-dimensional rule over [-16, 16]: polynomial targets of high degree reach far out."""
 _TABLE_STEP, _TABLE_LEAST, _TABLE_MOST = 0.125, 129, 20001
@@ -44,11 +45,16 @@ def target_rule(target: Target, nodes: Floats, weights: Floats) -> TargetRule:
     """Return the rule for a target: one-dimensional quadrature for k = 1, else the weighted points given."""
     if target.directions == 1:
         return line_rule(target)
-    values: Floats = np.asarray(target(nodes.T), dtype=np.float64)
-    known = _exact_moments(target)
-    if known is None:
+    moments = []  # E g, E[g h*] and E g^2 by tensor Gauss-Hermite rules, where two of them agree (polynomials)
+    for count in (11, 13) if target.directions <= 4 else (6, 7):
+        grid, mass = hermite_product(target.directions, count)
+        values = np.asarray(target(grid.T), dtype=np.float64)
+        moments.append((float(mass @ values), grid @ (mass * values), float(mass @ values**2)))
+    mean, slopes, power = moments[1]
+    values = np.asarray(target(nodes.T), dtype=np.float64)
+    if not abs(power - moments[0][2]) <= KNOWN_EXACTLY * abs(power):
         return TargetRule(nodes, weights, weights * values, float(weights @ values**2))
-    mean, slopes, power = known  # the points have exact second moments, so a linear correction gives these exactly
+    # the points have exact second moments, so a linear correction gives these exactly
     values = values + (mean - weights @ values) + (slopes - nodes @ (weights * values)) @ nodes
     return TargetRule(nodes, weights, weights * values, power)
 
@@ -71,27 +77,12 @@ def line_rule(target: Target) -> TargetRule:
     return TargetRule(nodes[None], weights, weights * values, float(weights @ values**2))
 
 
-def _exact_moments(target: Target) -> tuple[float, Floats, float] | None:
-    """Return E g, E[g h*] and E g^2 by tensor Gauss-Hermite rules where two of them agree (polynomials), else None."""
-    moments = []
-    for count in (11, 13) if target.directions <= 4 else (6, 7):
-        nodes, weights = hermite_product(target.directions, count)
-        values = np.asarray(target(nodes.T), dtype=np.float64)
-        moments.append((float(weights @ values), nodes @ (weights * values), float(weights @ values**2)))
-    coarse, fine = moments
-    return fine if abs(fine[2] - coarse[2]) <= KNOWN_EXACTLY * abs(fine[2]) else None
-
-
 def trajectory_variables(
     scenario: BatchReuse, rule: TargetRule, M: Floats, Q: Floats, a: Floats, train_loss: Floats
 ) -> dict[str, Floats]:
     """Return the variables of a trajectory from its order parameters and training loss at times 0..T."""
-    population = np.array(
-        [
-            population_loss(scenario.activation, scenario.loss, rule, scenario.noise, a[t], M[t], Q[t])
-            for t in range(len(M))
-        ]
-    )
+    network = scenario.activation, scenario.loss, rule, scenario.noise
+    population = np.array([population_loss(*network, *at_time) for at_time in zip(a, M, Q)])
     return {
         "M": M,
         "Q": Q,

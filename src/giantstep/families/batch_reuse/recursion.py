@@ -27,33 +27,23 @@ import numpy as np
 from giantstep.deadline import check_time
 from giantstep.families.batch_reuse.points import WeightedPoints
 from giantstep.families.batch_reuse.scenario import BatchReuse
-from giantstep.families.batch_reuse.tolerances import CUT_EARLY, CUT_LATE, DIVERGED, LATE, PSEUDO_INVERSE
 from giantstep.gaussian import Function
 from giantstep.types import DeviceArray, Floats
 
+DIVERGED = 1e8
+"""Squared length of a neuron, over d, from which a trajectory has diverged."""
+CUT_EARLY, CUT_LATE, LATE = 1e-12, 1e-6, 10
+"""Eigenvalues of new noise below the cut are zero: a small cut keeps exact cases exact, but after `LATE` steps the
+new noise is so small that the response through it would be rounding errors, which grow."""
+PSEUDO_INVERSE = 1e-8
+"""Root of new noise, over the largest root, below which the response through it is taken as none."""
 
-@dataclass
+
 class Trajectory:
-    """Order parameters at times 0..T; NaN from `diverged` on where the trajectory did so."""
+    """Everything known up to the step that a recursion has reached: weighted points, labels (N,) y with their noise.
 
-    M: Floats  # (T+1, p, k)
-    Q: Floats  # (T+1, p, p)
-    a: Floats  # (T+1, p)
-    train_loss: Floats  # (T+1,)
-    diverged: int  # the step that made it so, from 1, or 0
-    C: Floats  # block matrices of the kernels
-    K: Floats
-    Cl: Floats
-
-
-def run(scenario: BatchReuse, points: WeightedPoints, labels: Floats) -> Trajectory:
-    """Carry weighted points through all steps; `labels` (N,) are y at the points, noise included."""
-    with np.errstate(all="ignore"):
-        return _Run(scenario, points, labels).trajectory()
-
-
-class _Run:
-    """The state of one recursion: everything known up to the step it has reached."""
+    M (T+1, p, k), Q (T+1, p, p), a (T+1, p) and train_loss (T+1,) are NaN from step `diverged` (0: none) on.
+    """
 
     def __init__(self, scenario: BatchReuse, points: WeightedPoints, labels: Floats) -> None:
         self.scenario, self.points, self.labels = scenario, points, labels
@@ -61,7 +51,7 @@ class _Run:
         p, k, T = scenario.neurons, points.target.shape[0], scenario.steps
         self.p, self.T = p, T
         self.M, self.a = np.full((T + 1, p, k), np.nan), np.full((T + 1, p), np.nan)
-        self.Q, self.loss = np.full((T + 1, p, p), np.nan), np.full(T + 1, np.nan)
+        self.Q, self.train_loss = np.full((T + 1, p, p), np.nan), np.full(T + 1, np.nan)
         M, Q = scenario.start
         self.M[0], self.Q[0], self.a[0] = M, Q, scenario.second_layer
         self.start = Q - M @ M.T
@@ -72,22 +62,20 @@ class _Run:
         self.P[:p], self.C[:p, :p] = np.eye(p), self.start
         self.speed_M, self.speed_P, self.speed_K = np.zeros((p, k)), np.zeros((p, p)), np.zeros((p, (T + 1) * p))
         self.F = np.empty((0 if self.fresh else T * p, len(labels)))
+        self.diverged = 0  # the step that made it so, from 1
+        with np.errstate(all="ignore"):
+            for t in range(T + 1):
+                check_time()
+                self._factorise(t)
+                self.diverged = self._step(t)
+                if self.diverged:
+                    break
 
-    def at(self, t: int) -> slice:
+    def _at(self, t: int) -> slice:
         return slice(t * self.p, (t + 1) * self.p)
 
-    def upto(self, t: int) -> slice:
+    def _upto(self, t: int) -> slice:
         return slice(0, t * self.p)
-
-    def trajectory(self) -> Trajectory:
-        diverged = 0
-        for t in range(self.T + 1):
-            check_time()
-            self._factorise(t)
-            diverged = self._step(t)
-            if diverged:
-                break
-        return Trajectory(self.M, self.Q, self.a, self.loss, diverged, self.C, self.K, self.Cl)
 
     # -- one step ------------------------------------------------------------------------------------------
 
@@ -99,7 +87,7 @@ class _Run:
         if t < self.T and not np.isfinite(loss):
             self.M[t:], self.Q[t:], self.a[t:] = np.nan, np.nan, np.nan
             return t
-        self.loss[t] = loss
+        self.train_loss[t] = loss
         if t == self.T:
             return 0
         gradient, weights = network.gradient, points.weights
@@ -108,11 +96,11 @@ class _Run:
             weights = weights * points.mask[t]
         weighted = scenario.samples_per_dim * gradient * points.weights
         if self.fresh:
-            self.Cl[self.at(t), self.at(t)] = weighted @ gradient.T
+            self.Cl[self._at(t), self._at(t)] = weighted @ gradient.T
         else:
-            self.F[self.at(t)] = gradient
-            row = weighted @ self.F[self.upto(t + 1)].T
-            self.Cl[self.at(t), self.upto(t + 1)], self.Cl[self.upto(t + 1), self.at(t)] = row, row.T
+            self.F[self._at(t)] = gradient
+            row = weighted @ self.F[self._upto(t + 1)].T
+            self.Cl[self._at(t), self._upto(t + 1)], self.Cl[self._upto(t + 1), self._at(t)] = row, row.T
         slope = (network.second_layer_gradient @ weights) / weights.sum() if scenario.second_layer_rate else 0.0
         self.a[t + 1] = self.a[t] - scenario.second_layer_rate * slope
         self._advance(t, weighted @ points.target.T, self._response(t, weighted))
@@ -125,10 +113,10 @@ class _Run:
     def _preactivations(self, t: int) -> Floats:
         h, normals = self.M[t] @ self.points.target, self.points.normals
         if self.fresh:
-            return h + self.L[self.at(t), self.at(t)] @ normals
-        h += self.L[self.at(t), self.upto(t + 1)] @ normals[self.upto(t + 1)]
+            return h + self.L[self._at(t), self._at(t)] @ normals
+        h += self.L[self._at(t), self._upto(t + 1)] @ normals[self._upto(t + 1)]
         if t:
-            h -= self.K[self.at(t), self.upto(t)] @ self.F[self.upto(t)]
+            h -= self.K[self._at(t), self._upto(t)] @ self.F[self._upto(t)]
         return h
 
     def _advance(self, t: int, pull: Floats, response: Floats) -> None:
@@ -136,52 +124,52 @@ class _Run:
         scenario, p = self.scenario, self.p
         eta, decay, beta = self.rates[t], scenario.decay, scenario.momentum
         self.speed_M = beta * self.speed_M + decay * self.M[t] + pull
-        self.speed_P = beta * self.speed_P + decay * self.P[self.at(t)] + response @ self.P[self.upto(t + 1)]
-        self.speed_K = beta * self.speed_K + decay * self.K[self.at(t)] + response @ self.K[self.upto(t + 1)]
-        self.speed_K[:, self.at(t)] -= np.eye(p)
+        self.speed_P = beta * self.speed_P + decay * self.P[self._at(t)] + response @ self.P[self._upto(t + 1)]
+        self.speed_K = beta * self.speed_K + decay * self.K[self._at(t)] + response @ self.K[self._upto(t + 1)]
+        self.speed_K[:, self._at(t)] -= np.eye(p)
         M = self.M[t] - eta * self.speed_M
-        P = self.P[self.at(t)] - eta * self.speed_P
-        K = self.K[self.at(t)] - eta * self.speed_K
-        known = self.upto(t + 1)
+        P = self.P[self._at(t)] - eta * self.speed_P
+        K = self.K[self._at(t)] - eta * self.speed_K
+        known = self._upto(t + 1)
         Cl = self.Cl[known, known]
         if scenario.constraint == "spherical":
             noise = P @ self.start @ P.T + K[:, known] @ Cl @ K[:, known].T
             scale = 1 / np.sqrt(np.diagonal(noise + M @ M.T))[:, None]
             M, P, K = scale * M, scale * P, scale * K
-        self.M[t + 1], self.P[self.at(t + 1)], self.K[self.at(t + 1)] = M, P, K
-        row = P @ self.start @ self.P[self.upto(t + 2)].T + K[:, known] @ Cl @ self.K[self.upto(t + 2), known].T
-        row[:, self.at(t + 1)] = 0.5 * (row[:, self.at(t + 1)] + row[:, self.at(t + 1)].T)
-        self.C[self.at(t + 1), self.upto(t + 2)], self.C[self.upto(t + 2), self.at(t + 1)] = row, row.T
-        self.Q[t + 1] = row[:, self.at(t + 1)] + M @ M.T
+        self.M[t + 1], self.P[self._at(t + 1)], self.K[self._at(t + 1)] = M, P, K
+        row = P @ self.start @ self.P[self._upto(t + 2)].T + K[:, known] @ Cl @ self.K[self._upto(t + 2), known].T
+        row[:, self._at(t + 1)] = 0.5 * (row[:, self._at(t + 1)] + row[:, self._at(t + 1)].T)
+        self.C[self._at(t + 1), self._upto(t + 2)], self.C[self._upto(t + 2), self._at(t + 1)] = row, row.T
+        self.Q[t + 1] = row[:, self._at(t + 1)] + M @ M.T
 
     # -- the Gaussian process ------------------------------------------------------------------------------
 
     def _factorise(self, t: int) -> None:
         """Add the block row t of the Cholesky factor: om^t = sum_{s<=t} L(t,s) xi^s with the xi of all steps kept."""
-        row = self.L[self.at(t)]
+        row = self.L[self._at(t)]
         for s in range(0 if self.fresh else t):
             check_time()
-            before = self.upto(s)
-            rest = self.C[self.at(t), self.at(s)] - row[:, before] @ self.L[self.at(s), before].T
-            row[:, self.at(s)] = rest @ self.inverse[s].T
-        known = row[:, self.upto(t)]
+            before = self._upto(s)
+            rest = self.C[self._at(t), self._at(s)] - row[:, before] @ self.L[self._at(s), before].T
+            row[:, self._at(s)] = rest @ self.inverse[s].T
+        known = row[:, self._upto(t)]
         late = t > LATE and not self.fresh
-        root, inverse = _root(self.C[self.at(t), self.at(t)] - known @ known.T, CUT_LATE if late else CUT_EARLY)
-        row[:, self.at(t)] = root
+        root, inverse = _root(self.C[self._at(t), self._at(t)] - known @ known.T, CUT_LATE if late else CUT_EARLY)
+        row[:, self._at(t)] = root
         self.inverse.append(inverse)
 
     def _response(self, t: int, weighted: Floats) -> Floats:
         """Return Gam(t, 0..t) by Stein's lemma: alpha E[F^t xi^sT] = sum_{r>=s} Gam(t,r) L(r,s), without dF."""
         row, normals = np.zeros((self.p, (t + 1) * self.p)), self.points.normals
         if self.fresh:
-            row[:, self.at(t)] = weighted @ normals.T @ self.inverse[t]
+            row[:, self._at(t)] = weighted @ normals.T @ self.inverse[t]
             return row
-        moments = weighted @ normals[self.upto(t + 1)].T
+        moments = weighted @ normals[self._upto(t + 1)].T
         for s in range(t, -1, -1):
             check_time()
             later = slice((s + 1) * self.p, (t + 1) * self.p)
-            rest = moments[:, self.at(s)] - row[:, later] @ self.L[later, self.at(s)]
-            row[:, self.at(s)] = rest @ self.inverse[s]
+            rest = moments[:, self._at(s)] - row[:, later] @ self.L[later, self._at(s)]
+            row[:, self._at(s)] = rest @ self.inverse[s]
         return row
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
-from giantstep.families.batch_reuse.tolerances import NEGATIVE
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
@@ -45,10 +44,9 @@ PAPERS = {
     )
 }
 """BibTeX key -> the parameters of that paper."""
-
-
+NEGATIVE = 1e-10
+"""Eigenvalues of Q - M M^T below minus this are refused: no weights have such overlaps."""
 _LIMIT: tuple[Engine, ...] = ("limit",)
-
 _TRAJECTORY = (
     Variable("M", ("time", "neuron", "direction"), "M_jr", "overlap of each neuron with each direction of the target"),
     Variable("Q", ("time", "neuron", "neuron_2"), "Q_ij", "overlaps of the neurons with each other"),
@@ -184,13 +182,6 @@ class BatchReuse(Scenario):
         if isinstance(self.rate, tuple) and (len(self.rate) != self.steps or min(self.rate, default=0) <= 0):
             raise bad_field("rate", list(self.rate), f"one number above 0, or a list of {self.steps} (steps) of them")
         self.check_points(self.point())
-        self._check_start(p, k)
-        with np.errstate(all="ignore"):
-            values = np.asarray(self.target(np.random.default_rng(0).standard_normal((64, k))))
-        if not np.isfinite(values).all():
-            raise bad_field("target", self.target.name, "a function that is finite everywhere")
-
-    def _check_start(self, p: int, k: int) -> None:
         for name, shape in (("initial_overlap", (p, k)), ("initial_gram", (p, p))):
             value = getattr(self, name)
             if not isinstance(value, str) and value.shape != shape:
@@ -200,11 +191,16 @@ class BatchReuse(Scenario):
             raise bad_field("initial_gram", self.initial_gram, "symmetric")
         if np.any(np.diagonal(gram) <= 0):
             raise bad_field("initial_gram", self.initial_gram, "positive on the diagonal")
-        if np.linalg.eigvalsh(gram - overlap @ overlap.T).min() < -NEGATIVE:
+        least = np.linalg.eigvalsh(gram - overlap @ overlap.T).min()
+        if least < -NEGATIVE:
             raise InputError(
                 "Field `initial_gram` minus initial_overlap initial_overlap^T must be positive semi-definite, but has "
-                f"the eigenvalue {np.linalg.eigvalsh(gram - overlap @ overlap.T).min():.3g}."
+                f"the eigenvalue {least:.3g}."
             )
+        with np.errstate(all="ignore"):
+            values = np.asarray(self.target(np.random.default_rng(0).standard_normal((64, k))))
+        if not np.isfinite(values).all():
+            raise bad_field("target", self.target.name, "a function that is finite everywhere")
 
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Refuse what only the numbers of a grid show."""

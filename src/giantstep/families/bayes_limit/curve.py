@@ -121,20 +121,8 @@ class OverlapCurve:
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         """The extrema of alpha(q), in the order of q."""
-        t, value = self._refined_table()
-        rising, turns = np.diff(value) > 0, []
-        for i in np.flatnonzero(rising[1:] != rising[:-1]) + 1:
-            if np.ptp(self._values([t[i] - 0.5, t[i], t[i] + 0.5])) > _FLAT:
-                sign = -1.0 if rising[i - 1] else 1.0
-                bracket = (t[i - 1], t[i], t[i + 1])
-                found = minimize_scalar(lambda t: sign * self.at(t)[0], bracket=bracket, tol=_TURN)  # noqa: B023
-                turns.append(Turn(float(expit(found.x)), math.exp(sign * found.fun), sign < 0))
-        return tuple(turns)
-
-    def _refined_table(self) -> tuple[Floats, Floats]:
-        """Return nodes and log alpha there, with more nodes where the slope has a small minimum."""
         t = np.array(self.nodes)
-        for _ in range(3):
+        for _ in range(3):  # more nodes where the slope has a small minimum
             value = self._values(t)
             slope = np.diff(value) / np.diff(t)
             around = np.concatenate([[np.inf], slope, [np.inf]])
@@ -143,7 +131,15 @@ class OverlapCurve:
                 break
             halved = np.convolve(least, np.ones(3), "same") > 0  # its neighbours, too
             t = np.sort(np.concatenate([t, 0.5 * (t[:-1] + t[1:])[halved]]))
-        return t, self._values(t)
+        value = self._values(t)
+        rising, turns = np.diff(value) > 0, []
+        for i in np.flatnonzero(rising[1:] != rising[:-1]) + 1:
+            if np.ptp(self._values([t[i] - 0.5, t[i], t[i] + 0.5])) > _FLAT:
+                sign = -1.0 if rising[i - 1] else 1.0
+                bracket = (t[i - 1], t[i], t[i + 1])
+                found = minimize_scalar(lambda t: sign * self.at(t)[0], bracket=bracket, tol=_TURN)  # noqa: B023
+                turns.append(Turn(float(expit(found.x)), math.exp(sign * found.fun), sign < 0))
+        return tuple(turns)
 
     # -- branches ---------------------------------------------------------------------------------
 
@@ -205,7 +201,9 @@ class OverlapCurve:
         born = minima[-1]
         alpha_amp, q_amp = self.spinodal_before(born.q)
         low = born.alpha * (1 + 1e-9)
-        high = alpha_amp * (1 - 1e-9) if math.isfinite(alpha_amp) else self._far_gain()
+        high = alpha_amp * (1 - 1e-9) if math.isfinite(alpha_amp) else 2 * max(turn.alpha for turn in self.turns)
+        while math.isinf(alpha_amp) and self._gain(high) < 0 and high < 1e6:
+            high *= 2
         equal = q_it = math.nan  # where the free entropies of both branches cross, if they do
         if self._gain(low) < 0 < self._gain(high):
             equal = brent_root(self._gain, low, high, xtol=1e-13, rtol=_ROOT)
@@ -222,9 +220,3 @@ class OverlapCurve:
         """Return phi of the upper branch minus that of the lower one."""
         found = self.stable(alpha)
         return self.entropy(found[-1], alpha) - self.entropy(found[0], alpha)
-
-    def _far_gain(self) -> float:
-        alpha = 2 * max(turn.alpha for turn in self.turns)
-        while self._gain(alpha) < 0 and alpha < 1e6:
-            alpha *= 2
-        return alpha

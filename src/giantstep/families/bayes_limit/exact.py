@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -112,19 +111,16 @@ class Exact:
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) and Psi(q), bayes_multi_index (2); Psi contains E log|g'|."""
-        information, psi = self._from_labels(q)
+        information = psi = 0.0
+        if self.line.labels:
+            omega, weights = label_panels(self.line, q)
+            Z, slope, _ = self.law(omega, 1 - q)
+            Z = np.maximum(Z, TINY)
+            information, psi = float((slope**2 / Z).sum(axis=0) @ weights), float((Z * np.log(Z)).sum(axis=0) @ weights)
         if self.nodes is not None:
             more = _from_preimages(self.nodes, q)
             information, psi = information + more[0], psi + more[1]
         return information, psi
-
-    def _from_labels(self, q: float) -> tuple[float, float]:
-        if not self.line.labels:
-            return 0.0, 0.0
-        omega, weights = label_panels(self.line, q)
-        Z, slope, _ = self.law(omega, 1 - q)
-        Z = np.maximum(Z, TINY)
-        return float((slope**2 / Z).sum(axis=0) @ weights), float((Z * np.log(Z)).sum(axis=0) @ weights)
 
     def law(self, omega: Floats, V: float) -> tuple[Floats, Floats, Floats]:
         """Return Z_l(omega) of the labels and its first two derivatives in omega, (K, N) each."""
@@ -148,25 +144,20 @@ class Exact:
         if not self.line.is_discrete:
             return (0.0 if q >= 1 else max(0.0, self.line.second_moment - self.line.mean_square(q))), np.nan
         values, omega, weights = np.asarray(self.line.labels), np.zeros(1), np.ones(1)
-        if q > 0:
-            omega, weights = label_panels(self.line, q, self._decision_boundaries(q))
+        if q > 0:  # with edges where another label becomes the likeliest
+            omega, _ = label_panels(self.line, q)
+            best = self.law(omega, 1 - q)[0].argmax(axis=0)
+            place = np.flatnonzero(best[1:] != best[:-1])
+            before, after, each = best[place], best[place + 1], np.arange(len(place))
+            edges = 0.5 * (omega[place] + omega[place + 1])
+            for _ in range(_NEWTON if len(place) else 0):
+                Z, slope, _ = self.law(edges, 1 - q)
+                lead, fall = (law[before, each] - law[after, each] for law in (Z, slope))
+                edges = np.clip(edges - lead / np.where(fall == 0, np.inf, fall), omega[place], omega[place + 1])
+            omega, weights = label_panels(self.line, q, edges)
         Z, _, _ = self.law(omega, 1 - q)
         mean = values @ Z
         return float((values**2 @ Z - mean**2) @ weights), float((Z.sum(axis=0) - Z.max(axis=0)) @ weights)
-
-    def _decision_boundaries(self, q: float) -> Floats:
-        """Return the omega at which another label becomes the likeliest."""
-        omega, _ = label_panels(self.line, q)
-        best = self.law(omega, 1 - q)[0].argmax(axis=0)
-        place = np.flatnonzero(best[1:] != best[:-1])
-        before, after, each = best[place], best[place + 1], np.arange(len(place))
-        low, high = omega[place], omega[place + 1]
-        found = 0.5 * (low + high)
-        for _ in range(_NEWTON if len(place) else 0):
-            Z, slope, _ = self.law(found, 1 - q)
-            lead, fall = (law[before, each] - law[after, each] for law in (Z, slope))
-            found = np.clip(found - lead / np.where(fall == 0, np.inf, fall), low, high)
-        return found
 
 
 def _from_preimages(nodes: Preimages, q: float) -> tuple[float, float]:
@@ -233,7 +224,7 @@ def between(a: DeviceArray, b: DeviceArray, xp: ModuleType = np) -> DeviceArray:
     return ndtr(xp.where(swap, -a, b)) - ndtr(xp.where(swap, -b, a))
 
 
-def label_panels(line: Line, q: float, extra: Floats | Sequence[float] = ()) -> tuple[Floats, Floats]:
+def label_panels(line: Line, q: float, extra: Floats | tuple[()] = ()) -> tuple[Floats, Floats]:
     """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals.
 
     They are omega >= 0 alone where the other half gives the same sums over labels.

@@ -100,23 +100,17 @@ class _Instance:
         X = xp.empty((n, dim))
         for start, stop, rows in draws.anew().chunks("inputs", n, dim):  # fewer samples are the first rows of more
             xp.divide(rows, dim**0.5, out=X[start:stop])
-        y = self._observe(X[:, : reading.rank] * dim**0.5)
-        self.X, self.response = X, response_of(reading, noise, flip, y, xp)
-
-    def _observe(self, z: DeviceArray) -> DeviceArray:
-        """Return y: the target with noise, or with some labels replaced by others."""
-        xp, reading = self.draws.xp, self.reading
-        again = self.draws.anew()
+        z, again = X[:, : reading.rank] * dim**0.5, self.draws.anew()
         y = reading.inner(z)
-        if self.noise > 0:
-            return y + self.noise**0.5 * again.normal("noise", len(z))
-        if self.flip > 0:
+        if noise > 0:
+            y = y + noise**0.5 * again.normal("noise", n)
+        elif flip > 0:
             labels = xp.asarray(np.asarray(reading.labels))
             kind = xp.argmin(xp.abs(y[:, None] - labels), axis=1)
-            turns = 1 + xp.floor(again.uniform("others", len(z)) * (len(labels) - 1)).astype(kind.dtype)
-            wrong = again.uniform("flips", len(z)) < self.flip
-            return labels[xp.where(wrong, (kind + turns) % len(labels), kind)]
-        return y
+            turns = 1 + xp.floor(again.uniform("others", n) * (len(labels) - 1)).astype(kind.dtype)
+            wrong = again.uniform("flips", n) < flip
+            y = labels[xp.where(wrong, (kind + turns) % len(labels), kind)]
+        self.X, self.response = X, response_of(reading, noise, flip, y, xp)
 
     def seed(self, M: Floats) -> GampState:
         """Start as a posterior mean of overlap M: W M plus noise of covariance M - M^2."""
@@ -195,25 +189,19 @@ def _errors(instance: _Instance, settings: Mapping[str, Any]) -> dict[str, Any]:
             state = instance.seed(settings["overlap"] * np.eye(rank))
         else:
             state = instance.spectral() if start == "spectral" and attempt == 0 else instance.random(attempt)
-        state, sweeps = _settle(instance, state, settings["max_sweeps"])
+        sweeps, moved = 0, np.inf  # until nothing moves, the directions are known, or the run is lost
+        while sweeps < settings["max_sweeps"] and not moved < _SETTLED:
+            check_time()
+            new, sweeps = instance.sweep(state), sweeps + 1
+            moved, state = float(np.sqrt(np.mean(to_numpy(new.means - state.means) ** 2))), new
+            if state.is_recovered() or not state.mismatch() < 10 * _LOST:
+                break
         if state.mismatch() < _LOST:
             break
     values = instance.measure(state)
     if not state.mismatch() < _LOST:
         values = {name: np.full_like(np.asarray(value, dtype=float), np.nan) for name, value in values.items()}
     return {**{name: np.asarray(value)[None] for name, value in values.items()}, "sweeps": float(sweeps)}
-
-
-def _settle(instance: _Instance, state: GampState, most: int) -> tuple[GampState, int]:
-    """Sweep until nothing moves, the directions are known, or the run is lost."""
-    sweeps, moved = 0, np.inf
-    while sweeps < most:
-        check_time()
-        new, sweeps = instance.sweep(state), sweeps + 1
-        moved, state = float(np.sqrt(np.mean(to_numpy(new.means - state.means) ** 2))), new
-        if moved < _SETTLED or state.is_recovered() or not state.mismatch() < 10 * _LOST:
-            break
-    return state, sweeps
 
 
 def _trajectory(instance: _Instance, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,22 +79,17 @@ def _rows(problem: BayesProblem, M: Floats, seed: int) -> dict[str, Any]:
     """Return overlaps and errors at matrices (S, N, r, r) of S runs, with standard errors where there are several."""
     basis, r = problem.reading.basis, problem.reading.rank
     channels: Sequence[RunChannel] = problem.channels(seed)
-    errors = np.array([_errors_along(channel, path) for channel, path in zip(channels, M)])
+    errors = np.full((*M.shape[:2], 2), np.nan)
+    for run, (channel, path) in enumerate(zip(channels, M)):  # some matrices coincide, some are not known
+        different = {x.tobytes(): x for x in path if not np.isnan(x).any()}
+        known = {key: channel.errors(x) for key, x in different.items()}
+        errors[run] = [known.get(x.tobytes(), (np.nan, np.nan)) for x in path]
     whole = np.einsum("ai,snab,bj->snij", basis, M, basis)
     runs = {"q": np.trace(M, axis1=2, axis2=3) / r, "M": whole, "mse": errors[..., 0], "error": errors[..., 1]}
     row = {name: run.mean(axis=0) for name, run in runs.items()}
     if len(M) > 1:
         row |= {f"{name}_stderr": run.std(axis=0, ddof=1) / np.sqrt(len(M)) for name, run in runs.items()}
     return row
-
-
-def _errors_along(channel: RunChannel, path: Floats) -> list[tuple[float, float]]:
-    """Return the errors at matrices (N, r, r), of which some coincide and some are not known."""
-    known: dict[bytes, tuple[float, float]] = {}
-    for M in path:
-        if M.tobytes() not in known:
-            known[M.tobytes()] = (np.nan, np.nan) if np.isnan(M).any() else channel.errors(M)
-    return [known[M.tobytes()] for M in path]
 
 
 def _errors(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -107,15 +102,9 @@ def _errors(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) ->
     row = _rows(problem, solution.M, seed) | {"phi": solution.phi}
     if solution.phi_error is not None:
         row["phi_stderr"] = solution.phi_error
-    return {**row, "phase": _phase(row["q"])}, ""
-
-
-def _phase(q: Floats) -> str:
-    if np.isnan(q[2]):
-        return ""
-    if q[2] <= 0:
-        return PHASES[0]
-    return PHASES[1] if q[0] < q[2] - SAME_BRANCH else PHASES[2]
+    q = row["q"]
+    phase = PHASES[0] if q[2] <= 0 else PHASES[1] if q[0] < q[2] - SAME_BRANCH else PHASES[2]
+    return {**row, "phase": "" if np.isnan(q[2]) else phase}, ""
 
 
 def _trajectory(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -129,16 +118,13 @@ def _trajectory(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]
 
 
 def _thresholds(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    table = problem.thresholds()._asdict()
-    status, basis = table.pop("status"), problem.reading.basis
-    r, k = basis.shape
+    (table, status), (alphas, rows) = problem.thresholds(), problem.first_learnt()
+    r, k = problem.reading.basis.shape
     vector = np.eye(k)
-    vector[:r] = table["vector"] @ basis
+    vector[:r] = rows @ problem.reading.basis
     if r < k:  # what the target does not depend on is never learnt
         vector[r:] = np.linalg.svd(vector[:r])[2][r:]
-    table["vector"] = vector
-    table["alpha_direction"] = np.concatenate([table["alpha_direction"], np.full(k - r, np.inf)])
-    return table, str(status)
+    return {**table, "vector": vector, "alpha_direction": np.append(alphas, np.full(k - r, np.inf))}, status
 
 
 def _branches(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

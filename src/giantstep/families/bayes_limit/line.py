@@ -13,6 +13,7 @@ from giantstep.errors import InputError
 from giantstep.families.bayes_limit.tolerances import REACH, SAME_POINT
 from giantstep.gaussian import Function, Target
 from giantstep.gaussian.quadrature import trapezoid_rule
+from giantstep.solve import crossing
 from giantstep.types import Booleans, Floats
 
 MOST_PIECES = 64
@@ -138,13 +139,9 @@ class Line:
         sign = np.sign(self.slope(z))
         known = np.flatnonzero(sign)  # an exact zero, or underflow far outside, has no sign of its own
         turns = np.flatnonzero(sign[known[1:]] != sign[known[:-1]])
-        left, right, first = z[known[turns]], z[known[turns + 1]], sign[known[turns]]
-        for _ in range(60):
-            check_time()
-            middle = 0.5 * (left + right)
-            same = np.sign(self.slope(middle)) == first
-            left, right = np.where(same, middle, left), np.where(same, right, middle)
-        return (0.5 * (left + right)).tolist()
+        first = sign[known[turns]]
+        falls = lambda z, index: first[index] * self.slope(z)  # noqa: E731
+        return crossing(falls, z[known[turns]], z[known[turns + 1]]).tolist()
 
     @cached_property
     def ends(self) -> tuple[float, ...]:
@@ -158,7 +155,11 @@ class Line:
             return ()
         ends = np.array(self.ends)
         images = self.preimages(self(np.concatenate([ends - _INSIDE, ends + _INSIDE])))
-        return tuple(_apart([*self.ends, *images[np.isfinite(images)].tolist()]))
+        kept: list[float] = []  # those that only rounding tells apart are one
+        for point in sorted([*self.ends, *images[np.isfinite(images)].tolist()]):
+            if abs(point) < REACH and (not kept or point - kept[-1] > SAME_POINT):
+                kept.append(point)
+        return tuple(kept)
 
     def preimages(self, y: Floats) -> Floats:
         """Return for every y the point of each monotone piece that is mapped to it, (N, pieces), NaN where none is."""
@@ -188,12 +189,3 @@ class Line:
     def second_moment(self) -> float:
         """E g^2."""
         return float(self.function.second_moment(0.0, 1.0))
-
-
-def _apart(points: list[float]) -> list[float]:
-    """Return the points in increasing order, without those that only rounding tells apart."""
-    kept: list[float] = []
-    for point in sorted(points):
-        if abs(point) < REACH and (not kept or point - kept[-1] > SAME_POINT):
-            kept.append(point)
-    return kept

@@ -65,12 +65,6 @@ class Slab:
         K, S = _kernels(self.z, self.weights, np.sqrt(m) * xi, 1 - m)
         return K, S, density
 
-    @cached_property
-    def _symmetric(self) -> Floats:
-        """`second` at pairs a <= b, (N, Y P)."""
-        rows, columns = np.triu_indices(len(self.rest))
-        return np.ascontiguousarray(self.second[:, :, rows, columns].reshape(len(self.z), -1))
-
     @property
     def entropy(self) -> float:
         """Psi(0) = Int P(y) log P(y), bayes_multi_index (2)."""
@@ -94,12 +88,9 @@ class Slab:
         Z, slope = np.maximum(K @ self.law, TINY), S @ self.law
         weights = density[:, None] * self.measure / Z
         D = len(self.rest)
-        rows, columns = np.triu_indices(D)
-        pairs = (K @ self._symmetric).reshape(-1, len(rows))
-        squares = (pairs * weights.reshape(-1, 1)).T @ pairs  # E[H_ab H_cd] at a <= b, c <= d
-        number = np.empty((D, D), dtype=int)
-        number[rows, columns] = number[columns, rows] = np.arange(len(rows))
-        growth = squares[number[:, :, None, None], number].transpose(0, 2, 1, 3).reshape(D * D, D * D)
+        pairs = np.tensordot(K, self.second, axes=1).reshape(-1, D * D)
+        squares = ((pairs * weights.reshape(-1, 1)).T @ pairs).reshape(D, D, D, D)  # E[H_ab H_cd]
+        growth = squares.transpose(0, 2, 1, 3).reshape(D * D, D * D)
         return float(np.einsum("oy,oy,oy->", weights, slope, slope)), growth
 
 

@@ -4,54 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from scipy.optimize import root
 
+from giantstep.deadline import check_time
 from giantstep.errors import InputError
-from giantstep.families.bayes_limit.curve import OverlapCurve
+from giantstep.families.bayes_limit.curve import Jump, OverlapCurve
 from giantstep.families.bayes_limit.exact import Exact
+from giantstep.families.bayes_limit.many import ManyDirections, SampledChannel
 from giantstep.families.bayes_limit.noisy import Noisy
 from giantstep.families.bayes_limit.pairs import PairChannel, PairLabels, PairNoisy
 from giantstep.families.bayes_limit.product import Parity, Product
 from giantstep.families.bayes_limit.reading import TargetReading, read_target
-from giantstep.families.bayes_limit.stages import LearntStage, Sliced, find_stages
+from giantstep.families.bayes_limit.stages import BranchSolution, Staged, find_stages, moved_inside
+from giantstep.families.bayes_limit.tolerances import LARGEST_OVERLAP, SAME_BRANCH, SETTLED, UNSETTLED
 from giantstep.gaussian import Target
 from giantstep.types import Floats
-
-if TYPE_CHECKING:
-    from giantstep.families.bayes_limit.many import ManyDirections
-    from giantstep.families.bayes_limit.matrix import SeveralDirections
-    from giantstep.families.bayes_limit.sampled import SampledChannel
-
-
-class BranchSolution(NamedTuple):
-    """The branches of one point: uninformed, informed, bayes."""
-
-    M: Floats
-    """(S, 3, r, r), in the coordinates of the subspace: one run, or one for each scramble where overlaps are sampled;
-    NaN where it is not known which branch is the best."""
-    phi: Floats
-    phi_error: Floats | None = None
-    status: str = ""
-
-
-class Transitions(NamedTuple):
-    """Samples per dimension of every transition."""
-
-    alpha_weak: float
-    alpha_dyn: float
-    alpha_it: float
-    alpha_amp: float
-    alpha_full: float
-    q_dyn: float
-    q_it: float
-    q_amp: float
-    alpha_direction: Floats  # (r,) of the orthonormal rows of `vector`
-    vector: Floats
-    transition: str
-    status: str = ""
 
 
 class OneOverlap:
@@ -103,59 +74,164 @@ class OneOverlap:
         r = self.reading.rank
         return np.full(r, self.curve.weak), np.eye(r)
 
-    def thresholds(self) -> Transitions:
-        """Return the thresholds read off the curve."""
-        curve = self.curve
-        weak, full, known = curve.weak, curve.full, self.first_learnt()
+    def thresholds(self) -> tuple[dict[str, Any], str]:
+        """Return the thresholds read off the curve, and what was not found."""
+        curve, full, first_order = self.curve, self.curve.full, True
         if math.isfinite(full):
             alpha, q = curve.spinodal_before(1.0)
-            jumps = math.isinf(alpha) or alpha > full * (1 + 1e-7)
-            top, q_top = (alpha, q) if jumps else (full, 1.0)
-            return Transitions(weak, full, full, top, top, 1.0, 1.0, q_top, *known, _NAMES[jumps])
-        jump = curve.jump
-        if jump is None:
-            return Transitions(weak, weak, weak, weak, math.inf, 0.0, 0.0, 0.0, *known, _NAMES[False])
-        status = "" if math.isfinite(jump.alpha_it) else "the free entropies of the two branches do not cross"
-        return Transitions(
-            weak, jump.alpha_dyn, jump.alpha_it, jump.alpha_amp, math.inf, jump.q_dyn, jump.q_it, jump.q_amp,
-            *known, _NAMES[True], status,
-        )  # fmt: skip
+            first_order = math.isinf(alpha) or alpha > full * (1 + 1e-7)
+            top, q_top = (alpha, q) if first_order else (full, 1.0)
+            jump, full = Jump(full, 1.0, full, 1.0, top, q_top), top
+        elif curve.jump is not None:
+            jump = curve.jump
+        else:
+            jump, first_order = Jump(curve.weak, 0.0, curve.weak, 0.0, curve.weak, 0.0), False
+        table = {"alpha_weak": curve.weak, "alpha_full": full, **jump._asdict()}
+        found = not first_order or math.isfinite(jump.alpha_it)
+        status = "" if found else "the free entropies of the two branches do not cross"
+        return table | {"transition": "first-order" if first_order else "continuous"}, status
 
 
 def _is_multiple(M: Floats) -> bool:
     return bool(np.abs(M - np.trace(M) / len(M) * np.eye(len(M))).max() < 1e-12)
 
 
-_NAMES = {True: "first-order", False: "continuous"}
+# -- Two directions that no symmetry makes equivalent: fixed points of the overlap matrix -----------------
 
 
-class Staged:
-    """A problem whose directions are learnt in stages; first-order transitions are not looked for."""
+_SEED = np.array([2e-3, 1.6e-3])
+"""Overlaps with the directions that are learnt, at which message passing starts; unequal, to break symmetries."""
+_KNOWLEDGE = 0.9
+"""Overlap from which the informed branch is followed down."""
+_NEAR = 0.03
+"""Relative change in a sweep from which on Newton's method takes over."""
+_SWEEPS, _ROUNDS, _MORE = 400, 6, 20
+"""Sweeps of a round at most, rounds, and by how many sweeps each is longer at least than the one before."""
+_DIFFERENCE = 1e-5
+"""Step in M of the differences that give the Jacobian: rules that follow M jump by 1e-9."""
+_LONGEST = 0.3
+"""Length of the first step of Newton's method, relative to M."""
+_LEFT, _REFUSED = 0.3, 10.0
+"""Share of the posterior variance that its steps leave at least, and the gap of M that is claimed beyond."""
+_PUSH = 1e-2
+"""Distance from an unstable point at which sweeps start again."""
 
-    curve: OverlapCurve | None = None
-    channel: Sliced
 
-    def __init__(self, reading: TargetReading, channel: Sliced) -> None:
-        self.reading, self.channel = reading, channel
+class SeveralDirections(Staged):
+    """A problem of two directions that no symmetry reduces to one overlap."""
 
-    @cached_property
-    def stages(self) -> list[LearntStage]:
-        """The directions in the order in which they are learnt."""
-        return find_stages(self.channel, self.reading.rank)
+    channel: PairChannel
 
-    def learnt_rows(self, alpha: float) -> Floats:
-        """Return the directions that message passing learns at this alpha, as orthonormal rows."""
-        return np.concatenate([np.zeros((0, self.reading.rank)), *(s.rows for s in self.stages if s.alpha < alpha)])
+    @property
+    def seconds(self) -> float:
+        """About how long its branches at one n/d take."""
+        return 4.0 if isinstance(self.channel, PairNoisy) else 0.2
 
-    def first_learnt(self) -> tuple[Floats, Floats]:
-        """Return where each direction is learnt, and the directions."""
-        alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in self.stages])
-        return alphas, np.concatenate([stage.rows for stage in self.stages])
+    def channels(self, seed: int) -> list[SeveralDirections]:
+        """Return the one channel there is."""
+        return [self]
 
-    def thresholds(self) -> Transitions:
-        """Return where each direction is learnt."""
-        weak, x = float(self.stages[0].alpha), math.nan
-        return Transitions(weak, x, x, x, math.inf, x, x, x, *self.first_learnt(), "not looked for")
+    def step(self, M: Floats, alpha: float) -> Floats:
+        """Return one step of state evolution, bayes_multi_index (3)."""
+        check_time()
+        information, _ = self.channel.information(moved_inside(M))
+        identity = np.eye(len(M))
+        return identity - np.linalg.inv(identity + alpha * 0.5 * (information + information.T))
+
+    def errors(self, M: Floats) -> tuple[float, float]:
+        """Return the best errors."""
+        return self.channel.errors(moved_inside(M))
+
+    def solve(self, alpha: float, seed: int) -> BranchSolution:
+        """Return the branches: message passing in the directions learnt at this alpha, and down from knowledge."""
+        r, rows = self.reading.rank, self.learnt_rows(alpha)
+        low, settled = self._follow(rows.T @ np.diag(_SEED[: len(rows)]) @ rows, alpha, rows)
+        high, held = self._follow(_KNOWLEDGE * np.eye(r), alpha, np.eye(r))
+        if np.abs(high - low).max() < SAME_BRANCH:
+            high = low
+        phi = [self._entropy(M, alpha) for M in (low, high)]
+        best = int(phi[1] > phi[0])
+        status = "" if settled and held else "state evolution did not settle"
+        return BranchSolution(np.array([[low, high, (low, high)[best]]]), np.array([*phi, phi[best]]), status=status)
+
+    def _entropy(self, M: Floats, alpha: float) -> float:
+        """Return the free entropy per dimension, bayes_multi_index (4)."""
+        log_det = float(np.linalg.slogdet(np.eye(len(M)) - M)[1])
+        return 0.5 * float(np.trace(M)) + 0.5 * log_det + alpha * self.channel.information(M)[1]
+
+    def _follow(self, M: Floats, alpha: float, rows: Floats) -> tuple[Floats, bool]:
+        """Return the stable fixed point that state evolution reaches from M inside the span of `rows`, if it does."""
+        if not len(rows):
+            return M, True
+        for number in range(_ROUNDS):
+            M = self._sweep(M, alpha, rows, _MORE * number)
+            point, residual = self._newton(M, alpha, rows)
+            if residual > UNSETTLED:
+                continue  # sweeps are slow where a fixed point has just vanished
+            sizes, vectors = np.linalg.eig(self._jacobian(point, alpha, rows))
+            if np.abs(sizes).max() < 1 + 1e-9:
+                return point, True
+            push = _matrix_of(np.real(vectors[:, int(np.argmax(sizes.real))]), rows)
+            M = moved_inside(point + _PUSH * push * (1 if np.trace(push) >= 0 else -1))
+        return M, False
+
+    def _newton(self, M: Floats, alpha: float, rows: Floats) -> tuple[Floats, float]:
+        """Return the fixed point that Newton's method finds from M inside the span of `rows`, and the gap it leaves."""
+        known = 1 - _LEFT * (1 - np.linalg.eigvalsh(M)[-1])
+        slopes = np.eye(len(rows) * (len(rows) + 1) // 2) - self._jacobian(M, alpha, rows)
+
+        def gap(entries: Floats) -> Floats:
+            new = _matrix_of(entries, rows)
+            if np.linalg.eigvalsh(new)[-1] > known:  # such a step is refused: beyond a fold it runs to full knowledge
+                return np.full(len(entries), _REFUSED)
+            return entries - _entries_of(self.step(new, alpha), rows)
+
+        options = {"xtol": 0.1 * SETTLED, "factor": _LONGEST}
+        found = root(gap, _entries_of(M, rows), jac=lambda x: slopes, method="hybr", options=options)
+        return moved_inside(_matrix_of(found.x, rows)), float(np.abs(found.fun).max())
+
+    def _sweep(self, M: Floats, alpha: float, rows: Floats, least: int) -> Floats:
+        """Iterate so often at least, until sweeps move little and less and less; two that alternate are averaged."""
+        project, last, falling, previous = rows.T @ rows, np.inf, 0, np.zeros_like(M)
+        for number in range(_SWEEPS):
+            new = project @ self.step(M, alpha) @ project
+            change = new - M
+            moved = float(np.abs(change).max())
+            falling = falling + 1 if moved < last else 0
+            if moved < _NEAR * max(float(np.abs(new).max()), 1e-2) and falling > 1 and number >= least:
+                return new
+            alternates = float((previous * change).sum()) < 0
+            M, previous, last = (0.5 * (new + M) if alternates else new), change, moved
+        return M
+
+    def _jacobian(self, M: Floats, alpha: float, rows: Floats) -> Floats:
+        """Return the derivatives of a step in the entries of M, by differences."""
+        size = len(rows) * (len(rows) + 1) // 2
+        base, jacobian = self.step(M, alpha), np.zeros((size, size))
+        for column, unit in enumerate(np.eye(size)):
+            change = _DIFFERENCE * _matrix_of(unit, rows)
+            sizes = np.linalg.eigvalsh(M + change)
+            sign = 1 if sizes[0] >= -1e-12 and sizes[-1] < LARGEST_OVERLAP else -1
+            moved = self.step(M + sign * change, alpha) - base
+            jacobian[:, column] = _entries_of(moved, rows) / (sign * _DIFFERENCE)
+        return jacobian
+
+
+def _entries_of(M: Floats, rows: Floats) -> Floats:
+    """Return the entries of a symmetric matrix on a subspace."""
+    inner = rows @ M @ rows.T
+    return inner[np.triu_indices(len(rows))]
+
+
+def _matrix_of(entries: Floats, rows: Floats) -> Floats:
+    """Return the symmetric matrix on a subspace with these entries, the inverse of `_entries_of`."""
+    inner = np.zeros((len(rows), len(rows)))
+    inner[np.triu_indices(len(rows))] = entries
+    inner = inner + inner.T - np.diag(np.diag(inner))
+    return np.asarray(rows.T @ inner @ rows)
+
+
+# -- What a target is asked for -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -187,9 +263,9 @@ ScalarChannel = Exact | Noisy | Product | Parity | Diagonal
 
 q = 1 is stable above alpha = directions/`continuous_mass` (0: nowhere). The curve alpha(q) has nodes up to logit q =
 `last`, is followed further where a point asks for it, and ends at `farthest`."""
-RunChannel: TypeAlias = "OneOverlap | SeveralDirections | SampledChannel"
+RunChannel = OneOverlap | SeveralDirections | SampledChannel
 """State evolution and errors at any overlap matrix, on one run."""
-BayesProblem: TypeAlias = "OneOverlap | SeveralDirections | ManyDirections"
+BayesProblem = OneOverlap | SeveralDirections | ManyDirections
 """What the limit asks; matrices are in the coordinates of the target's subspace."""
 
 
@@ -201,9 +277,6 @@ def problem_of(target: Target, noise: float, flip: float) -> BayesProblem:
         return OneOverlap(reading, Noisy(reading.line, noise, reading.jump) if noise > 0 else Exact(reading.line, flip))
     if reading.product_scale is not None and noise == 0:
         return OneOverlap(reading, Product(reading.product_scale))
-    from giantstep.families.bayes_limit.many import ManyDirections  # they need the types of this module
-    from giantstep.families.bayes_limit.matrix import SeveralDirections
-
     pair = None if reading.rank > 2 else PairNoisy(reading, noise) if noise > 0 else PairLabels(reading, flip)
     if reading.is_parity and noise == 0 and reading.labels is not None:
         return OneOverlap(reading, Parity(reading.rank, flip, *reading.labels), pair)

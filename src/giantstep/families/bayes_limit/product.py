@@ -44,16 +44,6 @@ _CUT = 9.0
 """Standard deviations of w at which its law is cut."""
 
 
-def _series() -> tuple[Floats, Floats]:
-    """Return series of F (1 + rho^2)/rho^2 and of H + log(1 + rho^2)/2: smooth at zero and at infinity."""
-    unit = np.cos(np.pi * (np.arange(_SERIES) + 0.5) / _SERIES)
-    rho = _SCALE * (1 + unit) / (1 - unit)
-    F, H = np.array([_angular_means(float(r)) for r in rho]).T
-    values = F * (1 + rho**2) / rho**2, H + 0.5 * np.log1p(rho**2)
-    first, second = (np.polynomial.chebyshev.chebfit(unit, v, _SERIES - 1) for v in values)
-    return first, second
-
-
 def _angular_means(rho: float) -> tuple[float, float]:
     """Return the means of F and H over the angle of w; every octant gives the same."""
     corner = min(0.25 * math.pi, _SIDE / rho)
@@ -149,7 +139,13 @@ class Product:
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:
-        return _series()
+        """Series of F (1 + rho^2)/rho^2 and of H + log(1 + rho^2)/2: smooth at zero and at infinity."""
+        unit = np.cos(np.pi * (np.arange(_SERIES) + 0.5) / _SERIES)
+        rho = _SCALE * (1 + unit) / (1 - unit)
+        F, H = np.array([_angular_means(float(r)) for r in rho]).T
+        chebfit = np.polynomial.chebyshev.chebfit
+        first, second = (chebfit(unit, v, _SERIES - 1) for v in (F * (1 + rho**2) / rho**2, H + 0.5 * np.log1p(rho**2)))
+        return first, second
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho = Int y^2 K1(y)^2/K0(y) dy/pi over the line."""

@@ -142,11 +142,14 @@ class GridRows:
         """
         level = int(np.floor(np.log2(max(float(np.linalg.eigvalsh(V)[0]), CERTAIN)))) if self.noise > 0 else 0
         if level not in self._rules:
-            nodes, weights = (
-                noisy_nodes(self.reading, self.noise, 2.0**level)
-                if self.noise > 0
-                else lebesgue_nodes(self.reading, _LABEL_VARIANCE)
-            )
+            if self.reading.rank == 1:
+                z, weights = Noisy(self.reading.line, self.noise).z_rule(2.0**level)
+                nodes = z[:, None]
+            elif self.noise > 0:
+                finest = 0.5 * float(np.sqrt(self.noise)) / max(self.reading.steepness, 1e-9)
+                nodes, weights = lebesgue_nodes(self.reading, 2.0**level, finest)
+            else:
+                nodes, weights = lebesgue_nodes(self.reading, _LABEL_VARIANCE)
             table = np.asarray(self.reading.inner(nodes), dtype=float)
             if self.noise == 0:
                 labels = np.asarray(self.reading.labels)
@@ -179,14 +182,6 @@ class GridRows:
 
 RowResponse = LabelRows | ExactRows | ProductRows | GridRows
 """Posterior moments of z, row by row."""
-
-
-def noisy_nodes(reading: TargetReading, noise: float, V: float) -> tuple[Floats, Floats]:
-    """Return nodes z (N, r) and weights dz that resolve N(omega, V) and the likelihood of the noise."""
-    if reading.rank == 1:
-        z, weights = Noisy(reading.line, noise).z_rule(V)
-        return z[:, None], weights
-    return lebesgue_nodes(reading, V, 0.5 * float(np.sqrt(noise)) / max(reading.steepness, 1e-9))
 
 
 def lebesgue_nodes(reading: TargetReading, V: float, finest: float = 0.35) -> tuple[Floats, Floats]:

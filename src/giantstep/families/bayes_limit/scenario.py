@@ -23,15 +23,9 @@ PHASES = ("impossible", "hard", "optimal")
 
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _EXPERIMENT: tuple[Engine, ...] = ("experiment",)
-
-
 _LOST = "GAMP contradicted itself from every start (more samples, another start or a larger dim helps)"
-
-
 _NO_LABELS = "the outputs are numbers, not labels that can be wrong"
 _NO_JUMP = "there is no such jump, or none was looked for (several directions without symmetry; `transition` says so)"
-
-
 _SAMPLED = "three or more directions are sampled: the free entropies of two branches do not tell which is the best"
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import expit
 
 from giantstep.deadline import check_time
+from giantstep.families.bayes_limit.curve import Jump
 from giantstep.families.bayes_limit.pairs import Slab
-from giantstep.families.bayes_limit.tolerances import ABSENT
+from giantstep.families.bayes_limit.reading import TargetReading
+from giantstep.families.bayes_limit.tolerances import ABSENT, LARGEST_OVERLAP
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.gaussian.subspaces import complement, tidy
 from giantstep.solve.finite import brent_root
@@ -29,23 +32,31 @@ class LearntStage(NamedTuple):
 
     alpha: float
     rows: Floats
-    overlap: float = 0.0  # overlap m of the known direction at this alpha
-
-
-class UnknownStage(Exception):
-    """A channel has no tables along this direction: what is learnt after it is not known."""
 
 
 class Sliced(Protocol):
     """A channel that can be tabulated along one direction."""
 
-    def slab(self, direction: Floats) -> Slab:
-        """Return the tables along a unit vector."""
+    def slab(self, direction: Floats) -> Slab | None:
+        """Return the tables along a unit vector; None where the channel has none along this one."""
+
+
+class BranchSolution(NamedTuple):
+    """The branches of one point: uninformed, informed, bayes."""
+
+    M: Floats
+    """(S, 3, r, r), in the coordinates of the subspace: one run, or one for each scramble where overlaps are sampled;
+    NaN where it is not known which branch is the best."""
+    phi: Floats
+    phi_error: Floats | None = None
+    status: str = ""
 
 
 def find_stages(channel: Sliced, rank: int) -> list[LearntStage]:
     """Return the directions in the order in which they are learnt."""
-    first, growth = _moments_at_zero(channel.slab(np.eye(rank)[0]))
+    along_axis = channel.slab(np.eye(rank)[0])
+    assert along_axis is not None
+    first, growth = _moments_at_zero(along_axis)
     sizes, vectors = np.linalg.eigh(first)
     trivial = vectors[:, sizes > ABSENT].T
     if len(trivial):
@@ -95,11 +106,8 @@ def _continue(channel: Sliced, rank: int, stages: list[LearntStage]) -> list[Lea
     known = np.concatenate([stage.rows for stage in stages])
     if len(known) == rank:
         return stages
-    if len(known) > 1:
-        return [*stages, LearntStage(math.nan, complement(known, rank))]
-    try:
-        slab = channel.slab(known[0])
-    except UnknownStage:
+    slab = channel.slab(known[0]) if len(known) == 1 else None
+    if slab is None:
         return [*stages, LearntStage(math.nan, complement(known, rank))]
     sizes, vectors = np.linalg.eigh(slab.visible(_PROBE))
     at_once = vectors[:, sizes > ABSENT].T @ slab.rest
@@ -129,6 +137,43 @@ def _second_stage(slab: Slab, first: float) -> LearntStage:
     if not crossings:
         return LearntStage(math.inf, slab.rest)
     t = brent_root(excess, float(_SCAN[crossings[0]]), float(_SCAN[crossings[0] + 1]), xtol=1e-12)
-    m = float(expit(t))
-    information, growth = slab.information_and_growth(m)
-    return LearntStage(max(first, math.exp(t) / information), _leading(growth)[1] @ slab.rest, m)
+    information, growth = slab.information_and_growth(float(expit(t)))
+    return LearntStage(max(first, math.exp(t) / information), _leading(growth)[1] @ slab.rest)
+
+
+class Staged:
+    """A problem whose directions are learnt in stages; first-order transitions are not looked for."""
+
+    curve = None
+    channel: Sliced
+
+    def __init__(self, reading: TargetReading, channel: Sliced) -> None:
+        self.reading, self.channel = reading, channel
+
+    @cached_property
+    def stages(self) -> list[LearntStage]:
+        """The directions in the order in which they are learnt."""
+        return find_stages(self.channel, self.reading.rank)
+
+    def learnt_rows(self, alpha: float) -> Floats:
+        """Return the directions that message passing learns at this alpha, as orthonormal rows."""
+        return np.concatenate([np.zeros((0, self.reading.rank)), *(s.rows for s in self.stages if s.alpha < alpha)])
+
+    def first_learnt(self) -> tuple[Floats, Floats]:
+        """Return where each direction is learnt, and the directions."""
+        alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in self.stages])
+        return alphas, np.concatenate([stage.rows for stage in self.stages])
+
+    def thresholds(self) -> tuple[dict[str, Any], str]:
+        """Return where the first direction is learnt; jumps are not looked for."""
+        table = {"alpha_weak": float(self.stages[0].alpha), "alpha_full": math.inf, "transition": "not looked for"}
+        return table | dict.fromkeys(Jump._fields, math.nan), ""
+
+
+def moved_inside(M: Floats) -> Floats:
+    """Return the symmetric matrix with eigenvalues moved into [0, 1)."""
+    M = 0.5 * (M + M.T)
+    sizes, vectors = np.linalg.eigh(M)
+    if sizes[0] >= 0 and sizes[-1] < LARGEST_OVERLAP:
+        return M
+    return np.asarray((vectors * np.clip(sizes, 0.0, LARGEST_OVERLAP)) @ vectors.T)

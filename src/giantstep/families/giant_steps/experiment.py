@@ -12,9 +12,9 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.errors import InputError
+from giantstep.families.giant_steps.limit import spread_of, statistics
+from giantstep.families.giant_steps.overlap_map import DIVERGED
 from giantstep.families.giant_steps.scenario import GiantSteps
-from giantstep.families.giant_steps.specialisation import spread_of, statistics
-from giantstep.families.giant_steps.tolerances import DIVERGED
 from giantstep.lab import chunk_rows, ridge_path, to_numpy
 from giantstep.types import DeviceArray, Floats, Indices, Points
 
@@ -22,6 +22,8 @@ TEST_SAMPLES, FIT_TEST_SAMPLES = 4000, 20_000
 """Fresh samples of a test after every step, and of the one after a fit: errors of 2% and 1% of the variance."""
 _MOST_SAMPLES = 2**31
 """Samples of a batch at most: more would not end."""
+Parts = Callable[[DeviceArray], DeviceArray]
+"""Hermite parts of the labels of order 0, 1, 2 as estimated, at samples X."""
 
 
 @dataclass(frozen=True)
@@ -64,24 +66,6 @@ class _Trial:
     def again(self) -> _Trial:
         """Return the same trial with its streams at their beginning."""
         return replace(self, draws=self.draws.anew())
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """Hermite parts of the labels of order 0, 1, 2 as estimated: constant, vector, matrix."""
-
-    constant: float = 0.0
-    vector: DeviceArray | None = None
-    matrix: DeviceArray | None = None
-
-    def values(self, X: DeviceArray) -> DeviceArray:
-        """Return their sum at samples X."""
-        total = self.constant
-        if self.vector is not None:
-            total = total + X @ self.vector
-        if self.matrix is not None:
-            total = total + 0.5 * (((X @ self.matrix) * X).sum(axis=1) - self.matrix.diagonal().sum())
-        return total
 
 
 def trial(
@@ -134,7 +118,9 @@ def _steps(run: _Trial, point: Mapping[str, float], what: str, settings: Mapping
         check_time()
         if what == "errors":
             sizes = (fit_size, TEST_SAMPLES)
-            error = _ridge_error(run, W, (f"fit {time}", f"test {time}"), sizes, float(settings["ridge"]), _Parts())
+            error = _ridge_error(
+                run, W, (f"fit {time}", f"test {time}"), sizes, float(settings["ridge"]), lambda X: 0.0
+            )
             rows.append({"test_error": error})
             if time == steps:
                 break
@@ -186,54 +172,50 @@ def _cosines(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, DeviceArr
 
 
 def _ridge_error(
-    run: _Trial, W: DeviceArray, streams: tuple[str, str], sizes: tuple[int, int], penalty: float, parts: _Parts
+    run: _Trial,
+    W: DeviceArray,
+    streams: tuple[str, str],
+    sizes: tuple[int, int],
+    penalty: float,
+    parts: Parts,
 ) -> float:
     """Return the error of a ridge fit of the second layer, on labels without the parts given.
 
     Both streams, and both sizes, are those of the samples of the fit and of the test.
     """
-    scale = 1 / math.sqrt(run.width)
 
-    def features() -> Iterator[tuple[DeviceArray, DeviceArray]]:
-        for X, y in run.samples(streams[0], sizes[0]):
-            yield run.scenario.activation(X @ W.T) * scale, y - parts.values(X)
+    def rows(which: int) -> Iterator[tuple[DeviceArray, DeviceArray]]:
+        for X, y in run.samples(streams[which], sizes[which]):
+            yield run.scenario.activation(X @ W.T) / math.sqrt(run.width), y - parts(X)
 
-    fitted, _ = ridge_path(features(), run.width, np.array([sizes[0]]), np.array([penalty]), run.xp)
-    total = 0.0
-    for X, y in run.samples(streams[1], sizes[1]):
-        total += float(run.xp.sum((y - parts.values(X) - run.scenario.activation(X @ W.T) @ fitted[:, 0] * scale) ** 2))
-    return total / sizes[1]
+    fitted, _ = ridge_path(rows(0), run.width, np.array([sizes[0]]), np.array([penalty]), run.xp)
+    return sum(float(run.xp.sum((y - hidden @ fitted[:, 0]) ** 2)) for hidden, y in rows(1)) / sizes[1]
 
 
 def _orientation(run: _Trial, order: int, cleaned: bool) -> dict[str, Any]:
     """Return cosines of the gradients of y s'(w_i.x) x at random weights; lower Hermite parts fitted on the batch."""
     xp, k = run.xp, run.directions
-    parts = _fit_parts(run, order - 1, "batch 0") if cleaned else _Parts()
+    parts = _fit_parts(run, order - 1, "batch 0") if cleaned else lambda X: 0.0
     spike = xp.zeros(run.dim)
 
     def residual(X: DeviceArray, y: DeviceArray, fields: DeviceArray) -> DeviceArray:
         nonlocal spike
-        y = y - parts.values(X)
+        y = y - parts(X)
         spike += y @ X
         return y
 
     G = _gradient_sum(run, run.start(), "batch 0", residual)
     unit = G[:, :k] / xp.linalg.norm(G, axis=1)[:, None]
     matrix = to_numpy(unit.T @ unit) / run.width
+    C1 = statistics(run.scenario.target, run.scenario.activation, 1).tensors[1]
+    length = float(np.linalg.norm(C1))
+    shown = length >= 1e-9 and (order == 1 or not cleaned)
     return {
         "alignment": float(np.trace(matrix)),
         "alignment_by_direction": np.diag(matrix),
         "specialised": spread_of(matrix),
-        "spike": _spike_cosine(run, spike) if order == 1 or not cleaned else 0.0,
+        "spike": float(to_numpy(spike[:k]) @ C1) / length / float(xp.linalg.norm(spike)) if shown else 0.0,
     }
-
-
-def _spike_cosine(run: _Trial, spike: DeviceArray) -> float:
-    C1 = statistics(run.scenario.target, run.scenario.activation, 1).tensors[1]
-    length = float(np.linalg.norm(C1))
-    if length < 1e-9:
-        return 0.0
-    return float(to_numpy(spike[: len(C1)]) @ C1) / length / float(run.xp.linalg.norm(spike))
 
 
 def _one_step_fit(run: _Trial, rate: float, penalty: float) -> dict[str, Any]:
@@ -242,7 +224,7 @@ def _one_step_fit(run: _Trial, rate: float, penalty: float) -> dict[str, Any]:
     Both networks, with and without the step, see the same samples of the fit.
     """
     W, parts = run.start(), _fit_parts(run, 1, "batch 0")
-    G = _gradient_sum(run, W, "batch 0", lambda X, y, fields: y - parts.values(X))
+    G = _gradient_sum(run, W, "batch 0", lambda X, y, fields: y - parts(X))
     stepped = W + rate * run.second_layer[:, None] * G / run.batch
     fit_parts, sizes = _fit_parts(run, 1, "fit"), (run.batch, FIT_TEST_SAMPLES)
     networks = {"initial_error": W, "test_error": stepped}
@@ -252,8 +234,8 @@ def _one_step_fit(run: _Trial, rate: float, penalty: float) -> dict[str, Any]:
     }
 
 
-def _fit_parts(run: _Trial, highest: int, stream: str) -> _Parts:
-    """Estimate the Hermite parts up to an order on the samples of a stream."""
+def _fit_parts(run: _Trial, highest: int, stream: str) -> Parts:
+    """Estimate the Hermite parts of the labels up to an order on the samples of a stream; return their sum at X."""
     xp = run.xp
     constant, vector, matrix = 0.0, xp.zeros(run.dim), xp.zeros((run.dim, run.dim)) if highest >= 2 else None
     for X, y in run.again().samples(stream, run.batch):
@@ -261,7 +243,14 @@ def _fit_parts(run: _Trial, highest: int, stream: str) -> _Parts:
         vector += y @ X
         if matrix is not None:
             matrix += (X * y[:, None]).T @ X
-    constant /= run.batch
+    constant, vector = constant / run.batch, vector / run.batch
     if matrix is not None:
         matrix = matrix / run.batch - constant * xp.eye(run.dim)
-    return _Parts(constant, vector / run.batch if highest >= 1 else None, matrix)
+
+    def values(X: DeviceArray) -> DeviceArray:
+        total = constant + X @ vector if highest >= 1 else constant
+        if matrix is not None:
+            total = total + 0.5 * (((X @ matrix) * X).sum(axis=1) - matrix.diagonal().sum())
+        return total
+
+    return values

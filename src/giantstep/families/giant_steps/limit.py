@@ -1,30 +1,45 @@
-"""The limit of giant steps: the exact map, point by point; orientation of the first gradients; errors and bounds."""
+"""The limit of giant steps: the exact map, point by point; orientation of the first gradients; errors and bounds.
+
+G_i = (1/n) sum y s'(w_i.x) x at random weights, with omega_i = sqrt(d) W* w_i ~ N(0, I_k). At n = alpha d^l the signal
+(c_l/(l-1)!) C_l(omega^(l-1), .) and the noise E[y^2] E[s'^2]/alpha are of the same order, once the Hermite components
+of the labels below order l are taken away, gradient_dynamics section 5.2.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from giantstep.checks import every_time
 from giantstep.deadline import check_time
-from giantstep.errors import bad_field
+from giantstep.errors import InputError, bad_field
 from giantstep.families.giant_steps import overlap_map
-from giantstep.families.giant_steps.overlap_map import BlockNetwork, RepellingNeurons
+from giantstep.families.giant_steps.overlap_map import (
+    DIVERGED,
+    MOST_SINGLE,
+    BlockNetwork,
+    RepellingNeurons,
+)
 from giantstep.families.giant_steps.scenario import GiantSteps
-from giantstep.families.giant_steps.specialisation import check_order, orientation, spread_of, statistics
-from giantstep.families.giant_steps.tolerances import DIVERGED, MOST_SINGLE, RULES_AGREE, RULES_DISAGREE
 from giantstep.family import Answer
-from giantstep.gaussian import Plane, Target
+from giantstep.gaussian import Function, Plane, Target
 from giantstep.gaussian.grids import even_rule, hermite_rule, product_grid
-from giantstep.gaussian.hermite import hermite_products, multi_indices
+from giantstep.gaussian.hermite import hermite_products, multi_indices, root_factorials
 from giantstep.gaussian.subspaces import complement, tidy
 from giantstep.gaussian.target import turned_planes
+from giantstep.learnability.prepared import rules
+from giantstep.padding import corner
 from giantstep.types import Booleans, Floats, Points
 
 _RULES = ((0.6, 0.5), (1.0, 0.75))
 """Pairs of rules, by their fineness: where those of the first pair agree to `RULES_AGREE`, the second is not needed."""
+RULES_AGREE, RULES_DISAGREE = 2e-13, 1e-2
+"""Relative differences of two rules up to which the coarse pair answers, rounding of some thousand nodes, and above
+which a point is not answered, as a figure would show it."""
 _MOST_NEURONS = 1_000_000
 """Rows of the answer about single neurons at most."""
 _COMPARED = {"steps": "M", "neurons": "cosine", "errors": "test_error"}
@@ -32,11 +47,12 @@ _COMPARED = {"steps": "M", "neurons": "cosine", "errors": "test_error"}
 
 def prepare(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Check what only a question knows; both engines answer at the same times."""
-    if what == "specialisation":
-        for order in np.unique(points["batch_exponent"]):
-            check_order(float(order))
-        return dict(settings)
-    if what == "fit":
+    for order in points["batch_exponent"].tolist() if what == "specialisation" else ():
+        if order != round(order):  # between whole ones nothing new is seen
+            raise InputError(
+                f'Field `batch_exponent` must be whole where what="specialisation", but is batch_exponent={order!r}.'
+            )
+    if what in ("specialisation", "fit"):
         return dict(settings)
     prepared = {**settings, "time": every_time(points["steps"].max())}
     if what == "neurons":
@@ -54,20 +70,18 @@ def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str
         return _specialisation(scenario, points, settings)
     if what == "fit":
         return Answer.closed({"kernel_bound": kernel_bound(scenario.target, 1) + points["noise"]})
-    values = _empty_table(scenario, what, size, settings)
-    residual, status = np.zeros(size), np.full(size, "", dtype=object)
+    answer = Answer.blank(size)
     for b in range(size):
         point = {name: float(column[b]) for name, column in points.items()}
         try:
-            found, residual[b], status[b] = _checked_trajectory(scenario, point, what, settings)
+            found, answer.residual[b], answer.status[b] = _checked_trajectory(scenario, point, what, settings)
         except RepellingNeurons as reason:
-            status[b], residual[b] = str(reason), np.nan
-            continue
+            found, answer.residual[b], answer.status[b] = {}, np.nan, str(reason)
         for name, value in found.items():
-            inside: tuple[Any, ...] = (b, *map(slice, value.shape))
-            values[name][inside] = value
-    iterations = points["steps"].astype(np.int64)
-    return Answer(values, status.astype(str), residual, iterations, coords={"time": settings["time"]})
+            shape = (len(settings["time"]), *value.shape[1:]) if value.ndim else ()
+            answer.room_for(name, shape)[corner(b, value.shape)] = value
+    answer.iterations, answer.coords = points["steps"].astype(np.int64), {"time": settings["time"]}
+    return answer
 
 
 def _checked_trajectory(
@@ -77,8 +91,8 @@ def _checked_trajectory(
 
     A trajectory that ends early is right up to there.
     """
-    for rules in _RULES[-1:] if what == "errors" else _RULES:  # bounds of errors ask which directions are seen at all
-        fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in rules)
+    for pair in _RULES[-1:] if what == "errors" else _RULES:  # bounds of errors ask which directions are seen at all
+        fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in pair)
         clipped = fine.pop("clipped")
         done = min(len(clipped), len(rough["clipped"]))
         gaps = {
@@ -95,13 +109,6 @@ def _checked_trajectory(
     if gap > RULES_DISAGREE:
         return {}, residual, f"the quadrature is accurate only to {gap:.0e}"
     return fine, residual, ""
-
-
-def _empty_table(scenario: GiantSteps, what: str, size: int, settings: Mapping[str, Any]) -> dict[str, Floats]:
-    """Return the table of a question at so many points with nothing in it yet."""
-    lengths = {**scenario.block_count(), **{name: np.size(settings.get(name, 0)) for name in ("time", "neuron")}}
-    variables = [variable for variable in scenario.questions[what].variables if "limit" in variable.engines]
-    return {v.name: np.full((size, *(lengths[dim] for dim in v.dims)), np.nan) for v in variables}
 
 
 def network_at(scenario: GiantSteps, point: Mapping[str, float], fineness: float = 1.0) -> BlockNetwork:
@@ -141,7 +148,10 @@ def _iterate(
         space = overlap_map.shared_space(network, state)
         gradient = overlap_map.gradient(network, state, inverse_alpha, space)
         if what == "errors":
-            row = _errors(network, state, space, int(settings["kappa"]))
+            learned = overlap_map.learned_subspace(state)
+            bound = lower_bound(network.target, learned, int(settings["kappa"])) if network.fineness >= 1 else 0.0
+            error = overlap_map.best_error(network, space)
+            row: dict[str, Any] = {"test_error": error, "lower_bound": bound + network.noise, "learned": len(learned)}
         else:
             row = _block_observables(network, blocks, state, gradient)
         if what == "neurons":
@@ -157,11 +167,10 @@ def _block_observables(
     network: BlockNetwork, blocks: BlockNetwork, state: overlap_map.Overlaps, gradient: overlap_map.StepAverages
 ) -> dict[str, Any]:
     """Observe one neuron of every block, and one pair of different neurons of every two blocks."""
-    first = np.arange(len(blocks.values))
-    second = first
+    first = second = np.arange(len(blocks.values))
     if len(network.values) > len(blocks.values):
-        ends = np.cumsum(blocks.counts.astype(int))
-        first, second = ends - blocks.counts.astype(int), ends - 1
+        second = np.cumsum(blocks.counts.astype(int)) - 1
+        first = np.append(0, second[:-1] + 1)
     has_pairs: Booleans = ~np.diag(blocks.counts == 1)  # a single neuron has no other in its own block
     return {
         "cosine": (state.M / np.sqrt(state.q)[:, None])[first],
@@ -169,18 +178,6 @@ def _block_observables(
         "M": state.M[first],
         "R": np.where(has_pairs, state.R[np.ix_(first, second)], 0.0),
         "gradient_cosine": (np.sign(network.values)[:, None] * gradient.cosine)[first],
-    }
-
-
-def _errors(
-    network: BlockNetwork, state: overlap_map.Overlaps, space: overlap_map.Shared, kappa: int
-) -> dict[str, Any]:
-    learned = overlap_map.learned_subspace(state)
-    bound = lower_bound(network.target, learned, kappa) if network.fineness >= 1 else 0.0
-    return {
-        "test_error": overlap_map.best_error(network, space),
-        "lower_bound": bound + network.noise,
-        "learned": float(len(learned)),
     }
 
 
@@ -242,3 +239,100 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
 def kernel_bound(target: Target, kappa: int) -> float:
     """Return the bound where nothing is learned: that of kernels and random features."""
     return lower_bound(target, np.zeros((0, target.directions)), kappa)
+
+
+# -- Orientation of the first gradients: one direction for n of order d, many for n of order d^l ----------
+
+
+_NODES = {1: 80, 2: 60, 3: 30, 4: 20, 5: 12, 6: 10}
+"""Gauss-Hermite nodes of an axis of omega, by the number of directions."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the orientation depends on."""
+
+    directions: int  # k
+    tensors: tuple[Floats, ...]  # by order, the normalised coefficients E[h h_b] of the target, b as in `multi_indices`
+    second: float  # E h^2
+    c: Floats  # c_0, c_1, ... of the activation
+    slope_second: float  # E s'^2
+
+    def energy(self, order: int) -> float:
+        """E of the squared Hermite component of one order."""
+        return float(self.tensors[order] @ self.tensors[order])
+
+
+def statistics(target: Target, activation: Function, highest: int) -> Statistics:
+    """Return the Hermite components of the target up to an order, and those of the activation."""
+    fine, _ = rules(target, target.axis_degree)
+    y = np.asarray(target(fine.points), dtype=float)
+    indices = (multi_indices(target.directions, order) for order in range(highest + 1))
+    tensors = tuple(hermite_products(fine.points, of_order) @ (fine.weights * y) for of_order in indices)
+    c = activation.hermite(highest + 1) * root_factorials(highest + 1)
+    slope = Function(activation.derivative, kinks=activation.kinks)
+    return Statistics(
+        target.directions, tensors, float(fine.weights @ (y * y)), c, float(slope.second_moment(0.0, 1.0))
+    )
+
+
+def spread_of(matrix: Floats) -> float:
+    """Return (tr C)^2/tr C^2: 1 where all gradients point one way, k where they spread evenly."""
+    trace, size = float(np.trace(matrix)), float(np.sum(matrix**2))
+    return trace**2 / size if size > 0 else 0.0
+
+
+def orientation(
+    hermite: Statistics, order: float, alpha: float, noise: float, cleaned: bool, dim: float
+) -> tuple[Floats, float]:
+    """Return E cos^2 as a matrix (k, k) over the target space and the cosine of the spike at n = alpha d^order.
+
+    A finite ``dim`` adds (1 - cos^2)/d in every direction.
+
+    Cleaned labels lose their Hermite parts below the order as fitted on the batch itself. That takes away the noise
+    of those parts too: E[s'^2] becomes E[s'^2] - sum_{j <= order-2} c_{j+1}^2/j!. Raw labels show their lowest part.
+    """
+    level, size, k = round(order), hermite.second + noise, hermite.directions
+    if cleaned:
+        size -= sum(hermite.energy(below) for below in range(level))
+        slope = hermite.slope_second - sum(hermite.c[j + 1] ** 2 / math.factorial(j) for j in range(level - 1))
+        seen, noise_size = level, size * slope / alpha
+    else:
+        # a part of the labels below order l dominates the gradient: C_1 or C_0 c_2, then C_2, ...
+        sizes = [hermite.energy(m) * hermite.c[m] ** 2 for m in range(1, level)]
+        if sizes:
+            sizes[0] = max(sizes[0], (hermite.c[2] * hermite.tensors[0][0]) ** 2)
+        seen = next((m for m, part in enumerate(sizes, 1) if part > 1e-14 * hermite.second), level)
+        noise_size = size * hermite.slope_second / alpha if seen == level else 0.0
+    if seen == 1:
+        C1, C0 = hermite.tensors[1], 0.0 if cleaned else float(hermite.tensors[0][0])
+        linear, effective = hermite.c[1] * C1, alpha if level == 1 else math.inf
+        total = float(linear @ linear) + hermite.c[2] ** 2 * C0**2 + noise_size
+        matrix = np.outer(linear, linear) / total if total > 0 else np.zeros((k, k))
+        spread = float(C1 @ C1) + size / effective
+        spike = math.sqrt(float(C1 @ C1) / spread) if spread > 0 else 0.0
+    else:
+        matrix, spike = _random_orientation(hermite, seen, noise_size), 0.0
+    if math.isfinite(dim):
+        matrix = matrix + (1 - np.trace(matrix)) / dim * np.eye(k)
+    return matrix, spike
+
+
+def _random_orientation(hermite: Statistics, level: int, noise: float) -> Floats:
+    """Return E[v v^T/(|v|^2 + noise)] for v = (c_l/(l-1)!) C_l(omega^(l-1), .), omega ~ N(0, I_k)."""
+    k = hermite.directions
+    grid = product_grid(k, (), hermite_rule(_NODES[k]), 8)
+    v = np.zeros_like(grid.points)
+    for index, value in zip(multi_indices(k, level), hermite.tensors[level]):
+        # C_l(omega^(l-1), .)/(l-1)! is the gradient of the polynomial sum_b C_b omega^b/b!, C_b = sqrt(b!) E[h h_b]
+        scale = value / math.sqrt(math.prod(math.factorial(n) for n in index))
+        for axis, power in enumerate(index):
+            if power:
+                lowered = [n - (other == axis) for other, n in enumerate(index)]
+                v[:, axis] += scale * power * np.prod(grid.points**lowered, axis=1)
+    v *= hermite.c[level]
+    total = np.sum(v * v, axis=1) + noise
+    if np.all(total == 0):
+        return np.zeros((k, k))
+    unit = v / np.sqrt(np.where(total > 0, total, 1.0))[:, None]
+    return (unit.T * grid.weights) @ unit

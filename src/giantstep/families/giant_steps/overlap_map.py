@@ -12,13 +12,14 @@ function of u alone; it is tabulated and interpolated (relu: closed forms).
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement
 
 import numpy as np
 import scipy
 from scipy.special import ndtr, ndtri
 
-from giantstep.families.giant_steps.tolerances import LEAST_SPREAD, MOST_CLIPPED, MOST_SINGLE, NO_VARIANCE, REPELLING
 from giantstep.gaussian import Function, Target, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.solve.finite import require_finite
@@ -26,29 +27,25 @@ from giantstep.types import Floats
 
 _TABLE, _SPLINE = 1500, 7
 """Points of a table at most, of which there are twenty for each spread, and the degree of the spline through it."""
+LEAST_SPREAD = 1e-9
+"""Private spread of a preactivation, over the length of an input, below which a neuron has none of its own."""
+NO_VARIANCE = 1e-11
+"""Variance of a direction of the shared space, in units of |w|^2, below which it is left out."""
+REPELLING, MOST_CLIPPED, MOST_SINGLE = 1e-4, 1e-2, 10
+"""More negative overlaps beyond the target, in units of |w|^2, are not taken for zero: the first in networks of at most
+`MOST_SINGLE` neurons (they are followed one by one), the second in larger ones, where the error made is reported."""
+DIVERGED = 1e8
+"""Squared norm beyond which a trajectory is not followed."""
 _PANEL = 16
 """Gauss-Legendre nodes of a panel between kinks, two standard deviations wide or less."""
 
 
-@dataclass(frozen=True)
-class Averages:
-    """Averages over e at given u: with S = E s and x = s - S.
+Averages = namedtuple("Averages", "S V D De Se DD XD XDe XXD XDD XXDD")
+"""Averages over e at given u: with S = E s and x = s - S.
 
-    ``S``, ``V = E x^2``, ``D = E s'``, ``De = E s' e``, ``Se = E s e``, ``DD = E s'^2``, ``XD = E x s'``,
-    ``XDe = E x s' e``, ``XXD = E x^2 s'``, ``XDD = E x s'^2``, ``XXDD = E x^2 s'^2``.
-    """
-
-    S: Floats
-    V: Floats
-    D: Floats
-    De: Floats
-    Se: Floats
-    DD: Floats
-    XD: Floats
-    XDe: Floats
-    XXD: Floats
-    XDD: Floats
-    XXDD: Floats
+``S``, ``V = E x^2``, ``D = E s'``, ``De = E s' e``, ``Se = E s e``, ``DD = E s'^2``, ``XD = E x s'``,
+``XDe = E x s' e``, ``XXD = E x^2 s'``, ``XDD = E x s'^2``, ``XXDD = E x^2 s'^2``.
+"""
 
 
 def private_averages(activation: Function, u: Floats, spread: float) -> Averages:
@@ -252,35 +249,20 @@ def gradient(network: BlockNetwork, state: Overlaps, inverse_alpha: float, space
     own, others = np.diag(foreign), np.zeros_like(foreign)
     if np.all(np.isfinite(counts)):  # sum over neurons l other than i != j of E[F_i e_l] E[F_j e_l]
         others = (foreign * counts) @ foreign.T - (own[:, None] * foreign.T + foreign * own)
-    noise = inverse_alpha * _own_noise(network, space, variance)
+    noise = np.zeros(len(a))  # E[F_i^2] of a neuron of every block, over alpha
+    for t, (x, block) in enumerate(zip(ip * a, blocks)):
+        rest = E * E + network.noise + variance - x**2 * block.V
+        noise[t] = inverse_alpha * (w @ (rest * block.DD - 2 * x * E * block.XDD + x**2 * block.XXDD))
     squared = noise + np.sum(B * B, axis=1) + b**2 + np.diag(others) + own**2
     pair = B @ B.T + others + b[:, None] * foreign.T + foreign * b[None, :]
     if inverse_alpha > 0:
-        pair = pair + inverse_alpha * _pair_noise(network, space, variance)
-    return StepAverages(B[:, : state.M.shape[1]], squared, phi, phi_own, pair)
-
-
-def _own_noise(network: BlockNetwork, space: Shared, variance: Floats) -> Floats:
-    """Return E[F_i^2] of a neuron of every block."""
-    w, E, noise = space.weights, space.residual, []
-    for x, block in zip(network.inverse_width * network.values, space.averages):
-        rest = E * E + network.noise + variance - x**2 * block.V
-        noise.append(w @ (rest * block.DD - 2 * x * E * block.XDD + x**2 * block.XXDD))
-    return np.array(noise)
-
-
-def _pair_noise(network: BlockNetwork, space: Shared, variance: Floats) -> Floats:
-    """Return E[F_i F_j] of two different neurons."""
-    scaled, w, E, blocks = network.inverse_width * network.values, space.weights, space.residual, space.averages
-    noise = np.empty((len(blocks), len(blocks)))
-    for t, p in enumerate(blocks):
-        for s, o in enumerate(blocks[t:], t):
-            x, y = scaled[t], scaled[s]
+        for (t, (x, p)), (s, (y, o)) in combinations_with_replacement(enumerate(zip(ip * a, blocks)), 2):  # E[F_i F_j]
             rest = E * E + network.noise + variance - x * x * p.V - y * y * o.V
             value = rest * p.D * o.D - 2 * E * (x * p.XD * o.D + y * p.D * o.XD)
             value += x * x * p.XXD * o.D + y * y * p.D * o.XXD + 2 * x * y * p.XD * o.XD
-            noise[t, s] = noise[s, t] = w @ value
-    return noise
+            pair[t, s] += inverse_alpha * (w @ value)
+            pair[s, t] = pair[t, s]
+    return StepAverages(B[:, : state.M.shape[1]], squared, phi, phi_own, pair)
 
 
 def step(network: BlockNetwork, state: Overlaps, moves: StepAverages, rate: float) -> Overlaps:
@@ -305,9 +287,7 @@ def best_error(network: BlockNetwork, space: Shared) -> float:
     return max(size - fitted, 0.0) + network.noise
 
 
-def learned_subspace(state: Overlaps, tolerance: float = 1e-6) -> Floats:
+def learned_subspace(state: Overlaps) -> Floats:
     """Return orthonormal rows that span the overlaps of all blocks with the target directions."""
-    if not np.any(np.abs(state.M) > tolerance):
-        return np.zeros((0, state.M.shape[1]))
     _, sizes, rows = np.linalg.svd(state.M, full_matrices=False)
-    return rows[sizes > tolerance * max(1.0, math.sqrt(float(np.max(state.q))))]
+    return rows[sizes > 1e-6 * max(1.0, math.sqrt(float(np.max(state.q))))]

@@ -43,8 +43,6 @@ PAPERS = {
     )
 }
 """BibTeX key -> the parameters of that paper."""
-
-
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _NO_STEP = "the next step of these neurons vanishes"
 _STEPS = (

@@ -19,11 +19,12 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
-from giantstep.families.subspace_clustering.mixture import ClusterMixture
-from giantstep.families.subspace_clustering.starts import STARTS, spectral_snr, starting_point
-from giantstep.lab.algebra import multiply
+from giantstep.families.subspace_clustering.channels import assignment_channel
+from giantstep.families.subspace_clustering.mixture import ClusterMixture, helmert
+from giantstep.families.subspace_clustering.unequal import unequal_clusters
+from giantstep.lab.algebra import leading_vectors, multiply
 from giantstep.lab.devices import array_module
-from giantstep.types import DeviceArray
+from giantstep.types import DeviceArray, Floats
 
 __all__ = ["AMPRun", "AMPEstimate", "ClusterMixture", "AMPSettings", "amp", "spectral_snr", "starting_point"]
 
@@ -33,18 +34,13 @@ _TRIVIAL = 1e-12
 
 @dataclass(frozen=True)
 class AMPSettings:
-    """How the iteration runs.
-
-    Attributes
-    ----------
-    max_iterations, tolerance : stop where |U - U_old|^2/|U|^2 < tolerance.
-    learn : which of ``"sparsity"`` and ``"snr"`` are learnt by expectation-maximisation, from the values of the
-        mixture (needs up to 2000 sweeps).
-    """
+    """How the iteration runs."""
 
     max_iterations: int = 400
-    tolerance: float = 1e-9
+    tolerance: float = 1e-9  # it stops where |U - U_old|^2/|U|^2 is less
     learn: Collection[str] = ()
+    """Which of "sparsity" and "snr" are learnt by expectation-maximisation, from the values of the mixture (needs up to
+    2000 sweeps)."""
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
@@ -55,42 +51,24 @@ class AMPSettings:
 
 @dataclass(frozen=True)
 class AMPEstimate:
-    """What is known after a sweep (arrays of the device, not copies).
+    """What is known after a sweep (arrays of the device, not copies)."""
 
-    Attributes
-    ----------
-    posteriors : (n, k) probability of each cluster, row by row.
-    assignments : (n, p) posterior means U of the assignments, in the coordinates of `ClusterMixture.directions`.
-    features : (d, p) posterior means V of the features, prefactor included: X is about U V^T.
-    support : (d,) probability that a feature is active.
-    """
-
-    posteriors: DeviceArray
-    assignments: DeviceArray
-    features: DeviceArray
-    support: DeviceArray
+    posteriors: DeviceArray  # (n, k) probability of each cluster, row by row
+    assignments: DeviceArray  # (n, p) posterior means U of the assignments, coordinates of `ClusterMixture.directions`
+    features: DeviceArray  # (d, p) posterior means V of the features, prefactor included: X is about U V^T
+    support: DeviceArray  # (d,) probability that a feature is active
 
 
 @dataclass(frozen=True)
 class AMPRun(AMPEstimate):
-    """What the iteration ended with.
+    """What the iteration ended with."""
 
-    Attributes
-    ----------
-    precision : (p, p) matrix A_u = V^T V of the fields of fresh rows.
-    mixture : the model, with the sparsity and the snr of the last sweep (learnt ones, where they were learnt).
-    outcome : ``"converged"``, ``"trivial"`` (collapsed to zero: nothing found), ``"not converged"`` or ``"diverged"``.
-    iterations : sweeps made.
-    change : relative squared change of U in the last sweep.
-    log_evidence : d * phi_B, the Bethe estimate of the log-evidence over pure noise.
-    """
-
-    precision: DeviceArray
-    mixture: ClusterMixture
-    outcome: str
+    precision: DeviceArray  # (p, p) matrix A_u = V^T V of the fields of fresh rows
+    mixture: ClusterMixture  # the model, with the sparsity and the snr of the last sweep
+    outcome: str  # "converged", "trivial" (collapsed to zero: nothing found), "not converged" or "diverged"
     iterations: int
-    change: float
-    log_evidence: float
+    change: float  # relative squared change of U in the last sweep
+    log_evidence: float  # d * phi_B, the Bethe estimate of the log-evidence over pure noise
 
     @property
     def converged(self) -> bool:
@@ -133,17 +111,10 @@ def amp(
 
     The Onsager terms use the latest V and U, so that one sweep is one step of state evolution; no damping is needed.
 
-    Parameters
-    ----------
-    X : (n, d) NumPy or CuPy array with noise of unit variance; centre its columns first, unless their mean informs.
-    mixture : what is known of the clusters.
-    start : ``"spectral"`` (leading singular vectors), ``"random"``, ``"thresholding"`` (singular vectors of the
-        columns of largest variance), or an (n, p) array U0 of your own (see `starting_point`).
-    generator : random generator (NumPy's or CuPy's, as X) of the starts; a fixed one if left out.
-    observe : called with an `AMPEstimate` after every iteration.
+    X (n, d) is a NumPy or CuPy array with noise of unit variance; centre its columns first, unless their mean informs.
+    `start` is a name of `starting_point` or an (n, p) array U0; the `generator` of the starts is a fixed one if left
+    out. `observe` is called with an `AMPEstimate` after every iteration.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> labels = np.arange(400) % 2
     >>> X = np.outer(1 - 2 * labels, np.r_[np.full(10, 1.0), np.zeros(190)]) + rng.standard_normal((400, 200))
@@ -153,7 +124,13 @@ def amp(
     """
     settings = AMPSettings() if settings is None else settings
     _check_matrix(X, mixture)
-    U = starting_point(X, mixture, start, generator) if isinstance(start, str) else _own_start(start, X, mixture)
+    if isinstance(start, str):
+        U = starting_point(X, mixture, start, generator)
+    else:
+        U, shape = array_module(X).array(start, dtype=np.float64), (len(X), mixture.directions.shape[1])
+        if U.shape != shape or not bool(array_module(X).isfinite(U).all()):
+            allowed = f"one of {', '.join(STARTS)} or {shape[0]} x {shape[1]} numbers"
+            raise bad_field("start", f"array {U.shape}", allowed)
     sweep = _Sweep(X, mixture, U)
     outcome, iteration = "not converged", 0
     while outcome == "not converged" and iteration < settings.max_iterations:
@@ -289,9 +266,91 @@ def _check_matrix(X: DeviceArray, mixture: ClusterMixture) -> None:
         raise bad_field("X", str(X.dtype), "a matrix of finite real numbers")
 
 
-def _own_start(start: DeviceArray, X: DeviceArray, mixture: ClusterMixture) -> DeviceArray:
-    xp, shape = array_module(X), (len(X), mixture.directions.shape[1])
-    U = xp.array(start, dtype=np.float64)
-    if U.shape != shape or not bool(xp.isfinite(U).all()):
-        raise bad_field("start", f"array {U.shape}", f"one of {', '.join(STARTS)} or {shape[0]} x {shape[1]} numbers")
-    return U
+# -- Where message passing starts -------------------------------------------------------------------------
+
+
+STARTS = ("spectral", "random", "thresholding", "informed")
+"""Where the iteration may start."""
+
+
+def starting_point(
+    X: DeviceArray,
+    mixture: ClusterMixture,
+    start: str,
+    generator: Any = None,
+    *,
+    truth: DeviceArray | None = None,
+    overlap: float = 0.6,
+) -> DeviceArray:
+    """Return the (n, p) assignments U0 that a name stands for.
+
+    ``spectral``: sqrt(q n/k) times the leading left singular vectors, turned at random, q their predicted squared
+    overlap (at least 0.05). ``thresholding``: sqrt(n/k)/2 times those of the rho d columns of largest variance.
+    ``random``: 0.01 N(0, 1). ``informed``: softmax of a field of SNR a about the labels `truth`, m_u(a) = `overlap`.
+    """
+    if start not in STARTS:
+        raise bad_field("start", start, "one of " + ", ".join(STARTS))
+    xp = array_module(X)
+    generator = xp.random.default_rng(0) if generator is None else generator
+    if start == "informed":
+        return _informed(mixture, truth, overlap, generator, xp)
+    Q = xp.asarray(mixture.directions)
+    centre = xp.asarray(mixture.weights) @ Q  # zero where the assignments are centred
+    if start == "random":
+        return centre + 1e-2 * _normal(generator, (len(X), Q.shape[1]))
+    p = mixture.clusters - 1
+    rotation = xp.linalg.qr(_normal(generator, (p, p)))[0]
+    (n, d), k = X.shape, mixture.clusters
+    if start == "spectral":
+        seen = (X - X.mean(axis=0)) if mixture.mean == "informative" else X
+        size = math.sqrt(max(float(spectral_overlap(mixture.snr, n / d, k)), 0.05) * n / k)
+    else:
+        kept = max(p + 1, round(mixture.sparsity * d))
+        seen = X[:, xp.argsort(xp.einsum("ij,ij->j", X, X) - X.sum(axis=0) ** 2 / n)[-kept:]]
+        size = 0.5 * math.sqrt(n / k)
+    U = size * (leading_vectors(seen, p, generator)[0] @ rotation)
+    return centre + U @ xp.asarray(helmert(mixture.clusters)).T if mixture.mean == "informative" else U
+
+
+def _informed(mixture: ClusterMixture, truth: Any, overlap: float, generator: Any, xp: Any) -> DeviceArray:
+    if truth is None:
+        raise bad_field("truth", truth, 'the true labels, for start="informed"')
+    if not 0 < overlap < 1:
+        raise bad_field("overlap", overlap, "above 0 and below 1")
+    n, weights = len(truth), np.asarray(mixture.weights)
+    if len(weights) == 2 or np.ptp(weights) < 1e-12:  # the SNR of the field about the truth with this overlap
+        weight = None if np.ptp(weights) < 1e-12 else float(weights[0])
+        a = assignment_channel(len(weights), weight).snr(overlap)
+    else:
+        a = unequal_clusters(tuple(weights.tolist()))[0].start_snr(overlap)
+    fields = math.sqrt(a) * _normal(generator, (n, mixture.clusters)) + xp.log(xp.asarray(mixture.weights))
+    fields[xp.arange(n), xp.asarray(truth)] += a
+    fields = xp.exp(fields - fields.max(axis=1, keepdims=True))
+    return (fields / fields.sum(axis=1, keepdims=True)) @ xp.asarray(mixture.directions)
+
+
+def spectral_overlap(snr: float | Floats, alpha: float | Floats, clusters: int) -> Floats:
+    """Return the squared overlap of the leading left singular vectors with the assignments, zero up to lam_alg.
+
+    q = 1 - alpha(1 + t)/(t(t + alpha)) with t = theta^2 = snr alpha/k, subspace_clustering section 6.
+    """
+    t = np.asarray(snr * alpha / clusters)
+    with np.errstate(divide="ignore", invalid="ignore"):  # 1/t at snr = 0, where the overlap is zero
+        return np.where(t**2 > alpha, 1 - alpha * (1 + t) / (t * (t + alpha)), 0.0)
+
+
+def spectral_snr(singular_values: Floats, clusters: int, samples: int, dim: int) -> float:
+    """Return the snr that the mean of the leading k-1 squared singular values suggests.
+
+    y = mean sigma^2/d = (1 + t)(alpha + t)/t with t = snr alpha/k, subspace_clustering section 10; just above the
+    threshold where y is in the bulk.
+    """
+    alpha, y = samples / dim, float(np.mean(np.asarray(singular_values) ** 2)) / dim
+    root = (y - 1 - alpha) ** 2 - 4 * alpha
+    inside = y <= (1 + math.sqrt(alpha)) ** 2
+    t = 1.05 * math.sqrt(alpha) if inside else 0.5 * (y - 1 - alpha + math.sqrt(max(root, 0.0)))
+    return clusters * t / alpha
+
+
+def _normal(generator: Any, shape: tuple[int, ...]) -> DeviceArray:
+    return generator.standard_normal(shape, dtype=np.float64)

@@ -122,7 +122,10 @@ def assignment_channel(clusters: int, weight: float | None = None) -> Assignment
     x = np.linspace(math.log(_LOWEST), math.log(_HIGHEST), _NODES)
     ratio = make_interp_spline(x, [direct(a) / (variance * a) for a in np.exp(x)], _DEGREE)
     curvature = (clusters - 4) / (2 * clusters) if weight is None else (float(ratio(math.log(1e-5))) - 1) / 1e-5
-    entropy = make_interp_spline(x, _integral(x, ratio), _DEGREE)
+    ends = np.exp(x)
+    t, weights = gauss_legendre_panels(np.stack([np.append(0.0, ends[:-1]), ends], axis=1), 16)
+    pieces = (weights * t * ratio(np.log(np.maximum(t, _LOWEST)))).sum(axis=1)
+    entropy = make_interp_spline(x, 2 * np.cumsum(pieces) / ends**2, _DEGREE)  # 2/(nu a^2) Int m_u
     return AssignmentChannel(clusters, weight, variance, curvature, ratio, ratio.derivative(), entropy)
 
 
@@ -161,14 +164,6 @@ def _two_point(a: float, w: float) -> float:
     return total
 
 
-def _integral(x: Floats, ratio: BSpline) -> Floats:
-    """Return 2/(nu a^2) times the integral of m_u from 0 to a, at increasing x = log a."""
-    ends = np.exp(x)
-    t, weights = gauss_legendre_panels(np.stack([np.append(0.0, ends[:-1]), ends], axis=1), 16)
-    pieces = (weights * t * ratio(np.log(np.maximum(t, _LOWEST)))).sum(axis=1)
-    return np.asarray(2 * np.cumsum(pieces) / ends**2)
-
-
 def log_odds(sparsity: ArrayLike) -> Floats:
     """Return log((1 - rho)/rho), minus infinity at rho = 1."""
     rho = np.asarray(sparsity, dtype=np.float64)
@@ -178,84 +173,74 @@ def log_odds(sparsity: ArrayLike) -> Floats:
 
 
 def features_overlap(
-    b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike | None = None
+    b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike = 0.0
 ) -> tuple[Floats, Floats, Floats]:
     """Return m_v(b), d log m_v/d log b and d log m_v/d log gamma for Gauss-Bernoulli features in p dimensions at SNR b.
 
     m_v = b/(1+b) E expit(b t/2 - L), t ~ chi^2_{p+2}, L = log((1-rho)/rho) + (p/2) log(1+b). Where the mean is known at
     the SNR gamma (one-hot U), gamma t1/2 - log(1+gamma)/2 is added to the argument and averaged over t1 ~ chi^2_1.
     """
-    b, rho, gamma = _arrays(b, sparsity, gamma)
+    b, rho, gamma = np.broadcast_arrays(*np.atleast_1d(b, sparsity, gamma))
     mean, tilt, turn = np.ones(b.shape), np.zeros(b.shape), np.zeros(b.shape)
     sparse = rho < 1
     if sparse.any():
-        snr, known = np.maximum(b[sparse], 1e-300), None if gamma is None else gamma[sparse]
+        snr, known = np.maximum(b[sparse], 1e-300), gamma[sparse]
         r, weights, shifted, wide = _mean_nodes(snr, known, _threshold(snr, known, rho[sparse], rank))
-        order = _FINE if gamma is None else _COARSE
+        order = _COARSE if known.any() else _FINE
         inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel(), order)
         value, slope, bend = (average.reshape(r.shape) * weights for average in inner)
         mean[sparse], tilt[sparse] = value.sum(axis=1), slope.sum(axis=1)
-        if known is not None:
-            turn[sparse] = known * (bend * (0.5 * r**2 - 0.5 / (1 + known)[:, None])).sum(axis=1)
+        turn[sparse] = known * (bend * (0.5 * r**2 - 0.5 / (1 + known)[:, None])).sum(axis=1)
     return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean, turn / mean
 
 
-def features_entropy(b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike | None = None) -> Floats:
+def features_entropy(b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike = 0.0) -> Floats:
     """Return psi_v(b), the free entropy of the features, with a mean known at the SNR gamma; psi_v' = rho p m_v/2.
 
     psi_v = log(1-rho) + rho E softplus(b t/2 - L) + (1-rho) E softplus(b t/(2(1+b)) - L), t ~ chi^2_p.
     """
-    b, rho, gamma = _arrays(b, sparsity, gamma)
-    mean = np.zeros(b.shape) if gamma is None else gamma
-    value = 0.5 * rank * (b - np.log1p(b)) + 0.5 * (mean - np.log1p(mean))
-    sparse = (rho < 1) & ((b > 0) | (mean > 0))
+    b, rho, gamma = np.broadcast_arrays(*np.atleast_1d(b, sparsity, gamma))
+    value = 0.5 * rank * (b - np.log1p(b)) + 0.5 * (gamma - np.log1p(gamma))
+    sparse = (rho < 1) & ((b > 0) | (gamma > 0))
     if sparse.any():
-        snr, share, known = np.maximum(b[sparse], 1e-300), rho[sparse], None if gamma is None else gamma[sparse]
+        snr, share, known = np.maximum(b[sparse], 1e-300), rho[sparse], gamma[sparse]
         L = _threshold(snr, known, share, rank)
-        active = _softplus_mean(snr, known, L, rank)
-        idle = _softplus_mean(snr / (1 + snr), None if known is None else known / (1 + known), L, rank)
+        active, idle = (_softplus_mean(snr / c, known / e, L, rank) for c, e in ((1, 1), (1 + snr, 1 + known)))
         value[sparse] = np.log1p(-share) + share * active + (1 - share) * idle
     return value
 
 
-def selection(b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike | None = None) -> tuple[Floats, Floats]:
+def selection(b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike = 0.0) -> tuple[Floats, Floats]:
     """Return the true and false positive rates of selecting the features whose activity is more likely than not, (7c).
 
     The rule is b t/2 + gamma t1/2 > L (idle features: each divided by 1 + its SNR); 1 and 0 where all are active.
     """
-    b, rho, gamma = _arrays(b, sparsity, gamma)
-    sparse, snr = rho < 1, np.maximum(b, 1e-300)
+    b, rho, gamma = np.broadcast_arrays(*np.atleast_1d(b, sparsity, gamma))
+    sparse, snr, known = rho < 1, np.maximum(b, 1e-300), (b > 0) | (gamma > 0)
     L = _threshold(snr, gamma, np.where(sparse, rho, 0.5), rank)
     rates = []
-    for scale, mean in ((snr, gamma), (snr / (1 + snr), None if gamma is None else gamma / (1 + gamma))):
+    for scale, mean in ((snr, gamma), (snr / (1 + snr), gamma / (1 + gamma))):
         _, weights, shifted, _ = _mean_nodes(scale, mean, L, _FINE)
         with np.errstate(over="ignore"):
             rest = 2 * np.maximum(shifted, 0.0) / scale[:, None]
         rate = (weights * special.chdtrc(rank, rest)).sum(axis=1)
-        rates.append(rate if gamma is not None else np.where(b > 0, rate, np.where(rho > 0.5, 1.0, 0.0)))
+        rates.append(np.where(known, rate, np.where(rho > 0.5, 1.0, 0.0)))
     return np.where(sparse, rates[0], 1.0), np.where(sparse, rates[1], 0.0)
 
 
-def _arrays(b: ArrayLike, rho: ArrayLike, gamma: ArrayLike | None) -> tuple[Floats, Floats, Floats | None]:
-    """Return arrays of one shape; the SNR of the mean is None where the mean says nothing."""
-    given = (b, rho) if gamma is None else (b, rho, gamma)
-    first, second, *third = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in given))
-    return first, second, third[0] if third else None
-
-
-def _threshold(b: Floats, gamma: Floats | None, rho: Floats, rank: int) -> Floats:
+def _threshold(b: Floats, gamma: Floats, rho: Floats, rank: int) -> Floats:
     """Return L = log((1-rho)/rho) + log(1+gamma)/2 + (p/2) log(1+b)."""
-    return log_odds(rho) + (0.0 if gamma is None else 0.5 * np.log1p(gamma)) + 0.5 * rank * np.log1p(b)
+    return log_odds(rho) + 0.5 * np.log1p(gamma) + 0.5 * rank * np.log1p(b)
 
 
 def _mean_nodes(
-    b: Floats, gamma: Floats | None, threshold: Floats, order: int = _COARSE
+    b: Floats, gamma: Floats, threshold: Floats, order: int = _COARSE
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return nodes r of the mean direction, t1 = r^2, and weights, (B, N), with L - gamma t1/2 and b at each.
 
     A mean that says nothing has one node.
     """
-    if gamma is None:
+    if not gamma.any():
         one = np.ones((len(b), 1))
         return one, one, threshold[:, None], b[:, None]
     r, weights = chi_nodes(gamma, threshold, 1, order)
@@ -293,12 +278,12 @@ def _sigmoid_means(
     return means[0], means[1], means[2]
 
 
-def _softplus_mean(b: Floats, gamma: Floats | None, threshold: Floats, rank: int) -> Floats:
+def _softplus_mean(b: Floats, gamma: Floats, threshold: Floats, rank: int) -> Floats:
     """Return E softplus(b t/2 + gamma t1/2 - threshold), t ~ chi^2_p, t1 ~ chi^2_1."""
     nodes, masses, shifted, wide = _mean_nodes(b, gamma, threshold)
     scale, threshold, mean = wide.ravel(), shifted.ravel(), np.empty(nodes.size)
     for piece in split_rows(len(scale), 1, _CHUNK):
-        r, weights = chi_nodes(scale[piece], threshold[piece], rank, _FINE if gamma is None else _COARSE)
+        r, weights = chi_nodes(scale[piece], threshold[piece], rank, _COARSE if gamma.any() else _FINE)
         values = np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])
         mean[piece] = (weights * values).sum(axis=1)
     return np.asarray((mean.reshape(nodes.shape) * masses).sum(axis=1))

@@ -58,29 +58,30 @@ class CurveProblems:
         onset = self.threshold[index] if self.informative else None
         return CurveProblems(self.channel, self.alpha[index], self.rho[index], self.informative, onset)
 
+    def different(self) -> tuple[CurveProblems, Indices]:
+        """Return the different problems among them, and which of those each is."""
+        pairs, place = np.unique(np.stack([self.alpha, self.rho]), axis=1, return_inverse=True)
+        return CurveProblems(self.channel, pairs[0], pairs[1], self.informative), place.reshape(-1)
+
     @property
     def threshold(self) -> Floats:
         """The linear stability lam_alg of zero overlap (BBP): k/sqrt(alpha), less with an informative mean."""
         if self.onset is None:
             self.onset = 1 / (self.channel.variance * np.sqrt(self.alpha))
             if self.informative:
-                self.onset = self._informative_onset(np.log(self.onset))
+                top = np.log(self.onset)
+                self.onset = np.exp(falling_root(self._excess_at_zero, top + np.log(self.rho) - 1.0, top + 1e-9)[0])
         return self.onset
 
-    def _informative_onset(self, top: Floats) -> Floats:
-        """Return the snr at which (alpha nu^2 lam^2/rho) E expit(gamma t/2 - L) = 1; `top` is log k/sqrt(alpha)."""
-        nu, rank = self.channel.variance, self.channel.rank
+    def _excess_at_zero(self, x: Floats, index: Indices) -> tuple[Floats, Floats]:
+        """Return -log (alpha nu^2 lam^2/rho) E expit(gamma t/2 - L), zero at the onset, and its slope."""
+        alpha, rho, nu, lam, tiny = self.alpha[index], self.rho[index], self.channel.variance, np.exp(x), 1e-9
+        m_v, _, by_mean = features_overlap(tiny, rho, self.channel.rank, alpha * lam * nu / rho)
+        return -np.log(alpha * nu**2 * lam**2 * m_v / tiny / rho), -2 - by_mean
 
-        def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
-            alpha, rho, lam, tiny = self.alpha[index], self.rho[index], np.exp(x), np.full(len(x), 1e-9)
-            m_v, _, by_mean = features_overlap(tiny, rho, rank, alpha * lam * nu / rho)
-            return -np.log(alpha * nu**2 * lam**2 * m_v / tiny / rho), -2 - by_mean
-
-        return np.exp(falling_root(excess, top + np.log(self.rho) - 1.0, top + 1e-9)[0])
-
-    def mean_snr(self, lam: Floats) -> Floats | None:
-        """Return gamma, the SNR at which the mean direction of the features is known; None where it is not."""
-        return self.alpha * lam * self.channel.variance / self.rho if self.informative else None
+    def mean_snr(self, lam: Floats) -> Floats:
+        """Return gamma, the SNR at which the mean direction of the features is known; zero where it is not."""
+        return self.informative * self.alpha * lam * self.channel.variance / self.rho
 
     def features_snr(self, m_u: Floats, lam: Floats) -> Floats:
         """Return b = alpha nu lam m_u/rho."""
@@ -158,20 +159,20 @@ def turning_points(problems: CurveProblems) -> Turning:
 
     The margin 1 - s_u s_v changes its sign at them.
     """
-    x, margin = _margin_grid(problems)
-    falls = (margin[:, :-1] > 0) & (margin[:, 1:] <= 0)  # a maximum of lam
-    rises = (margin[:, :-1] <= 0) & (margin[:, 1:] > 0)  # a minimum
-    owner, column = np.nonzero(falls | rises)
-    sign = np.where(falls[owner, column], 1.0, -1.0)
+    brackets: list[tuple[int, float, float, float]] = []  # problem, x on both sides, 1 at a maximum of lam
+    for c in range(len(problems.alpha)):
+        x, margin = _margin_grid(problems.at(np.array([c])))
+        positive = margin > 0
+        turns = np.flatnonzero(positive[1:] != positive[:-1])
+        brackets += [(c, x[i], x[i + 1], 1.0 if positive[i] else -1.0) for i in turns]
+    owner, low, high, sign = np.array(brackets).reshape(-1, 4).T
+    owner = owner.astype(int)
     owners, count, onset = problems.at(owner), len(problems.alpha), problems.threshold
     turning = Turning(np.zeros(count), onset.copy(), np.zeros(count), onset.copy(), np.zeros(count, bool))
     if not len(owner):
         return turning
 
-    def signed_margin(y: Floats, index: Indices) -> Floats:
-        return sign[index] * owners.at(index).margin(np.exp(y))
-
-    a = np.exp(crossing(signed_margin, x[owner, column], x[owner, column + 1]))
+    a = np.exp(crossing(lambda y, index: sign[index] * owners.at(index).margin(np.exp(y)), low, high))
     lam = owners.snr_of(a)
     for c in np.unique(owner):
         minima = np.flatnonzero((owner == c) & (sign < 0))
@@ -186,58 +187,39 @@ def turning_points(problems: CurveProblems) -> Turning:
     return turning
 
 
-def _margin_grid(problems: CurveProblems) -> tuple[Floats, Floats]:
-    """Return points x = log a in increasing order, (C, N), and the margins 1 - s_u s_v there.
+def _margin_grid(problem: CurveProblems) -> tuple[Floats, Floats]:
+    """Return points x = log a in increasing order, and the margins 1 - s_u s_v there, of one problem.
 
     Where the margin stays positive, points are added around its smallest values: just below the critical sparsity the
     whole loop would fit between two points of the grid.
     """
-    count, points = len(problems.alpha), _GRID_INFORMATIVE if problems.informative else _GRID
-    starts = np.clip(1e-2 * _smallest_turn(problems.channel.clusters, problems.alpha, problems.rho), _LOWEST, 1e-2)
-    x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), points, axis=1)
-    margin = _margins(problems, x)
-    monotone = np.flatnonzero((margin > 0).all(axis=1))
+    start = np.clip(1e-2 * _smallest_turn(problem.channel.clusters, problem.alpha[0], problem.rho[0]), _LOWEST, 1e-2)
+    x = np.linspace(math.log(start), math.log(_LARGEST), _GRID_INFORMATIVE if problem.informative else _GRID)
+    margin = _margins(problem, x)
     for _ in range(_ROUNDS):
         check_time()
-        if not len(monotone):
+        if not (margin > 0).all():
             break
-        inner = _zoom(x[monotone], margin[monotone])
-        more = _margins(problems.at(monotone), inner)
-        x, margin = _append(x, inner, monotone), _append(margin, more, monotone)
-        order = np.argsort(x, axis=1, kind="stable")
-        x, margin = np.take_along_axis(x, order, axis=1), np.take_along_axis(margin, order, axis=1)
-        monotone = monotone[(more > 0).all(axis=1)]
+        smallest = int(np.clip(_margin_per_log(margin, x).argmin(), 1, len(x) - 2))
+        inner = x[smallest - 1] + (x[smallest + 1] - x[smallest - 1]) * (np.arange(10) + 0.5) / 10
+        x, margin = np.append(x, inner), np.append(margin, _margins(problem, inner))
+        order = np.argsort(x, kind="stable")
+        x, margin = x[order], margin[order]
     return x, margin
 
 
-def _smallest_turn(clusters: int, alpha: float | Floats, rho: float | Floats) -> Floats:
+def _smallest_turn(clusters: int, alpha: float, rho: float) -> float:
     """Return an a that is of the order of the first maximum of lam(a): k rho^2/sqrt(alpha), and no further out."""
-    return np.asarray(0.1 * clusters * np.minimum(np.square(rho), 1e-2) / np.maximum(1.0, np.sqrt(alpha)))
+    return 0.1 * clusters * min(rho**2, 1e-2) / max(1.0, math.sqrt(alpha))
 
 
-def _margins(problems: CurveProblems, x: Floats) -> Floats:
-    flat = problems.at(np.repeat(np.arange(len(x)), x.shape[1]))
-    return flat.margin(np.exp(x.ravel())).reshape(x.shape)
+def _margins(problem: CurveProblems, x: Floats) -> Floats:
+    return problem.at(np.zeros(len(x), dtype=int)).margin(np.exp(x))
 
 
 def _margin_per_log(margin: Floats, x: Floats) -> Floats:
     """Return the margin per log a: at the onset it falls like a, which is no loop."""
     return margin / np.exp(np.minimum(x, 0.0))
-
-
-def _zoom(x: Floats, margin: Floats) -> Floats:
-    """Return 10 new points around the smallest margin per log a."""
-    smallest = np.clip(_margin_per_log(margin, x).argmin(axis=1), 1, x.shape[1] - 2)
-    rows = np.arange(len(x))
-    low, high = x[rows, smallest - 1][:, None], x[rows, smallest + 1][:, None]
-    return np.asarray(low + (high - low) * ((np.arange(10) + 0.5) / 10))
-
-
-def _append(old: Floats, new: Floats, rows: Indices) -> Floats:
-    """Append the new columns to their rows; other rows repeat their last value."""
-    wide = np.repeat(old[:, -1:], new.shape[1], axis=1)
-    wide[rows] = new
-    return np.concatenate([old, wide], axis=1)
 
 
 def branches(
@@ -351,11 +333,11 @@ def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, 
 
 def _smallest_margin(channel: AssignmentChannel, alpha: float, rho: float) -> tuple[float, float]:
     """Return the smallest margin per log a on the curve of one problem, and the log a of it."""
-    x = np.linspace(math.log(0.1 * float(_smallest_turn(channel.clusters, alpha, rho))), math.log(20.0), 80)
+    problem = CurveProblems(channel, np.array([alpha]), np.array([rho]))
+    x = np.linspace(math.log(0.1 * _smallest_turn(channel.clusters, alpha, rho)), math.log(20.0), 80)
     for _ in range(8):
         check_time()
-        problems = CurveProblems(channel, np.full(len(x), alpha), np.full(len(x), rho))
-        margin = _margin_per_log(problems.margin(np.exp(x)), x)
+        margin = _margin_per_log(_margins(problem, x), x)
         if x[1] - x[0] < 1e-7:
             break
         smallest = int(np.clip(margin.argmin(), 1, len(x) - 2))

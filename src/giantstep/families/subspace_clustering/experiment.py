@@ -41,11 +41,16 @@ def trial(
     if what in ("thresholds", "critical"):
         return {}
     samples = [max(1, round(float(alpha) * dim)) for alpha in points["samples_per_dim"]]
-    truth = _draw(scenario, max(samples), dim, draws, settings["instance"])
+    noise, features, labels, active = _draw(scenario, max(samples), dim, draws, settings["instance"])
     rows = []
     for snr, alpha, n in zip(points["snr"], points["samples_per_dim"], samples):
+        mixture = ClusterMixture(scenario.clusters, scenario.sparsity, float(snr), scenario.weights, scenario.mean)
+        prefactor = float(np.sqrt(snr / (scenario.sparsity * dim)))
+        X = ((prefactor * draws.xp.asarray(mixture.directions)) @ features.T)[draws.xp.asarray(labels[:n])]
+        X += noise[:n]
         generator = draws.generator(f"start {float(snr)!r} {float(alpha)!r}")
-        rows.append(_ANSWERS[what](truth.observe(n, float(snr)), settings, generator))
+        data = Data(X, mixture, prefactor, to_numpy(features), labels[:n], active)
+        rows.append(_ANSWERS[what](data, settings, generator))
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -69,28 +74,6 @@ def _rank(scenario: SubspaceClustering) -> int:
 
 
 @dataclass
-class Truth:
-    """Noise, features and labels of one trial, on its device."""
-
-    scenario: SubspaceClustering
-    noise: DeviceArray
-    features: DeviceArray
-    """(d, p) rows of V in the coordinates of the assignments, V^T V = rho d for a balanced instance."""
-    labels: Indices
-    active: Booleans
-
-    def observe(self, n: int, snr: float) -> Data:
-        """Return the data of the first n rows at some snr."""
-        s, xp = self.scenario, array_module(self.noise)
-        mixture = ClusterMixture(s.clusters, s.sparsity, snr, s.weights, s.mean)
-        prefactor = float(np.sqrt(snr / (s.sparsity * len(self.features))))
-        labels = self.labels[:n]
-        X = ((prefactor * xp.asarray(mixture.directions)) @ self.features.T)[xp.asarray(labels)]
-        X += self.noise[:n]
-        return Data(X, mixture, prefactor, to_numpy(self.features), labels, self.active)
-
-
-@dataclass
 class Data:
     """Data with their truth: X = prefactor U V^T + Z; AMP is told the mixture, nothing of the truth."""
 
@@ -101,13 +84,15 @@ class Data:
     labels: Indices
     active: Booleans
 
-    def start(self, name: str, generator: Any, overlap: float) -> DeviceArray:
-        """Return the assignments at which AMP starts."""
-        return starting_point(self.X, self.mixture, name, generator, truth=self.labels, overlap=overlap)
 
+def _draw(
+    scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: str
+) -> tuple[DeviceArray, DeviceArray, Indices, Booleans]:
+    """Draw noise (n, d), features (d, p), labels (n,), and which features are active (d,).
 
-def _draw(scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: str) -> Truth:
-    """Draw noise, features and labels; rows come in an order in which every first part is balanced."""
+    Features are rows of V in the coordinates of the assignments, V^T V = rho d for a balanced instance, of which every
+    first part of the rows is balanced.
+    """
     xp, k, r = draws.xp, scenario.clusters, _rank(scenario)
     weights = ClusterMixture(k, 1.0, 1.0, scenario.weights).weights
     noise = xp.empty((n, dim))
@@ -118,19 +103,20 @@ def _draw(scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: 
         active = draws.uniform("support", dim) < scenario.sparsity
         uniform = to_numpy(draws.uniform("labels", n))
         labels = np.minimum(np.searchsorted(np.cumsum(weights), uniform, side="right"), k - 1)
-        return Truth(scenario, noise, normal * active[:, None], labels, to_numpy(active))
+        return noise, normal * active[:, None], labels, to_numpy(active)
     count = round(scenario.sparsity * dim)
     features = xp.zeros((dim, r))
     features[:count] = xp.linalg.qr(normal[:count])[0] * (scenario.sparsity * dim) ** 0.5
     turns = [(np.arange(int(np.ceil(n * w)) + 1) + 0.5) / w for w in weights]
     owners = np.repeat(np.arange(k), [len(turn) for turn in turns])
     labels = owners[np.argsort(np.concatenate(turns), kind="stable")][:n]
-    return Truth(scenario, noise, features, labels, np.arange(dim) < count)
+    return noise, features, labels, np.arange(dim) < count
 
 
 def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
     """Run AMP from the start asked for; with unequal weights from both signs of it, keeping the likelier result."""
-    first = data.start(settings["start"], generator, settings["overlap"])
+    known = {"truth": data.labels, "overlap": settings["overlap"]}
+    first = starting_point(data.X, data.mixture, settings["start"], generator, **known)
     limits = AMPSettings(max_iterations=settings["max_iterations"])
     run = amp(data.X, data.mixture, first, limits)
     if np.ptp(data.mixture.weights) > 0 and settings["start"] != "informed":
@@ -204,25 +190,20 @@ def _trajectory(data: Data, settings: Mapping[str, Any], generator: Any) -> dict
     """Run AMP from an informed start and measure after every sweep; a run that stands still keeps its values."""
     steps, xp = len(settings["time"]) - 1, array_module(data.X)
     history: list[dict[str, float]] = []
-    first = data.start("informed", generator, settings["overlap"])
+    known = {"truth": data.labels, "overlap": settings["overlap"]}
+    first = starting_point(data.X, data.mixture, "informed", generator, **known)
 
     def observe(estimate: AMPEstimate) -> None:
         history.append(_measure(data, estimate, relabel=False))
 
     d = data.X.shape[1]
-    posteriors = _probabilities(first, xp.asarray(data.mixture.directions))
+    directions = xp.asarray(data.mixture.directions)  # posteriors P with P @ directions = U, which sum to one
+    system = xp.concatenate([directions, xp.ones((len(directions), 1))], axis=1)
+    posteriors = xp.concatenate([first, xp.ones((len(first), 1))], axis=1) @ xp.linalg.pinv(system)
     observe(AMPEstimate(posteriors, first, xp.zeros((d, first.shape[1])), xp.full(d, data.mixture.sparsity)))
     amp(data.X, data.mixture, first, AMPSettings(max_iterations=steps, tolerance=1e-24), observe=observe)
     history += [history[-1]] * (steps + 1 - len(history))
     return {name: [row[name] for row in history] for name in ("m_u", "m_v", "mse_u", "mse_v", "accuracy")}
-
-
-def _probabilities(U: DeviceArray, directions: DeviceArray) -> DeviceArray:
-    """Return the probabilities P with P @ directions = U (they sum to one)."""
-    xp = array_module(U)
-    system = xp.concatenate([directions, xp.ones((len(directions), 1))], axis=1).T  # (p + 1, k)
-    right = xp.concatenate([U, xp.ones((len(U), 1))], axis=1).T
-    return (xp.linalg.pinv(system) @ right).T
 
 
 def _measure(data: Data, estimate: AMPEstimate, relabel: bool = True) -> dict[str, float]:

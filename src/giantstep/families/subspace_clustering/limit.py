@@ -11,6 +11,7 @@ import numpy as np
 from giantstep.checks import check_number, every_time
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
+from giantstep.families.subspace_clustering.amp import spectral_overlap
 from giantstep.families.subspace_clustering.channels import AssignmentChannel, assignment_channel
 from giantstep.families.subspace_clustering.curve import (
     CurveProblems,
@@ -20,11 +21,10 @@ from giantstep.families.subspace_clustering.curve import (
     turning_points,
 )
 from giantstep.families.subspace_clustering.mixture import largest_variance
-from giantstep.families.subspace_clustering.rivals import pca_accuracy
 from giantstep.families.subspace_clustering.scenario import ALGORITHMS, BRANCHES, PHASES, SubspaceClustering
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
 from giantstep.family import Answer
-from giantstep.types import Array, Booleans, Floats, Indices, Points
+from giantstep.types import Array, Booleans, Floats, Points
 
 _SAME = 1e-7
 """Relative difference of the SNR a below which two branches are one (rounding at a spinodal is its square root)."""
@@ -48,19 +48,14 @@ def prepare(scenario: SubspaceClustering, points: Points, what: str, settings: M
     if what == "overlaps":
         settings["branch"] = ["informed" if settings["start"] == "informed" else "uninformed"]
     if what == "rivals":
-        settings["algorithm"] = _algorithms(settings["algorithms"])
+        known, text = ALGORITHMS[:-1], settings["algorithms"]
+        asked = [name.strip() for name in text.split(",") if name.strip()]
+        if not asked or (asked != ["all"] and not set(asked) <= set(known)):
+            raise bad_field("algorithms", text, "all, or some of " + ", ".join(known))
+        settings["algorithm"] = [name for name in known if asked == ["all"] or name in asked]
     if what == "trajectory":
         settings["time"] = every_time(settings["steps"])
     return settings
-
-
-def _algorithms(text: str) -> list[str]:
-    """Return the algorithms of the experiment that a text names, in the order of the table."""
-    known = ALGORITHMS[:-1]
-    asked = [name.strip() for name in text.split(",") if name.strip()]
-    if not asked or (asked != ["all"] and not set(asked) <= set(known)):
-        raise bad_field("algorithms", text, "all, or some of " + ", ".join(known))
-    return [name for name in known if asked == ["all"] or name in asked]
 
 
 class ClusterBatch(NamedTuple):
@@ -96,13 +91,6 @@ class ClusterBatch(NamedTuple):
         """Return the problem of every point."""
         informative = self.scenario.mean == "informative"
         return CurveProblems(self.channel, self.points["samples_per_dim"], self.points["sparsity"], informative)
-
-    def different_problems(self) -> tuple[CurveProblems, Indices]:
-        """Return the different (alpha, rho) among the points, and which of them each point has."""
-        pairs = np.stack([self.points["samples_per_dim"], self.points["sparsity"]], axis=1)
-        unique, index = np.unique(pairs, axis=0, return_inverse=True)
-        columns = {"samples_per_dim": unique[:, 0].copy(), "sparsity": unique[:, 1].copy()}
-        return self._replace(points=columns).problems(), index.reshape(-1)
 
 
 class Solved(NamedTuple):
@@ -145,8 +133,7 @@ def _phase(uninformed: Floats, bayes: Floats) -> Array:
 
 
 def _overlaps(batch: ClusterBatch) -> Solved:
-    lam = batch.points["snr"]
-    curves, index = batch.different_problems()
+    lam, (curves, index) = batch.points["snr"], batch.problems().different()
     problems, turning = curves.at(index), turning_points(curves).at(index)
     (low, low_left), (high, high_left) = branches(problems, turning, lam)
     phi = np.stack([problems.phi(a, lam) for a in (low, high)], axis=1)
@@ -181,9 +168,10 @@ def _errors(channel: AssignmentChannel, rho: Floats, m_u: Floats, m_v: Floats) -
 def _rivals(batch: ClusterBatch) -> Solved:
     """Answer for AMP and the Bayes estimator, and for PCA where clusters are equal and their mean says nothing."""
     solved, points = (_unequal_overlaps if batch.unequal else _overlaps)(batch), batch.points
-    pca = np.full(batch.size, np.nan)
-    if not batch.scenario.weights and batch.scenario.mean == "centred":
-        pca = pca_accuracy(batch.channel, points["samples_per_dim"], points["snr"])
+    pca, k = np.full(batch.size, np.nan), batch.clusters
+    if not batch.scenario.weights and batch.scenario.mean == "centred":  # labels at SNR k q/(1-q), section 6
+        q = spectral_overlap(points["snr"], points["samples_per_dim"], k)
+        pca = batch.channel.accuracy(k * q / (1 - q))
     names = [name for name in ("accuracy", "accuracy_stderr") if name in solved.values]
     columns = {name: (solved.values[name][:, 0], pca, solved.values[name][:, 2]) for name in names}
     return solved._replace(values={name: np.stack(column, axis=1) for name, column in columns.items()})
@@ -202,7 +190,7 @@ def _trajectory(batch: ClusterBatch) -> Solved:
 
 
 def _thresholds(batch: ClusterBatch) -> Solved:
-    curves, index = batch.different_problems()
+    curves, index = batch.problems().different()
     values: dict[str, Array] = {name: column[index] for name, column in thresholds(curves).items()}
     residual, first_order = values.pop("residual"), values.pop("first_order")
     values |= {f"ratio_{name}": values[f"lam_{name}"] / values["lam_alg"] for name in _JUMPS}

@@ -20,22 +20,13 @@ from giantstep.types import Floats
 
 @dataclass(frozen=True, eq=False)
 class ClusterMixture:
-    """Parameters of the model.
+    """Parameters of the model."""
 
-    Attributes
-    ----------
-    clusters : number k of clusters, at least 2.
-    sparsity : fraction rho of active features, in (0, 1].
-    snr : lambda; the signal is sqrt(lambda/(rho d)) U V^T with V of unit variance.
-    weights : (k,) prior probabilities of the clusters; equal if left out.
-    mean : ``"centred"`` (the mean of the data says nothing) or ``"informative"`` (U is one-hot, not centred).
-    """
-
-    clusters: int
-    sparsity: float
-    snr: float
-    weights: Sequence[float] | Floats = ()
-    mean: str = "centred"
+    clusters: int  # k, at least 2
+    sparsity: float  # fraction rho of active features, in (0, 1]
+    snr: float  # lambda; the signal is sqrt(lambda/(rho d)) U V^T with V of unit variance
+    weights: Sequence[float] | Floats = ()  # (k,) prior probabilities of the clusters; equal if left out
+    mean: str = "centred"  # the mean of the data says nothing; "informative": U is one-hot, not centred
 
     def __post_init__(self) -> None:
         if isinstance(self.clusters, bool) or not isinstance(self.clusters, int | np.integer) or self.clusters < 2:

@@ -13,8 +13,6 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.errors import InputError, bad_field
-from giantstep.families.subspace_clustering.channels import AssignmentChannel
-from giantstep.families.subspace_clustering.starts import spectral_overlap
 from giantstep.types import Floats, Integers
 
 RIVALS = ("pca", "sparse-pca", "thresholding", "kmeans")
@@ -61,32 +59,16 @@ def rival_labels(X: Floats, clusters: int, rival: str, *, active: int | None = N
         raise ImportError(
             "The rivals need scikit-learn, which is not installed; `pip install giantstep[estimators]` brings it."
         ) from None
-    scores = _scores(X, clusters - 1, rival, active or d, seed)
-    return KMeans(clusters, n_init=4, random_state=seed).fit_predict(scores)
-
-
-def _scores(X: Floats, rank: int, rival: str, active: int, seed: int) -> Floats:
-    """Return what k-means is run on: the data, or `rank` components of them."""
     from sklearn.decomposition import PCA, SparsePCA
 
-    if rival == "kmeans":
-        return X
+    rank, kept = clusters - 1, active or d
     model: Any = PCA(rank, svd_solver="covariance_eigh")
     if rival == "sparse-pca":
-        model = SparsePCA(rank, alpha=sparse_penalty(X, active), ridge_alpha=1e-3, random_state=seed)
+        model = SparsePCA(rank, alpha=sparse_penalty(X, kept), ridge_alpha=1e-3, random_state=seed)
     if rival == "thresholding":
-        X = X[:, np.argsort(X.var(axis=0))[-max(active, rank + 1) :]]
-    return model.fit_transform(X)
-
-
-def pca_accuracy(channel: AssignmentChannel, alpha: Floats, lam: Floats) -> Floats:
-    """Return the share of right labels that the scores of the k - 1 leading components allow, in the limit.
-
-    The labels are those of the assignment channel at SNR k q/(1-q), q the squared overlap of the scores with the
-    assignments, subspace_clustering section 6.
-    """
-    q = spectral_overlap(lam, alpha, channel.clusters)
-    return channel.accuracy(channel.clusters * q / (1 - q))
+        X = X[:, np.argsort(X.var(axis=0))[-max(kept, rank + 1) :]]
+    scores = X if rival == "kmeans" else model.fit_transform(X)
+    return KMeans(clusters, n_init=4, random_state=seed).fit_predict(scores)
 
 
 def sparse_penalty(X: Floats, active: int) -> float:

@@ -35,8 +35,6 @@ PAPERS = {
     )
 }
 """BibTeX key -> the parameters of that paper."""
-
-
 BRANCHES = ("uninformed", "informed", "bayes")
 """What AMP reaches without knowledge, with knowledge of the truth, and what is optimal."""
 PHASES = ("impossible", "hard", "suboptimal", "optimal")
@@ -116,8 +114,6 @@ _RIVALS = (
         absent=_NO_THEORY,
     ),
 )
-
-
 _LINES = {
     "lam_alg": "AMP finds something",
     "lam_it": "something can be found at all",
