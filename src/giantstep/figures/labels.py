@@ -30,7 +30,6 @@ _OPERATORS = {
 }
 WITH_CLASSES, OR = "; with classes ", " or "
 """Where the meaning of a variable, and its symbol, go on with what they are for labels that are classes."""
-_WORD = re.compile(r"[A-Za-z]+")
 _PUNCTUATED = re.compile(r"([(`]*)(.*?\([^()]*\)|.*?)([)`,;:.]*)")
 _ALLOWED = re.compile(r"[A-Za-z0-9_^+\-*/=<>,.()|!' \[\]]+")
 
@@ -47,7 +46,7 @@ def mathtext(symbol: str) -> str:
         return ""
     if symbol.startswith("gap of "):
         return f"gap of {mathtext(symbol.removeprefix('gap of '))}"
-    words = _WORD.findall(re.sub(r"_[A-Za-z0-9]+|sqrt\(|\b[a-z]hat\b", "", symbol))
+    words = re.findall("[A-Za-z]+", re.sub(r"_[A-Za-z0-9]+|sqrt\(|\b[a-z]hat\b", "", symbol))
     if not _ALLOWED.fullmatch(symbol) or any(len(w) > 2 and w not in _GREEK and w not in _OPERATORS for w in words):
         return symbol
     text = re.sub(r"\^(-\w+(?:/\w+)?)", r"^{\1}", symbol.replace("!=", r"\neq "))
@@ -57,15 +56,12 @@ def mathtext(symbol: str) -> str:
     text = re.sub(r"\b([A-Za-z])_?hat\b", r"\\hat \1 ", text)
     text = re.sub(r"sqrt\(([^()]*)\)", r"\\sqrt{\1}", text)
     text = re.sub(r"(?<=[A-Za-z])(\d)(?=$|[^\d])", r"_\1", text)
-    text = re.sub(r"_([A-Za-z]{3,}[0-9]*)", lambda match: _roman_subscript(match.group(1)), text)
+    text = re.sub(rf"_({'|'.join(_GREEK)})(?![A-Za-z0-9])", r"_{\\\1}", text)
+    text = re.sub(r"_([A-Za-z]{3,}[0-9]*)", r"_{\\mathrm{\1}}", text)
     text = re.sub(r"_([A-Za-z0-9]+'?[A-Za-z0-9]*'?|[+-])", r"_{\1}", text)
     text = re.sub(r"_\{((?:[^{}]|\{\w+\})+)\}_\{", r"_{\1,", text)
     text = re.sub(r"\\mathrm\{\w+\}|\\?[A-Za-z]+", lambda match: _letters(match.group()), text)
     return f"${text}$" if _parses(f"${text}$") else symbol
-
-
-def _roman_subscript(word: str) -> str:
-    return f"_{{\\{word}}}" if word in _GREEK else f"_{{\\mathrm{{{word}}}}}"
 
 
 def _letters(word: str) -> str:
@@ -198,21 +194,14 @@ def place_legend(panels: Sequence[Axes], handles: Sequence[Any]) -> None:
     named = {str(handle.get_label()): handle for handle in handles}
     if not named:
         return
-    entries, paper = list(named.values()), paper_width()
-    if paper is not None:
-        _make_room(panels[0], math.ceil(len(named) / _columns(list(named), paper - _TICKS * (len(panels) == 1))))
-    if len(panels) == 1 and paper is None and len(named) <= ROOM:
-        panels[0].legend(handles=entries, loc="best")
-    elif len(panels) == 1:
-        panels[0].legend(handles=entries, **outside(list(named)))
+    entries, paper, figure = list(named.values()), paper_width(), panels[0].get_figure(root=True)
+    if paper is not None and figure is not None:  # many rows above the axes must not leave them a strip
+        rows = math.ceil(len(named) / _columns(list(named), paper - _TICKS * (len(panels) == 1)))
+        figure.set_figheight(figure.get_figheight() + max(rows - _ROWS, 0) * _ROW)
+    if len(panels) == 1:
+        inside = paper is None and len(named) <= ROOM
+        panels[0].legend(handles=entries, **({"loc": "best"} if inside else outside(list(named))))
     elif paper is None:
         panels[0].figure.legend(handles=entries, loc="outside right upper", frameon=False)
     else:
         panels[0].figure.legend(handles=entries, loc="outside upper center", ncols=_columns(list(named), paper))
-
-
-def _make_room(panel: Axes, rows: int) -> None:
-    """Make a figure of a paper higher where a legend of many rows above it would leave its axes a strip."""
-    figure = panel.get_figure(root=True)
-    if figure is not None and rows > _ROWS:
-        figure.set_figheight(figure.get_figheight() + (rows - _ROWS) * _ROW)

@@ -12,7 +12,6 @@ from giantstep.figures.style import DASHED, GREY, MARKERS, colours, log_axes, ne
 
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_CURVES = 5
@@ -26,10 +25,26 @@ def draw_learning_curve(result: xarray.Dataset) -> Figure:
     figure, panels = new_figure(1, len(names), width=5.6 if len(names) == 1 else 9.2, height=3.8)
     chosen = drawn_ridges(result, names[0])
     palette = colours(len(chosen), ordered=True)
+    n, count = result["samples"].values, int(result.attrs["N"])
     for axes, name in zip(panels, names):
+        limits = result.sel(source="limit")
         for place, ridge in enumerate(chosen):
-            _draw_ridge(axes, result, name, ridge, palette[place], MARKERS[place % len(MARKERS)])
-        _finish(axes, result, name)
+            point, colour = limits.isel(ridge=ridge), palette[place]
+            limit_line(axes, n, point[name], colour, value_label(float(point["ridge"])))
+            low, high = (point[name].values + side * point[f"{name}_se_total"].values for side in (-1, 1))
+            axes.fill_between(n, low, high, color=colour, alpha=0.15, linewidth=0)
+            if "experiment" in result["source"].values:
+                experiment_points(axes, n, result.isel(ridge=ridge), name, colour, MARKERS[place % len(MARKERS)])
+        log_axes(axes, "x")
+        axes.set(xlabel="training samples $n$", ylabel=WORDS[name])
+        positive = limits[name].values[np.isfinite(limits[name]) & (limits[name] > 0)]
+        if positive.size and positive.max() > 4 * positive.min():
+            axes.set_ylim(0.8 * positive.min(), 1.25 * positive.max())
+            log_axes(axes, "y")
+        axes.axvline(count, color=GREY, linestyle=DASHED, linewidth=0.9, zorder=1)
+        place_of = ("data", "axes fraction")
+        axes.annotate(f" N = {count}", (count, 0.02), xycoords=place_of, color=GREY, fontsize=8, va="bottom")
+        axes.set_title(f"Forecast: {result.attrs[f'verdict_{name}']}", color=GREY)
     panels[0].legend(title="ridge (line: forecast, dots: experiment)", title_fontsize=8, ncols=2)
     return figure
 
@@ -45,30 +60,3 @@ def drawn_ridges(result: xarray.Dataset, name: str) -> list[int]:
     even = np.round(np.linspace(0, count - 1, MOST_CURVES)).astype(int)
     even[np.abs(even - best).argmin()] = best
     return [int(place) for place in even]
-
-
-def _draw_ridge(axes: Axes, result: xarray.Dataset, name: str, ridge: int, colour: str, marker: str) -> None:
-    point = result.isel(ridge=ridge)
-    limit = point.sel(source="limit")
-    n = result["samples"].values
-    limit_line(axes, n, limit[name], colour, value_label(float(point["ridge"])))
-    low, high = (limit[name].values + side * limit[f"{name}_se_total"].values for side in (-1, 1))
-    axes.fill_between(n, low, high, color=colour, alpha=0.15, linewidth=0)
-    if "experiment" in result["source"].values:
-        experiment_points(axes, n, point, name, colour, marker)
-
-
-def _finish(axes: Axes, result: xarray.Dataset, name: str) -> None:
-    limit = result[name].sel(source="limit").values
-    count = int(result.attrs["N"])
-    log_axes(axes, "x")
-    axes.set(xlabel="training samples $n$", ylabel=WORDS[name])
-    positive = limit[np.isfinite(limit) & (limit > 0)]
-    if positive.size and positive.max() > 4 * positive.min():
-        axes.set_ylim(0.8 * positive.min(), 1.25 * positive.max())
-        log_axes(axes, "y")
-    axes.axvline(count, color=GREY, linestyle=DASHED, linewidth=0.9, zorder=1)
-    axes.annotate(
-        f" N = {count}", (count, 0.02), xycoords=("data", "axes fraction"), color=GREY, fontsize=8, va="bottom"
-    )  # fmt: skip
-    axes.set_title(f"Forecast: {result.attrs[f'verdict_{name}']}", color=GREY)

@@ -12,7 +12,7 @@ from giantstep.figures.labels import outside, x_label, y_label
 from giantstep.figures.layout import Reading, View
 from giantstep.figures.style import VERMILION, is_geometric, log_axes, spans_decades
 from giantstep.files import flattened
-from giantstep.types import Array, Booleans, Floats, Integers
+from giantstep.types import Array, Floats, Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,8 +40,10 @@ def draw_map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
     bar.set_label(y_label(view.array, view.name, classes=reading.classes()) + best)
     bar.outline.set_visible(False)
-    rows, columns = np.nonzero(_failed(reading, view, values.shape))
-    if len(rows):
+    converged = reading.data.get("converged")
+    if converged is not None and not reading.layer(converged).all():
+        failed = flattened(reading.data, (view.others[0], view.x_dim), ~reading.layer(converged))
+        rows, columns = np.nonzero(failed.reshape(values.shape))
         axes.plot(x.values[columns], y.values[rows], linestyle="none", marker="x", color=VERMILION, markersize=4)
 
 
@@ -52,9 +54,8 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
         edges = cell_edges(y.values)
         _finish(axes, reading, x, y, log)
     else:
-        array = reading.layer(view.array)
-        x = reading.along(view.x)
-        values = array.transpose(..., view.x_dim).values.reshape(-1, len(x))
+        array, x = reading.layer(view.array).transpose(*view.others, view.x_dim), reading.along(view.x)
+        values = array.values.reshape(-1, len(x))
         edges = np.arange(len(values) + 1, dtype=np.float64) - 0.5
         labels = [reading.label(dict(zip(view.others, index))) for index in np.ndindex(array.shape[:-1])]
         axes.set_yticks(range(len(values)), labels)
@@ -95,14 +96,6 @@ def _table(reading: Reading, view: View) -> tuple[Array, Any, Any]:
     return numbers, reading.along(view.x), reading.along(rows).rename(rows)
 
 
-def _failed(reading: Reading, view: View, shape: tuple[int, ...]) -> Booleans:
-    converged = reading.data.get("converged")
-    if converged is None:
-        return np.zeros(shape, dtype=bool)
-    failed = flattened(reading.data, (view.others[0], view.x_dim), ~reading.layer(converged))
-    return np.asarray(failed.reshape(shape), dtype=bool)
-
-
 def _contours(axes: Axes, x: Floats, y: Floats, values: Any, logarithmic: bool) -> None:
     """Draw lines of equal value, where there is room for any."""
     from matplotlib.ticker import LogLocator, MaxNLocator
@@ -125,10 +118,8 @@ def _mark_best(axes: Axes, x: Floats, y: Floats, values: Floats, name: str) -> s
         return ""
     signed = np.where(finite, values if small else -values, np.inf)
     row, column = np.unravel_index(int(np.argmin(signed)), values.shape)
-    axes.plot(
-        x[column], y[row], marker="*", markersize=11, color=VERMILION, markeredgecolor="white", linestyle="none",
-        zorder=6, clip_on=False,
-    )  # fmt: skip
+    look: dict[str, Any] = {"markersize": 11, "color": VERMILION, "markeredgecolor": "white"}
+    axes.plot(x[column], y[row], "*", zorder=6, clip_on=False, **look)
     return f"\n(star: {'smallest' if small else 'largest'}, {values[row, column]:.3g})"
 
 

@@ -66,7 +66,10 @@ def fine_limit(
             if len(values) < 2 or not all(_is_same(known[name], coarse[name]) for name in variables):
                 return None
             between = _spread(values, min(MOST_POINTS - len(values), int(SECONDS / max(seconds, 1e-6))))
-            new = np.setdiff1d(_whole(between, result, x, source), values)
+            dim = json.loads(str(result.attrs["settings"])).get("dim")
+            if x.endswith("_per_dim") and isinstance(dim, int) and source != "limit":  # whole numbers over a finite dim
+                between = np.round(between * dim) / dim
+            new = np.setdiff1d(between, values)
             return xarray.concat([known, ask(new)], x, data_vars="minimal").sortby(x) if len(new) else known
     except (GiantstepError, ValueError, KeyError, TypeError):
         return None  # a scenario that lives in Python only, a field of whole numbers, a family that is not there
@@ -83,11 +86,3 @@ def _spread(values: Floats, count: int) -> Floats:
     wide = bool(np.all(values > 0)) and (is_geometric(values) or values[-1] > 50 * values[0])
     between = np.geomspace if wide else np.linspace
     return np.asarray(between(values[0], values[-1], max(count, 0)), dtype=np.float64)
-
-
-def _whole(values: Floats, result: xarray.Dataset, x: str, source: str) -> Floats:
-    """Return the values that a finite dimension has: numbers per dimension are whole numbers over it."""
-    dim = json.loads(str(result.attrs["settings"])).get("dim")
-    if not x.endswith("_per_dim") or not isinstance(dim, int) or source == "limit":
-        return values
-    return np.asarray(np.round(values * dim) / dim, dtype=np.float64)

@@ -12,7 +12,8 @@ import numpy as np
 
 from giantstep.errors import GiantstepError
 from giantstep.figures.labels import mathtext, name_of
-from giantstep.figures.style import BLUE, GREY, VERMILION, new_figure
+from giantstep.figures.panels import note
+from giantstep.figures.style import BLACK, BLUE, GREY, VERMILION, new_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -36,14 +37,10 @@ def draw_tornado(result: xarray.Dataset) -> Figure:
     axes.axvline(0, color=GREY, linewidth=0.8)
     for place, value in zip(places, values):
         side = 1 if value >= 0 else -1
-        axes.annotate(
-            f"{value:+.2g}" if value else "0",
-            (value, place), xytext=(4 * side, 0), textcoords="offset points", va="center",
-            ha="left" if side > 0 else "right", fontsize=8,
-        )  # fmt: skip
+        text, towards = f"{value:+.2g}" if value else "0", "left" if side > 0 else "right"
+        note(axes, text, (float(value), float(place)), (4 * side, 0), BLACK, ha=towards, fontsize=8)
     left, right = float(values.min(initial=0)), float(values.max(initial=0))
-    axes.set(yticks=places, xlim=(left - 0.2 * reach, right + 0.2 * reach))
-    axes.set_yticklabels(names)
+    axes.set(yticks=places, yticklabels=names, xlim=(left - 0.2 * reach, right + 0.2 * reach))
     axes.invert_yaxis()
     observable = str(result.attrs["observable"])
     along = f"percent that {name_of(observable)} changes for one percent of the field"

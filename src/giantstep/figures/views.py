@@ -53,35 +53,30 @@ def draw(
     reading: Reading,
     views: Sequence[View],
     log: str | None,
-    *,
+    bounds: BoundDrawer | None,
     titled: bool = True,
-    bounds: BoundDrawer | None = None,
 ) -> list[Any]:
     """Draw variables into one axes: one, or several that share their horizontal axis; `bounds` under their curves.
 
     Return the entries of a legend.
     """
-    first = views[0]
-    handles: list[Any] = []
-    if first.kind == "map":
-        draw_map(axes, reading, first, log)
-    elif first.kind == "names":
-        draw_names(axes, reading, first, log)
-    elif first.kind == "spectrum":
-        handles = _spectrum(axes, reading, views, log)
-    elif first.kind == "table":
+    first, handles = views[0], list[Any]()
+    if first.kind == "table":
         table(axes, reading, [view.name for view in views])
         return []
+    if first.kind in ("map", "names"):
+        (draw_map if first.kind == "map" else draw_names)(axes, reading, first, log)
     else:
-        handles = _curves(axes, reading, views, log, bounds)
-    axes.set_xlabel(x_label(reading.along(first.x), first.x, reading.dimension(first.x), _letters_along(axes)))
-    whole_ticks(axes, reading.along(first.x).values, is_time=reading.dimension(first.x).role == "trajectory")
-    if len(views) == 1:
-        if first.kind not in ("map", "names"):
-            axes.set_ylabel(y_label(first.array, first.name, classes=reading.classes()))
-        if titled and paper_width() is None:  # the caption of a paper says it
-            said = title(first.array, int(1.5 * _letters_along(axes)), reading.classes())
-            axes.set_title(said, color=GREY)
+        key = _Key(axes, reading, is_spectrum=first.kind == "spectrum")
+        (_spectrum if key.is_spectrum else _curves)(axes, reading, views, log, bounds, key)
+        handles = key.handles()
+    x, dimension = reading.along(first.x), reading.dimension(first.x)
+    axes.set_xlabel(x_label(x, first.x, dimension, _letters_along(axes)))
+    whole_ticks(axes, x.values, is_time=dimension.role == "trajectory")
+    if len(views) == 1 and first.kind not in ("map", "names"):
+        axes.set_ylabel(y_label(first.array, first.name, classes=reading.classes()))
+    if len(views) == 1 and titled and paper_width() is None:  # the caption of a paper says it
+        axes.set_title(title(first.array, int(1.5 * _letters_along(axes)), reading.classes()), color=GREY)
     return handles
 
 
@@ -95,31 +90,45 @@ def _letters_along(axes: Axes) -> int:
 
 
 def _curves(
-    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None
-) -> list[Any]:
+    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None, key: _Key
+) -> None:
     drawn: list[DrawnCurve] = []
-    key, ordered = _Key(axes, reading), len(views) == 1 and reading.is_ordered(views[0])
+    ordered, alone = len(views) == 1 and reading.is_ordered(views[0]), len(reading.sources) == 1
     for view, palette, offset in _palettes(reading, views, ordered):
         curves = list(reading.curves(view))
         for curve in curves:
             place = offset + curve.place
-            label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-            alone, colour, marker = len(reading.sources) == 1, palette[place], MARKERS[place % len(MARKERS)]
+            colour, marker = palette[place], MARKERS[place % len(MARKERS)]
             line = dashes(place, ordered or bounds is not None)  # bounds have dashes of their own
             if curve.source == "experiment":
                 _draw_experiment(axes, curve, colour, marker, alone)
             else:
                 _draw_limit(axes, curve, colour, marker, line, alone)
+            label = _label(views, view, curve)
             key.add(curve.source, label, colour, marker, line, measured=bool(np.isfinite(curve.y).any()))
             key.joined |= curve.joined
-            drawn.append(curve)
+        drawn += curves
         if bounds is not None:
             places = {curve.place: palette[offset + curve.place] for curve in curves}
             key.extra = bounds.draw(axes, reading, view, places) or key.extra
         key.extra = [*key.extra, *_known_levels(axes, reading, view.name)]
-    _scales(axes, drawn, log, reading.along(views[0].x).values)
-    _mark_failed(axes, drawn, key)
-    return key.handles()
+    if drawn and log is None:
+        along = not drawn[0].named and is_geometric(reading.along(views[0].x).values)
+        log = "x" * along + "y" * spans_decades(np.concatenate([curve.y for curve in drawn]))
+    log_axes(axes, log if drawn and log else "")
+    for curve in drawn:  # crosses: on the point, or on the axis where there is no number
+        if not curve.failed.any() or curve.named or (curve.failed.all() and len(curve.x) > MANY):
+            continue
+        known = np.isfinite(curve.y)
+        axes.plot(curve.x[curve.failed & known], curve.y[curve.failed & known], zorder=5, **FAILED)
+        missing = curve.x[curve.failed & ~known]
+        axes.plot(missing, 0.02 + 0 * missing, transform=axes.get_xaxis_transform(), zorder=5, **FAILED)
+        key.failed = True
+
+
+def _label(views: Sequence[View], view: View, curve: DrawnCurve) -> str:
+    """Return what the legend says of a curve: its variable, where there are several, and its point."""
+    return ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
 
 
 def _known_levels(axes: Axes, reading: Reading, name: str) -> list[Any]:
@@ -194,89 +203,63 @@ def isolated(y: Floats) -> Booleans:
     return there[1:-1] & ~there[:-2] & ~there[2:]
 
 
-def _scales(axes: Axes, drawn: Sequence[DrawnCurve], log: str | None, x: Floats) -> None:
-    if not drawn:
-        return
-    if log is None:
-        along = not drawn[0].named and is_geometric(x)
-        log = "x" * along + "y" * spans_decades(np.concatenate([c.y for c in drawn]))
-    log_axes(axes, log)
-
-
-def _mark_failed(axes: Axes, drawn: Sequence[DrawnCurve], key: _Key) -> None:
-    """Mark points that were not computed: a cross on the point, or on the axis where there is no number."""
-    for curve in drawn:
-        if not curve.failed.any() or curve.named or (curve.failed.all() and len(curve.x) > MANY):
-            continue
-        known = np.isfinite(curve.y)
-        axes.plot(curve.x[curve.failed & known], curve.y[curve.failed & known], zorder=5, **FAILED)
-        missing = curve.x[curve.failed & ~known]
-        axes.plot(missing, 0.02 + 0 * missing, transform=axes.get_xaxis_transform(), zorder=5, **FAILED)
-        key.failed = True
-
-
 class _Key:
     """The legend: each colour once, each engine once."""
 
-    def __init__(self, axes: Axes, reading: Reading) -> None:
-        self.axes, self.reading = axes, reading
+    def __init__(self, axes: Axes, reading: Reading, is_spectrum: bool) -> None:
+        self.axes, self.reading, self.is_spectrum = axes, reading, is_spectrum
         self.entries: dict[str, tuple[Any, str, Any]] = {}
-        self.sources: list[str] = []
+        self.sources: dict[str, None] = {}
         self.extra: list[Any] = []
-        self.failed = False
-        self.steps = False
-        self.joined = False
+        self.failed = self.joined = False
         self.measured: set[str] = set()
 
-    def add(
-        self, source: str, label: str, colour: Any, marker: str = "", line: Any = "-", *, measured: bool = True
-    ) -> None:
+    def add(self, source: str, label: str, colour: Any, marker: str, line: Any, measured: bool) -> None:
         if label:
             self.entries.setdefault(label, (colour, marker, line))
         if source == "experiment" and measured:
             self.measured.add(label)
-        if source not in self.sources:
-            self.sources.append(source)
+        self.sources.setdefault(source)
 
     def handles(self) -> list[Any]:
         from matplotlib.lines import Line2D
 
         handles: list[Any] = []
-        only_points = self.sources == ["experiment"]
-        crowd = len(self.entries) > MOST_ENTRIES
-        if crowd:
+        if len(self.entries) > MOST_ENTRIES:
             first, *_, last = self.entries
             handles.append(Line2D([], [], linestyle="none", label=f"{len(self.entries)} curves:\n{first}\nto {last}"))
-        for label, (colour, marker, line) in () if crowd else self.entries.items():
-            marked = label in self.measured and not self.steps
-            handles.append(
-                legend_key(colour, marker if marked else "", label, "none" if marked and only_points else line)
-            )
+        else:
+            for label, (colour, marker, line) in self.entries.items():
+                marker = marker if label in self.measured else ""
+                only_points = marker and [*self.sources] == ["experiment"]
+                handles.append(legend_key(colour, marker, label, "none" if only_points else line))
         if len(self.sources) > 1 or self.extra:
-            handles += [self._source(source) for source in self.sources]
+            handles += map(self._source, self.sources)
         if self.failed:
             handles.append(Line2D([], [], label="not computed", **FAILED))
         return [*handles, *self.extra]
 
     def _source(self, source: str) -> Any:
-        from matplotlib.lines import Line2D
-
         if source == "experiment":
-            return bars_key(source) if self.steps else measured(self.axes, source if paper_width() else EXPERIMENT)
+            return (
+                bars_key(source) if self.is_spectrum else measured(self.axes, source if paper_width() else EXPERIMENT)
+            )
         label = self.reading.called(source)
         if source == "limit" != self.reading.judged:
-            return Line2D([], [], color=GREY, linewidth=THIN, label=f"{label}, $d \\to \\infty$")
+            return legend_key(GREY, "", f"{label}, $d \\to \\infty$", linewidth=THIN)
         if self.joined:
-            return Line2D([], [], color=GREY, marker=".", markersize=4, label=f"{label}, at the dots only")
-        return Line2D([], [], color=GREY, label=label)
+            return legend_key(GREY, ".", f"{label}, at the dots only", markersize=4, markerfacecolor=GREY)
+        return legend_key(GREY, "", label)
 
 
 # -- spectra -------------------------------------------------------------------------------------------------
 
 
-def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | None) -> list[Any]:
-    key, ordered = _Key(axes, reading), len(views) == 1 and reading.is_ordered(views[0])
-    key.steps = True
+def _spectrum(
+    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None, key: _Key
+) -> None:
+    """Draw spectra, which have no bounds."""
+    ordered = len(views) == 1 and reading.is_ordered(views[0])
     drawn: list[DrawnCurve] = []
     for view, palette, offset in _palettes(reading, views, ordered):
         is_density = view.name == "density"
@@ -289,13 +272,21 @@ def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | No
                 bars(axes, *histogram(curve.x, curve.y), colour)
             else:
                 axes.step(curve.x, curve.y, where="mid", color=colour, linewidth=0.9, alpha=0.8, zorder=2)
-            label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-            key.add(curve.source, label + _atom(reading, curve), colour, line=line)
+            key.add(curve.source, _label(views, view, curve) + _atom(reading, curve), colour, "", line, measured=False)
             drawn.append(curve)
             if is_density and not curve.thin:
                 _outliers(axes, reading, curve, colour)
-    _spectrum_limits(axes, drawn, log, any(view.name == "density" for view in views))
-    return key.handles()
+    if drawn:
+        log = "x" * is_geometric(drawn[0].x) if log is None else log
+        for side in log:
+            getattr(axes, f"set_{side}scale")("log")
+    if drawn and any(view.name == "density" for view in views):
+        if "y" in str(log):  # a density that is nearly nothing at an edge must not decide the frame
+            axes.set_ylim(bottom=1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn))
+        else:
+            axes.set_ylim(bottom=0)
+        if not log:
+            axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
 
 
 def _without_zeros(y: Floats) -> Floats:
@@ -341,31 +332,16 @@ def _outliers(axes: Axes, reading: Reading, curve: DrawnCurve, colour: Any) -> N
     if values is None:
         return
     reach = 2.5 * curve.x[-1]
-    near = values[np.isfinite(values) & (values < reach)]
-    far = int(np.sum(values >= reach))
+    near, far = values[np.isfinite(values) & (values < reach)], values[values >= reach]
     face = "white" if curve.source == "experiment" else colour
     look = {"marker": "v", "markersize": 6, "color": colour, "markerfacecolor": face, "linestyle": "none"}
     if near.size:
         axes.plot(near, 0.03 + 0 * near, transform=axes.get_xaxis_transform(), zorder=4, clip_on=False, **look)
-    if far and curve.source == reading.main:
-        shown = [value_label(float(f"{v:.3g}")) for v in values[values >= reach][:3] if np.isfinite(v)]
-        text = f"{far} outlier{'s' if far > 1 else ''} far to the right" + (f" ({', '.join(shown)})" if shown else "")
+    if far.size and curve.source == reading.main:
+        shown = ", ".join(value_label(float(f"{v:.3g}")) for v in far[:3] if np.isfinite(v))
+        text = f"{far.size} outlier{'s' * (far.size > 1)} far to the right{f' ({shown})' if shown else ''}"
         height = 0.06 * (curve.place + 1)
         axes.text(0.99, height, text, transform=axes.transAxes, ha="right", color=colour, fontsize=7)
-
-
-def _spectrum_limits(axes: Axes, drawn: Sequence[DrawnCurve], log: str | None, is_density: bool) -> None:
-    if not drawn:
-        return
-    log = "x" * is_geometric(drawn[0].x) if log is None else log
-    for side in log:
-        getattr(axes, f"set_{side}scale")("log")
-    if is_density and "y" in log:  # a density that is nearly nothing at an edge must not decide the frame
-        axes.set_ylim(bottom=1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn))
-    elif is_density:
-        axes.set_ylim(bottom=0)
-    if is_density and not log:
-        axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
 
 
 # -- tables --------------------------------------------------------------------------------------------------
@@ -377,16 +353,15 @@ def table(axes: Axes, reading: Reading, names: Sequence[str]) -> None:
     scored = any(f"{name}_z" in reading.data for name in names)
     sources = [s for s in reading.sources if any(_is_asked(reading, name, s) for name in names)] or reading.sources
     columns = [*map(reading.called, sources), *(["z"] if scored else [])]
-    rows = [[name_of(name), *(_cell(reading, name, source) for source in sources)] for name in names]
-    if scored:
-        for row, name in zip(rows, names):
-            z = reading.data.get(f"{name}_z")
-            row.append("" if z is None or z.ndim else f"{float(z):.2f}")
+    rows = []
+    for name in names:
+        z = reading.data.get(f"{name}_z")
+        score = [] if not scored else [""] if z is None or z.ndim else [f"{float(z):.2f}"]
+        rows.append([name_of(name), *(_cell(reading, name, source) for source in sources), *score])
     longest = [max(len(row[column]) for row in [["", *columns], *rows]) + 2 for column in range(len(columns) + 1)]
     widths = [length / max(sum(longest), 40) for length in longest]
-    drawn = axes.table(
-        rows, colLabels=["", *columns], loc="center", cellLoc="left", edges="horizontal", colWidths=widths
-    )
+    look: dict[str, Any] = {"loc": "center", "cellLoc": "left", "edges": "horizontal"}
+    drawn = axes.table(rows, colLabels=["", *columns], colWidths=widths, **look)
     drawn.auto_set_font_size(False)
     drawn.set_fontsize(9)
     drawn.scale(1, 1.5)
