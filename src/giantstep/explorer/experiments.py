@@ -68,8 +68,7 @@ class Experiment:
         """Return the comparison as CSV, once it is finished."""
         if "file" not in self.last:
             raise Refused(404, {"error": "The experiment has not finished; there is no file yet."})
-        text: str = json.loads(self.last["file"][1])["text"]
-        return text
+        return str(json.loads(self.last["file"][1])["text"])
 
     def stop(self, reason: str) -> None:
         """Kill it; what it told stays."""

@@ -35,12 +35,8 @@ class Guard:
     """Refuses other hosts' pages (Host, Origin, Sec-Fetch-Site), foreign content types and long bodies.
 
     A page of another site cannot read answers anyway (there is no CORS header); here it cannot even ask. The Host
-    check stops a foreign name that was pointed at this machine (DNS rebinding).
-
-    Parameters
-    ----------
-    body : bytes of a request, which is JSON.
-    uploads : path -> bytes of a request that is a file instead.
+    check stops a foreign name that was pointed at this machine (DNS rebinding). A request is JSON of at most `body`
+    bytes; on the paths of `uploads` it is a file of so many.
     """
 
     def __init__(self, app: ASGIApp, port: int, body: int, uploads: Mapping[str, int] | None = None) -> None:
@@ -77,9 +73,8 @@ class Guard:
     def _refusal(self, method: str, headers: Headers, kind: str, most: int) -> Refused | None:
         if headers.get("host", "") not in self.hosts:
             return _refused(403, "This server answers only under its own address, 127.0.0.1.")
-        if headers.get("origin", next(iter(self.origins))) not in self.origins:
-            return _refused(403, "This server answers only its own page.")
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        own = headers.get("sec-fetch-site", "none") in ("same-origin", "none")
+        if not own or headers.get("origin", next(iter(self.origins))) not in self.origins:
             return _refused(403, "This server answers only its own page.")
         if method == "POST" and headers.get("content-type", "").partition(";")[0].strip() != kind:
             return _refused(415, f"A request must be {kind}.")

@@ -72,12 +72,8 @@ class Limits:
     ) -> AsyncGenerator[str, None]:
         """Yield one answer, or a coarse one and a fine one, as JSON texts, all within the seconds of a limit.
 
-        Parameters
-        ----------
-        study : the tables of a study file, within bounds.
-        variables : those to send; None sends all.
-        curve : whose request this is (client and curve).
-        number : of the wish: the largest one of a curve counts, whichever came first; None is the newest.
+        No variables are all of them. The wish of the largest number counts for a curve, whichever came first; None is
+        the newest.
         """
         newest = self._newest.pop(curve, 0)
         self._newest[curve] = max(newest, number or 0)
@@ -113,14 +109,12 @@ class Limits:
         arguments = {"tables": study, "variables": variables}
         try:
             is_quick = float(seconds) * points / few < QUICK
-            fine = await wish.held(self._compute(arguments, begun, quick=is_quick))
+            yield _stage("fine", await wish.held(self._compute(arguments, begun, quick=is_quick)), points, points)
         except Refused as problem:
             if problem.status not in (503, 504):
                 raise
             note = f"The curve of {points} points is not there: {problem.message['error']} {few} points are shown."
             yield _stage("coarse", text, few, points, last=True, note=note)
-        else:
-            yield _stage("fine", fine, points, points)
 
     async def _compute(self, arguments: Mapping[str, Any], begun: float, *, quick: bool) -> str:
         """Return the answer of a worker; the quick lane is for what does not keep it long."""
@@ -134,8 +128,6 @@ class Limits:
         return await self._slow.answer("limit", arguments, seconds, since=begun)
 
 
-def _stage(stage: str, text: str, points: int, of: int, *, last: bool | None = None, note: str = "") -> str:
-    about = {"stage": stage, "points": points, "of": of, "last": stage == "fine" if last is None else last}
-    if note:
-        about["note"] = note
+def _stage(stage: str, text: str, points: int, of: int, **more: Any) -> str:
+    about = {"stage": stage, "points": points, "of": of, "last": stage == "fine", **more}
     return f"{json.dumps(about)[:-1]}, {text[1:]}"

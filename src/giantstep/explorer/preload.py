@@ -9,23 +9,7 @@ import os
 import signal
 import threading
 
-_MODULES = (
-    "giantstep.agreements",
-    "giantstep.explorer.presets",
-    "giantstep.explorer.reports",
-    "giantstep.explorer.script",
-    "giantstep.explorer.stages",
-    "giantstep.explorer.tasks",
-    "giantstep.explorer.theory",
-    "giantstep.explorer.views",
-    "giantstep.files",
-    "giantstep.forecasts",
-    "giantstep.lab",
-    "giantstep.result",
-    "scipy.linalg",
-    "scipy.special",
-    "scipy.stats.qmc",
-)
+_MODULES = ("giantstep.explorer.tasks", "giantstep.lab", "scipy.linalg", "scipy.special", "scipy.stats.qmc")
 _LOOK = 0.05
 """Seconds between two looks for the parent."""
 

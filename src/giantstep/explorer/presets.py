@@ -17,18 +17,12 @@ from giantstep.papers import list_figures
 from giantstep.papers.recipe import FigureStudy, Recipe, Size
 from giantstep.request import question_name
 from giantstep.study import Study
+from giantstep.toml import read_toml
 
 MOST_STUDIES = 6
 """Studies of one figure that the page lays over each other."""
 TERMINAL = frozenset(
-    (
-        "amp-staircase",
-        "repetition-single",
-        "repetition-staircase",
-        "repetition-targets",
-        "sgd-three-directions",
-        "spectral-edge",
-    )
+    "amp-staircase repetition-single repetition-staircase repetition-targets sgd-three-directions spectral-edge".split()
 )
 """Figures whose first curve takes more than 10 s, half of what the page waits: they are listed with their command."""
 
@@ -60,11 +54,9 @@ def figure_preset(recipe: Recipe) -> dict[str, Any]:
     try:
         about["parameters"] = recipe.parameters
         found = [_live(asked) for asked in recipe.studies(Size(quick=True)).values()]
-        if not found:
-            return {**about, "error": "it declares no study"}
         small = distinct([study for study in found if _fits(study)])
         if not small:
-            return {**about, "terminal": True}
+            return {**about, **({"terminal": True} if found else {"error": "it declares no study"})}
         shown = _main_panel(small)[:MOST_STUDIES]
         about["family"] = family = shown[0].scenario.family
         return {**about, "studies": [complete(described(family), study_tables(study)) for study in shown]}
@@ -107,11 +99,8 @@ def distinct(studies: Sequence[Study]) -> list[Study]:
     for study in studies:
         dim = None if study.experiment else study.limit.get("dim")
         key = (study.scenario.digest(), _what(study), study.limit.get("theory"), dim, tuple(study.grid))
-        known = kept.get(key)
-        if known is None:
-            kept[key] = study
-        else:
-            kept[key] = replace(max(known, study, key=_points), experiment=known.experiment or study.experiment)
+        known = kept.get(key, study)
+        kept[key] = replace(max(known, study, key=_points), experiment=known.experiment or study.experiment)
     return list(kept.values())
 
 
@@ -125,8 +114,6 @@ def _points(study: Study) -> int:
 
 def study_tables(study: Study) -> dict[str, Any]:
     """Return a study as the tables of its TOML file, in strict JSON data; what has no place in a file raises."""
-    from giantstep.toml import read_toml
-
     tables: dict[str, Any] = json_data(read_toml(study.to_toml()))
     return tables
 

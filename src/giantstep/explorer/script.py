@@ -31,14 +31,9 @@ print(gs.agreement(dots))
 
 
 def figure_script(studies: Mapping[str, Study], variables: Sequence[str], log: str, dots: Study | None) -> str:
-    """Return Python that computes studies and draws variables, one panel each, into ``figure.png``.
+    """Return Python that draws the variables of studies (the question's own choice, if none) into ``figure.png``.
 
-    Parameters
-    ----------
-    studies : label -> study, drawn as lines.
-    variables : what is drawn; the question's own choice where it is empty.
-    log : logarithmic axes, ``""``, ``"x"``, ``"y"`` or ``"xy"``.
-    dots : the study whose experiment is drawn over the lines.
+    Each has a panel; studies are lines by their labels, the experiment of `dots` stands over them.
     """
     first = next(iter(studies.values()))
     question = first.scenario.questions[first.what or next(iter(first.scenario.questions))]

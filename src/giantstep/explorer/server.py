@@ -43,14 +43,9 @@ def serve(
     browser: bool = True,
     say: Callable[[str], object] = lambda text: print(text),
 ) -> None:
-    """Serve the page until the process is interrupted.
+    """Serve the page until the process is interrupted, on a port of 127.0.0.1 (8765, or a free one, if left out).
 
-    Parameters
-    ----------
-    port : a port of 127.0.0.1; 8765, or a free one, if left out.
-    file : an HTML file that the page wrote, or a study file: what the page opens on.
-    browser : open the page in a browser.
-    say : told the address.
+    It opens on a `file`: one that the page wrote, or a study file. What `say` is, is told the address.
     """
     try:
         import uvicorn

@@ -15,8 +15,6 @@ from giantstep.sweeps.keys import Ask, Point, digest_of
 from giantstep.sweeps.store import Row
 from giantstep.types import Array
 
-TABLES = ("results", "points", "facts", "asks")
-"""Names of the tables, each before those it refers to."""
 TRIALS = (
     "old_results JOIN old_points ON old_points.id = point JOIN old_asks ON old_asks.id = ask "
     "WHERE source = 'experiment'"
