@@ -9,7 +9,11 @@ import os
 import signal
 import threading
 
-_MODULES = ("giantstep.explorer.tasks", "giantstep.lab", "scipy.linalg", "scipy.special", "scipy.stats.qmc")
+_MODULES = (
+    *(f"giantstep.{name}" for name in ("agreements", "files", "forecasts", "lab")),
+    *(f"giantstep.explorer.{name}" for name in ("presets", "tasks", "views")),
+    *(f"scipy.{name}" for name in ("linalg", "special", "stats.qmc")),
+)
 _LOOK = 0.05
 """Seconds between two looks for the parent."""
 

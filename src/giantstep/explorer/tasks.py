@@ -15,38 +15,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray
 
-from giantstep.agreements import agreement
 from giantstep.arrays import large_arrays
-from giantstep.comparison import called
 from giantstep.datafile import ENDINGS, read_labelled
-from giantstep.design.optimise import optimize
-from giantstep.design.sensitivity import sensitivity
 from giantstep.dimensions import dimension_named
 from giantstep.errors import Code, GiantstepWarning, InputError, bad_field
 from giantstep.explorer.bounds import said
 from giantstep.explorer.controls import controls_html
 from giantstep.explorer.fields import described, with_value
 from giantstep.explorer.picture import figure_file, html_file
-from giantstep.explorer.presets import presets as all_presets
 from giantstep.explorer.reports import agreement_html, optimum_text, sensitivities_html
-from giantstep.explorer.script import figure_script
 from giantstep.explorer.stages import pipeline_html
 from giantstep.explorer.theory import theory_html
-from giantstep.explorer.views import learning_curves, shown_json
 from giantstep.families import family_names
 from giantstep.files import csv_text, table, to_json
-from giantstep.forecasts.verb import forecast as ask
 from giantstep.jsondata import json_data
 from giantstep.request import question_name
-from giantstep.result import has_classes
 from giantstep.scripts import script
 from giantstep.study import Study, predict
 from giantstep.studyfile import study_fields
+
+if TYPE_CHECKING:
+    import xarray
 
 Emit = Callable[[str, str], object]
 """Takes the kind of an event and its JSON text."""
@@ -77,6 +70,10 @@ def remarks_of() -> Iterator[list[str]]:
 
 def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None, coarse: bool = False) -> None:
     """Answer with the limit: one event ``limit``; a coarse one takes what its question declares for that."""
+    from giantstep.comparison import called
+    from giantstep.explorer.views import shown_json
+    from giantstep.result import has_classes
+
     start = time.process_time()  # what it costs, however busy the machine is
     study = read_study(tables)
     known = {name: setting.coarse for name, setting in study.question.settings.items() if name not in study.settings}
@@ -114,6 +111,9 @@ def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str], seco
     report speaks of the variables that are `shown`, or of those of the question where none of them was judged. Where
     the limit is refused the experiment answers alone, and nothing is judged; what is wrong it refuses as well.
     """
+    from giantstep.agreements import agreement
+    from giantstep.explorer.views import shown_json
+
     last = begun = time.monotonic()
     left = True
 
@@ -214,6 +214,9 @@ def picture(
 
 def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> None:
     """Forecast the learning curve of a table, given as the bytes of a file: one event ``forecast``."""
+    from giantstep.explorer.views import learning_curves
+    from giantstep.forecasts.verb import forecast as ask
+
     ending = Path(file).suffix.lower()
     if ending not in ENDINGS:
         raise InputError(f"Data are read from {', '.join(ENDINGS)} files, but the file is called {file[-80:]!r}.")
@@ -230,6 +233,8 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
 
 def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool) -> None:
     """Find the best point of the ranges that a study shows, one for each of the names it varies: one event."""
+    from giantstep.design.optimise import optimize
+
     study = read_study(tables)
     lines = {name: np.asarray(values) for name, values in study.grid.items() if np.ndim(values) == 1}
     over = {
@@ -252,6 +257,8 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
 
 def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
     """Differentiate a variable at the scenario of a study, whatever it varies: one event."""
+    from giantstep.design.sensitivity import sensitivity
+
     study = read_study(tables)
     with remarks_of():
         named = _first_line(study, variable)
@@ -353,9 +360,56 @@ def families(emit: Emit) -> None:
 
 def presets(emit: Emit) -> None:
     """Find every preset: one event."""
+    from giantstep.explorer.presets import presets as all_presets
+
     emit("presets", json.dumps(list(all_presets()), allow_nan=False))
 
 
 _ALL = (limit, experiment, export, picture, forecast, optimum, sensitivities, controls, families, presets)
 TASKS: dict[str, Callable[..., None]] = {task.__name__: task for task in _ALL}
 """What a worker can be asked for by name."""
+
+
+# -- The figure of the page as the Python that makes it ---------------------------------------------------
+
+
+_LINES = '''"""A figure of the giantstep explorer."""
+
+import giantstep as gs
+from matplotlib import pyplot as plt
+
+studies = {{
+{studies}
+}}
+variables = {variables!r}
+figure, panels = plt.subplots(1, len(variables), figsize=(5.6 * len(variables), 4), squeeze=False)
+for label, study in studies.items():
+    result = study.predict()
+    for panel, name in zip(panels[0], variables):
+        gs.plot(result, name, axes=panel, log={log!r})
+'''
+_DOTS = """dots = gs.Study.from_toml({study}).compare()
+for panel, name in zip(panels[0], variables):
+    gs.plot(dots.sel(source=['experiment']), name, axes=panel, log={log!r})
+print(gs.agreement(dots))
+"""
+
+
+def figure_script(studies: Mapping[str, Study], variables: Sequence[str], log: str, dots: Study | None) -> str:
+    """Return Python that draws the variables of studies (the question's own choice, if none) into ``figure.png``.
+
+    Each has a panel; studies are lines by their labels, the experiment of `dots` stands over them.
+    """
+    first = next(iter(studies.values()))
+    question = first.scenario.questions[first.what or next(iter(first.scenario.questions))]
+    shown = list(variables) or list(question.plot or (question.variables[0].name,))
+    lines = [f"    {label!r}: gs.Study.from_toml({_quoted(study.to_toml())})," for label, study in studies.items()]
+    text = _LINES.format(studies="\n".join(lines), variables=shown, log=log)
+    if dots is not None:
+        text += _DOTS.format(study=_quoted(dots.to_toml()), log=log)
+    return text + 'figure.savefig("figure.png", dpi=200)\n'
+
+
+def _quoted(text: str) -> str:
+    """Write a text as a Python literal, over several lines where nothing in it forbids that."""
+    return repr(text) if '"""' in text or "\\" in text else f'"""\n{text}"""'

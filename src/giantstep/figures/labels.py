@@ -60,12 +60,9 @@ def mathtext(symbol: str) -> str:
     text = re.sub(r"_([A-Za-z]{3,}[0-9]*)", r"_{\\mathrm{\1}}", text)
     text = re.sub(r"_([A-Za-z0-9]+'?[A-Za-z0-9]*'?|[+-])", r"_{\1}", text)
     text = re.sub(r"_\{((?:[^{}]|\{\w+\})+)\}_\{", r"_{\1,", text)
-    text = re.sub(r"\\mathrm\{\w+\}|\\?[A-Za-z]+", lambda match: _letters(match.group()), text)
+    letters = {**{name: f"\\{name}" for name in _GREEK}, **_OPERATORS}
+    text = re.sub(r"\\mathrm\{\w+\}|\\?[A-Za-z]+", lambda match: letters.get(match[0], match[0]), text)
     return f"${text}$" if _parses(f"${text}$") else symbol
-
-
-def _letters(word: str) -> str:
-    return _OPERATORS.get(word, f"\\{word}" if word in _GREEK else word)
 
 
 def _parses(text: str) -> bool:
@@ -137,16 +134,14 @@ def typeset(text: str) -> str:
     >>> typeset("least error of order d^kappa samples, mass `on_margin`")
     'least error of order $d^\\kappa$ samples, mass on margin'
     """
-    return " ".join(_typeset_word(word) for word in text.split(" "))
-
-
-def _typeset_word(word: str) -> str:
-    before, core, after = _PUNCTUATED.fullmatch(word).groups()  # type: ignore[union-attr]
-    if "`" in word:
-        return f"{before}{name_of(core)}{after}".replace("`", "")
-    is_symbol = "^" in core or "sqrt(" in core or re.split("[_/]", core)[0] in _GREEK
-    whole = core.count("(") == core.count(")")  # a formula with spaces stays as it is
-    return f"{before}{mathtext(core) if is_symbol and whole else core}{after}"
+    words = []
+    for word in text.split(" "):
+        before, core, after = _PUNCTUATED.fullmatch(word).groups()  # type: ignore[union-attr]
+        is_symbol = "^" in core or "sqrt(" in core or re.split("[_/]", core)[0] in _GREEK
+        whole = core.count("(") == core.count(")")  # a formula with spaces stays as it is
+        written = name_of(core) if "`" in word else mathtext(core) if is_symbol and whole else core
+        words.append(f"{before}{written}{after}".replace("`", ""))
+    return " ".join(words)
 
 
 def _first_clause(text: str) -> str:

@@ -51,18 +51,21 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
     """Draw a variable of names: a map of coloured regions over two fields, or a strip for each curve over one."""
     if reading.coordinate(view.others[0]) if view.others else None:
         values, x, y = _table(reading, view)
-        edges = cell_edges(y.values)
+        rows = cell_edges(y.values)
         _finish(axes, reading, x, y, log)
     else:
         array, x = reading.layer(view.array).transpose(*view.others, view.x_dim), reading.along(view.x)
         values = array.values.reshape(-1, len(x))
-        edges = np.arange(len(values) + 1, dtype=np.float64) - 0.5
+        rows = np.arange(len(values) + 1, dtype=np.float64) - 0.5
         labels = [reading.label(dict(zip(view.others, index))) for index in np.ndindex(array.shape[:-1])]
         axes.set_yticks(range(len(values)), labels)
         if "x" in (log if log is not None else "x" * is_geometric(x.values)):
             axes.set_xscale("log")
-    codes, handles, look = coded(values, _in_order(values, str(view.array.attrs.get("long_name", ""))))
-    axes.pcolormesh(cell_edges(x.values), edges, codes, rasterized=True, **look)
+    meaning, known = str(view.array.attrs.get("long_name", "")), filter(None, dict.fromkeys(values.ravel().tolist()))
+    # in the order in which the variable's meaning lists them, others after those
+    names = sorted(map(str, known), key=lambda name: (name not in meaning, meaning.find(name)))
+    codes, handles, look = coded(values, names)
+    axes.pcolormesh(cell_edges(x.values), rows, codes, rasterized=True, **look)
     axes.legend(handles=handles, **outside([str(handle.get_label()) for handle in handles]))
 
 
@@ -80,12 +83,6 @@ def coded(
     if np.any(codes < 0):
         handles.append(Patch(facecolor="white", edgecolor="0.6", label="not computed"))
     return np.ma.masked_less(codes, 0), handles, {"cmap": ListedColormap(colours), "norm": norm}
-
-
-def _in_order(values: Array, meaning: str) -> list[str]:
-    """Return the names in the order in which the variable's meaning lists them, others after those."""
-    names = [str(name) for name in dict.fromkeys(values.ravel().tolist()) if str(name)]
-    return sorted(names, key=lambda name: (name not in meaning, meaning.find(name)))
 
 
 def _table(reading: Reading, view: View) -> tuple[Array, Any, Any]:
@@ -140,9 +137,11 @@ def cell_edges(centres: Sequence[float] | Floats) -> Floats:
     """
     numbers = np.asarray(centres, dtype=float)
     forward: Callable[[Floats], Floats] = np.log if is_geometric(numbers) else np.asarray
-    c = forward(numbers)
-    if len(c) == 1:
-        return numbers[0] + np.array([-0.5, 0.5])
+    found = edges(forward(numbers)) if len(numbers) > 1 else numbers[0] + np.array([-0.5, 0.5])
+    return np.exp(found) if forward is np.log else found
+
+
+def edges(c: Floats) -> Floats:
+    """Return the edges of cells halfway between centres; the outer ones lie as far beyond the last centres."""
     middle = 0.5 * (c[1:] + c[:-1])
-    edges = np.concatenate([[2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]]])
-    return np.exp(edges) if forward is np.log else edges
+    return np.concatenate([[2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]]])

@@ -172,7 +172,9 @@ def draw_plane(
     axes.set(xlim=(fine[0], fine[-1]), ylim=(up[0], up[-1]))
     axes.set_xlabel(x_label(lines[across], across, question.dimension(across)))
     axes.set_ylabel(x_label(_about(scenario, diagram.up), diagram.up, question.dimension(diagram.up), 40))
-    axes.set_title(_fixed(scenario, diagram.beside), color=GREY)
+    fixed = {name: _about(scenario, name) for name in diagram.beside}  # numbers that are the same all over the plane
+    said = [f"{short_symbol(field, name)} = {value_label(field.values.item())}" for name, field in fixed.items()]
+    axes.set_title(",  ".join([scenario.title.partition(":")[0], *said]), color=GREY)
     axes.legend(handles=handles, **outside([handle.get_label() for handle in handles]))
 
 
@@ -218,10 +220,3 @@ def _about(scenario: Scenario, name: str) -> xarray.DataArray:
     import xarray
 
     return xarray.DataArray(scenario.numeric_fields()[name][0], attrs=about_field(scenario, name))
-
-
-def _fixed(scenario: Scenario, names: tuple[str, ...]) -> str:
-    """Say which numbers are the same all over the plane."""
-    fields = {name: _about(scenario, name) for name in names}
-    said = [f"{short_symbol(field, name)} = {value_label(field.values.item())}" for name, field in fields.items()]
-    return ",  ".join([scenario.title.partition(":")[0], *said])

@@ -135,9 +135,8 @@ def _one_result(given: xarray.Dataset | Sequence[xarray.Dataset], labels: Sequen
 def _own_figure(name: str, result: xarray.Dataset, smooth: bool) -> Figure | None:
     """Draw the figure that a question asks for by name; None for a result of another shape."""
     from giantstep.figures.beyond import draw_reliability, draw_variance
-    from giantstep.figures.learning_curve import draw_learning_curve
+    from giantstep.figures.learning_curve import draw_learning_curve, draw_tornado
     from giantstep.figures.phase_diagram import draw_phase_diagram
-    from giantstep.figures.tornado import draw_tornado
 
     if name == "variance":
         return draw_variance(result, smooth)

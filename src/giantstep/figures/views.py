@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from giantstep.figures.labels import name_of, title, value_label, x_label, y_label
 from giantstep.figures.layout import DrawnCurve, Reading, View
-from giantstep.figures.maps import draw_map, draw_names
+from giantstep.figures.maps import draw_map, draw_names, edges
 from giantstep.figures.panels import bars, bars_key, error_points, limit_line, measured
 from giantstep.figures.panels import key as legend_key
 from giantstep.figures.style import (
@@ -153,17 +152,12 @@ def _draw_limit(axes: Axes, curve: DrawnCurve, colour: Any, marker: str, line: A
         look: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": edge}
         axes.plot(_places(axes, curve), curve.y, color=colour, zorder=2, **look)
         return
-    limit_line(axes, curve.x, curve.y, colour, **_look(curve, line))
+    limit_line(axes, curve.x, curve.y, colour, linestyle=line, linewidth=THIN if curve.thin else None)
     few = curve.joined or (len(curve.x) < 12 and alone)
     dots = np.isfinite(curve.y) if few else isolated(curve.y)
     marker = "." if curve.joined else marker
     axes.plot(curve.x[dots], curve.y[dots], linestyle="none", color=colour, marker=marker, markersize=3)
     _band(axes, curve, colour)
-
-
-def _look(curve: DrawnCurve, line: Any) -> dict[str, Any]:
-    """Return the kind of line of a limit, and its width where it is thin."""
-    return {"linestyle": line, **({"linewidth": THIN} if curve.thin else {})}
 
 
 def _draw_experiment(axes: Axes, curve: DrawnCurve, colour: Any, marker: str, alone: bool) -> None:
@@ -267,7 +261,7 @@ def _spectrum(
             colour, line = palette[offset + curve.place], dashes(offset + curve.place, ordered)
             if curve.source != "experiment":
                 y = _without_zeros(curve.y) if is_density else curve.y
-                limit_line(axes, curve.x, y, colour, **_look(curve, line))
+                limit_line(axes, curve.x, y, colour, linestyle=line, linewidth=THIN if curve.thin else None)
             elif is_density:
                 bars(axes, *histogram(curve.x, curve.y), colour)
             else:
@@ -302,8 +296,7 @@ def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Flo
     >>> edges, heights
     (array([0., 2., 4.]), array([2., 1.]))
     """
-    middle = 0.5 * (x[1:] + x[:-1])
-    cells = np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])
+    cells = edges(x)
     cells[0] = max(cells[0], 0.0) if x[0] > 0 else cells[0]
     mass = np.nan_to_num(density) * np.diff(cells)
     cumulated = np.concatenate([[0.0], np.cumsum(mass)])
@@ -312,25 +305,23 @@ def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Flo
     return cells[kept], np.diff(cumulated[kept]) / np.diff(cells[kept])
 
 
-def _at(reading: Reading, name: str, curve: DrawnCurve) -> Floats | None:
+def _at(reading: Reading, name: str, curve: DrawnCurve, source: str) -> Floats:
+    """Return what a layer says of another variable at a curve; nothing where there is none."""
     if name not in reading.data:
-        return None
-    at = reading.layer(reading.data[name], curve.source).isel(curve.point, missing_dims="ignore")
+        return np.zeros(0)
+    at = reading.layer(reading.data[name], source).isel(curve.point, missing_dims="ignore")
     return np.atleast_1d(at.values.astype(float))
 
 
 def _atom(reading: Reading, curve: DrawnCurve) -> str:
-    mass = _at(reading, "atom", replace(curve, source=reading.main))
-    if mass is None or mass.size != 1 or not mass[0] > 1e-9:
-        return ""
-    return f"{', ' if curve.label else ''}mass {mass[0]:.3g} at $x = 0$"
+    mass = _at(reading, "atom", curve, reading.main)
+    known = mass.size == 1 and mass[0] > 1e-9
+    return f"{', ' if curve.label else ''}mass {mass[0]:.3g} at $x = 0$" if known else ""
 
 
 def _outliers(axes: Axes, reading: Reading, curve: DrawnCurve, colour: Any) -> None:
     """Mark outliers near the bulk on the axis: a triangle for the limit, an open one for the experiment."""
-    values = _at(reading, "outliers", curve)
-    if values is None:
-        return
+    values = _at(reading, "outliers", curve, curve.source)
     reach = 2.5 * curve.x[-1]
     near, far = values[np.isfinite(values) & (values < reach)], values[values >= reach]
     face = "white" if curve.source == "experiment" else colour
