@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,20 +66,8 @@ class Range:
         return f"{self.name} in [{self.low:g}, {self.high:g}]"
 
 
-@dataclass(frozen=True)
-class Over:
-    """Ranges of numeric fields by name, and the values tried of any other field."""
-
-    ranges: Mapping[str, Range]
-    choices: Mapping[str, tuple[Any, ...]]
-
-    def combinations(self) -> Iterator[dict[str, Any]]:
-        """Yield every combination of choices."""
-        return (dict(zip(self.choices, values)) for values in itertools.product(*self.choices.values()))
-
-    def __str__(self) -> str:
-        lists = (f"{name} of {', '.join(map(label, values))}" for name, values in self.choices.items())
-        return ", ".join([*map(str, self.ranges.values()), *lists])
+Choices = Mapping[str, tuple[Any, ...]]
+"""The values tried of a field, by name."""
 
 
 def label(value: Any) -> str:
@@ -90,7 +78,7 @@ def label(value: Any) -> str:
     return format(value, "g") if isinstance(value, float) else value if isinstance(value, str) else repr(value)
 
 
-def read_over(over: Any, scenario: Scenario) -> Over:
+def read_over(over: Any, scenario: Scenario) -> tuple[Mapping[str, Range], Choices]:
     """Return the ranges (tuples of two numbers) and choices (lists) of a mapping, checked."""
     if not isinstance(over, Mapping) or not over:
         raise bad_field("over", over, 'a mapping such as {"ridge": (1e-6, 1e3)} with at least one field')
@@ -110,9 +98,14 @@ def read_over(over: Any, scenario: Scenario) -> Over:
             raise InputError(f"Field `{name}` is searched over twice: also as `{other}`.")
     if len(ranges) > MOST_FIELDS:
         raise InputError(f"At most {MOST_FIELDS} numeric fields are searched over together, not {len(ranges)}.")
-    for combination in Over(ranges, choices).combinations():
+    for combination in combinations(choices):
         Grid(scenario.replace(combination) if combination else scenario)
-    return Over(ranges, choices)
+    return ranges, choices
+
+
+def combinations(choices: Choices) -> list[dict[str, Any]]:
+    """Return every combination of choices."""
+    return [dict(zip(choices, values)) for values in itertools.product(*choices.values())]
 
 
 def read_range(name: str, value: Any, scenario: Scenario) -> Range:

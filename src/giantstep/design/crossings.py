@@ -106,10 +106,10 @@ def solve_for(
 
 def _inner(field: str, over: Mapping[str, Any], scenario: Scenario) -> Mapping[str, Range]:
     """Return the ranges over which the observable is optimised at every value of a field."""
-    inner = read_over(over, scenario)
-    if inner.choices or field in inner.ranges:
+    inner, choices = read_over(over, scenario)
+    if choices or field in inner:
         raise bad_field("over", over, f"ranges of other fields than `{field}`")
-    return inner.ranges
+    return inner
 
 
 def _span(field: str, between: Any, scenario: Scenario) -> Range:

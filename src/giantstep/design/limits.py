@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -237,8 +237,10 @@ class Observable:
         if wanted == LAST:
             return len(coordinates) - 1
         for index, value in enumerate(coordinates.tolist()):
-            if str(value) == wanted or (isinstance(value, int | float) and _is_number(wanted, float(value))):
-                return index
+            with suppress(ValueError):  # of what is no number
+                is_same = isinstance(value, int | float) and np.isclose(float(wanted), value, rtol=1e-9, atol=0)
+                if is_same or str(value) == wanted:
+                    return index
         shown = [str(value) for value in coordinates.tolist()]
         allowed = ", ".join(shown if len(shown) <= 12 else [*shown[:5], "...", *shown[-2:]])
         raise InputError(f"`{self.name}` has no entry {dim}={wanted}; along {dim} it has {allowed}.")
@@ -284,10 +286,3 @@ def _whole(variable: Variable) -> str:
     """Return a variable as it may be asked for: the last time of a trajectory, else the first entry."""
     entries = (f"{dim}={LAST if dimension_named(dim).role == 'trajectory' else 1}" for dim in variable.dims)
     return f"{variable.name}[{', '.join(entries)}]" if variable.dims else variable.name
-
-
-def _is_number(text: str, value: float) -> bool:
-    try:
-        return bool(np.isclose(float(text), value, rtol=1e-9, atol=0))
-    except ValueError:
-        return False

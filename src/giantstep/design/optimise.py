@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.checks import check_number, check_whole
-from giantstep.design.constraints import Over, Range, free_ranges, label, read_constraints, read_over, searches
+from giantstep.design.constraints import (
+    Choices,
+    Range,
+    combinations,
+    free_ranges,
+    label,
+    read_constraints,
+    read_over,
+    searches,
+)
 from giantstep.design.limits import ObservedLimit, read_observable, refuse_given, request_limit
 from giantstep.design.problem import Candidate, SearchProblem
 from giantstep.design.tables import DesignResult, design_result
@@ -82,16 +91,18 @@ def optimize(
     argument, wanted = ("maximise", maximise) if maximise is not None else ("minimise", minimise)
     request = request_limit(scenario, grid, fields, ("over", "minimise", "maximise", "budget", "starts"))
     observable = read_observable(argument, wanted, request.question)
-    searched = read_over(over, request.grid.scenario)
-    refuse_given((*searched.ranges, *searched.choices), "searched over", request, {**(grid or {}), **fields})
+    asked, choices = read_over(over, request.grid.scenario)
+    refuse_given((*asked, *choices), "searched over", request, {**(grid or {}), **fields})
     starts = None if starts is None else check_whole("starts", starts, "a whole number from 3 to 1000", 3, 1000)
     sign = 1.0 if argument == "minimise" else -1.0
     constraints = [budget] if isinstance(budget, str) else list(budget or ())
     problems = []
-    for choice in searched.combinations():
+    lists = [f"{name} of {', '.join(map(label, values))}" for name, values in choices.items()]
+    searched = ", ".join([*map(str, asked.values()), *lists])
+    for choice in combinations(choices):
         own = request_limit(scenario.replace(choice), grid, fields) if choice else request
         relations = read_constraints(constraints, own.grid.scenario)
-        ranges = free_ranges(searched.ranges, relations, own.grid.scenario, list(own.grid.coords))
+        ranges = free_ranges(asked, relations, own.grid.scenario, list(own.grid.coords))
         problems.append(
             SearchProblem(choice, ObservedLimit(own, observable), searches(ranges, relations), sign, starts)
         )
@@ -104,7 +115,7 @@ def optimize(
         if not any(problem.feasible.any() for problem in problems):
             texts = ", ".join(map(repr, constraints))
             raise InputError(f"No point of the ranges fulfils the constraints {texts} ({searched}).")
-        result = _dataset(request, problems, best, searched, list(spans), argument, constraints)
+        result = _dataset(request, problems, best, choices, list(spans), argument, searched, constraints)
     warn(*(problem.limits.problems() for problem in problems))
     return result
 
@@ -131,9 +142,10 @@ def _dataset(
     request: Request,
     problems: Sequence[SearchProblem],
     best: list[list[Candidate]],
-    over: Over,
+    choices: Choices,
     names: list[str],
     argument: str,
+    searched: str,
     constraints: Sequence[str],
 ) -> DesignResult:
     """Return the result; `best` has the different minima of every row, the best first, `names` are numeric fields."""
@@ -142,11 +154,11 @@ def _dataset(
     about = {"long_name": observed.variable.meaning, "symbol": observed.variable.symbol}
     columns: dict[str, Any] = {
         name: ((), values, about if name == observed.name else about_field(grid.scenario, name))
-        for name, values in _columns(problems, best, over, names, 0).items()
+        for name, values in _columns(problems, best, choices, names, 0).items()
     }
     worse = {"worse_at_half": 0.5, "worse_at_twice": 2.0} if names else {}
     shown = [*columns, *worse]
-    for name, values in _columns(problems, best, over, names, 1).items():
+    for name, values in _columns(problems, best, choices, names, 1).items():
         columns[f"rival_{name}"] = ((), values, f"{name} at the second best minimum")
     columns["minima"] = ((), np.array([len(found) for found in best]), "local minima that differ")
     asked, failed = (np.sum([getattr(limit, name) for limit in limits], axis=0) for name in ("asked", "failed"))
@@ -164,18 +176,18 @@ def _dataset(
         part = word.removeprefix("worse_at_")
         columns[word] = (("field",), values, f"percent by which it is worse with {part} of the field")
     # the fields that were found, as `Grid.varying` has them: the scenario of a point has its best ones
-    found: dict[str, Any] = dict.fromkeys([*over.choices, *names])
+    found: dict[str, Any] = dict.fromkeys([*choices, *names])
     for problem in problems:
         for name, value in problem.choice.items():
-            if not _are_numbers(over.choices[name]):
+            if not _are_numbers(choices[name]):
                 content = content_of(grid.scenario.replace(problem.choice), name)
                 found[name] = {**(found[name] or {}), label(value): content}
-    asked_for = {argument: observed.text, "over": str(over), "budget": "; ".join(constraints)}
+    asked_for = {argument: observed.text, "over": searched, "budget": "; ".join(constraints)}
     settings = {**request.shown(), **asked_for, "tolerance": request.tolerance}
     adjective = "Smallest" if argument == "minimise" else "Largest"
     under = f", {' and '.join(constraints)}" if constraints else ""
     extra = {
-        "headline": f"{adjective} {observed.text} of {inside_sentence(grid.scenario.title)}: {over}{under}",
+        "headline": f"{adjective} {observed.text} of {inside_sentence(grid.scenario.title)}: {searched}{under}",
         "shown": shown,
         "grid": {**grid.varying(), **found},
         "theory": "; ".join(dict.fromkeys(limit.theory for limit in limits)),
@@ -185,13 +197,13 @@ def _dataset(
 
 
 def _columns(
-    problems: Sequence[SearchProblem], best: list[list[Candidate]], over: Over, names: list[str], rank: int
+    problems: Sequence[SearchProblem], best: list[list[Candidate]], choices: Choices, names: list[str], rank: int
 ) -> dict[str, Array]:
     """Return the observable, the choices (numbers where all are, else text) and the fields at the best minima."""
     found = [row[rank] if rank < len(row) else None for row in best]
     name, sign = problems[0].limits.observable.name, problems[0].sign
     columns = {name: np.array([np.nan if c is None else sign * c.value for c in found])}
-    for name, values in over.choices.items():
+    for name, values in choices.items():
         made = [None if c is None else c.problem.choice[name] for c in found]
         if _are_numbers(values):
             columns[name] = np.array(made, dtype=float)

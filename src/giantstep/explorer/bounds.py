@@ -91,12 +91,10 @@ def _check_value(name: str, value: Any, bounds: Bounds, depth: int) -> None:
         raise bad_field(name, value, 'a number (infinity is written "inf")')
     if isinstance(value, list | dict) and len(value) > bounds.entries:
         raise InputError(f"`{name}` has {len(value)} entries and at most {bounds.entries} are allowed.")
-    if isinstance(value, list):
-        for inner in value:
-            _check_value(name, inner, bounds, depth + 1)
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            _check_value(key if not name else f"{name[:80]}.{key[:80]}", inner, bounds, depth + 1)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        _check_value(key if not name else f"{name[:80]}.{key[:80]}", inner, bounds, depth + 1)
+    for inner in value if isinstance(value, list) else ():
+        _check_value(name, inner, bounds, depth + 1)
 
 
 def check_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
@@ -166,10 +164,8 @@ def grid_points(study: Mapping[str, Any]) -> int:
 
 def length_of(value: Any) -> int:
     """Return how many values a field of a grid has; one where its number of values is no whole number."""
-    if isinstance(value, dict):
-        number = value.get("num")
-        return number if isinstance(number, int) and number > 0 else 1
-    return max(len(value), 1) if isinstance(value, list) else 1
+    number = value.get("num") if isinstance(value, dict) else len(value) if isinstance(value, list) else 1
+    return number if isinstance(number, int) and number > 0 else 1
 
 
 def thin_study(study: Mapping[str, Any], most: int) -> dict[str, Any]:

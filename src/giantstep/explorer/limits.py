@@ -49,12 +49,12 @@ class _Wish:
             async with asyncio.timeout(0.0 if self.is_stale else None) as self._scope:
                 return await work
         except TimeoutError:
-            raise stale() from None
+            raise _stale() from None
         finally:
             self._scope = None
 
 
-def stale() -> Refused:
+def _stale() -> Refused:
     """Return what is told where a newer wish counts."""
     return Refused(409, {"error": "A newer request took the place of this one.", "stale": True})
 
@@ -80,7 +80,7 @@ class Limits:
         if len(self._newest) > _REMEMBERED:
             self._newest.popitem(last=False)
         if number is not None and number < newest:
-            raise stale()
+            raise _stale()
         if curve in self._current:
             self._current[curve].drop()
         self._current[curve] = wish = _Wish()

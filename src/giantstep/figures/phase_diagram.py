@@ -64,10 +64,10 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
         axes[0].plot(corner, shortest_time(order, np.array(corner), correlation), "o", color=COLOURS[name], zorder=4)
     own = content["algorithm"] == "correlation"
     left_over = _times(axes[0], order, own, runs), _rates(axes[1], order, own, runs), _regimes(axes[2], runs)
-    for panel, regions in zip(axes, left_over):
+    for panel, regions, name in zip(axes, left_over, ("theta_run", "delta", "delta")):
         lines = [line for line in panel.lines if not str(line.get_label()).startswith("_")]
         panel.legend(handles=[*lines, *regions], loc="upper right")
-    for panel, name in zip(axes, ("theta_run", "delta", "delta")):
+        panel.set_xlabel(r"batch size,  $\mu = \log_d n_b$")
         panel.plot(runs["mu"], runs[name], "*", **STAR)
     first = runs["mu"][0], runs["theta_run"][0]
     note(axes[0], _run_label(points), first, (9, 10), VERMILION, fontsize=8, ha="left", va="baseline")
@@ -75,8 +75,6 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
     name = mathtext(target.replace("**", "^")) if isinstance(target, str) and len(target) <= 20 else "the target"
     titles = (rf"time to recover {name}, $\ell = {order:g}$", "largest useful rate", "overlaps of order one")
     letters(axes, *titles)
-    for panel in axes:
-        panel.set_xlabel(r"batch size,  $\mu = \log_d n_b$")
     return figure
 
 
@@ -85,12 +83,11 @@ def _times(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Float
     top = 1.25 * max(1.0, order - 1, float(runs["theta_run"].max()))
     mu, theta = np.linspace(0.0, order + 1, 241), np.linspace(0.0, top, 201)
     enough = theta[:, None] >= shortest_time(order, mu, correlation)
-    left_over = fill_regions(axes, mu, theta, np.where(enough, "recovered", "too few steps"), FILLS)
     if order >= 2:
         axes.text(order - 0.5, 0.06, "polylog $d$", fontsize=8, ha="center")
         axes.text(order + 0.5, 0.06, "one giant step", fontsize=8, ha="center")
-    axes.set(xlim=(0, order + 1), ylim=(0, top), ylabel=r"time,  $\theta = \log_d T$")
-    return left_over
+    axes.set_ylabel(r"time,  $\theta = \log_d T$")
+    return fill_regions(axes, mu, theta, np.where(enough, "recovered", "too few steps"), FILLS)
 
 
 def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> list[Any]:
@@ -100,10 +97,9 @@ def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Float
     delta = np.linspace(float(largest_rate(order, mu, True).min()) - 0.6, top, 201)
     names = phase_names(order, mu, delta[:, None], correlation)
     words = np.select([names == long for long in SHORT], list(SHORT.values()), names)
-    left_over = fill_regions(axes, mu, delta, words, FILLS)
     axes.axhline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.3)))
-    axes.set(xlim=(0, order + 1), ylim=(delta[0], top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
-    return left_over
+    axes.set_ylabel(r"rate,  $\delta = -\log_d \gamma$")
+    return fill_regions(axes, mu, delta, words, FILLS)
 
 
 def _run_label(points: Sequence[Mapping[str, Any]]) -> str:
@@ -122,10 +118,9 @@ def _regimes(axes: Axes, runs: Mapping[str, Floats]) -> list[Any]:
     height = delta[:, None]
     words = ["population flow,\n$T = 1/\\gamma$", "noise"]
     names = np.select([height > 1 - mu, height > (1 - mu) / 2], words, "undefined")
-    left_over = fill_regions(axes, mu, delta, names, FILLS)
     axes.plot([0, 1, right], [1, 0, 0], color=BLACK, linewidth=1.5, label="drift and noise (Saad and Solla)")
-    axes.set(xlim=(0, right), ylim=(0, top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
-    return left_over
+    axes.set_ylabel(r"rate,  $\delta = -\log_d \gamma$")
+    return fill_regions(axes, mu, delta, names, FILLS)
 
 
 # -- A plane parted into named regions: filled ------------------------------------------------------------
@@ -169,7 +164,6 @@ def draw_plane(
     if own:
         look = {**STAR, "markeredgecolor": "white", "label": "this scenario"}
         handles += axes.plot(*own, "*", **look)
-    axes.set(xlim=(fine[0], fine[-1]), ylim=(up[0], up[-1]))
     axes.set_xlabel(x_label(lines[across], across, question.dimension(across)))
     axes.set_ylabel(x_label(_about(scenario, diagram.up), diagram.up, question.dimension(diagram.up), 40))
     fixed = {name: _about(scenario, name) for name in diagram.beside}  # numbers that are the same all over the plane
@@ -204,6 +198,7 @@ def fill_regions(axes: Axes, x: Floats, y: Floats, names: Array, fills: Mapping[
     codes, handles, look = coded(names, known, fills)
     frame = (float(x[0]), float(x[-1]), float(y[0]), float(y[-1]))
     axes.imshow(codes, extent=frame, origin="lower", aspect="auto", interpolation="nearest", zorder=0, **look)
+    axes.set(xlim=frame[:2], ylim=frame[2:])
     down, across = NAME[1] * len(y) // 100, NAME[0] * len(x) // 100
     written = []
     for code, name in enumerate(known):

@@ -1,4 +1,4 @@
-"""Backends: where tasks run. In this process, in worker processes (`processes.py`), on a Dask cluster (`clusters.py`).
+"""Backends: where tasks run. In this process, in worker processes, on a Dask cluster (`clusters.py`).
 
 A backend takes tasks from a function that returns the next one (None: none just now) and yields finished ones, as many
 as are ready at a time. Losing a worker loses no task: it runs again, and fails only where it costs several workers.

@@ -216,20 +216,17 @@ class Slurm:
         """Return a backend on new jobs."""
         cluster = self.cluster(orders.threads or 1, memory)
         try:
-            _check_submission(cluster.job_script())
+            if shutil.which("sbatch") is None:
+                raise InputError('engine="slurm" needs the command sbatch; run the sweep where jobs can be submitted.')
+            ask: Any = {"input": cluster.job_script(), "capture_output": True, "text": True}
+            told = subprocess.run(["sbatch", "--test-only"], **ask)
+            if told.returncode:
+                reason = " ".join(told.stderr.split()).removeprefix("sbatch: error: ")
+                reason = reason.removeprefix("allocation failure: ")
+                raise InputError(f"SLURM does not take the jobs of this sweep ({reason}).")
             cluster.adapt(minimum_jobs=1, maximum_jobs=self.jobs)
         except BaseException:
             cluster.close()
             raise
         client = load_distributed("slurm").Client(cluster, set_as_default=False)
         return OnDask(client, orders, self.jobs, (client, cluster))
-
-
-def _check_submission(script: str) -> None:
-    """Ask SLURM whether it would take a job."""
-    if shutil.which("sbatch") is None:
-        raise InputError('engine="slurm" needs the command sbatch; run the sweep where jobs can be submitted.')
-    asked = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True)
-    if asked.returncode:
-        reason = " ".join(asked.stderr.split()).removeprefix("sbatch: error: ").removeprefix("allocation failure: ")
-        raise InputError(f"SLURM does not take the jobs of this sweep ({reason}).")

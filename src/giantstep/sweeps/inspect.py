@@ -101,17 +101,15 @@ def collect_garbage(path: str | Path) -> dict[str, int]:
         damaged = store.remove_results(health.damaged)
         with store.transaction():
             asks = store.connection.execute("SELECT DISTINCT ask FROM points").fetchall()
-            outdated = [ask for ask in asks if _is_outdated(store.read(Ask.read, *ask))]
+            read = [(line, store.read(Ask.read, *line)) for line in asks]
+            known = [(line, family_class(ask.family), ask) for line, ask in read if ask.family in family_names()]
+            outdated = [line for line, family, ask in known if family.formula_version != ask.formula_version]
             gone = "DELETE FROM results WHERE point IN (SELECT id FROM points WHERE ask = ?)"
             removed = max(store.connection.executemany(gone, outdated).rowcount, 0)
             store.connection.execute("DELETE FROM points WHERE id NOT IN (SELECT point FROM results)")
         with store.say_errors():
             store.connection.execute("VACUUM")  # gives the space back to the disk
     return {"damaged": damaged, "outdated": removed, "bytes": max(before - Path(path).stat().st_size, 0)}
-
-
-def _is_outdated(ask: Ask) -> bool:
-    return ask.family in family_names() and family_class(ask.family).formula_version != ask.formula_version
 
 
 # -- A store as a table: one row per point ----------------------------------------------------------------

@@ -238,8 +238,7 @@ def _answers(batch: Batch, points: Sequence[Point], results: Results) -> list[tu
 
 
 def _answer(rows: Sequence[Row]) -> Answer:
-    values = _columns([row.values for row in rows])
-    blank = np.full(len(rows), np.nan)
+    values, blank = _columns([row.values for row in rows]), np.full(len(rows), np.nan)
     residual, iterations = (values.pop(name, blank) for name in ("residual", "iterations"))
     coords, warnings, approximations, attrs = json.loads(rows[0].facts or "[{}, [], {}, {}]")
     return Answer(
