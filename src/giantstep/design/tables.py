@@ -62,13 +62,15 @@ def result_text(result: xarray.Dataset) -> str:
     """Return a result of a design question as plain text."""
     shown = [name for name in json.loads(result.attrs["shown"]) if name in result]
     grid = [str(dim) for dim in result["converged"].dims]
-    points = [result.isel(place) for place in _places(result, grid)]
-    lines = [str(result.attrs["headline"])]
-    if grid:
-        lines += _table([{**_place(point, grid), **_cells(point, shown)} for point in points])
-    else:
-        lines += _single(result, shown)
-    remarks = [remark for point in points for remark in _remarks(point, grid)]
+    rows, remarks = [], list[str]()
+    for entry in _places(result, grid):
+        point = result.isel(entry)
+        place = {dim: _cell(dim, point[dim].values[()]) for dim in grid if dim in point.coords}
+        rows.append({**place, **_cells(point, shown)})
+        where = ", ".join(f"{dim} = {value}" for dim, value in place.items())
+        said = [str(point[name].values) for name in ("status", "remark") if name in point]
+        remarks += [f"{where}: {text}" if where else text for text in said if text]
+    lines = [str(result.attrs["headline"]), *(_table(rows) if grid else _single(result, shown))]
     more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
     return "\n".join([*lines, "", *remarks[:MOST_ROWS], *more] if remarks else lines)
 
@@ -94,16 +96,6 @@ def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str]:
 def _places(result: xarray.Dataset, dims: Sequence[str]) -> list[dict[str, int]]:
     """Return every place along some dimensions."""
     return [dict(zip(dims, index)) for index in np.ndindex(*(result.sizes[dim] for dim in dims))]
-
-
-def _remarks(point: xarray.Dataset, grid: Sequence[str]) -> list[str]:
-    where = ", ".join(f"{dim} = {value}" for dim, value in _place(point, grid).items())
-    said = [str(point[name].values) for name in ("status", "remark") if name in point]
-    return [f"{where}: {text}" if where else text for text in said if text]
-
-
-def _place(point: xarray.Dataset, grid: Sequence[str]) -> dict[str, str]:
-    return {dim: _cell(dim, point[dim].values[()]) for dim in grid if dim in point.coords}
 
 
 def _cells(point: xarray.Dataset, shown: Sequence[str]) -> dict[str, str]:

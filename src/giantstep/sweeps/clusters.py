@@ -61,10 +61,9 @@ class OnDask:
                 answer = self._answer(future, task)
                 if answer is None and future is not alone:
                     suspects.append(task)
-                    continue
-                done.append((task, answer or task.failure("its worker died every time (killed, or out of memory)")))
-            if done:
-                yield done
+                else:
+                    done.append((task, answer or task.failure("its worker died every time (killed, or out of memory)")))
+            yield done
 
     def _submit(self, task: Task) -> Future[Done | str]:
         from distributed.protocol.pickle import dumps
