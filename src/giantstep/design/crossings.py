@@ -89,7 +89,9 @@ def solve_for(
     (field,) = dotted_names({field: None})
     refuse_given([field], "solved for", request, {**(grid or {}), **fields})
     span = _span(field, between, request.grid.scenario)
-    inner = {} if over is None else _inner(field, over, request.grid.scenario)
+    inner, choices = ({}, {}) if over is None else read_over(over, request.grid.scenario)
+    if choices or field in inner:
+        raise bad_field("over", over, f"ranges of other fields than `{field}`")
     default = _SCAN_OPTIMISED if inner else _SCAN
     count = default if points is None else check_whole("points", points, "a whole number from 3 to 10000", 3, 10_000)
     profile = Profile(ObservedLimit(request, observable), span, inner, -1.0 if maximise else 1.0)
@@ -102,14 +104,6 @@ def solve_for(
     result = _dataset(profile, scan, crossings, targets, is_list)
     warn(profile.limits.problems())
     return result
-
-
-def _inner(field: str, over: Mapping[str, Any], scenario: Scenario) -> Mapping[str, Range]:
-    """Return the ranges over which the observable is optimised at every value of a field."""
-    inner, choices = read_over(over, scenario)
-    if choices or field in inner:
-        raise bad_field("over", over, f"ranges of other fields than `{field}`")
-    return inner
 
 
 def _span(field: str, between: Any, scenario: Scenario) -> Range:

@@ -42,6 +42,8 @@ def mathtext(symbol: str) -> str:
     >>> mathtext("mass at 0")
     'mass at 0'
     """
+    from matplotlib.mathtext import MathTextParser
+
     if not symbol or symbol == "-":
         return ""
     if symbol.startswith("gap of "):
@@ -62,17 +64,11 @@ def mathtext(symbol: str) -> str:
     text = re.sub(r"_\{((?:[^{}]|\{\w+\})+)\}_\{", r"_{\1,", text)
     letters = {**{name: f"\\{name}" for name in _GREEK}, **_OPERATORS}
     text = re.sub(r"\\mathrm\{\w+\}|\\?[A-Za-z]+", lambda match: letters.get(match[0], match[0]), text)
-    return f"${text}$" if _parses(f"${text}$") else symbol
-
-
-def _parses(text: str) -> bool:
-    from matplotlib.mathtext import MathTextParser
-
     try:
-        MathTextParser("path").parse(text)
+        MathTextParser("path").parse(f"${text}$")
     except ValueError:
-        return False
-    return True
+        return symbol
+    return f"${text}$"
 
 
 def name_of(variable: str) -> str:
@@ -98,7 +94,10 @@ def value_label(value: Any) -> str:
 
 def x_label(coordinate: xarray.DataArray, name: str, dimension: Dimension, width: int = 46) -> str:
     """Return the label of a horizontal axis: what it means, and its symbol."""
-    meaning = _first_clause(str(coordinate.attrs.get("long_name", "")) or dimension.label or name_of(name))
+    clause = (str(coordinate.attrs.get("long_name", "")) or dimension.label or name_of(name)).split("; ")[0]
+    before, _, formula = clause.partition(": ")
+    clause = before if re.search(r"[=*^`]", formula) else clause  # without a formula
+    meaning = re.sub(r" \([^()]*[a-z]{3}[^()]*\)$", "", clause)  # a final bracket of words
     symbol = mathtext(str(coordinate.attrs.get("symbol", "")) or dimension.symbol)
     return textwrap.fill(typeset(meaning), width) + (f",  {symbol}" if symbol and symbol != meaning else "")
 
@@ -142,14 +141,6 @@ def typeset(text: str) -> str:
         written = name_of(core) if "`" in word else mathtext(core) if is_symbol and whole else core
         words.append(f"{before}{written}{after}".replace("`", ""))
     return " ".join(words)
-
-
-def _first_clause(text: str) -> str:
-    """Return a meaning without a formula or what is said behind a semicolon, and without a final bracket of words."""
-    clause = text.split("; ")[0]
-    before, _, formula = clause.partition(": ")
-    clause = before if re.search(r"[=*^`]", formula) else clause
-    return re.sub(r" \([^()]*[a-z]{3}[^()]*\)$", "", clause)
 
 
 # -- Where legends stand: inside the axes where they are short --------------------------------------------

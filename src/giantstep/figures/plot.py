@@ -90,7 +90,9 @@ def plot(
 
     axes = ax if axes is None else axes
     result = _one_result(result, labels)
-    scale = _checked_log(log)
+    scale = "x" * log if isinstance(log, bool) else log
+    if scale is not None and (not isinstance(scale, str) or set(scale) - {"x", "y"}):
+        raise bad_field("log", log, '"x", "y", "xy", "" or left out')
     paper = _paper_width(style, width, axes)
     target = None if path is None else checked_path(path)
     reading = Reading(result)
@@ -220,14 +222,6 @@ def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, b
     return figure
 
 
-def _checked_log(log: str | bool | None) -> str | None:
-    if isinstance(log, bool):
-        return "x" * log
-    if log is not None and (not isinstance(log, str) or set(log) - {"x", "y"}):
-        raise bad_field("log", log, '"x", "y", "xy", "" or left out')
-    return log
-
-
 def _paper_width(style: str | None, width: str | float | None, axes: Any) -> float | None:
     """Return the width of a figure for a paper in inches; None where it is for a screen."""
     if style not in (None, "screen", "paper"):
@@ -272,17 +266,12 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     kind = target.suffix.lower().removeprefix(".")
     no_date: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}  # equal figures are equal files
     how = {"backend": "pgf"} if kind == "pgf" else {"metadata": no_date.get(kind)}
-    if kind == "pgf":
-        _without_dots(figure)
+    if kind == "pgf":  # such a file holds no picture of dots: lines and areas alone
+        if any(axes.images for axes in figure.axes):
+            raise InputError("This figure is partly a picture of dots, which a .pgf file cannot hold; take .pdf.")
+        for artist in figure.findobj(lambda one: one.get_rasterized()):
+            artist.set_rasterized(False)
     with atomic_write(target) as temporary, look(getattr(figure, "paper", None)):
         if kind == "pgf":
             matplotlib.rcParams["pgf.texsystem"] = _tex_program()
         figure.savefig(temporary, format=kind, **how)
-
-
-def _without_dots(figure: Figure) -> None:
-    """Let a figure be made of lines and areas alone: a PGF file holds no picture of dots."""
-    if any(axes.images for axes in figure.axes):
-        raise InputError("This figure is partly a picture of dots, which a .pgf file cannot hold; take .pdf.")
-    for artist in figure.findobj(lambda one: one.get_rasterized()):
-        artist.set_rasterized(False)

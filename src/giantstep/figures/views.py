@@ -110,7 +110,10 @@ def _curves(
         if bounds is not None:
             places = {curve.place: palette[offset + curve.place] for curve in curves}
             key.extra = bounds.draw(axes, reading, view, places) or key.extra
-        key.extra = [*key.extra, *_known_levels(axes, reading, view.name)]
+        levels = reading.data.get(f"known_{view.name}")  # values that theory has
+        for value in () if levels is None else np.unique(levels.values[np.isfinite(levels.values)]):
+            level: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0, "zorder": 1}
+            key.extra = [*key.extra, axes.axhline(value, label=f"theory: {value:.3g}", **level)]
     if drawn and log is None:
         along = not drawn[0].named and is_geometric(reading.along(views[0].x).values)
         log = "x" * along + "y" * spans_decades(np.concatenate([curve.y for curve in drawn]))
@@ -128,14 +131,6 @@ def _curves(
 def _label(views: Sequence[View], view: View, curve: DrawnCurve) -> str:
     """Return what the legend says of a curve: its variable, where there are several, and its point."""
     return ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-
-
-def _known_levels(axes: Axes, reading: Reading, name: str) -> list[Any]:
-    """Draw the values of a variable that theory has (`known_slope`), and return them for the legend."""
-    known = reading.data.get(f"known_{name}")
-    values = np.zeros(0) if known is None else np.unique(known.values[np.isfinite(known.values)])
-    look: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0}
-    return [axes.axhline(value, label=f"theory: {value:.3g}", zorder=1, **look) for value in values]
 
 
 def _palettes(reading: Reading, views: Sequence[View], ordered: bool) -> list[tuple[View, list[Any], int]]:
