@@ -40,7 +40,7 @@ from giantstep.explorer import bounds as within
 from giantstep.explorer.bounds import Bounds, Refused, check_study, parse_body, whole_number
 from giantstep.explorer.experiments import Experiments
 from giantstep.explorer.guard import Guard
-from giantstep.explorer.lanes import Lane
+from giantstep.explorer.lanes import Lane, unless
 from giantstep.explorer.limits import Limits
 from giantstep.explorer.picture import KINDS
 from giantstep.workers import usable_cores
@@ -281,16 +281,7 @@ async def _unless_gone(request: Request, answer: Awaitable[_Result]) -> _Result:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    working, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(gone())
-    try:
-        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.wait([working, leaving])
+    return await unless(answer, gone(), ClientDisconnect())
 
 
 def _client(request: Request, data: dict[str, Any]) -> str:

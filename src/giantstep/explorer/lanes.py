@@ -13,15 +13,16 @@ import logging
 import os
 import threading
 import traceback
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from giantstep.errors import GiantstepError
 from giantstep.explorer.bounds import Refused, refusal
 from giantstep.workers import Plan, Sign, Worker
 
 _log = logging.getLogger("giantstep")
+_Result = TypeVar("_Result")
 
 _PRELOAD = ("giantstep.explorer.preload",)
 _GRACE = 0.25
@@ -85,6 +86,20 @@ class _LaneWorker(Worker):
         """End the process; it gets no more tasks."""
         self.alive = False
         super().kill()
+
+
+async def unless(answer: Awaitable[_Result], other: Awaitable[Any], error: Exception) -> _Result:
+    """Return an answer; where something else happens before it is there, end the work and raise an error."""
+    both = asyncio.ensure_future(answer), asyncio.ensure_future(other)
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not both[0].done():
+            raise error
+        return both[0].result()
+    finally:
+        for task in both:
+            task.cancel()
+        await asyncio.wait(both)
 
 
 class Lane:
