@@ -51,7 +51,8 @@ def _do_task(task: tuple[str, Mapping[str, Any]], tell: Callable[[tuple[str, str
         traceback.print_exc()
         sentence = f"giantstep failed on this ({type(error).__name__}: {str(error)[:200]}); the server log has more."
         kind, said = "failed", {"error": sentence, "field": None}
-    tell((kind, json.dumps(said)))
+    with contextlib.suppress(BrokenPipeError):
+        tell((kind, json.dumps(said)))
 
 
 def _confine(memory: int, niceness: int) -> None:
