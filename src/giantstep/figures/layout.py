@@ -172,18 +172,18 @@ class Reading:
         coordinate = self._horizontal(dims) if x is None else x
         if coordinate is None:
             return View("table", name, array)
-        x_dim = str(self.data[coordinate].dims[0]) if coordinate in self.data.coords else coordinate
+        x_dim = str(self.along(coordinate).dims[0])
         others = tuple(dim for dim in dims if dim != x_dim)
         rows = self._rows_of_map(x_dim, others)
+        kind: Kind = "curves"
         if array.dtype.kind in "UO":
-            kind: Kind = "names"
-            others = (rows, *(dim for dim in others if dim != rows)) if rows else others
+            kind = "names"
         elif dimension_named(x_dim).role == "spectrum":
             kind = "spectrum"
         elif rows and (self.data.sizes[rows] > FEW or (self.count(others) > CROWD and len(others) > 1)):
-            kind, others = "map", (rows, *(dim for dim in others if dim != rows))
-        else:
-            kind = "curves"
+            kind = "map"
+        if rows and kind in ("map", "names"):
+            others = (rows, *(dim for dim in others if dim != rows))
         apart = None
         if kind == "curves" and self.count(others) > TOGETHER and len(others) > 1:
             apart = next((d for d in others if self._is_field(d) and 1 < self.data.sizes[d] <= PANELS), None)
@@ -242,9 +242,7 @@ class Reading:
 
     def along(self, coordinate: str) -> xarray.DataArray:
         """Return the values along a coordinate; a dimension without one counts."""
-        if coordinate in self.data.coords:
-            return self.data[coordinate]
-        return xarray.DataArray(np.arange(self.data.sizes[coordinate]), dims=coordinate)
+        return self.data[coordinate]
 
     def curves(self, view: View) -> Iterator[DrawnCurve]:
         """Yield the curves of a view, engine by engine."""
