@@ -22,7 +22,7 @@ import giantstep as gs
 from giantstep.describe import describe
 from giantstep.explorer.app import PAGE
 from giantstep.explorer.guard import HEADERS
-from giantstep.explorer.tasks import experiment, read_study, why_no_limit
+from giantstep.explorer.tasks import experiment, read_study, why_refused
 from giantstep.families import SHIPPED
 from giantstep.scenario import from_content
 
@@ -280,7 +280,7 @@ def test_what_no_theory_answers_is_told_before_it_is_asked(server: Server) -> No
         {"scenario": {**plain, "nothing": 1}},
         {"scenario": SCENARIO, "what": "weights"},
     ]
-    told_of = [why_no_limit(one) for one in asked]
+    told_of = [why_refused(one, of_limit=True) for one in asked]
     good, several, question, bad, unknown, preset = told_of
     assert good is None and several is None and preset is not None
     assert 'a theory of what="weights"' in str(question) and "steps.0." in str(bad) and "nothing" in str(unknown)

@@ -139,6 +139,15 @@ def test_a_variable_of_names_is_coloured_regions_with_their_names(two):
     assert mesh.get_array().ravel()[0] == 0 and mesh.get_array().ravel()[-1] == 2
 
 
+def test_names_over_one_field_are_a_strip_for_each_other_entry_wherever_its_dimension_stands():
+    names = np.where(np.add.outer(np.arange(9), np.arange(3)) > 4, "hard", "easy")
+    coords = {"a": np.linspace(1, 2, 9), "kind": ["x", "y", "z"]}
+    result = xr.Dataset({"phase": (("a", "kind"), names)}, coords, {"engine": "limit"})
+    for drawn in (result, result.transpose()):
+        (axes,) = plot(drawn, "phase").axes
+        assert [text.get_text() for text in axes.get_yticklabels()] == ["x", "y", "z"]
+
+
 def test_curves_that_coincide_all_show():
     same = np.linspace(0, 1, 30) ** 2
     values = np.stack([same, same, same + 0.5], axis=1)

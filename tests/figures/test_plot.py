@@ -268,7 +268,8 @@ def test_small_helpers():
     assert not is_geometric([0.0, 1.0, 10.0])
     assert colours(3) == list(PALETTE[:3])
     assert len(colours(12)) == 12
-    assert Reading(toys.comparison()).names() == ["test_error", "null_error"]
+    with pytest.raises(InputError, match=r"it has test_error, null_error\.$"):
+        Reading(toys.comparison()).chosen("nothing")
 
 
 @pytest.mark.parametrize("path", sorted(Path(figures.__path__[0]).glob("*.py")), ids=lambda path: path.stem)

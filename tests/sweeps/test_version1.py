@@ -30,7 +30,7 @@ def no_trials(monkeypatch):
     def refuse(*given, **settings):
         raise AssertionError("a trial that was stored is run again")
 
-    monkeypatch.setattr("giantstep.sweeps.tasks._draw", refuse)
+    monkeypatch.setattr("giantstep.trials.TrialDraw.run", refuse)
     return monkeypatch
 
 

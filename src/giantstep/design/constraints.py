@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -48,51 +47,27 @@ class Range:
     log: bool
 
     @property
-    def unit(self) -> float:
-        """The length of the linear coordinate's unit."""
-        return (self.high - self.low) / 4
-
-    @property
     def ends(self) -> tuple[float, float]:
         """Both ends in the coordinate."""
-        low, high = self.coordinate(np.array([self.low, self.high]))
-        return float(low), float(high)
+        low, high = self.coordinate(np.array([self.low, self.high])).tolist()
+        return low, high
 
     def coordinate(self, values: Floats) -> Floats:
         """Return the coordinate of values of the field."""
-        return np.log(values) if self.log else values / self.unit
+        return np.log(values) if self.log else 4 * values / (self.high - self.low)
 
     def value(self, coordinates: Floats) -> Floats:
         """Return the field at coordinates, never outside the range."""
         low, high = self.ends
-        values = np.exp(coordinates) if self.log else coordinates * self.unit
+        values = np.exp(coordinates) if self.log else coordinates * (self.high - self.low) / 4
         return np.where(coordinates <= low, self.low, np.where(coordinates >= high, self.high, values))
 
     def __str__(self) -> str:
         return f"{self.name} in [{self.low:g}, {self.high:g}]"
 
 
-@dataclass(frozen=True)
-class Over:
-    """Ranges and choices.
-
-    Attributes
-    ----------
-    ranges : numeric fields by name.
-    choices : any field -> the values tried.
-    """
-
-    ranges: Mapping[str, Range]
-    choices: Mapping[str, tuple[Any, ...]]
-
-    def combinations(self) -> Iterator[dict[str, Any]]:
-        """Yield every combination of choices."""
-        for values in itertools.product(*self.choices.values()):
-            yield dict(zip(self.choices, values))
-
-    def __str__(self) -> str:
-        lists = (f"{name} of {', '.join(map(label, values))}" for name, values in self.choices.items())
-        return ", ".join([*map(str, self.ranges.values()), *lists])
+Choices = Mapping[str, tuple[Any, ...]]
+"""The values tried of a field, by name."""
 
 
 def label(value: Any) -> str:
@@ -103,7 +78,7 @@ def label(value: Any) -> str:
     return format(value, "g") if isinstance(value, float) else value if isinstance(value, str) else repr(value)
 
 
-def read_over(over: Any, scenario: Scenario) -> Over:
+def read_over(over: Any, scenario: Scenario) -> tuple[Mapping[str, Range], Choices]:
     """Return the ranges (tuples of two numbers) and choices (lists) of a mapping, checked."""
     if not isinstance(over, Mapping) or not over:
         raise bad_field("over", over, 'a mapping such as {"ridge": (1e-6, 1e3)} with at least one field')
@@ -123,9 +98,14 @@ def read_over(over: Any, scenario: Scenario) -> Over:
             raise InputError(f"Field `{name}` is searched over twice: also as `{other}`.")
     if len(ranges) > MOST_FIELDS:
         raise InputError(f"At most {MOST_FIELDS} numeric fields are searched over together, not {len(ranges)}.")
-    for combination in Over(ranges, choices).combinations():
+    for combination in combinations(choices):
         Grid(scenario.replace(combination) if combination else scenario)
-    return Over(ranges, choices)
+    return ranges, choices
+
+
+def combinations(choices: Choices) -> list[dict[str, Any]]:
+    """Return every combination of choices."""
+    return [dict(zip(choices, values)) for values in itertools.product(*choices.values())]
 
 
 def read_range(name: str, value: Any, scenario: Scenario) -> Range:
@@ -167,15 +147,7 @@ Columns = Mapping[str, Floats]
 
 @dataclass(frozen=True)
 class Relation:
-    """``left = right`` or ``left <= right`` between fields.
-
-    Attributes
-    ----------
-    text : as it was given.
-    names : the fields it names; the variables z1, z2, ... of both sides.
-    left, right : its sides.
-    is_equality : whether it is an equality.
-    """
+    """``left = right`` or ``left <= right`` between fields; `names` are the variables z1, z2, ... of both sides."""
 
     text: str
     names: tuple[str, ...]
@@ -183,19 +155,15 @@ class Relation:
     right: Expression
     is_equality: bool
 
-    def residual(self, fields: Columns) -> Floats:
-        """Return left minus right."""
-        left, right = self._sides(fields)
-        return left - right
-
     def holds(self, fields: Columns) -> Booleans:
         """Tell where it is fulfilled, to rounding; where a side is no number it is not."""
-        left, right = self._sides(fields)
+        left, right = self.sides(fields)
         slack = _SLACK * (np.abs(left) + np.abs(right))
         with np.errstate(invalid="ignore"):
             return np.abs(left - right) <= slack if self.is_equality else left <= right + slack
 
-    def _sides(self, fields: Columns) -> tuple[Floats, Floats]:
+    def sides(self, fields: Columns) -> tuple[Floats, Floats]:
+        """Return both sides."""
         values = {f"z{number}": fields[name] for number, name in enumerate(self.names, start=1)}
         with np.errstate(all="ignore"):
             return self.left.evaluate(values), self.right.evaluate(values)
@@ -223,19 +191,17 @@ def _read(text: str, scenario: Scenario) -> list[Relation]:
 
 
 def _field_names(text: str, scenario: Scenario) -> tuple[str, ...]:
-    known = scenario.numeric_fields()
     names = dict.fromkeys(name for name in _NAME.findall(text) if name not in (*CALLABLE_NAMES, "pi"))
     if not names:
         raise InputError(f"The constraint {text!r} names no field of the scenario.")
     for name in names:
         if not numbers_meant(scenario, name):
+            why = "does not hold a number here"
             try:
                 check_field_name(scenario, name)
             except InputError:
-                raise InputError(
-                    f"The constraint {text!r} names `{name}`, which is no field{nearest(name, list(known))}."
-                ) from None
-            raise InputError(f"The constraint {text!r} names `{name}`, which does not hold a number here.")
+                why = f"is no field{nearest(name, list(scenario.numeric_fields()))}"
+            raise InputError(f"The constraint {text!r} names `{name}`, which {why}.")
     return tuple(names)
 
 
@@ -277,15 +243,12 @@ def default_range(name: str, scenario: Scenario, why: str) -> Range:
     return read_range(name, (value / _DEFAULT_SPAN, min(value * _DEFAULT_SPAN, highest * (1 - 1e-9))), scenario)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Search:
     """What is searched over once equalities are used up: free fields, and fields that equalities then fix.
 
-    Attributes
-    ----------
-    ranges : all fields searched over.
-    fixed : fields with the equality that fixes each, in the order in which they follow from the free ones.
-    relations : all constraints, which a point must fulfil.
+    `ranges` has all of them, `fixed` the equality that fixes each of the latter, in the order in which they follow from
+    the free ones, `relations` all constraints, which a point must fulfil.
     """
 
     ranges: Mapping[str, Range]
@@ -296,11 +259,6 @@ class Search:
     def free(self) -> list[Range]:
         """The ranges of the free fields."""
         return [span for name, span in self.ranges.items() if name not in self.fixed]
-
-    def constants(self) -> list[str]:
-        """Return the fields that the constraints name and nobody searches over."""
-        names = dict.fromkeys(name for relation in self.relations for name in relation.names)
-        return [name for name in names if name not in self.ranges]
 
     def complete(self, fields: Columns, length: int) -> tuple[dict[str, Floats], Booleans]:
         """Return all fields, given the free ones and the constants, and where the constraints are fulfilled."""
@@ -327,10 +285,10 @@ def searches(ranges: Mapping[str, Range], relations: Sequence[Relation]) -> list
     others = [relation for relation in relations if not relation.is_equality]
     found = []
     for count in range(len(others) + 1):
-        for held in combinations(others, count):
+        for held in itertools.combinations(others, count):
             fixed = _choose_fixed(ranges, [*equalities, *held])
             if fixed is None and not count:
-                texts = " and ".join(repr(relation.text) for relation in equalities)
+                texts = " and ".join(repr(one.text) for one in equalities)
                 raise InputError(
                     f"The equalities {texts} must each fix a field searched over that no earlier one uses."
                 )
@@ -360,7 +318,7 @@ def _solve(relation: Relation, span: Range, columns: Columns, length: int) -> tu
 
     def residual(coordinate: Floats, index: Indices) -> Floats:
         others = {name: column[index] for name, column in columns.items()}
-        return relation.residual({**others, span.name: span.value(coordinate)})
+        return np.subtract(*relation.sides({**others, span.name: span.value(coordinate)}))
 
     everywhere = np.arange(length)
     seen = np.stack([residual(np.full(length, t), everywhere) for t in scan], axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import elementwise
 
 from giantstep.checks import check_flags, check_whole
-from giantstep.design.constraints import Over, Range, default_range, read_over, read_range, searches
+from giantstep.design.constraints import Range, default_range, read_over, read_range, searches
 from giantstep.design.limits import HeldLimit, Observable, ObservedLimit, read_observable, refuse_given, request_limit
 from giantstep.design.problem import SearchProblem
 from giantstep.design.tables import DesignResult, design_result
@@ -83,32 +83,27 @@ def solve_for(
     [0.9142, 1.1487]
     """
     check_flags(maximise=maximise)
-    wanted, fields = _take_wanted(scenario, fields, reach)
+    wanted, value, fields = _take_wanted(scenario, fields, reach)
     request = request_limit(scenario, grid, fields, ("between", "reach", "over", "maximise", "points"))
-    observable = read_observable("reach", wanted[0], request.question)
+    observable = read_observable("reach", wanted, request.question)
     (field,) = dotted_names({field: None})
     refuse_given([field], "solved for", request, {**(grid or {}), **fields})
     span = _span(field, between, request.grid.scenario)
-    inner = _inner(field, over, request.grid.scenario)
-    default = _SCAN_OPTIMISED if inner.ranges else _SCAN
+    inner, choices = ({}, {}) if over is None else read_over(over, request.grid.scenario)
+    if choices or field in inner:
+        raise bad_field("over", over, f"ranges of other fields than `{field}`")
+    default = _SCAN_OPTIMISED if inner else _SCAN
     count = default if points is None else check_whole("points", points, "a whole number from 3 to 10000", 3, 10_000)
     profile = Profile(ObservedLimit(request, observable), span, inner, -1.0 if maximise else 1.0)
-    targets, is_list = _targets(observable, wanted[1])
-    expected = request.grid.size * (count + count // 2) * (20 if inner.ranges else 1)
+    is_list = isinstance(value, list | tuple) or np.ndim(value) > 0
+    targets = _targets(observable, value, is_list)
+    expected = request.grid.size * (count + count // 2) * (20 if inner else 1)
     with profile.limits.watched("solve for", expected, progress):
         scan = scan_profile(profile, count)
-        crossings = find_crossings(profile, scan, targets)
+        crossings = find_crossings(profile, *scan, targets)
     result = _dataset(profile, scan, crossings, targets, is_list)
     warn(profile.limits.problems())
     return result
-
-
-def _inner(field: str, over: Mapping[str, Any] | None, scenario: Scenario) -> Over:
-    """Return the ranges over which the observable is optimised at every value of a field."""
-    inner = Over({}, {}) if over is None else read_over(over, scenario)
-    if inner.choices or field in inner.ranges:
-        raise bad_field("over", over, f"ranges of other fields than `{field}`")
-    return inner
 
 
 def _span(field: str, between: Any, scenario: Scenario) -> Range:
@@ -122,8 +117,8 @@ def _span(field: str, between: Any, scenario: Scenario) -> Range:
     return read_range(field, tuple(between), scenario)
 
 
-def _take_wanted(scenario: Scenario, fields: dict[str, Any], reach: Any) -> tuple[tuple[str, Any], dict[str, Any]]:
-    """Return the observable with the value wanted of it, and the keywords that are left."""
+def _take_wanted(scenario: Scenario, fields: dict[str, Any], reach: Any) -> tuple[str, Any, dict[str, Any]]:
+    """Return the observable, the value wanted of it, and the keywords that are left."""
     if not isinstance(scenario, Scenario):
         raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}.")
     own = {name.partition(".")[0] for name in scenario.numeric_fields()} | set(type(scenario).model_fields)
@@ -133,36 +128,27 @@ def _take_wanted(scenario: Scenario, fields: dict[str, Any], reach: Any) -> tupl
     if len(wanted) != 1:
         given = ", ".join(wanted) or "none"
         raise InputError(f"Name one observable and the value it shall reach, as in test_error=0.2 (given: {given}).")
-    return next(iter(wanted.items())), {name: value for name, value in fields.items() if name not in named}
+    (pair,) = wanted.items()
+    return *pair, {name: value for name, value in fields.items() if name not in named}
 
 
-def _targets(observable: Observable, value: Any) -> tuple[Floats, bool]:
-    is_list = isinstance(value, list | tuple) or np.ndim(value) > 0
-    entries = list(value) if is_list else [value]
+def _targets(observable: Observable, value: Any, is_list: bool) -> Floats:
     try:
-        numbers = np.array([as_number(entry) for entry in entries])
+        numbers = np.array([as_number(entry) for entry in (value if is_list else [value])])
     except ValueError:
         raise bad_field(observable.name, value, "a number or a list of numbers to be reached") from None
     if not len(numbers) or not np.isfinite(numbers).all():
         raise bad_field(observable.name, value, "finite, at least one number")
-    return numbers, is_list
+    return numbers
 
 
 @dataclass
 class Profile:
-    """The observable along one field, where need be at its optimum over others.
-
-    Attributes
-    ----------
-    limits : the observable.
-    span : the field and its range.
-    inner : ranges of the fields optimised at every value of the field.
-    sign : 1 where they minimise, -1 where they maximise.
-    """
+    """The observable along one field, where need be at its optimum over others: minimal (sign 1) or maximal (-1)."""
 
     limits: ObservedLimit
     span: Range
-    inner: Over
+    inner: Mapping[str, Range]
     sign: float
 
     def __call__(self, coordinates: Floats, rows: Indices) -> Floats:
@@ -172,38 +158,22 @@ class Profile:
     def at(self, coordinates: Floats, rows: Indices) -> tuple[Floats, dict[str, Floats]]:
         """Return the observable and the optimised fields at coordinates of the field."""
         held = {self.span.name: self.span.value(coordinates)}
-        if not self.inner.ranges:
+        if not self.inner:
             return self.limits(rows, held), {}
-        starts = _INNER_STARTS if len(self.inner.ranges) == 1 else None
+        starts = _INNER_STARTS if len(self.inner) == 1 else None
         members = HeldLimit(self.limits, rows, held)
-        problem = SearchProblem({}, members, searches(self.inner.ranges, []), self.sign, starts)
+        problem = SearchProblem({}, members, searches(self.inner, []), self.sign, starts)
         found = problem.solve(np.arange(len(rows))).values()
         best = [min(candidates, key=lambda candidate: candidate.value, default=None) for candidates in found]
         values = np.array([np.nan if c is None else self.sign * c.value for c in best])
-        names = self.inner.ranges
-        return values, {name: np.array([np.nan if c is None else c.fields[name] for c in best]) for name in names}
+        return values, {name: np.array([np.nan if c is None else c.fields[name] for c in best]) for name in self.inner}
 
 
-@dataclass
-class Scan:
-    """A profile at points of its field: (R, M) coordinates in increasing order and values, extrema among them."""
+def scan_profile(profile: Profile, count: int) -> tuple[Floats, Floats]:
+    """Return a profile at evenly spaced coordinates, and at its local extrema between them.
 
-    coordinates: Floats
-    values: Floats
-
-    def extremes(self, span: Range) -> dict[str, Floats]:
-        """Return the smallest and the largest value of every row, and the field there; NaN where nothing was solved."""
-        known, found = ~np.isnan(self.values), {}
-        for word, sign in (("smallest", 1.0), ("largest", -1.0)):
-            place = np.argmin(np.where(known, sign * self.values, np.inf), axis=1)
-            at = np.arange(len(place)), place
-            found[word] = self.values[at]
-            found[f"{word}_at"] = np.where(known[at], span.value(self.coordinates[at]), np.nan)
-        return found
-
-
-def scan_profile(profile: Profile, count: int) -> Scan:
-    """Return a profile at evenly spaced coordinates, and at its local extrema between them."""
+    They are (R, M) coordinates of its field in increasing order, and the values there.
+    """
     size = profile.limits.size
     low, high = profile.span.ends
     line = np.linspace(low, high, count)
@@ -213,7 +183,7 @@ def scan_profile(profile: Profile, count: int) -> Scan:
     owner, place = np.nonzero(turns)
     coordinates = np.tile(line, (size, 1))
     if not len(owner):
-        return Scan(coordinates, values)
+        return coordinates, values
     turn = turns[owner, place]
     found = minimise_each(
         lambda x, index: turn[index] * profile(x[:, 0], owner[index]),
@@ -223,7 +193,7 @@ def scan_profile(profile: Profile, count: int) -> Scan:
     extra[:, owner, place] = found.x[:, 0], turn * found.value
     coordinates, values = np.concatenate([[coordinates, values], extra], axis=2)
     order = np.argsort(coordinates, axis=1)
-    return Scan(np.take_along_axis(coordinates, order, axis=1), np.take_along_axis(values, order, axis=1))
+    return np.take_along_axis(coordinates, order, axis=1), np.take_along_axis(values, order, axis=1)
 
 
 def _turning_points(values: Floats) -> Floats:
@@ -233,13 +203,13 @@ def _turning_points(values: Floats) -> Floats:
     return np.pad(np.where(lower, 1.0, np.where(higher, -1.0, 0.0)), [(0, 0), (1, 1)])
 
 
-def find_crossings(profile: Profile, scan: Scan, targets: Floats) -> dict[str, Array]:
-    """Solve every change of sign of a scan minus a target, in lockstep.
+def find_crossings(profile: Profile, coordinates: Floats, values: Floats, targets: Floats) -> dict[str, Array]:
+    """Solve every change of sign of the values of a scan minus a target, in lockstep.
 
     The field there, its ``direction`` ("falls", "rises", "jumps down", "jumps up") and the optimised fields are columns
     (R, T, C) for R rows, T targets, and C crossings at most; NaN, or no direction, beyond the last.
     """
-    row, target, rank, low, high, at_low, at_high = _brackets(scan, targets)
+    row, target, rank, low, high, at_low, at_high = _brackets(coordinates, values, targets)
     roots, left = np.empty(0), np.empty(0)
     if len(row):
         solved = elementwise.find_root(
@@ -247,11 +217,11 @@ def find_crossings(profile: Profile, scan: Scan, targets: Floats) -> dict[str, A
             (low, high), args=(np.arange(len(row)),), tolerances={"xatol": 1e-13, "xrtol": 1e-13, "fatol": 0.0},
         )  # fmt: skip
         roots, left = np.where(solved.status == _NOT_FINITE, np.nan, solved.x), solved.f_x
-    fields = profile.at(roots, row)[1] if len(roots) and profile.inner.ranges else {}
+    fields = profile.at(roots, row)[1] if len(roots) and profile.inner else {}
     failed = np.isnan(roots)
     jumps = np.abs(left) > _JUMP * np.abs(at_high - at_low)
     words = np.where(at_high < at_low, np.where(jumps, "jumps down", "falls"), np.where(jumps, "jumps up", "rises"))
-    shape = len(scan.values), len(targets), 1 + int(rank.max(initial=0))
+    shape = len(values), len(targets), 1 + int(rank.max(initial=0))
 
     def laid_out(column: Array, empty: float | str) -> Array:
         laid = np.full(shape, empty, dtype=column.dtype)
@@ -263,47 +233,56 @@ def find_crossings(profile: Profile, scan: Scan, targets: Floats) -> dict[str, A
     return {profile.span.name: field, "direction": direction, **others}
 
 
-def _brackets(scan: Scan, targets: Floats) -> tuple[Array, ...]:
+def _brackets(coordinates: Floats, values: Floats, targets: Floats) -> tuple[Array, ...]:
     """Return (row, target, rank among theirs, coordinates, values minus target) of neighbours with different signs."""
-    rows: list[tuple[float, ...]] = []
-    for row, (coordinates, values) in enumerate(zip(scan.coordinates, scan.values)):
-        there = np.isfinite(values)
-        x, y = coordinates[there], values[there]
+    found: list[tuple[float, ...]] = []
+    for row, there in enumerate(np.isfinite(values)):
+        x, y = coordinates[row, there], values[row, there]
         for number, target in enumerate(targets):
             gap = y - target
             for rank, i in enumerate(np.flatnonzero((gap[1:] > 0) != (gap[:-1] > 0))):
-                rows.append((row, number, rank, x[i], x[i + 1], gap[i], gap[i + 1]))
-    columns = np.array(rows).reshape(-1, 7).T
+                found.append((row, number, rank, x[i], x[i + 1], gap[i], gap[i + 1]))
+    columns = np.array(found).reshape(-1, 7).T
     return *columns[:3].astype(np.intp), *columns[3:]
 
 
 def _dataset(
-    profile: Profile, scan: Scan, crossings: Mapping[str, Array], targets: Floats, is_list: bool
+    profile: Profile, scan: tuple[Floats, Floats], crossings: Mapping[str, Array], targets: Floats, is_list: bool
 ) -> DesignResult:
     """Return the result at R rows and T targets."""
-    limits, span, seen = profile.limits, profile.span, scan.extremes(profile.span)
+    limits, span, (coordinates, values) = profile.limits, profile.span, scan
     request, observable = limits.request, limits.observable
     scenario, observed = request.grid.scenario, observable.text
     count = np.sum(np.isfinite(crossings[span.name]), axis=-1)
     columns: dict[str, Any] = {
-        name: (("crossing",), values, about_field(scenario, name)) for name, values in crossings.items()
+        name: (("crossing",), column, about_field(scenario, name)) for name, column in crossings.items()
     }
     columns["direction"] = (("crossing",), crossings["direction"], "what the observable does there as the field grows")
     columns["crossings"] = ((), count, "how often the value is reached")
-    for name, values in seen.items():
-        about = f"{span.name} there" if name.endswith("_at") else f"{name} {observed} seen"
-        columns[name] = ((), np.repeat(values[:, None], len(targets), axis=1), about)
+    known, seen = ~np.isnan(values), {}
+    for word, sign in (("smallest", 1.0), ("largest", -1.0)):  # NaN where nothing was solved
+        at = np.arange(limits.size), np.argmin(np.where(known, sign * values, np.inf), axis=1)
+        seen[word] = values[at], np.where(known[at], span.value(coordinates[at]), np.nan)
+        for name, column, about in zip(
+            (word, f"{word}_at"), seen[word], (f"{word} {observed} seen", f"{span.name} there")
+        ):
+            columns[name] = ((), np.repeat(column[:, None], len(targets), axis=1), about)
+    status = np.full(count.shape, "", dtype=object)
+    for row, number in np.argwhere(count == 0):
+        word = "largest" if targets[number] > seen["largest"][0][row] else "smallest"
+        value, place = (column[row] for column in seen[word])
+        near = f"not reached; {word} {value:.6g} at {span.name} = {place:.6g}"
+        status[row, number] = limits.failure(row) if np.isnan(value) else near
     columns["converged"] = ((), count > 0, "whether the value is reached")
-    status = np.array([[_status(limits, span, seen, row, target) for target in targets] for row in range(limits.size)])
-    columns["status"] = ((), np.where(count > 0, "", status), "how near one comes, where it is not")
+    columns["status"] = ((), status.astype(str), "how near one comes, where it is not")
     coords: dict[str, Any] = {"crossing": 1 + np.arange(crossings[span.name].shape[-1])}
     wanted = f" = {targets[0]:g}"
     if is_list:
         coords[observable.name], wanted = targets, ""
-        columns = {name: ((observable.name, *own), values, about) for name, (own, values, about) in columns.items()}
+        columns = {name: ((observable.name, *own), column, about) for name, (own, column, about) in columns.items()}
     else:
-        columns = {name: (own, values[:, 0], about) for name, (own, values, about) in columns.items()}
-    inner = f", at the best {profile.inner}" if profile.inner.ranges else ""
+        columns = {name: (own, column[:, 0], about) for name, (own, column, about) in columns.items()}
+    inner = f", at the best {', '.join(map(str, profile.inner.values()))}" if profile.inner else ""
     settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}, **request.shown()}
     extra = {
         "headline": f"{span} at which {observed}{wanted} of {inside_sentence(scenario.title)}{inner}",
@@ -312,11 +291,3 @@ def _dataset(
         "observable": observed,
     }
     return design_result(request, "crossing", columns, coords, settings, extra)
-
-
-def _status(limits: ObservedLimit, span: Range, seen: Mapping[str, Floats], row: int, target: float) -> str:
-    """Say how near a row comes to a value."""
-    if np.isnan(seen["largest"][row]):
-        return limits.failure(row)
-    word = "largest" if target > seen["largest"][row] else "smallest"
-    return f"not reached; {word} {seen[word][row]:.6g} at {span.name} = {seen[f'{word}_at'][row]:.6g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,15 +55,8 @@ class ObservedLimit:
     """One observable at the rows of a grid, some of their fields replaced.
 
     A call answers all points in one batch (one for each combination of names in the grid) and keeps count of what
-    was not solved, row by row.
-
-    Attributes
-    ----------
-    size : number of rows.
-    asked, failed : (size,) points asked for and points not solved, so far.
-    reasons : row -> why its first failed point was not solved.
-    remarks : what the limit said beside its numbers (an approximation that it chose), each sentence once.
-    theories : the theories that answered.
+    was not solved, row by row: `asked`, `failed` (size,), `reasons` why the first failed point of a row was not solved,
+    `remarks` of the limit (an approximation that it chose) and `theories` that answered, each once.
     """
 
     def __init__(self, request: Request, observable: Observable) -> None:
@@ -104,12 +97,10 @@ class ObservedLimit:
 
     def __call__(self, rows: Indices, changes: Mapping[str, Floats]) -> Floats:
         """Return the observable at `rows` with the fields `changes` replaced; NaN where it was not solved."""
-        parts = range(0, len(rows), _MOST_POINTS)
-        if len(parts) > 1:
-            blocks = [slice(start, start + _MOST_POINTS) for start in parts]
-            return np.concatenate(
-                [self(rows[b], {name: column[b] for name, column in changes.items()}) for b in blocks]
-            )
+        if len(rows) > _MOST_POINTS:
+            blocks = [slice(start, start + _MOST_POINTS) for start in range(0, len(rows), _MOST_POINTS)]
+            parts = [self(rows[b], {name: column[b] for name, column in changes.items()}) for b in blocks]
+            return np.concatenate(parts)
         values = np.full(len(rows), np.nan)
         for number, batch in enumerate(self._batches):
             mine = np.flatnonzero(self._owner[rows] == number)
@@ -125,20 +116,18 @@ class ObservedLimit:
         np.add.at(self.failed, rows[np.isnan(values)], 1)
         return values
 
-    def _settings(self, scenario: Scenario, points: Points, changed: Sequence[str]) -> dict[str, Any]:
-        """Return the settings of the limit; where counts change (of steps, say) what they prepare changes, too."""
-        prepared = self._prepared
-        if any(declaration(scenario, name).annotation is int for name in changed):
-            prepared = scenario.prepare(points, self.request.what, prepared)
-        return self.request.for_engine("limit", prepared)
-
     def _answer(self, scenario: Scenario, points: Points, rows: Indices, changed: Sequence[str]) -> Floats:
         values = np.full(len(rows), np.nan)
         good = self._allowed(scenario, points, rows)
         if not good.any():
             return values
         kept = {name: column[good] for name, column in points.items()}
-        settings = self._settings(scenario, kept, changed)
+        prepared = self._prepared
+        if any(
+            declaration(scenario, name).annotation is int for name in changed
+        ):  # of steps: what they prepare changes
+            prepared = scenario.prepare(kept, self.request.what, prepared)
+        settings = self.request.for_engine("limit", prepared)
         with counted(self.bar, int(good.sum())):
             answer = answer_of(scenario, kept, self.request.what, settings)
         values[good] = self.observable.pick(answer, settings)
@@ -203,14 +192,7 @@ LAST = "last"
 
 @dataclass(frozen=True)
 class Observable:
-    """A variable of a question and the entry of it that is meant.
-
-    Attributes
-    ----------
-    variable : its declaration.
-    entry : own dimension -> the coordinate picked along it, as text; ``"last"`` is the last one there is.
-    question : the question it belongs to, which says how entries are counted or named.
-    """
+    """A variable of a question, and the coordinate picked along each of its own dimensions, as text."""
 
     variable: Variable
     entry: Mapping[str, str]
@@ -240,25 +222,25 @@ class Observable:
             if self.entry[dim] == LAST:
                 values = last_known(values, axis)
                 continue
-            index = self._position(dim, self._coordinates(answer, settings, dim, values.shape[axis]))
-            values = np.take(values, index, axis=axis)
+            known = answer.coords.get(dim, settings.get(dim))
+            counted_from = self.question.dimension(dim).first
+            places = counted_from + np.arange(values.shape[axis]) if known is None else np.asarray(known)
+            values = np.take(values, self._position(dim, places), axis=axis)
         return np.where(failed, np.nan, values)
 
     def select(self, values: xarray.DataArray) -> xarray.DataArray:
         """Return the observable of a column of a result."""
         return values.isel({dim: self._position(dim, values[dim].values) for dim in self.variable.dims}, drop=True)
 
-    def _coordinates(self, answer: Answer, settings: Mapping[str, Any], dim: str, length: int) -> Array:
-        known = answer.coords.get(dim, settings.get(dim))
-        return self.question.dimension(dim).first + np.arange(length) if known is None else np.asarray(known)
-
     def _position(self, dim: str, coordinates: Array) -> int:
         wanted = self.entry[dim]
         if wanted == LAST:
             return len(coordinates) - 1
         for index, value in enumerate(coordinates.tolist()):
-            if str(value) == wanted or (isinstance(value, int | float) and _is_number(wanted, float(value))):
-                return index
+            with suppress(ValueError):  # of what is no number
+                is_same = isinstance(value, int | float) and np.isclose(float(wanted), value, rtol=1e-9, atol=0)
+                if is_same or str(value) == wanted:
+                    return index
         shown = [str(value) for value in coordinates.tolist()]
         allowed = ", ".join(shown if len(shown) <= 12 else [*shown[:5], "...", *shown[-2:]])
         raise InputError(f"`{self.name}` has no entry {dim}={wanted}; along {dim} it has {allowed}.")
@@ -278,8 +260,7 @@ def read_observable(argument: str, text: Any, question: Question, engine: Engine
     if match is None or match[1] not in known:
         raise bad_field(argument, text, f"one of {', '.join(known)}{nearest(text, list(known))}")
     variable = known[match[1]]
-    entry = _entry(argument, text, match[2] or "", variable)
-    return Observable(variable, entry, question)
+    return Observable(variable, _entry(argument, text, match[2] or "", variable), question)
 
 
 def _entry(argument: str, text: str, inside: str, variable: Variable) -> dict[str, str]:
@@ -305,10 +286,3 @@ def _whole(variable: Variable) -> str:
     """Return a variable as it may be asked for: the last time of a trajectory, else the first entry."""
     entries = (f"{dim}={LAST if dimension_named(dim).role == 'trajectory' else 1}" for dim in variable.dims)
     return f"{variable.name}[{', '.join(entries)}]" if variable.dims else variable.name
-
-
-def _is_number(text: str, value: float) -> bool:
-    try:
-        return bool(np.isclose(float(text), value, rtol=1e-9, atol=0))
-    except ValueError:
-        return False

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from giantstep.checks import check_number, check_whole
-from giantstep.design.constraints import Over, free_ranges, label, read_constraints, read_over, searches
-from giantstep.design.limits import Observable, ObservedLimit, read_observable, refuse_given, request_limit
+from giantstep.design.constraints import (
+    Choices,
+    Range,
+    combinations,
+    free_ranges,
+    label,
+    read_constraints,
+    read_over,
+    searches,
+)
+from giantstep.design.limits import ObservedLimit, read_observable, refuse_given, request_limit
 from giantstep.design.problem import Candidate, SearchProblem
 from giantstep.design.tables import DesignResult, design_result
 from giantstep.display import inside_sentence
@@ -83,185 +91,169 @@ def optimize(
     argument, wanted = ("maximise", maximise) if maximise is not None else ("minimise", minimise)
     request = request_limit(scenario, grid, fields, ("over", "minimise", "maximise", "budget", "starts"))
     observable = read_observable(argument, wanted, request.question)
-    searched = read_over(over, request.grid.scenario)
-    refuse_given((*searched.ranges, *searched.choices), "searched over", request, {**(grid or {}), **fields})
+    asked, choices = read_over(over, request.grid.scenario)
+    refuse_given((*asked, *choices), "searched over", request, {**(grid or {}), **fields})
     starts = None if starts is None else check_whole("starts", starts, "a whole number from 3 to 1000", 3, 1000)
     sign = 1.0 if argument == "minimise" else -1.0
     constraints = [budget] if isinstance(budget, str) else list(budget or ())
     problems = []
-    for number, choice in enumerate(searched.combinations()):
+    lists = [f"{name} of {', '.join(map(label, values))}" for name, values in choices.items()]
+    searched = ", ".join([*map(str, asked.values()), *lists])
+    for choice in combinations(choices):
         own = request_limit(scenario.replace(choice), grid, fields) if choice else request
         relations = read_constraints(constraints, own.grid.scenario)
-        ranges = free_ranges(searched.ranges, relations, own.grid.scenario, list(own.grid.coords))
-        tried = searches(ranges, relations)
-        problems.append(SearchProblem(choice, ObservedLimit(own, observable), tried, sign, starts, number))
-    everywhere = np.arange(request.grid.size)
-    with problems[0].limits.watched("optimize", sum(p.points(everywhere) for p in problems), progress) as bar:
+        ranges = free_ranges(asked, relations, own.grid.scenario, list(own.grid.coords))
+        problems.append(
+            SearchProblem(choice, ObservedLimit(own, observable), searches(ranges, relations), sign, starts)
+        )
+    spans = {name: span for problem in problems for search in problem.searches for name, span in search.ranges.items()}
+    size = request.grid.size
+    with problems[0].limits.watched("optimize", sum(p.points(size) for p in problems), progress) as bar:
         for problem in problems:
             problem.limits.bar = bar
-        best = _find_best(problems, everywhere.tolist())
+        best = _best_of(problems, spans, size)
         if not any(problem.feasible.any() for problem in problems):
             texts = ", ".join(map(repr, constraints))
             raise InputError(f"No point of the ranges fulfils the constraints {texts} ({searched}).")
-        result = _OptimumReport(request, observable, searched, problems, best).dataset(argument, constraints)
+        result = _dataset(request, problems, best, choices, list(spans), argument, searched, constraints)
     warn(*(problem.limits.problems() for problem in problems))
     return result
 
 
-def _find_best(problems: Sequence[SearchProblem], rows: Sequence[int]) -> list[list[Candidate]]:
+def _best_of(problems: Sequence[SearchProblem], spans: Mapping[str, Range], size: int) -> list[list[Candidate]]:
     """Solve all problems and return the local minima of each row that differ, the best first."""
-    spans = {name: span for problem in problems for search in problem.searches for name, span in search.ranges.items()}
 
     def differ(one: Candidate, other: Candidate) -> bool:
         places = ([span.coordinate(np.array(c.fields[name])) for c in (one, other)] for name, span in spans.items())
-        return one.problem != other.problem or any(abs(a - b) > _APART for a, b in places)
+        return one.problem is not other.problem or any(abs(a - b) > _APART for a, b in places)
 
-    pools = [problem.solve(np.array(rows)) for problem in problems]
+    pools = [problem.solve(np.arange(size)) for problem in problems]
     best: list[list[Candidate]] = []
-    for row in rows:
+    for row in range(size):
+        best.append([])
         found = [candidate for pool in pools for candidate in pool[row] if np.isfinite(candidate.value)]
-        distinct: list[Candidate] = []
         for candidate in sorted(found, key=lambda candidate: candidate.value):
-            if all(differ(candidate, other) for other in distinct):
-                distinct.append(candidate)
-        best.append(distinct)
+            if all(differ(candidate, other) for other in best[row]):
+                best[row].append(candidate)
     return best
 
 
-@dataclass
-class _OptimumReport:
-    """Makes the Dataset of an optimum; `best` has the different minima of every row, the best first."""
+def _dataset(
+    request: Request,
+    problems: Sequence[SearchProblem],
+    best: list[list[Candidate]],
+    choices: Choices,
+    names: list[str],
+    argument: str,
+    searched: str,
+    constraints: Sequence[str],
+) -> DesignResult:
+    """Return the result; `best` has the different minima of every row, the best first, `names` are numeric fields."""
+    grid, limits = request.grid, [problem.limits for problem in problems]
+    observed = limits[0].observable
+    about = {"long_name": observed.variable.meaning, "symbol": observed.variable.symbol}
+    columns: dict[str, Any] = {
+        name: ((), values, about if name == observed.name else about_field(grid.scenario, name))
+        for name, values in _columns(problems, best, choices, names, 0).items()
+    }
+    worse = {"worse_at_half": 0.5, "worse_at_twice": 2.0} if names else {}
+    shown = [*columns, *worse]
+    for name, values in _columns(problems, best, choices, names, 1).items():
+        columns[f"rival_{name}"] = ((), values, f"{name} at the second best minimum")
+    columns["minima"] = ((), np.array([len(found) for found in best]), "local minima that differ")
+    asked, failed = (np.sum([getattr(limit, name) for limit in limits], axis=0) for name in ("asked", "failed"))
+    said = [_said(problems, row, found) for row, found in enumerate(best)]
+    status, remark = (np.array(texts, dtype=str) for texts in zip(*said))
+    columns |= {
+        "failed_share": ((), failed / np.maximum(asked, 1), "share of the points tried that were not solved"),
+        "evaluations": ((), asked, "points of the limit that were tried"),
+        "converged": ((), np.array([bool(found) for found in best]), "whether an optimum was found"),
+        "status": ((), status, "why not, where none was"),
+        "remark": ((), remark, "what is worth knowing about the optimum"),
+    }
+    for word, factor in worse.items():
+        values = 100 * np.stack([_worse(best, name, factor) for name in names], axis=-1)
+        part = word.removeprefix("worse_at_")
+        columns[word] = (("field",), values, f"percent by which it is worse with {part} of the field")
+    # the fields that were found, as `Grid.varying` has them: the scenario of a point has its best ones
+    found: dict[str, Any] = dict.fromkeys([*choices, *names])
+    for problem in problems:
+        for name, value in problem.choice.items():
+            if not _are_numbers(choices[name]):
+                content = content_of(grid.scenario.replace(problem.choice), name)
+                found[name] = {**(found[name] or {}), label(value): content}
+    asked_for = {argument: observed.text, "over": searched, "budget": "; ".join(constraints)}
+    settings = {**request.shown(), **asked_for, "tolerance": request.tolerance}
+    adjective = "Smallest" if argument == "minimise" else "Largest"
+    under = f", {' and '.join(constraints)}" if constraints else ""
+    extra = {
+        "headline": f"{adjective} {observed.text} of {inside_sentence(grid.scenario.title)}: {searched}{under}",
+        "shown": shown,
+        "grid": {**grid.varying(), **found},
+        "theory": "; ".join(dict.fromkeys(limit.theory for limit in limits)),
+        "observable": observed.text,
+    }
+    return design_result(request, "optimum", columns, {"field": names} if names else {}, settings, extra)
 
-    request: Request
-    observable: Observable
-    over: Over
-    problems: Sequence[SearchProblem]
-    best: list[list[Candidate]]
 
-    @property
-    def names(self) -> list[str]:
-        """The numeric fields searched over."""
-        return list(dict.fromkeys(name for p in self.problems for search in p.searches for name in search.ranges))
+def _columns(
+    problems: Sequence[SearchProblem], best: list[list[Candidate]], choices: Choices, names: list[str], rank: int
+) -> dict[str, Array]:
+    """Return the observable, the choices (numbers where all are, else text) and the fields at the best minima."""
+    found = [row[rank] if rank < len(row) else None for row in best]
+    name, sign = problems[0].limits.observable.name, problems[0].sign
+    columns = {name: np.array([np.nan if c is None else sign * c.value for c in found])}
+    for name, values in choices.items():
+        made = [None if c is None else c.problem.choice[name] for c in found]
+        if _are_numbers(values):
+            columns[name] = np.array(made, dtype=float)
+        else:
+            columns[name] = np.array(["" if value is None else label(value) for value in made], dtype=str)
+    return columns | {name: np.array([np.nan if c is None else c.fields[name] for c in found]) for name in names}
 
-    def dataset(self, argument: str, constraints: Sequence[str]) -> DesignResult:
-        """Return the result."""
-        grid, observed, names = self.request.grid, self.observable, self.names
-        about = {"long_name": observed.variable.meaning, "symbol": observed.variable.symbol}
-        chosen = self._columns(0)
-        columns: dict[str, Any] = {
-            name: ((), values, about if name == observed.name else about_field(grid.scenario, name))
-            for name, values in chosen.items()
-        }
-        worse = ["worse_at_half", "worse_at_twice"] if names else []
-        shown = [*columns, *worse]
-        for name, values in self._columns(1).items():
-            columns[f"rival_{name}"] = ((), values, f"{name} at the second best minimum")
-        columns["minima"] = ((), np.array([len(found) for found in self.best]), "local minima that differ")
-        columns.update(self._diagnostics())
-        for word, factor in zip(worse, (0.5, 2.0)):
-            values = 100 * np.stack([self._worse(name, factor) for name in names], axis=-1)
-            part = word.removeprefix("worse_at_")
-            columns[word] = (("field",), values, f"percent by which it is worse with {part} of the field")
-        asked = {argument: observed.text, "over": str(self.over), "budget": "; ".join(constraints)}
-        settings = {**self.request.shown(), **asked, "tolerance": self.request.tolerance}
-        adjective = "Smallest" if argument == "minimise" else "Largest"
-        under = f", {' and '.join(constraints)}" if constraints else ""
-        extra = {
-            "headline": f"{adjective} {observed.text} of {inside_sentence(grid.scenario.title)}: {self.over}{under}",
-            "shown": shown,
-            "grid": {**grid.varying(), **self._searched()},
-            "theory": "; ".join(dict.fromkeys(problem.limits.theory for problem in self.problems)),
-            "observable": observed.text,
-        }
-        coords = {"field": names} if names else {}
-        return design_result(self.request, "optimum", columns, coords, settings, extra)
 
-    def _columns(self, rank: int) -> dict[str, Array]:
-        """Return the observable, the choices (numbers where all are, else text) and the fields at the best minima."""
-        found = [row[rank] if rank < len(row) else None for row in self.best]
-        sign = self.problems[0].sign
-        columns = {self.observable.name: np.array([np.nan if c is None else sign * c.value for c in found])}
-        for name, values in self.over.choices.items():
-            numeric = _are_numbers(values)
-            made = [None if c is None else self.problems[c.problem].choice[name] for c in found]
-            empty, kind = (np.nan, float) if numeric else ("", str)
-            entries = [empty if value is None else value if numeric else label(value) for value in made]
-            columns[name] = np.array(entries, dtype=kind)
-        for name in self.names:
-            columns[name] = np.array([np.nan if c is None else c.fields[name] for c in found])
-        return columns
+def _worse(best: list[list[Candidate]], name: str, factor: float) -> Floats:
+    """Return by which fraction the observable gets worse where a field is multiplied, the others held."""
+    worse = np.full(len(best), np.nan)
+    first = {row: found[0] for row, found in enumerate(best) if found}
+    for problem, origin in {(candidate.problem, candidate.search) for candidate in first.values()}:
+        search = origin.moved(name)
+        rows = np.array([row for row, c in first.items() if (c.problem, c.search) == (problem, origin)])
+        at = np.array([first[row].fields[name] for row in rows])
+        meant = numbers_meant(problem.limits.request.grid.scenario, name).values()
+        rows = rows[(at > 0) & np.all([within_bounds(info, factor * at) for _, info in meant], axis=0)]
+        if search is None or not len(rows):
+            continue
+        fields = {n: np.array([first[row].fields[n] for row in rows]) for n in {name, *(s.name for s in search.free)}}
+        fields[name] *= factor
+        value = np.array([first[row].value for row in rows])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            worse[rows] = (problem.at(search, fields, rows) - value) / np.abs(value)
+    return worse
 
-    def _searched(self) -> dict[str, dict[str, Any] | None]:
-        """Return the fields that were found, as `Grid.varying` does: the scenario of a point has its best ones."""
-        found: dict[str, dict[str, Any] | None] = dict.fromkeys([*self.over.choices, *self.names])
-        for problem in self.problems:
-            chosen = self.request.grid.scenario.replace(problem.choice)
-            for name, value in problem.choice.items():
-                if not _are_numbers(self.over.choices[name]):
-                    found[name] = {**(found[name] or {}), label(value): content_of(chosen, name)}
-        return found
 
-    def _worse(self, name: str, factor: float) -> Floats:
-        """Return by which fraction the observable gets worse where a field is multiplied, the others held."""
-        worse = np.full(len(self.best), np.nan)
-        first = {row: found[0] for row, found in enumerate(self.best) if found}
-        for number, origin in {(candidate.problem, candidate.search) for candidate in first.values()}:
-            problem = self.problems[number]
-            search = problem.searches[origin].moved(name)
-            rows = np.array([row for row, c in first.items() if (c.problem, c.search) == (number, origin)])
-            at = np.array([first[row].fields[name] for row in rows])
-            meant = numbers_meant(problem.limits.request.grid.scenario, name).values()
-            allowed = [within_bounds(info, factor * at) for _, info in meant]
-            rows = rows[(at > 0) & np.all(allowed, axis=0)]
-            if search is None or not len(rows):
-                continue
-            fields = {span.name: np.array([first[row].fields[span.name] for row in rows]) for span in search.free}
-            fields[name] = factor * fields[name]
-            best = np.array([first[row].value for row in rows])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                worse[rows] = (problem.at(search, fields, rows) - best) / np.abs(best)
-        return worse
-
-    def _diagnostics(self) -> dict[str, Any]:
-        asked = np.sum([problem.limits.asked for problem in self.problems], axis=0)
-        failed = np.sum([problem.limits.failed for problem in self.problems], axis=0)
-        solved = [bool(found) for found in self.best]
-        status = ["" if good else self._status(row) for row, good in enumerate(solved)]
-        remark = [self._remark(row) if good else "" for row, good in enumerate(solved)]
-        return {
-            "failed_share": ((), failed / np.maximum(asked, 1), "share of the points tried that were not solved"),
-            "evaluations": ((), asked, "points of the limit that were tried"),
-            "converged": ((), np.array(solved), "whether an optimum was found"),
-            "status": ((), np.array(status, dtype=str), "why not, where none was"),
-            "remark": ((), np.array(remark, dtype=str), "what is worth knowing about the optimum"),
-        }
-
-    def _status(self, row: int) -> str:
-        if not any(problem.feasible[row] for problem in self.problems):
-            return "no point of the ranges fulfils the constraints"
-        return self._failure(row)
-
-    def _failure(self, row: int) -> str:
-        return next(p.limits.failure(row) for p in self.problems if p.limits.failed[row])
-
-    def _remark(self, row: int) -> str:
-        best, said = self.best[row][0], []
-        problem = self.problems[best.problem]
-        for name, span in problem.searches[best.search].ranges.items():
-            place = float(span.coordinate(np.array(best.fields[name])))
-            for end, word in zip(span.ends, ("lower", "upper")):
-                if abs(place - end) < 1e-4:
-                    said.append(f"{name} is at the {word} end of its range")
-        if not best.settled:
-            said.append("the search was stopped before it settled; a larger `starts` may find a better point")
-        for rival in self.best[row][1:2]:
-            if rival.value - best.value <= _CLOSE * abs(best.value):
-                where = [f"{name} = {value:.4g}" for name, value in rival.fields.items()]
-                where += [f"{name} = {label(value)}" for name, value in self.problems[rival.problem].choice.items()]
-                said.append(f"another optimum is within 1%: {problem.sign * rival.value:.6g} at {', '.join(where)}")
-        if any(p.limits.failed[row] for p in self.problems):
-            said.append(f"{self._failure(row)}; the optimum is taken from the others")
-        return "; ".join(said)
+def _said(problems: Sequence[SearchProblem], row: int, found: Sequence[Candidate]) -> tuple[str, str]:
+    """Return why a row has no optimum, or what is worth knowing of the one it has."""
+    failure = next((p.limits.failure(row) for p in problems if p.limits.failed[row]), "")
+    if not found:
+        feasible = any(problem.feasible[row] for problem in problems)
+        return failure if feasible else "no point of the ranges fulfils the constraints", ""
+    (best, *rivals), said = found, []
+    for name, span in best.search.ranges.items():
+        place = float(span.coordinate(np.array(best.fields[name])))
+        ends = [word for end, word in zip(span.ends, ("lower", "upper")) if abs(place - end) < 1e-4]
+        said += [f"{name} is at the {word} end of its range" for word in ends]
+    if not best.settled:
+        said.append("the search was stopped before it settled; a larger `starts` may find a better point")
+    for rival in rivals[:1]:
+        if rival.value - best.value <= _CLOSE * abs(best.value):
+            where = [f"{name} = {value:.4g}" for name, value in rival.fields.items()]
+            where += [f"{name} = {label(value)}" for name, value in rival.problem.choice.items()]
+            value = best.problem.sign * rival.value
+            said.append(f"another optimum is within 1%: {value:.6g} at {', '.join(where)}")
+    if failure:
+        said.append(f"{failure}; the optimum is taken from the others")
+    return "", "; ".join(said)
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,27 +30,22 @@ _FEASIBLE_ROWS = 16
 class Candidate(NamedTuple):
     """A local minimum at one row: the observable, turned so that small is good, and the numeric fields there.
 
-    `problem` and `search` number the combination of choices and the search that led there; `settled` says that it ended
-    by itself.
+    `problem` and `search` led there; `settled` says that the search ended by itself.
     """
 
     value: float
-    problem: int
-    search: int
+    problem: SearchProblem
+    search: Search
     fields: dict[str, float]
     settled: bool
 
 
-@dataclass
+@dataclass(eq=False)
 class SearchProblem:
     """One combination of choices: a limit, and the searches over its numeric fields.
 
-    Attributes
-    ----------
-    choice : field -> what was chosen; `number` counts the combinations.
-    sign : 1 to minimise, -1 to maximise.
-    starts : points of the start grid along each axis.
-    feasible : (rows,) whether some point tried fulfils the constraints.
+    `sign` is 1 to minimise, -1 to maximise, `starts` the points of the start grid along each axis, `feasible` (rows,)
+    whether some point tried fulfils the constraints.
     """
 
     choice: dict[str, Any]
@@ -57,7 +53,6 @@ class SearchProblem:
     searches: list[Search]
     sign: float
     starts: int | None = None
-    number: int = 0
     feasible: Booleans = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,42 +70,43 @@ class SearchProblem:
     def _complete(
         self, search: Search, fields: Mapping[str, Floats], rows: Indices
     ) -> tuple[dict[str, Floats], Booleans]:
-        constants = {name: self.limits.field(name, rows) for name in search.constants()}
+        named = dict.fromkeys(name for relation in search.relations for name in relation.names)
+        constants = {name: self.limits.field(name, rows) for name in named if name not in search.ranges}
         return search.complete({**constants, **fields}, len(rows))
 
-    def points(self, rows: Indices) -> int:
+    def points(self, rows: int) -> int:
         """Return about how many points `solve` asks for: as many again after the start grid, to refine its minima."""
         free = [len(search.free) for search in self.searches]
-        return 2 * len(rows) * sum((self.starts or _STARTS.get(k, 1)) ** k for k in free)
+        return 2 * rows * sum((self.starts or _STARTS.get(k, 1)) ** k for k in free)
 
     def solve(self, rows: Indices) -> dict[int, list[Candidate]]:
-        """Return the local minima that all searches found at some rows."""
+        """Return the local minima that all searches found at some rows.
+
+        Each scans a grid of its free fields, and refines the best local minima of that.
+        """
         found: dict[int, list[Candidate]] = {int(row): [] for row in rows}
-        for number, search in enumerate(self.searches):
-            self._search(number, search, rows, found)
+        for search in self.searches:
+            free = search.free
+            if len(free) > MOST_FIELDS:
+                raise InputError(f"At most {MOST_FIELDS} free numeric fields are searched over, not {len(free)}.")
+            count = self.starts or _STARTS[len(free)]
+            low, high = self._room(search, rows)
+            start = _product([np.linspace(*ends, count) for ends in zip(low, high)])
+            everywhere = _fields(search, np.tile(start, (len(rows), 1)))
+            values = self.at(search, everywhere, np.repeat(rows, len(start))).reshape(len(rows), len(start))
+            owner, place = _lowest_minima(values, (count,) * len(free))
+            x, best, settled = start[place], values[owner, place], np.ones(len(owner), dtype=bool)
+            if free:
+                turned = partial(self._turned, search, rows[owner])
+                x, best, settled = minimise_each(turned, x, (high - low) / max(count - 1, 1), low, high)
+            columns, _ = self._complete(search, _fields(search, x), rows[owner])
+            for index, row in enumerate(rows[owner].tolist()):
+                fields = {name: float(columns[name][index]) for name in search.ranges}
+                found[row].append(Candidate(float(best[index]), self, search, fields, bool(settled[index])))
         return found
 
-    def _search(self, number: int, search: Search, rows: Indices, found: dict[int, list[Candidate]]) -> None:
-        """Scan a grid of the free fields, refine its best local minima, and add them to `found`."""
-        free = search.free
-        if len(free) > MOST_FIELDS:
-            raise InputError(f"At most {MOST_FIELDS} free numeric fields are searched over, not {len(free)}.")
-        count = self.starts or _STARTS[len(free)]
-        low, high = self._room(search, rows)
-        start = _product([np.linspace(*ends, count) for ends in zip(low, high)])
-        everywhere = _fields(search, np.tile(start, (len(rows), 1)))
-        values = self.at(search, everywhere, np.repeat(rows, len(start))).reshape(len(rows), len(start))
-        owner, place = _lowest_minima(values, (count,) * len(free))
-        coordinates, best, settled = start[place], values[owner, place], np.ones(len(owner), dtype=bool)
-        if free:
-            coordinates, best, settled = minimise_each(
-                lambda x, index: self.at(search, _fields(search, x), rows[owner[index]]),
-                coordinates, (high - low) / max(count - 1, 1), low, high,
-            )  # fmt: skip
-        columns, _ = self._complete(search, _fields(search, coordinates), rows[owner])
-        for index, row in enumerate(rows[owner].tolist()):
-            fields = {name: float(columns[name][index]) for name in search.ranges}
-            found[row].append(Candidate(float(best[index]), self.number, number, fields, bool(settled[index])))
+    def _turned(self, search: Search, rows: Indices, x: Floats, index: Indices) -> Floats:
+        return self.at(search, _fields(search, x), rows[index])
 
     def _room(self, search: Search, rows: Indices) -> tuple[Floats, Floats]:
         """Return the box of the free coordinates in which constraints leave room, a scan point more each way."""

@@ -77,8 +77,7 @@ def sensitivity(
         _evaluate(limits, stencils)
     for stencil in stencils.values() if to is None else ():
         stencil.refused = stencil.refused and "fixed by the other fields"  # nobody asked for it
-    slopes = {name: stencil.slope(value) for name, stencil in stencils.items()}
-    result = _dataset(limits, value, slopes, list(stencils.values()))
+    result = _dataset(limits, value, stencils)
     warn(limits.problems())
     return result
 
@@ -100,16 +99,10 @@ def _field_names(limits: ObservedLimit, to: str | Sequence[str] | None) -> list[
 
 @dataclass
 class Stencil:
-    """The points around one field, at R rows.
+    """The points around one field, at R rows: `at` (R,) itself, (R, P) `points` (NaN: not wanted) and `values` there.
 
-    Attributes
-    ----------
-    at : (R,) the field.
-    points : (R, P) where the observable is wanted; NaN where it is not.
-    is_whole : whether it counts.
-    is_relative : (R,) whether the steps are those of log(field).
-    values : (R, P) the observable there.
-    refused : why the limit refuses all the points; nothing where it does not.
+    Fields that count are whole, `is_relative` (R,) says where steps are those of log(field), and `refused` why the
+    limit refuses all the points.
     """
 
     at: Floats
@@ -128,9 +121,9 @@ class Stencil:
             change = _first_number(central[:, 0] / 2, forward[:, 0], backward[:, 0])
             return change, np.full(len(change), np.nan)
         ways = ((central / (2 * WIDTHS), 2), (forward / WIDTHS, 1), (backward / WIDTHS, 1))
-        slopes, errors = zip(*(extrapolate(differences, order) for differences, order in ways))
-        error = _first_number(*(np.where(np.isnan(slope), np.nan, e) for slope, e in zip(slopes, errors)))
-        slope = _first_number(*slopes)
+        found = [extrapolate(differences, order) for differences, order in ways]
+        slope = _first_number(*(slope for slope, _ in found))
+        error = _first_number(*(np.where(np.isnan(slope), np.nan, error) for slope, error in found))
         error = error + _ROUNDING * np.abs(value)
         scale = np.where(self.is_relative, self.at, 1.0)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -184,17 +177,15 @@ def _fill(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
         stencils[name].values[index] = values[owner == number]
 
 
-def _dataset(
-    limits: ObservedLimit,
-    value: Floats,
-    slopes: Mapping[str, tuple[Floats, Floats]],
-    stencils: Sequence[Stencil],
-) -> DesignResult:
-    request, observable = limits.request, limits.observable
-    derivative, error = (np.stack(column, axis=-1) for column in zip(*slopes.values()))
-    at = np.stack([stencil.at for stencil in stencils], axis=-1)
+def _dataset(limits: ObservedLimit, value: Floats, stencils: Mapping[str, Stencil]) -> DesignResult:
+    request, observable, grid = limits.request, limits.observable, limits.request.grid
+    slopes = [stencil.slope(value) for stencil in stencils.values()]
+    derivative, error = (np.stack(column, axis=-1) for column in zip(*slopes))
+    at = np.stack([stencil.at for stencil in stencils.values()], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         factor = np.where(np.isinf(at), np.nan, at) / value[:, None]
+    largest = np.max(np.nan_to_num(np.abs(factor * derivative), posinf=0), axis=0)
+    order = np.argsort(-largest, kind="stable")
     wide = {
         "elasticity": (factor * derivative, f"d log {observable.text}/d log field"),
         "elasticity_error": (np.abs(factor) * error, "measured error of the elasticity"),
@@ -202,17 +193,17 @@ def _dataset(
         "derivative_error": (error, "measured error of the derivative"),
         "at": (at, "the field itself"),
     }
-    largest = np.max(np.nan_to_num(np.abs(wide["elasticity"][0]), posinf=0), axis=0)
-    order = np.argsort(-largest, kind="stable")
-    solved = np.isfinite(value)
-    status = np.array(["" if good else limits.failure(row) for row, good in enumerate(solved)], dtype=str)
-    remark = [_remark(limits, row, list(slopes), stencils, derivative[row]) for row in range(limits.size)]
     columns: dict[str, Any] = {name: (("field",), values[:, order], text) for name, (values, text) in wide.items()}
-    variable, grid = observable.variable, request.grid
-    columns[observable.name] = ((), value, {"long_name": variable.meaning, "symbol": variable.symbol})
-    columns["converged"] = ((), solved, "whether the point was computed")
-    columns["status"] = ((), status, "why not, where it was not")
-    columns["remark"] = ((), np.array(remark, dtype=str), "fields without a derivative")
+    solved = np.isfinite(value)
+    status = ["" if good else limits.failure(row) for row, good in enumerate(solved)]
+    remark = [_remark(limits, row, stencils, derivative[row]) for row in range(limits.size)]
+    about = {"long_name": observable.variable.meaning, "symbol": observable.variable.symbol}
+    columns |= {
+        observable.name: ((), value, about),
+        "converged": ((), solved, "whether the point was computed"),
+        "status": ((), np.array(status, dtype=str), "why not, where it was not"),
+        "remark": ((), np.array(remark, dtype=str), "fields without a derivative"),
+    }
     extra = {
         "headline": f"What {observable.text} of {inside_sentence(grid.scenario.title)} depends on",
         "shown": [observable.name, *([] if grid.dims else ["at", "derivative", "derivative_error"]), "elasticity"],
@@ -221,16 +212,14 @@ def _dataset(
         "plot": ["elasticity"],
         **({} if grid.dims else {"figure": "tornado"}),
     }
-    settings = {"of": observable.text, "to": ", ".join(slopes), **request.shown(), "tolerance": request.tolerance}
-    coords = {"field": [list(slopes)[index] for index in order]}
-    return design_result(request, "sensitivity", columns, coords, settings, extra)
+    names = list(stencils)
+    settings = {"of": observable.text, "to": ", ".join(names), **request.shown(), "tolerance": request.tolerance}
+    return design_result(request, "sensitivity", columns, {"field": [names[i] for i in order]}, settings, extra)
 
 
-def _remark(
-    limits: ObservedLimit, row: int, names: Sequence[str], stencils: Sequence[Stencil], derivative: Floats
-) -> str:
+def _remark(limits: ObservedLimit, row: int, stencils: Mapping[str, Stencil], derivative: Floats) -> str:
     said = []
-    for name, stencil, slope in zip(names, stencils, derivative):
+    for (name, stencil), slope in zip(stencils.items(), derivative):
         if np.isinf(stencil.at[row]):
             said.append(f"{name} is infinite")
         elif stencil.is_whole and np.isfinite(slope):

@@ -46,11 +46,8 @@ def design_result(
 ) -> DesignResult:
     """Return the result of a design question.
 
-    Parameters
-    ----------
-    columns : variable -> (its own dimensions, values (points of the grid, ...), its attributes or their ``long_name``).
-    coords : coordinates of own dimensions.
-    settings, extra : for the provenance.
+    A column is its own dimensions, its values (points of the grid, ...), and its attributes or their ``long_name``;
+    `coords` are those of own dimensions, `settings` and `extra` for the provenance.
     """
     grid, data = request.grid, {}
     for name, (own, values, about) in columns.items():
@@ -65,14 +62,15 @@ def result_text(result: xarray.Dataset) -> str:
     """Return a result of a design question as plain text."""
     shown = [name for name in json.loads(result.attrs["shown"]) if name in result]
     grid = [str(dim) for dim in result["converged"].dims]
-    indices = np.ndindex(*(result.sizes[dim] for dim in grid))
-    points = [result.isel(dict(zip(grid, index))) for index in indices]
-    lines = [str(result.attrs["headline"])]
-    if grid:
-        lines += _table([{**_place(point, grid), **_cells(point, shown)} for point in points])
-    else:
-        lines += _single(result, shown)
-    remarks = [remark for point in points for remark in _remarks(point, grid)]
+    rows, remarks = [], list[str]()
+    for entry in _places(result, grid):
+        point = result.isel(entry)
+        place = {dim: _cell(dim, point[dim].values[()]) for dim in grid if dim in point.coords}
+        rows.append({**place, **_cells(point, shown)})
+        where = ", ".join(f"{dim} = {value}" for dim, value in place.items())
+        said = [str(point[name].values) for name in ("status", "remark") if name in point]
+        remarks += [f"{where}: {text}" if where else text for text in said if text]
+    lines = [str(result.attrs["headline"]), *(_table(rows) if grid else _single(result, shown))]
     more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
     return "\n".join([*lines, "", *remarks[:MOST_ROWS], *more] if remarks else lines)
 
@@ -95,14 +93,9 @@ def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str]:
     return lines
 
 
-def _remarks(point: xarray.Dataset, grid: Sequence[str]) -> list[str]:
-    where = ", ".join(f"{dim} = {value}" for dim, value in _place(point, grid).items())
-    said = [str(point[name].values) for name in ("status", "remark") if name in point]
-    return [f"{where}: {text}" if where else text for text in said if text]
-
-
-def _place(point: xarray.Dataset, grid: Sequence[str]) -> dict[str, str]:
-    return {dim: _cell(dim, point[dim].values[()]) for dim in grid if dim in point.coords}
+def _places(result: xarray.Dataset, dims: Sequence[str]) -> list[dict[str, int]]:
+    """Return every place along some dimensions."""
+    return [dict(zip(dims, index)) for index in np.ndindex(*(result.sizes[dim] for dim in dims))]
 
 
 def _cells(point: xarray.Dataset, shown: Sequence[str]) -> dict[str, str]:
@@ -110,8 +103,7 @@ def _cells(point: xarray.Dataset, shown: Sequence[str]) -> dict[str, str]:
     cells = {}
     for name in shown:
         own = [str(dim) for dim in point[name].dims]
-        for index in np.ndindex(*(point.sizes[dim] for dim in own)):
-            entry = dict(zip(own, index))
+        for entry in _places(point, own):
             label = ", ".join(str(point[dim].values[position]) for dim, position in entry.items())
             head = name.replace("_", " ") if name in _HEADS else name
             cells[f"{head} {label}".strip()] = _cell(name, point[name].isel(entry).values[()])
@@ -130,11 +122,10 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     number = float(value)
-    if math.isnan(number):
+    is_worse = name.startswith("worse_at")
+    if math.isnan(number) or (is_worse and math.isinf(number)):
         return "-"
-    if name.startswith("worse_at"):
-        if math.isinf(number):
-            return "-"
+    if is_worse:
         return f"{-number:.3g}% better" if number < -1e-6 else f"{max(number, 0.0):+.3g}%"
     return format(number, ".2g" if name in _ERRORS else ".6g")
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from giantstep.checks import check_number, check_whole
-from giantstep.design.limits import read_observable
+from giantstep.design.limits import Observable, read_observable
 from giantstep.design.tables import DesignResult
 from giantstep.errors import InputError
 from giantstep.request import question_name
@@ -73,23 +73,15 @@ def trials_needed(
     power = check_number("power", power, "a number from 0.5 to below 1", lambda value: 0.5 <= value < 1)
     pilot = check_whole("pilot", pilot, "a whole number at least 3", 3)
     measured = simulate(scenario, grid, what=what, dim=dim, trials=pilot, **fields)
+    return _dataset(measured, observable, see, power, pilot)
+
+
+def _dataset(measured: xarray.Dataset, observable: Observable, see: float, power: float, pilot: int) -> DesignResult:
     values, errors = (observable.select(measured[name]) for name in (observable.name, f"{observable.name}_stderr"))
-    return _dataset(measured, values, errors, observable.text, (see, power, pilot))
-
-
-def _dataset(
-    measured: xarray.Dataset,
-    values: xarray.DataArray,
-    errors: xarray.DataArray,
-    name: str,
-    asked: tuple[float, float, int],
-) -> DesignResult:
-    see, power, pilot = asked
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.asarray(errors.values * np.sqrt(pilot) / np.abs(values.values), dtype=np.float64)
     points = max(int(np.isfinite(spread).sum()), 1)
-    least_square = special.chdtri(pilot - 1, 1 - _DOUBT)
-    widest = spread * np.sqrt((pilot - 1) / least_square)
+    widest = spread * np.sqrt((pilot - 1) / special.chdtri(pilot - 1, 1 - _DOUBT))
     columns: dict[str, tuple[Floats, str]] = {
         "trials": (trials_for_gap(spread, see, points, power), f"trials that show a gap of {see:g}"),
         "trials_at_most": (trials_for_gap(widest, see, points, power), "the same for the largest likely spread"),
@@ -97,11 +89,10 @@ def _dataset(
         "visible": (visible_gap(spread, pilot, points, power), "relative gap that the pilot would have seen"),
     }
     data: dict[str, Any] = {key: (values.dims, array, {"long_name": text}) for key, (array, text) in columns.items()}
-    result = DesignResult({**data, str(values.name): values, str(errors.name): errors})
-    result["converged"] = measured["converged"]
-    result["status"] = measured["status"]
+    kept = {str(column.name): column for column in (values, errors, measured["converged"], measured["status"])}
     settings = {"see": see, "power": power, "pilot": pilot}
-    headline = f"Trials at which a gap of {100 * see:g}% in {name} is seen {power:.0%} of the time, by {pilot} trials"
+    gap = f"a gap of {100 * see:g}% in {observable.text}"
+    headline = f"Trials at which {gap} is seen {power:.0%} of the time, by {pilot} trials"
     shown = '["trials", "trials_at_most", "spread", "visible"]'
-    extra = {"headline": headline, "shown": shown, "observable": name, "plot": '["trials"]', **settings}
-    return result.assign_attrs({**measured.attrs, "engine": "pilot", **extra})
+    extra = {"headline": headline, "shown": shown, "observable": observable.text, "plot": '["trials"]', **settings}
+    return DesignResult({**data, **kept}).assign_attrs({**measured.attrs, "engine": "pilot", **extra})

@@ -36,22 +36,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from giantstep.errors import InputError, bad_field
-from giantstep.explorer.bounds import (
-    BUDGET,
-    DOTS,
-    Bounds,
-    Refused,
-    check_experiment,
-    check_study,
-    parse_body,
-    whole_number,
-)
+from giantstep.explorer import bounds as within
+from giantstep.explorer.bounds import Bounds, Refused, check_study, parse_body, whole_number
 from giantstep.explorer.experiments import Experiments
 from giantstep.explorer.guard import Guard
-from giantstep.explorer.lanes import Lane
+from giantstep.explorer.lanes import Lane, unless
 from giantstep.explorer.limits import Limits
 from giantstep.explorer.picture import KINDS
-from giantstep.explorer.tasks import refusal
 from giantstep.workers import usable_cores
 
 EXPORTS = ("toml", "csv", "python", "script")
@@ -78,20 +69,21 @@ class Explorer:
         self.lab = Lane(max(1, cores // 2), memory=memory, niceness=10, queue=16)
         self.limits = Limits(self.quick, self.slow, self.bounds)
         self.experiments = Experiments(self.lab)
+        posted = {
+            "/api/limit": self.limit,
+            "/api/export/{kind}": self.export,
+            _PICTURE: self.picture,
+            "/api/controls": self.controls,
+            **dict.fromkeys(("/api/optimum", "/api/sensitivities"), self.design),
+            _FORECAST: self.forecast,
+            "/api/experiment": self.start_experiment,
+        }
         routes = [
             Route("/", self.front),
             Mount("/page", StaticFiles(directory=PAGE)),
             Route("/opened", self.opened),
-            Route("/api/families", self.entries),
-            Route("/api/presets", self.entries),
-            Route("/api/limit", self.limit, methods=["POST"]),
-            Route("/api/export/{kind}", self.export, methods=["POST"]),
-            Route(_PICTURE, self.picture, methods=["POST"]),
-            Route("/api/controls", self.controls, methods=["POST"]),
-            Route("/api/optimum", self.design, methods=["POST"]),
-            Route("/api/sensitivities", self.design, methods=["POST"]),
-            Route(_FORECAST, self.forecast, methods=["POST"]),
-            Route("/api/experiment", self.start_experiment, methods=["POST"]),
+            *(Route(f"/api/{what}", self.entries) for what in ("families", "presets")),
+            *(Route(path, answer, methods=["POST"]) for path, answer in posted.items()),
             Route("/api/experiment/{name}", self.experiment_events),
             Route("/api/experiment/{name}", self.stop_experiment, methods=["DELETE"]),
             Route("/api/experiment/{name}/csv", self.experiment_file),
@@ -144,7 +136,7 @@ class Explorer:
 
     async def limit(self, request: Request) -> Response:
         """Answer a study with its limit, as lines of JSON."""
-        data = parse_body(await request.body(), self.bounds)
+        data = await self._body(request)
         study, variables = check_study(data, self.bounds), _variables(data)
         curve = f"{_client(request, data)} {whole_number(data, 'curve', 0, 0, MOST_STUDIES)}"
         wish = whole_number(data, "wish", 0, 0, 2**53) if "wish" in data else None
@@ -167,7 +159,7 @@ class Explorer:
         kind = request.path_params["kind"]
         if kind not in EXPORTS:
             raise Refused(404, {"error": f"There is no export {kind[:40]!r}; there are {', '.join(EXPORTS)}."})
-        shown = self._shown(parse_body(await request.body(), self.bounds))
+        shown = self._shown(await self._body(request))
         told = await self._asked(request, self.slow, "export", {"kind": kind, **shown})
         return Response(json.loads(told)["text"], media_type="text/plain")
 
@@ -191,14 +183,14 @@ class Explorer:
 
     async def controls(self, request: Request) -> Response:
         """Answer a study with its controls."""
-        data, bounds = parse_body(await request.body(), self.bounds), self.bounds
+        data, bounds = await self._body(request), self.bounds
         most = {"dim": bounds.dim, "trials": bounds.trials, "dots": bounds.dots, "budget": int(bounds.budget_seconds)}
         view = {
             "variables": _variables(data) or [],
             "log": str(data.get("log", "")),
             "paper": str(data.get("paper", "")),
-            "dots": whole_number(data, "dots", DOTS, 1, bounds.dots),
-            "budget": whole_number(data, "budget", BUDGET, 1, most["budget"]),
+            "dots": whole_number(data, "dots", within.DOTS, 1, bounds.dots),
+            "budget": whole_number(data, "budget", within.BUDGET, 1, most["budget"]),
         }
         arguments = {"tables": {"scenario": {}, **check_study(data, bounds)}, "view": view, "most": most}
         return _json(await self._asked(request, self.quick, "controls", arguments))
@@ -206,13 +198,12 @@ class Explorer:
     async def design(self, request: Request) -> Response:
         """Answer where a variable is best, or what it depends on."""
         task = request.url.path.removeprefix("/api/")
-        data = parse_body(await request.body(), self.bounds)
+        data = await self._body(request)
         variable = data.get("variable")
         if not isinstance(variable, str):
             raise bad_field("variable", variable, "the name of a variable")
         arguments: dict[str, Any] = {"tables": check_study(data, self.bounds), "variable": variable}
-        if task == "optimum":
-            arguments["largest"] = data.get("largest") is True
+        arguments |= {"largest": data.get("largest") is True} if task == "optimum" else {}
         return _json(await self._asked(request, self.slow, task, arguments))
 
     async def forecast(self, request: Request) -> Response:
@@ -220,6 +211,9 @@ class Explorer:
         asked = {name: request.query_params.get(name, "")[: self.bounds.text] for name in ("file", "label", "task")}
         arguments = {"content": await request.body(), **asked}
         return _json(await self._asked(request, self.slow, "forecast", arguments, self.bounds.forecast_seconds))
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        return parse_body(await request.body(), self.bounds)
 
     async def _asked(
         self, request: Request, lane: Lane, task: str, arguments: dict[str, Any], seconds: float | None = None
@@ -246,11 +240,11 @@ class Explorer:
 
     async def start_experiment(self, request: Request) -> Response:
         """Start an experiment and return its name."""
-        data = parse_body(await request.body(), self.bounds)
+        data = await self._body(request)
         study = check_study(data, self.bounds)
-        dots = whole_number(data, "dots", DOTS, 1, self.bounds.dots)
-        budget = whole_number(data, "budget", BUDGET, 1, int(self.bounds.budget_seconds))
-        tables = check_experiment(study, dots, self.bounds)
+        dots = whole_number(data, "dots", within.DOTS, 1, self.bounds.dots)
+        budget = whole_number(data, "budget", within.BUDGET, 1, int(self.bounds.budget_seconds))
+        tables = within.check_experiment(study, dots, self.bounds)
         arguments = {"tables": tables, "shown": _variables(data) or []}
         experiment = self.experiments.start(_client(request, data), arguments, budget)
         return JSONResponse({"name": experiment.name, "grid": tables["grid"]}, status_code=202)
@@ -280,24 +274,14 @@ def _json(text: str) -> Response:
     return Response(text, media_type="application/json")
 
 
-async def _gone(request: Request) -> None:
-    """Wait until a client that has said everything is gone."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 async def _unless_gone(request: Request, answer: Awaitable[_Result]) -> _Result:
     """Return an answer; where the client leaves before it is there, end the work."""
-    working, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_gone(request))
-    try:
-        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.wait([working, leaving])
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return await unless(answer, gone(), ClientDisconnect())
 
 
 def _client(request: Request, data: dict[str, Any]) -> str:
@@ -310,17 +294,15 @@ def _client(request: Request, data: dict[str, Any]) -> str:
 
 def _variables(data: dict[str, Any]) -> list[str] | None:
     variables = data.get("variables")
-    if variables is None:
-        return None
-    if not isinstance(variables, list) or not all(isinstance(name, str) for name in variables):
+    if variables is not None and not (isinstance(variables, list) and all(isinstance(n, str) for n in variables)):
         raise bad_field("variables", variables, "a list of names")
-    return variables[:32]
+    return variables and variables[:32]
 
 
 async def _explain(request: Request, error: Exception) -> Response:
     """Say in one sentence what went wrong."""
     if isinstance(error, InputError):
-        return JSONResponse(refusal(error), status_code=400)
+        return JSONResponse(within.refusal(error), status_code=400)
     if isinstance(error, Refused):
         return JSONResponse(error.message, status_code=error.status)
     if isinstance(error, HTTPException):

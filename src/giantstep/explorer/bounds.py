@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,25 +24,25 @@ class Refused(Exception):
         self.status, self.message = status, dict(message)
 
 
+def refusal(error: Exception) -> dict[str, Any]:
+    """Return an error as the page is told of it."""
+    return {"error": said(error), "field": error.field if isinstance(error, InputError) else None}
+
+
+def said(error: Exception) -> str:
+    """Return an error in the words of the page, where a missing theory leaves the experiment.
+
+    >>> said(InputError("Field `steps` has no limit here: what is missing is luck. `gs.simulate` trains the network."))
+    'No theory here: what is missing is luck. The experiment can still be run.'
+    """
+    text, cut = re.subn(r" `gs\.simulate` [^.]*\.$", " The experiment can still be run.", str(error))
+    return re.sub(r"^Field `[\w.]+` has no limit here", "No theory here", text) if cut else text
+
+
 @dataclass(frozen=True)
 class Bounds:
-    """The largest request the server answers.
-
-    Attributes
-    ----------
-    body : bytes of one request.
-    upload : bytes of a table whose learning curve is forecast.
-    picture : bytes of a figure that is drawn into a file; one of 8 curves of 100 points has some 60,000.
-    forecast_seconds : computing time of that.
-    text : characters of one text (an expression has its own, smaller limit).
-    entries : entries of one list.
-    depth : lists and tables inside each other.
-    points : points of the grid of a limit.
-    dots : points of the grid of an experiment.
-    dim, trials, count : dimension of an experiment, its trials, and any whole-number setting.
-    limit_seconds : computing time of one limit.
-    budget_seconds : computing time of one experiment, at most.
-    memory : bytes of address space of one worker.
+    """The largest request the server answers: bytes of one, of a table and of a figure; characters, entries and depth
+    of what it says; points of limits and dots of experiments; any whole number; computing times; memory of one worker.
     """
 
     body: int = 64 * 1024
@@ -84,18 +85,16 @@ def _check_value(name: str, value: Any, bounds: Bounds, depth: int) -> None:
         raise InputError(f"`{name}` is nested more than {bounds.depth} levels deep.")
     if isinstance(value, str) and len(value) > bounds.text:
         raise InputError(f"`{name}` has {len(value)} characters and at most {bounds.text} are allowed.")
-    if isinstance(value, int | float) and not abs(value) <= 2.0**53 and not isinstance(value, float):
+    if isinstance(value, int) and abs(value) > 2**53:
         raise bad_field(name, value, "a number up to 2**53")
     if isinstance(value, float) and not math.isfinite(value):
         raise bad_field(name, value, 'a number (infinity is written "inf")')
     if isinstance(value, list | dict) and len(value) > bounds.entries:
         raise InputError(f"`{name}` has {len(value)} entries and at most {bounds.entries} are allowed.")
-    if isinstance(value, list):
-        for inner in value:
-            _check_value(name, inner, bounds, depth + 1)
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            _check_value(key if not name else f"{name[:80]}.{key[:80]}", inner, bounds, depth + 1)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        _check_value(key if not name else f"{name[:80]}.{key[:80]}", inner, bounds, depth + 1)
+    for inner in value if isinstance(value, list) else ():
+        _check_value(name, inner, bounds, depth + 1)
 
 
 def check_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
@@ -112,12 +111,15 @@ def check_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
             whole_number({f"{name}.num": value["num"]}, f"{name}.num", 1, 1, bounds.points)
     if grid_points(study) > bounds.points:
         raise InputError(f"The grid has {grid_points(study)} points and at most {bounds.points} are allowed here.")
-    for table in ("settings", "limit"):
-        for name, value in study.get(table, {}).items():
-            free = table == "limit" and name == "dim"  # a number in formulas, which costs nothing
-            if isinstance(value, int) and not isinstance(value, bool) and value > bounds.count and not free:
-                raise bad_field(name, value, f"at most {bounds.count} here")
+    _check_counts(study.get("settings", {}), bounds)
+    _check_counts(study.get("limit", {}), bounds, but="dim")  # a number in formulas, which costs nothing
     return study
+
+
+def _check_counts(table: Mapping[str, Any], bounds: Bounds, but: str = "") -> None:
+    for name, value in table.items():
+        if isinstance(value, int) and not isinstance(value, bool) and value > bounds.count and name != but:
+            raise bad_field(name, value, f"at most {bounds.count} here")
 
 
 def check_experiment(study: Mapping[str, Any], dots: int, bounds: Bounds) -> dict[str, Any]:
@@ -128,9 +130,7 @@ def check_experiment(study: Mapping[str, Any], dots: int, bounds: Bounds) -> dic
         for value in values if isinstance(values, list) else [values]:
             if isinstance(value, int | float) and value > most:
                 raise bad_field(name, value, f"at most {most} here; `giantstep compare` has no such bound")
-    for name, value in table.items():
-        if isinstance(value, int) and not isinstance(value, bool) and name != "seed" and value > bounds.count:
-            raise bad_field(name, value, f"at most {bounds.count} here")
+    _check_counts(table, bounds, but="seed")
     if table.get("device", "cpu") != "cpu":
         raise bad_field("device", table["device"], '"cpu" on the page')
     thin = thin_study(study, dots)
@@ -164,10 +164,8 @@ def grid_points(study: Mapping[str, Any]) -> int:
 
 def length_of(value: Any) -> int:
     """Return how many values a field of a grid has; one where its number of values is no whole number."""
-    if isinstance(value, dict):
-        number = value.get("num")
-        return number if isinstance(number, int) and number > 0 else 1
-    return max(len(value), 1) if isinstance(value, list) else 1
+    number = value.get("num") if isinstance(value, dict) else len(value) if isinstance(value, list) else 1
+    return number if isinstance(number, int) and number > 0 else 1
 
 
 def thin_study(study: Mapping[str, Any], most: int) -> dict[str, Any]:
@@ -176,12 +174,7 @@ def thin_study(study: Mapping[str, Any], most: int) -> dict[str, Any]:
     >>> thin_study({"grid": {"ridge": {"start": 0, "stop": 1, "num": 90}, "noise": [0, 1, 2, 3]}}, 3)["grid"]
     {'ridge': {'start': 0, 'stop': 1, 'num': 3}, 'noise': [0, 2, 3]}
     """
-    return {**study, "grid": thin_grid(study.get("grid", {}), most)}
-
-
-def thin_grid(grid: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """Return a grid with at most so many values of each field, ends kept."""
-    return {name: _thin(value, most) for name, value in grid.items()}
+    return {**study, "grid": {name: _thin(value, most) for name, value in study.get("grid", {}).items()}}
 
 
 def _thin(value: Any, most: int) -> Any:

@@ -68,8 +68,7 @@ class Experiment:
         """Return the comparison as CSV, once it is finished."""
         if "file" not in self.last:
             raise Refused(404, {"error": "The experiment has not finished; there is no file yet."})
-        text: str = json.loads(self.last["file"][1])["text"]
-        return text
+        return str(json.loads(self.last["file"][1])["text"])
 
     def stop(self, reason: str) -> None:
         """Kill it; what it told stays."""
@@ -114,7 +113,13 @@ class Experiments:
         return self._known[name]
 
     async def _run(self, experiment: Experiment, arguments: Mapping[str, Any], budget: float) -> None:
-        watcher = asyncio.ensure_future(self._stop_unheard(experiment))
+        async def stop_unheard() -> None:
+            while True:
+                await asyncio.sleep(_UNHEARD)
+                if not experiment.listeners:
+                    experiment.stop("nobody listens any more")
+
+        watcher = asyncio.ensure_future(stop_unheard())
         spent: Mapping[str, Any] = {"reason": f"the budget of {budget:g} s is spent"}
         try:
             experiment.tell("waiting", "{}")
@@ -129,12 +134,6 @@ class Experiments:
         finally:
             watcher.cancel()
         experiment.tell(kind, json.dumps(told), over=True)
-
-    async def _stop_unheard(self, experiment: Experiment) -> None:
-        while True:
-            await asyncio.sleep(_UNHEARD)
-            if not experiment.listeners:
-                experiment.stop("nobody listens any more")
 
     def close(self) -> list[asyncio.Task[None]]:
         """Stop all of them, and return what has to end."""

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from giantstep.describe import describe
-from giantstep.explorer.bounds import DOTS, flat_grid, length_of, thin_grid
+from giantstep.explorer.bounds import DOTS, flat_grid, length_of, thin_study
 from giantstep.explorer.markup import Html, escaped, greek, joined, pretty, tag, words
 from giantstep.families import family_class
 from giantstep.partlists import with_place
@@ -343,7 +343,7 @@ def with_axis(study: Mapping[str, Any], number: int, field: Field | None) -> dic
     entries[number : number + 1] = [(name, grid_range(field, value_at(study["scenario"], name)))]
     grid = dict(entries)
     is_map = sum(length_of(value) > 8 for value in grid.values()) > 1  # fewer points along each side
-    return thin_grid(grid, _MAP) if is_map else grid
+    return thin_study({"grid": grid}, _MAP)["grid"] if is_map else grid
 
 
 # -- what a page opens on ------------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from giantstep.explorer.bounds import Refused
-
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -35,16 +33,12 @@ class Guard:
     """Refuses other hosts' pages (Host, Origin, Sec-Fetch-Site), foreign content types and long bodies.
 
     A page of another site cannot read answers anyway (there is no CORS header); here it cannot even ask. The Host
-    check stops a foreign name that was pointed at this machine (DNS rebinding).
-
-    Parameters
-    ----------
-    body : bytes of a request, which is JSON.
-    uploads : path -> bytes of a request that is a file instead.
+    check stops a foreign name that was pointed at this machine (DNS rebinding). A request is JSON of at most `body`
+    bytes; on the paths of `uploads` it is a file of so many.
     """
 
-    def __init__(self, app: ASGIApp, port: int, body: int, uploads: Mapping[str, int] | None = None) -> None:
-        self.app, self.body, self.uploads = app, body, uploads or {}
+    def __init__(self, app: ASGIApp, port: int, body: int, uploads: Mapping[str, int]) -> None:
+        self.app, self.body, self.uploads = app, body, uploads
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
         self.origins = {f"http://{host}" for host in self.hosts}
 
@@ -59,46 +53,36 @@ class Guard:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
+                headers.update(HEADERS)
                 headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 
         most = self.uploads.get(scope["path"], self.body)
         kind = "application/octet-stream" if scope["path"] in self.uploads else "application/json"
-        refusal = self._refusal(scope["method"], Headers(scope=scope), kind, most)
-        if refusal is None:
+        refused = self._refused(scope["method"], Headers(scope=scope), kind, most)
+        if refused is None:
             await self.app(scope, receive, guarded)
             return
-        await _drop(receive)
-        response = JSONResponse(refusal.message, status_code=refusal.status, headers={"Connection": "close"})
+        seen, more = 0, True
+        while more and seen <= DROPPED:
+            message = await receive()
+            seen, more = seen + len(message.get("body", b"")), message.get("more_body", False)
+        status, sentence = refused
+        response = JSONResponse({"error": sentence}, status_code=status, headers={"Connection": "close"})
         await response(scope, receive, guarded)
 
-    def _refusal(self, method: str, headers: Headers, kind: str, most: int) -> Refused | None:
+    def _refused(self, method: str, headers: Headers, kind: str, most: int) -> tuple[int, str] | None:
         if headers.get("host", "") not in self.hosts:
-            return _refused(403, "This server answers only under its own address, 127.0.0.1.")
-        if headers.get("origin", next(iter(self.origins))) not in self.origins:
-            return _refused(403, "This server answers only its own page.")
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            return _refused(403, "This server answers only its own page.")
+            return (403, "This server answers only under its own address, 127.0.0.1.")
+        own = headers.get("sec-fetch-site", "none") in ("same-origin", "none")
+        if not own or headers.get("origin", next(iter(self.origins))) not in self.origins:
+            return (403, "This server answers only its own page.")
         if method == "POST" and headers.get("content-type", "").partition(";")[0].strip() != kind:
-            return _refused(415, f"A request must be {kind}.")
+            return (415, f"A request must be {kind}.")
         length = headers.get("content-length", "" if "transfer-encoding" in headers else "0")
         if not length.isdigit() or int(length) > most:  # a body in chunks does not say how long it is
-            return _refused(413, f"A request may have at most {most} bytes, and says how many it has.")
+            return (413, f"A request may have at most {most} bytes, and says how many it has.")
         return None
-
-
-def _refused(status: int, sentence: str) -> Refused:
-    return Refused(status, {"error": sentence})
-
-
-async def _drop(receive: Receive) -> None:
-    """Read what is left of a request, up to a bound, and forget it."""
-    seen, more = 0, True
-    while more and seen <= DROPPED:
-        message = await receive()
-        seen, more = seen + len(message.get("body", b"")), message.get("more_body", False)
 
 
 # -- Connections that end when the other side takes too long to say what it wants -------------------------

@@ -12,21 +12,47 @@ import json
 import logging
 import os
 import threading
-from collections.abc import AsyncGenerator, Mapping
+import traceback
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from giantstep.explorer.bounds import Refused
-from giantstep.explorer.tasks import do_task
+from giantstep.errors import GiantstepError
+from giantstep.explorer.bounds import Refused, refusal
 from giantstep.workers import Plan, Sign, Worker
 
 _log = logging.getLogger("giantstep")
+_Result = TypeVar("_Result")
 
 _PRELOAD = ("giantstep.explorer.preload",)
 _GRACE = 0.25
 """Seconds a task nobody wants any more may go on before its process is killed; starting a new one costs more."""
 _LAST = ("end", "refused", "failed")
 """Events after which a task tells nothing more."""
+
+
+def _do_task(task: tuple[str, Mapping[str, Any]], tell: Callable[[tuple[str, str]], object]) -> None:
+    """Do a task by its name and arguments; the last event is ``end``, ``refused``, or ``failed`` where it is a bug."""
+    from giantstep.explorer.tasks import TASKS  # workers have it, the server itself computes nothing
+
+    name, arguments = task
+    kind, said = "end", {}
+    try:
+        TASKS[name](lambda kind, text: tell((kind, text)), **arguments)
+    except GiantstepError as error:
+        kind, said = "refused", refusal(error)
+    except (MemoryError, OverflowError, RecursionError) as error:
+        sentence = "This does not fit into the memory or the numbers of a worker; take smaller sizes."
+        kind, said = "refused", {"error": sentence, "field": None}
+        _log.debug("%s: %s", type(error).__name__, error)
+    except BrokenPipeError:  # nobody listens any more
+        return
+    except Exception as error:
+        traceback.print_exc()
+        sentence = f"giantstep failed on this ({type(error).__name__}: {str(error)[:200]}); the server log has more."
+        kind, said = "failed", {"error": sentence, "field": None}
+    with contextlib.suppress(BrokenPipeError):
+        tell((kind, json.dumps(said)))
 
 
 def _confine(memory: int, niceness: int) -> None:
@@ -63,22 +89,31 @@ class _LaneWorker(Worker):
         super().kill()
 
 
-class Lane:
-    """A few workers, made when they are needed.
+async def unless(answer: Awaitable[_Result], other: Awaitable[Any], error: Exception) -> _Result:
+    """Return an answer; where something else happens before it is there, end the work and raise an error."""
+    both = asyncio.ensure_future(answer), asyncio.ensure_future(other)
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not both[0].done():
+            raise error
+        return both[0].result()
+    finally:
+        for task in both:
+            task.cancel()
+        await asyncio.wait(both)
 
-    Parameters
-    ----------
-    size : how many workers there are at most.
-    memory, niceness : bytes that each may have, and how far it stands back.
-    queue : how many tasks wait for a worker at most.
-    newest_first : the last who came is the first to get one: its hand still moves.
+
+class Lane:
+    """A few workers, made when they are needed; each may have so many bytes, and stands back by its niceness.
+
+    At most `queue` tasks wait for one; `newest_first` gives it to the last who came: its hand still moves.
     """
 
     def __init__(
         self, size: int, *, memory: int, niceness: int = 0, queue: int = 64, newest_first: bool = False
     ) -> None:
         self.size, self._queue, self._newest_first = size, queue, newest_first
-        self._plan = Plan(do_task, partial(_confine, memory, niceness), threads=1, preload=_PRELOAD)
+        self._plan = Plan(_do_task, partial(_confine, memory, niceness), threads=1, preload=_PRELOAD)
         self._starting = 0
         self._free: list[_LaneWorker] = []
         self._busy: set[_LaneWorker] = set()
@@ -102,13 +137,8 @@ class Lane:
     ) -> AsyncGenerator[tuple[str, str], None]:
         """Yield what a task tells; past its deadline the process is killed, closing or cancelling this ends it.
 
-        Parameters
-        ----------
-        task, arguments : the name of a task and what it takes.
-        seconds : until its end; waiting for a worker counts.
-        most : how many of these it may compute; all that are left, if not given.
-        since : the time of the loop from which they count; now, if not given.
-        heir : a lane that takes the worker over after `most`, where it has room; the other seconds count then.
+        The `seconds` count `since` a time of the loop (now, if not given), waiting for a worker included; `most` of
+        them it may compute. An `heir` is a lane that takes the worker over then, where it has room.
         """
         loop, lane = asyncio.get_running_loop(), self
         deadline = (loop.time() if since is None else since) + seconds
@@ -208,16 +238,13 @@ class Lane:
         """Take a new worker in; where there is none, one of those who wait is told so."""
         self._starting -= 1
         if not isinstance(made, Exception):
-            self._busy.add(made)
-            self._give_back(made)
-            return
+            return self._give_back(made)
         _log.warning("A worker process could not be started: %s", made)
-        waiter = self._next_waiting()
-        if waiter is not None:
+        if (waiter := self._next_waiting()) is not None:
             why = getattr(made, "strerror", None) or type(made).__name__
             sentence = f"A worker process could not be started ({why}); try again in a moment."
             waiter.set_exception(Refused(503, {"error": sentence}))
-        self._replenish()
+        return self._replenish()
 
     def _adopt(self, worker: _LaneWorker) -> bool:
         """Take over a worker that is busy elsewhere, in place of a free one; tell whether there was room."""

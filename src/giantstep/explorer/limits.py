@@ -8,10 +8,10 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from giantstep.explorer.bounds import Bounds, Refused, grid_points, thin_study
-from giantstep.explorer.lanes import Lane
+from giantstep.explorer.lanes import Lane, unless
 
 COARSE = (25, 9)
 """Points of a coarse answer along a field that varies alone, and along each of several.
@@ -27,34 +27,8 @@ _REMEMBERED = 1000
 _HEAD = re.compile(r'{"seconds": ([^,]+), "simplified": (true|false)')
 """How the answer of a worker begins."""
 
-_Result = TypeVar("_Result")
 
-
-class _Wish:
-    """One request for a curve; a newer one ends whatever is done for it."""
-
-    def __init__(self) -> None:
-        self.is_stale = False
-        self._scope: asyncio.Timeout | None = None
-
-    def drop(self) -> None:
-        """End it."""
-        self.is_stale = True
-        if self._scope is not None:
-            self._scope.reschedule(asyncio.get_running_loop().time())
-
-    async def held(self, work: Awaitable[_Result]) -> _Result:
-        """Return what is waited for, unless the wish is dropped before."""
-        try:
-            async with asyncio.timeout(0.0 if self.is_stale else None) as self._scope:
-                return await work
-        except TimeoutError:
-            raise stale() from None
-        finally:
-            self._scope = None
-
-
-def stale() -> Refused:
+def _stale() -> Refused:
     """Return what is told where a newer wish counts."""
     return Refused(409, {"error": "A newer request took the place of this one.", "stale": True})
 
@@ -65,62 +39,60 @@ class Limits:
     def __init__(self, quick: Lane, slow: Lane, bounds: Bounds) -> None:
         self._quick, self._slow, self._bounds = quick, slow, bounds
         self._newest: OrderedDict[str, int] = OrderedDict()
-        self._current: dict[str, _Wish] = {}
+        self._current: dict[str, asyncio.Event] = {}
+        """The newest wish for each curve: set, it is dropped, and whatever is done for it ends."""
 
     async def answers(
         self, study: Mapping[str, Any], variables: Sequence[str] | None, curve: str, number: int | None = None
     ) -> AsyncGenerator[str, None]:
         """Yield one answer, or a coarse one and a fine one, as JSON texts, all within the seconds of a limit.
 
-        Parameters
-        ----------
-        study : the tables of a study file, within bounds.
-        variables : those to send; None sends all.
-        curve : whose request this is (client and curve).
-        number : of the wish: the largest one of a curve counts, whichever came first; None is the newest.
+        No variables are all of them. The wish of the largest number counts for a curve, whichever came first; None is
+        the newest.
         """
         newest = self._newest.pop(curve, 0)
         self._newest[curve] = max(newest, number or 0)
         if len(self._newest) > _REMEMBERED:
             self._newest.popitem(last=False)
         if number is not None and number < newest:
-            raise stale()
+            raise _stale()
         if curve in self._current:
-            self._current[curve].drop()
-        self._current[curve] = wish = _Wish()
+            self._current[curve].set()
+        self._current[curve] = dropped = asyncio.Event()
         try:
-            async with contextlib.aclosing(self._stages(study, variables, wish)) as stages:
+            async with contextlib.aclosing(self._stages(study, variables, dropped)) as stages:
                 async for text in stages:
                     yield text
         finally:
-            if self._current.get(curve) is wish:
+            if self._current.get(curve) is dropped:
                 del self._current[curve]
 
     async def _stages(
-        self, study: Mapping[str, Any], variables: Sequence[str] | None, wish: _Wish
+        self, study: Mapping[str, Any], variables: Sequence[str] | None, dropped: asyncio.Event
     ) -> AsyncGenerator[str, None]:
+        async def held(work: Awaitable[Any]) -> Any:
+            return await unless(work, dropped.wait(), _stale())
+
         begun = asyncio.get_running_loop().time()
         coarse = thin_study(study, COARSE[len(study.get("grid", {})) > 1])
         few, points = grid_points(coarse), grid_points(study)
         arguments: dict[str, Any] = {"tables": coarse, "variables": variables, "coarse": True}
-        text = await wish.held(self._compute(arguments, begun, quick=True))
+        text = await held(self._compute(arguments, begun, quick=True))
         seconds, simplified = _HEAD.match(text).groups()  # type: ignore[union-attr]  # the worker writes it first
         if few == points and simplified == "false":
             yield _stage("fine", text, points, points)
             return
         yield _stage("coarse", text, few, points)
-        await wish.held(asyncio.sleep(REST))
+        await held(asyncio.sleep(REST))
         arguments = {"tables": study, "variables": variables}
         try:
             is_quick = float(seconds) * points / few < QUICK
-            fine = await wish.held(self._compute(arguments, begun, quick=is_quick))
+            yield _stage("fine", await held(self._compute(arguments, begun, quick=is_quick)), points, points)
         except Refused as problem:
             if problem.status not in (503, 504):
                 raise
             note = f"The curve of {points} points is not there: {problem.message['error']} {few} points are shown."
             yield _stage("coarse", text, few, points, last=True, note=note)
-        else:
-            yield _stage("fine", fine, points, points)
 
     async def _compute(self, arguments: Mapping[str, Any], begun: float, *, quick: bool) -> str:
         """Return the answer of a worker; the quick lane is for what does not keep it long."""
@@ -134,8 +106,6 @@ class Limits:
         return await self._slow.answer("limit", arguments, seconds, since=begun)
 
 
-def _stage(stage: str, text: str, points: int, of: int, *, last: bool | None = None, note: str = "") -> str:
-    about = {"stage": stage, "points": points, "of": of, "last": stage == "fine" if last is None else last}
-    if note:
-        about["note"] = note
+def _stage(stage: str, text: str, points: int, of: int, **more: Any) -> str:
+    about = {"stage": stage, "points": points, "of": of, "last": stage == "fine", **more}
     return f"{json.dumps(about)[:-1]}, {text[1:]}"

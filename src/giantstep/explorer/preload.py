@@ -10,21 +10,9 @@ import signal
 import threading
 
 _MODULES = (
-    "giantstep.agreements",
-    "giantstep.explorer.presets",
-    "giantstep.explorer.reports",
-    "giantstep.explorer.script",
-    "giantstep.explorer.stages",
-    "giantstep.explorer.tasks",
-    "giantstep.explorer.theory",
-    "giantstep.explorer.views",
-    "giantstep.files",
-    "giantstep.forecasts",
-    "giantstep.lab",
-    "giantstep.result",
-    "scipy.linalg",
-    "scipy.special",
-    "scipy.stats.qmc",
+    *(f"giantstep.{name}" for name in ("agreements", "files", "forecasts", "lab")),
+    *(f"giantstep.explorer.{name}" for name in ("presets", "tasks", "views")),
+    *(f"scipy.{name}" for name in ("linalg", "special", "stats.qmc")),
 )
 _LOOK = 0.05
 """Seconds between two looks for the parent."""

@@ -17,18 +17,12 @@ from giantstep.papers import list_figures
 from giantstep.papers.recipe import FigureStudy, Recipe, Size
 from giantstep.request import question_name
 from giantstep.study import Study
+from giantstep.toml import read_toml
 
 MOST_STUDIES = 6
 """Studies of one figure that the page lays over each other."""
 TERMINAL = frozenset(
-    (
-        "amp-staircase",
-        "repetition-single",
-        "repetition-staircase",
-        "repetition-targets",
-        "sgd-three-directions",
-        "spectral-edge",
-    )
+    "amp-staircase repetition-single repetition-staircase repetition-targets sgd-three-directions spectral-edge".split()
 )
 """Figures whose first curve takes more than 10 s, half of what the page waits: they are listed with their command."""
 
@@ -41,12 +35,13 @@ def presets() -> Iterator[dict[str, Any]]:
 
 def example_preset(family: str) -> dict[str, Any]:
     """Return the preset of a family's example."""
-    about = {"name": f"example:{family}", "title": "Example", "paper": "", "description": "", "parameters": ""}
+    about = {"name": f"example:{family}", "title": "Example", "family": family}
+    about |= dict.fromkeys(("paper", "description", "parameters"), "")
     try:
-        scenario = family_class(family).example()
-        return {**about, "family": family, "studies": [complete(described(family), study_tables(Study(scenario)))]}
+        study = Study(family_class(family).example())
+        return {**about, "studies": [complete(described(family), study_tables(study))]}
     except Exception as error:  # one broken family must not take the others' presets away
-        return {**about, "family": family, "studies": [], "error": _why(error)}
+        return {**about, "studies": [], "error": _why(error)}
 
 
 def figure_preset(recipe: Recipe) -> dict[str, Any]:
@@ -60,22 +55,16 @@ def figure_preset(recipe: Recipe) -> dict[str, Any]:
     try:
         about["parameters"] = recipe.parameters
         found = [_live(asked) for asked in recipe.studies(Size(quick=True)).values()]
-        if not found:
-            return {**about, "error": "it declares no study"}
-        small = distinct([study for study in found if _fits(study)])
+        # a request holds no large array, and no fields that vary together
+        plain = [s for s in found if not any(isinstance(values, xarray.DataArray) for values in s.grid.values())]
+        small = distinct([study for study in plain if not any(large_arrays(study.scenario))])
         if not small:
-            return {**about, "terminal": True}
+            return {**about, **({"terminal": True} if found else {"error": "it declares no study"})}
         shown = _main_panel(small)[:MOST_STUDIES]
         about["family"] = family = shown[0].scenario.family
         return {**about, "studies": [complete(described(family), study_tables(study)) for study in shown]}
     except Exception as error:  # a recipe is anybody's code; the page says what is wrong with it and lives on
         return {**about, "error": _why(error)}
-
-
-def _fits(study: Study) -> bool:
-    """Return whether a request can hold a study: it has no large array, and no fields that vary together."""
-    paired = any(isinstance(values, xarray.DataArray) for values in study.grid.values())
-    return not paired and not any(large_arrays(study.scenario))
 
 
 def _main_panel(studies: Sequence[Study]) -> list[Study]:
@@ -84,7 +73,7 @@ def _main_panel(studies: Sequence[Study]) -> list[Study]:
     def panel(study: Study) -> Any:
         known = study.question.settings
         asked = sorted(name for name in study.settings if "limit" in known[name].engines)
-        return study.scenario.family, _what(study), tuple(study.grid), asked
+        return study.scenario.family, question_name(study.scenario, study.what), tuple(study.grid), asked
 
     largest = max(studies, key=_points)
     return [study for study in studies if panel(study) == panel(largest)]
@@ -106,17 +95,16 @@ def distinct(studies: Sequence[Study]) -> list[Study]:
     kept: dict[Any, Study] = {}
     for study in studies:
         dim = None if study.experiment else study.limit.get("dim")
-        key = (study.scenario.digest(), _what(study), study.limit.get("theory"), dim, tuple(study.grid))
-        known = kept.get(key)
-        if known is None:
-            kept[key] = study
-        else:
-            kept[key] = replace(max(known, study, key=_points), experiment=known.experiment or study.experiment)
+        key = (
+            study.scenario.digest(),
+            question_name(study.scenario, study.what),
+            study.limit.get("theory"),
+            dim,
+            tuple(study.grid),
+        )
+        known = kept.get(key, study)
+        kept[key] = replace(max(known, study, key=_points), experiment=known.experiment or study.experiment)
     return list(kept.values())
-
-
-def _what(study: Study) -> str:
-    return question_name(study.scenario, study.what)
 
 
 def _points(study: Study) -> int:
@@ -125,8 +113,6 @@ def _points(study: Study) -> int:
 
 def study_tables(study: Study) -> dict[str, Any]:
     """Return a study as the tables of its TOML file, in strict JSON data; what has no place in a file raises."""
-    from giantstep.toml import read_toml
-
     tables: dict[str, Any] = json_data(read_toml(study.to_toml()))
     return tables
 

@@ -18,22 +18,18 @@ ADDRESS = "127.0.0.1"
 
 def bind_socket(port: int | None) -> socket.socket:
     """Return a socket on loopback: the port asked for, or the usual one, or any free one where that is taken."""
-    wanted = [port] if port is not None else [DEFAULT_PORT, 0]
-    for number in wanted:
+    for number in [port] if port is not None else [DEFAULT_PORT, 0]:
         # asyncio sends small pieces at once only where the protocol is named; else each waits 40 ms for the one before
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((ADDRESS, number))
             listening.listen(128)
+            return listening
         except OSError as error:
             listening.close()
-            if number == wanted[-1]:
-                reason = (error.strerror or str(error)).lower()
-                raise InputError(f"The port {number} of {ADDRESS} cannot be used: {reason}.") from None
-        else:
-            return listening
-    raise AssertionError  # the loop returns or raises
+            reason = (error.strerror or str(error)).lower()
+    raise InputError(f"The port {number} of {ADDRESS} cannot be used: {reason}.")
 
 
 def serve(
@@ -43,14 +39,9 @@ def serve(
     browser: bool = True,
     say: Callable[[str], object] = lambda text: print(text),
 ) -> None:
-    """Serve the page until the process is interrupted.
+    """Serve the page until the process is interrupted, on a port of 127.0.0.1 (8765, or a free one, if left out).
 
-    Parameters
-    ----------
-    port : a port of 127.0.0.1; 8765, or a free one, if left out.
-    file : an HTML file that the page wrote, or a study file: what the page opens on.
-    browser : open the page in a browser.
-    say : told the address.
+    It opens on a `file`: one that the page wrote, or a study file. What `say` is, is told the address.
     """
     try:
         import uvicorn

@@ -8,27 +8,37 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import logging
 import math
-import re
-import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from giantstep.errors import Code, GiantstepError, GiantstepWarning, InputError, bad_field
+import numpy as np
+
+from giantstep.arrays import large_arrays
+from giantstep.datafile import ENDINGS, read_labelled
+from giantstep.dimensions import dimension_named
+from giantstep.errors import Code, GiantstepWarning, InputError, bad_field
+from giantstep.explorer.bounds import said
+from giantstep.explorer.controls import controls_html
+from giantstep.explorer.fields import described, with_value
+from giantstep.explorer.picture import figure_file, html_file
+from giantstep.explorer.reports import agreement_html, optimum_text, sensitivities_html
+from giantstep.explorer.stages import pipeline_html
+from giantstep.explorer.theory import theory_html
+from giantstep.families import family_names
+from giantstep.files import csv_text, table, to_json
+from giantstep.jsondata import json_data
+from giantstep.request import question_name
+from giantstep.scripts import script
+from giantstep.study import Study, predict, study_fields
 
 if TYPE_CHECKING:
     import xarray
-
-    from giantstep.study import Study
-    from giantstep.types import Points
-
-_log = logging.getLogger("giantstep")
 
 Emit = Callable[[str, str], object]
 """Takes the kind of an event and its JSON text."""
@@ -43,8 +53,6 @@ _TRIED = 40
 
 def read_study(tables: Mapping[str, Any]) -> Study:
     """Return the checked study of a request."""
-    from giantstep.study import Study, study_fields
-
     return Study(**study_fields(tables, "The request"))
 
 
@@ -67,22 +75,15 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
 
     start = time.process_time()  # what it costs, however busy the machine is
     study = read_study(tables)
-    settings: dict[str, Any] = {
-        name: setting.coarse
-        for name, setting in (study.question.settings.items() if coarse else ())
-        if setting.coarse is not None and name not in study.settings
-    }
-    loose = study.question.coarse_tolerance if coarse else None
-    if loose is not None and "tolerance" not in study.limit:
-        settings["tolerance"] = loose
-    simplified = bool(settings)
+    known = {name: setting.coarse for name, setting in study.question.settings.items() if name not in study.settings}
+    known |= {} if "tolerance" in study.limit else {"tolerance": study.question.coarse_tolerance}
+    settings = {name: value for name, value in known.items() if coarse and value is not None}
     with remarks_of() as remarks:
         result = _predict(study, settings)
     text = shown_json(result, variables, study.scenario.family, _what(study))
     seconds = round(time.process_time() - start, 4)
-    about = {"seconds": seconds, "simplified": simplified, "warnings": [] if simplified else remarks}
-    about["classes"] = has_classes(result)
-    about["called"] = called(result, "limit")
+    about = {"seconds": seconds, "simplified": bool(settings), "warnings": [] if settings else remarks}
+    about |= {"classes": has_classes(result), "called": called(result, "limit")}
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
 
 
@@ -99,24 +100,17 @@ def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
 
 
 class _Spent(Exception):
-    """The time of an experiment is over; `measured` is what its trials told so far."""
-
-    def __init__(self, measured: xarray.Dataset) -> None:
-        super().__init__()
-        self.measured = measured
+    """The time of an experiment is over; it carries what its trials told so far."""
 
 
 def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str], seconds: float = math.inf) -> None:
     """Answer with both engines: ``progress`` and ``dots`` while it runs, ``file`` and ``comparison`` at the end.
 
-    After so many seconds no further trial begins: those that are done are judged, and ``spent`` is told first.
-
-    The report speaks of the variables that are `shown`, or of those of the question where none of them was judged.
-
-    Where the limit is refused the experiment answers alone, and nothing is judged; what is wrong it refuses as well.
+    After so many seconds no further trial begins: those that are done are judged, and ``spent`` is told first. The
+    report speaks of the variables that are `shown`, or of those of the question where none of them was judged. Where
+    the limit is refused the experiment answers alone, and nothing is judged; what is wrong it refuses as well.
     """
     from giantstep.agreements import agreement
-    from giantstep.explorer.reports import agreement_html
     from giantstep.explorer.views import shown_json
 
     last = begun = time.monotonic()
@@ -146,7 +140,7 @@ def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str], seco
                 result = study.compare(progress=progress, watch=watch)
             except _Spent as spent:
                 emit("spent", "{}")
-                result = study.compare(progress=False, stored=_with_trials_done(spent.measured))
+                result = study.compare(progress=False, stored=_with_trials_done(spent.args[0]))
             report = agreement(result).to_dict()
         except InputError:
             result = study.simulate(progress=progress)
@@ -182,8 +176,6 @@ def export(
         with remarks_of():
             text = combined_csv({label: study.predict(progress=False) for label, study in known.items()})
     elif kind == "script":
-        from giantstep.scripts import script
-
         asked = {name: first.experiment[name] for name in ("dim", "trials", "seed") if name in first.experiment}
         text = script(first.scenario, **asked)
     else:
@@ -193,9 +185,6 @@ def export(
 
 def _written(kind: str, studies: Mapping[str, Study], variables: Sequence[str], log: str, dots: Study | None) -> str:
     """Return the first study as TOML, or all of them as Python."""
-    from giantstep.arrays import large_arrays
-    from giantstep.explorer.script import figure_script
-
     if any(True for study in studies.values() for _ in large_arrays(study.scenario)):
         raise InputError("The study holds a large array, which lies beside a file; `giantstep reproduce` writes both.")
     if kind == "toml":
@@ -207,8 +196,6 @@ def picture(
     emit: Emit, kind: str, panels: Sequence[Mapping[str, Any]], title: str, about: Mapping[str, Any] | None
 ) -> None:
     """Draw the panels of the page into a file, in base 64: one event. `about` is what an HTML page says beside them."""
-    from giantstep.explorer.picture import figure_file, html_file
-
     if about is None:
         content = figure_file(panels, kind, title)
     else:
@@ -226,11 +213,7 @@ def picture(
 
 def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> None:
     """Forecast the learning curve of a table, given as the bytes of a file: one event ``forecast``."""
-    from tempfile import TemporaryDirectory
-
-    from giantstep.datafile import ENDINGS, read_labelled
     from giantstep.explorer.views import learning_curves
-    from giantstep.files import to_json
     from giantstep.forecasts.verb import forecast as ask
 
     ending = Path(file).suffix.lower()
@@ -249,11 +232,7 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
 
 def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool) -> None:
     """Find the best point of the ranges that a study shows, one for each of the names it varies: one event."""
-    import numpy as np
-
     from giantstep.design.optimise import optimize
-    from giantstep.explorer.reports import optimum_text
-    from giantstep.jsondata import json_data
 
     study = read_study(tables)
     lines = {name: np.asarray(values) for name, values in study.grid.items() if np.ndim(values) == 1}
@@ -278,29 +257,19 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
 def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
     """Differentiate a variable at the scenario of a study, whatever it varies: one event."""
     from giantstep.design.sensitivity import sensitivity
-    from giantstep.explorer.reports import sensitivities_html
-    from giantstep.jsondata import json_data
 
     study = read_study(tables)
     with remarks_of():
         named = _first_line(study, variable)
         result = sensitivity(study.scenario, of=named, **_asked(study))
     columns = {name: result[name].values.tolist() for name in ("field", "at", "derivative", "elasticity")}
-    shown = {
-        "variable": variable,
-        "named": named,
-        "value": float(result[variable]),
-        "remark": str(result["remark"].values),
-    }
-    told = json_data({**shown, **columns})
+    about = {"variable": variable, "named": named, "value": float(result[variable])}
+    told = json_data({**about, "remark": str(result["remark"].values), **columns})
     emit("sensitivities", json.dumps({**told, "html": sensitivities_html(told)}, allow_nan=False))
 
 
 def _first_line(study: Study, variable: str) -> str:
     """Return a variable as design questions name it: of several lines the first, of a trajectory its end."""
-    from giantstep.dimensions import dimension_named
-    from giantstep.study import predict
-
     dims = [dim for one in study.question.variables if one.name == variable for dim in one.dims]
     dims = [dim for dim in dims if dimension_named(dim).role != "trajectory"]
     if not dims or any(dimension_named(dim).role == "spectrum" for dim in dims):
@@ -311,48 +280,27 @@ def _first_line(study: Study, variable: str) -> str:
     return f"{variable}[{', '.join(places)}]"
 
 
-def why_no_limit(tables: Mapping[str, Any]) -> str | None:
-    """Return why a study has no limit; None where it has one."""
+def why_refused(tables: Mapping[str, Any], of_limit: bool = False) -> str | None:
+    """Return why there is no such study, or no limit of it; None where there is one."""
     try:
-        study, points = _checked(tables)
-        study.scenario.refuse_missing(points, _what(study), study.limit.get("theory"))
+        study = read_study(tables)
+        points = {**study.scenario.point(), "dim": np.array([np.inf])}
+        study.scenario.check_points(points)
+        if of_limit:
+            study.scenario.refuse_missing(points, _what(study), study.limit.get("theory"))
     except InputError as error:
-        return _said(error)
+        return said(error)
     return None
-
-
-def why_refused(tables: Mapping[str, Any]) -> str | None:
-    """Return why there is no such study; None where there is one."""
-    try:
-        _checked(tables)
-    except InputError as error:
-        return _said(error)
-    return None
-
-
-def _checked(tables: Mapping[str, Any]) -> tuple[Study, Points]:
-    """Return a study with its scenario as a point, both checked."""
-    import numpy as np
-
-    study = read_study(tables)
-    points = {**study.scenario.point(), "dim": np.array([np.inf])}
-    study.scenario.check_points(points)
-    return study, points
 
 
 def controls(emit: Emit, tables: Mapping[str, Any], view: Mapping[str, Any], most: Mapping[str, int]) -> None:
     """Write the controls of a study, the stages of a network and what is shown in words: one event."""
-    from giantstep.explorer.controls import controls_html
-    from giantstep.explorer.fields import described, with_value
-    from giantstep.explorer.stages import pipeline_html
-    from giantstep.explorer.theory import theory_html
-
     scenario, what, tries = tables["scenario"], tables.get("what"), itertools.count()
     begun: set[str] = set()
 
     def refusing(changed: Mapping[str, Any]) -> tuple[bool, str]:
         asked = {"scenario": changed, "what": what}
-        why = why_no_limit(asked)
+        why = why_refused(asked, of_limit=True)
         return bool(why and why_refused(asked)), why or ""
 
     def forbidding(name: str, value: Any) -> str | None:
@@ -374,8 +322,6 @@ def controls(emit: Emit, tables: Mapping[str, Any], view: Mapping[str, Any], mos
 
 def _what(study: Study) -> str:
     """Return the question of a study by its name."""
-    from giantstep.request import question_name
-
     return question_name(study.scenario, study.what)
 
 
@@ -388,13 +334,9 @@ def _asked(study: Study) -> dict[str, Any]:
 
 def combined_csv(results: Mapping[str, xarray.Dataset]) -> str:
     """Return results as the CSV that `giantstep.save` writes, several below each other with their label in front."""
-    import numpy as np
-
-    from giantstep.files import csv_text, table
-
     tables = {label: table(result) for label, result in results.items()}
-    own = dict.fromkeys(name for columns in tables.values() for name in columns)
-    names = ["study", *own] if len(tables) > 1 else list(own)
+    names = list(dict.fromkeys(name for columns in tables.values() for name in columns))
+    names = ["study", *names] if len(tables) > 1 else names
     blocks = []
     for label, columns in tables.items():
         length = len(next(iter(columns.values())))
@@ -405,11 +347,8 @@ def combined_csv(results: Mapping[str, xarray.Dataset]) -> str:
 
 def families(emit: Emit) -> None:
     """Describe every family: one event; a broken one says why."""
-    from giantstep import scenario
-    from giantstep.explorer.fields import described
-
     told = []
-    for name in scenario.family_names():
+    for name in family_names():
         try:
             about = {key: value for key, value in described(name).items() if key not in _UNSENT}
             told.append(json.dumps(about, allow_nan=False))
@@ -430,40 +369,46 @@ TASKS: dict[str, Callable[..., None]] = {task.__name__: task for task in _ALL}
 """What a worker can be asked for by name."""
 
 
-def do_task(task: tuple[str, Mapping[str, Any]], tell: Callable[[tuple[str, str]], object]) -> None:
-    """Do a task by its name and arguments; the last event is ``end``, ``refused``, or ``failed`` where it is a bug."""
-    name, arguments = task
-
-    def emit(kind: str, text: str) -> None:
-        tell((kind, text))
-
-    try:
-        TASKS[name](emit, **arguments)
-        emit("end", "")
-    except GiantstepError as error:
-        emit("refused", json.dumps(refusal(error)))
-    except (MemoryError, OverflowError, RecursionError) as error:
-        sentence = "This does not fit into the memory or the numbers of a worker; take smaller sizes."
-        emit("refused", json.dumps({"error": sentence, "field": None}))
-        _log.debug("%s: %s", type(error).__name__, error)
-    except BrokenPipeError:  # nobody listens any more
-        return
-    except Exception as error:
-        traceback.print_exc(file=sys.stderr)
-        sentence = f"giantstep failed on this ({type(error).__name__}: {str(error)[:200]}); the server log has more."
-        emit("failed", json.dumps({"error": sentence, "field": None}))
+# -- The figure of the page as the Python that makes it ---------------------------------------------------
 
 
-def refusal(error: Exception) -> dict[str, Any]:
-    """Return an error as the page is told of it."""
-    return {"error": _said(error), "field": error.field if isinstance(error, InputError) else None}
+_LINES = '''"""A figure of the giantstep explorer."""
+
+import giantstep as gs
+from matplotlib import pyplot as plt
+
+studies = {{
+{studies}
+}}
+variables = {variables!r}
+figure, panels = plt.subplots(1, len(variables), figsize=(5.6 * len(variables), 4), squeeze=False)
+for label, study in studies.items():
+    result = study.predict()
+    for panel, name in zip(panels[0], variables):
+        gs.plot(result, name, axes=panel, log={log!r})
+'''
+_DOTS = """dots = gs.Study.from_toml({study}).compare()
+for panel, name in zip(panels[0], variables):
+    gs.plot(dots.sel(source=['experiment']), name, axes=panel, log={log!r})
+print(gs.agreement(dots))
+"""
 
 
-def _said(error: Exception) -> str:
-    """Return an error in the words of the page, where a missing theory leaves the experiment.
+def figure_script(studies: Mapping[str, Study], variables: Sequence[str], log: str, dots: Study | None) -> str:
+    """Return Python that draws the variables of studies (the question's own choice, if none) into ``figure.png``.
 
-    >>> _said(InputError("Field `steps` has no limit here: what is missing is luck. `gs.simulate` trains the network."))
-    'No theory here: what is missing is luck. The experiment can still be run.'
+    Each has a panel; studies are lines by their labels, the experiment of `dots` stands over them.
     """
-    said, cut = re.subn(r" `gs\.simulate` [^.]*\.$", " The experiment can still be run.", str(error))
-    return re.sub(r"^Field `[\w.]+` has no limit here", "No theory here", said) if cut else said
+    first = next(iter(studies.values()))
+    question = first.scenario.questions[first.what or next(iter(first.scenario.questions))]
+    shown = list(variables) or list(question.plot or (question.variables[0].name,))
+    lines = [f"    {label!r}: gs.Study.from_toml({_quoted(study.to_toml())})," for label, study in studies.items()]
+    text = _LINES.format(studies="\n".join(lines), variables=shown, log=log)
+    if dots is not None:
+        text += _DOTS.format(study=_quoted(dots.to_toml()), log=log)
+    return text + 'figure.savefig("figure.png", dpi=200)\n'
+
+
+def _quoted(text: str) -> str:
+    """Write a text as a Python literal, over several lines where nothing in it forbids that."""
+    return repr(text) if '"""' in text or "\\" in text else f'"""\n{text}"""'

@@ -30,7 +30,6 @@ _OPERATORS = {
 }
 WITH_CLASSES, OR = "; with classes ", " or "
 """Where the meaning of a variable, and its symbol, go on with what they are for labels that are classes."""
-_WORD = re.compile(r"[A-Za-z]+")
 _PUNCTUATED = re.compile(r"([(`]*)(.*?\([^()]*\)|.*?)([)`,;:.]*)")
 _ALLOWED = re.compile(r"[A-Za-z0-9_^+\-*/=<>,.()|!' \[\]]+")
 
@@ -43,11 +42,13 @@ def mathtext(symbol: str) -> str:
     >>> mathtext("mass at 0")
     'mass at 0'
     """
+    from matplotlib.mathtext import MathTextParser
+
     if not symbol or symbol == "-":
         return ""
     if symbol.startswith("gap of "):
         return f"gap of {mathtext(symbol.removeprefix('gap of '))}"
-    words = _WORD.findall(re.sub(r"_[A-Za-z0-9]+|sqrt\(|\b[a-z]hat\b", "", symbol))
+    words = re.findall("[A-Za-z]+", re.sub(r"_[A-Za-z0-9]+|sqrt\(|\b[a-z]hat\b", "", symbol))
     if not _ALLOWED.fullmatch(symbol) or any(len(w) > 2 and w not in _GREEK and w not in _OPERATORS for w in words):
         return symbol
     text = re.sub(r"\^(-\w+(?:/\w+)?)", r"^{\1}", symbol.replace("!=", r"\neq "))
@@ -57,29 +58,17 @@ def mathtext(symbol: str) -> str:
     text = re.sub(r"\b([A-Za-z])_?hat\b", r"\\hat \1 ", text)
     text = re.sub(r"sqrt\(([^()]*)\)", r"\\sqrt{\1}", text)
     text = re.sub(r"(?<=[A-Za-z])(\d)(?=$|[^\d])", r"_\1", text)
-    text = re.sub(r"_([A-Za-z]{3,}[0-9]*)", lambda match: _roman_subscript(match.group(1)), text)
+    text = re.sub(rf"_({'|'.join(_GREEK)})(?![A-Za-z0-9])", r"_{\\\1}", text)
+    text = re.sub(r"_([A-Za-z]{3,}[0-9]*)", r"_{\\mathrm{\1}}", text)
     text = re.sub(r"_([A-Za-z0-9]+'?[A-Za-z0-9]*'?|[+-])", r"_{\1}", text)
     text = re.sub(r"_\{((?:[^{}]|\{\w+\})+)\}_\{", r"_{\1,", text)
-    text = re.sub(r"\\mathrm\{\w+\}|\\?[A-Za-z]+", lambda match: _letters(match.group()), text)
-    return f"${text}$" if _parses(f"${text}$") else symbol
-
-
-def _roman_subscript(word: str) -> str:
-    return f"_{{\\{word}}}" if word in _GREEK else f"_{{\\mathrm{{{word}}}}}"
-
-
-def _letters(word: str) -> str:
-    return _OPERATORS.get(word, f"\\{word}" if word in _GREEK else word)
-
-
-def _parses(text: str) -> bool:
-    from matplotlib.mathtext import MathTextParser
-
+    letters = {**{name: f"\\{name}" for name in _GREEK}, **_OPERATORS}
+    text = re.sub(r"\\mathrm\{\w+\}|\\?[A-Za-z]+", lambda match: letters.get(match[0], match[0]), text)
     try:
-        MathTextParser("path").parse(text)
+        MathTextParser("path").parse(f"${text}$")
     except ValueError:
-        return False
-    return True
+        return symbol
+    return f"${text}$"
 
 
 def name_of(variable: str) -> str:
@@ -105,7 +94,10 @@ def value_label(value: Any) -> str:
 
 def x_label(coordinate: xarray.DataArray, name: str, dimension: Dimension, width: int = 46) -> str:
     """Return the label of a horizontal axis: what it means, and its symbol."""
-    meaning = _first_clause(str(coordinate.attrs.get("long_name", "")) or dimension.label or name_of(name))
+    clause = (str(coordinate.attrs.get("long_name", "")) or dimension.label or name_of(name)).split("; ")[0]
+    before, _, formula = clause.partition(": ")
+    clause = before if re.search(r"[=*^`]", formula) else clause  # without a formula
+    meaning = re.sub(r" \([^()]*[a-z]{3}[^()]*\)$", "", clause)  # a final bracket of words
     symbol = mathtext(str(coordinate.attrs.get("symbol", "")) or dimension.symbol)
     return textwrap.fill(typeset(meaning), width) + (f",  {symbol}" if symbol and symbol != meaning else "")
 
@@ -141,24 +133,14 @@ def typeset(text: str) -> str:
     >>> typeset("least error of order d^kappa samples, mass `on_margin`")
     'least error of order $d^\\kappa$ samples, mass on margin'
     """
-    return " ".join(_typeset_word(word) for word in text.split(" "))
-
-
-def _typeset_word(word: str) -> str:
-    before, core, after = _PUNCTUATED.fullmatch(word).groups()  # type: ignore[union-attr]
-    if "`" in word:
-        return f"{before}{name_of(core)}{after}".replace("`", "")
-    is_symbol = "^" in core or "sqrt(" in core or re.split("[_/]", core)[0] in _GREEK
-    whole = core.count("(") == core.count(")")  # a formula with spaces stays as it is
-    return f"{before}{mathtext(core) if is_symbol and whole else core}{after}"
-
-
-def _first_clause(text: str) -> str:
-    """Return a meaning without a formula or what is said behind a semicolon, and without a final bracket of words."""
-    clause = text.split("; ")[0]
-    before, _, formula = clause.partition(": ")
-    clause = before if re.search(r"[=*^`]", formula) else clause
-    return re.sub(r" \([^()]*[a-z]{3}[^()]*\)$", "", clause)
+    words = []
+    for word in text.split(" "):
+        before, core, after = _PUNCTUATED.fullmatch(word).groups()  # type: ignore[union-attr]
+        is_symbol = "^" in core or "sqrt(" in core or re.split("[_/]", core)[0] in _GREEK
+        whole = core.count("(") == core.count(")")  # a formula with spaces stays as it is
+        written = name_of(core) if "`" in word else mathtext(core) if is_symbol and whole else core
+        words.append(f"{before}{written}{after}".replace("`", ""))
+    return " ".join(words)
 
 
 # -- Where legends stand: inside the axes where they are short --------------------------------------------
@@ -198,21 +180,14 @@ def place_legend(panels: Sequence[Axes], handles: Sequence[Any]) -> None:
     named = {str(handle.get_label()): handle for handle in handles}
     if not named:
         return
-    entries, paper = list(named.values()), paper_width()
-    if paper is not None:
-        _make_room(panels[0], math.ceil(len(named) / _columns(list(named), paper - _TICKS * (len(panels) == 1))))
-    if len(panels) == 1 and paper is None and len(named) <= ROOM:
-        panels[0].legend(handles=entries, loc="best")
-    elif len(panels) == 1:
-        panels[0].legend(handles=entries, **outside(list(named)))
+    entries, paper, figure = list(named.values()), paper_width(), panels[0].get_figure(root=True)
+    if paper is not None and figure is not None:  # many rows above the axes must not leave them a strip
+        rows = math.ceil(len(named) / _columns(list(named), paper - _TICKS * (len(panels) == 1)))
+        figure.set_figheight(figure.get_figheight() + max(rows - _ROWS, 0) * _ROW)
+    if len(panels) == 1:
+        inside = paper is None and len(named) <= ROOM
+        panels[0].legend(handles=entries, **({"loc": "best"} if inside else outside(list(named))))
     elif paper is None:
         panels[0].figure.legend(handles=entries, loc="outside right upper", frameon=False)
     else:
         panels[0].figure.legend(handles=entries, loc="outside upper center", ncols=_columns(list(named), paper))
-
-
-def _make_room(panel: Axes, rows: int) -> None:
-    """Make a figure of a paper higher where a legend of many rows above it would leave its axes a strip."""
-    figure = panel.get_figure(root=True)
-    if figure is not None and rows > _ROWS:
-        figure.set_figheight(figure.get_figheight() + (rows - _ROWS) * _ROW)

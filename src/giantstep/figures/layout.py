@@ -124,23 +124,19 @@ class Reading:
 
     # -- variables -------------------------------------------------------------------------------------------
 
-    def names(self) -> list[str]:
-        """Return the variables that can be drawn."""
-        side = ("_stderr", "_error", "_gap", "_z")
-        names = [str(name) for name in self.data.data_vars if str(name) not in DIAGNOSTICS]
-        plain = [n for n in names if not any(n.endswith(s) and n.removesuffix(s) in names for s in side)]
-        return [name for name in plain if self.data[name].dtype.kind in "fiub"]
-
     def chosen(self, variables: str | Sequence[str] | None) -> list[str]:
         """Return the variables asked for, or those the family shows by default."""
-        known = self.names()
-        if not known and variables is None:
-            raise InputError("The result has no variable that can be drawn.")
+        drawable = [str(name) for name, data in self.data.data_vars.items() if data.dtype.kind in "fiubUO"]
+        own = [name for name in drawable if name not in DIAGNOSTICS and self.data[name].dtype.kind in "fiub"]
+        parts = {f"{name}{side}" for name in self.data.data_vars for side in ("_stderr", "_error", "_gap", "_z")}
+        known = [name for name in own if name not in parts]
         if variables is None:
+            if not known:
+                raise InputError("The result has no variable that can be drawn.")
             shown = [name for name in main_variables(self.attrs) if name in known]
-            return [name for name in shown if self._is_known(name)] or shown[:1] or known[:1]
+            # no fraction of wrong labels without labels
+            return [n for n in shown if np.isfinite(self.data[n].values.astype(float)).any()] or shown[:1] or known[:1]
         wanted = [variables] if isinstance(variables, str) else list(variables)
-        drawable = [str(n) for n in self.data.data_vars if self.data[n].dtype.kind in "fiubUO"]
         for name in wanted:
             if name not in drawable:
                 hint = nearest(name, drawable)
@@ -148,10 +144,6 @@ class Reading:
         if not wanted:
             raise InputError("plot needs at least one variable.")
         return wanted
-
-    def _is_known(self, name: str) -> bool:
-        """Tell whether some number of a variable was computed (no fraction of wrong labels without labels)."""
-        return bool(np.any(np.isfinite(self.data[name].values.astype(float))))
 
     def question(self) -> Question | None:
         """Return the question the result answers, where the result knows it."""
@@ -172,43 +164,35 @@ class Reading:
         """Choose how a variable is drawn."""
         array = self.data[name]
         dims = [str(dim) for dim in array.dims if dim != "source"]
-        coordinate = self._asked(name, dims, x) if x is not None else self._horizontal(dims)
+        if x is not None:
+            lines = [str(n) for n, c in self.data.coords.items() if c.ndim == 1 and c.dims[0] in dims and n != "source"]
+            if x not in {*lines, *dims}:
+                allowed = ", ".join(dict.fromkeys([*lines, *dims])) or "none"
+                raise InputError(f"`x` must be one of {allowed}, but is x={x!r}.")
+        coordinate = self._horizontal(dims) if x is None else x
         if coordinate is None:
             return View("table", name, array)
-        x_dim = str(self.data[coordinate].dims[0]) if coordinate in self.data.coords else coordinate
+        x_dim = str(self.along(coordinate).dims[0])
         others = tuple(dim for dim in dims if dim != x_dim)
         rows = self._rows_of_map(x_dim, others)
+        kind: Kind = "curves"
         if array.dtype.kind in "UO":
-            kind: Kind = "names"
-            others = (rows, *(dim for dim in others if dim != rows)) if rows else others
+            kind = "names"
         elif dimension_named(x_dim).role == "spectrum":
             kind = "spectrum"
-        elif rows and self._is_long(rows, others):
-            kind, others = "map", (rows, *(dim for dim in others if dim != rows))
-        else:
-            kind = "curves"
-        apart = self._apart(others) if kind == "curves" else None
+        elif rows and (self.data.sizes[rows] > FEW or (self.count(others) > CROWD and len(others) > 1)):
+            kind = "map"
+        if rows and kind in ("map", "names"):
+            others = (rows, *(dim for dim in others if dim != rows))
+        apart = None
+        if kind == "curves" and self.count(others) > TOGETHER and len(others) > 1:
+            apart = next((d for d in others if self._is_field(d) and 1 < self.data.sizes[d] <= PANELS), None)
         others = tuple(dim for dim in others if dim != apart)
         count = self.count(others[kind in ("map", "names") :])
         if count > (PANELS if kind in ("map", "names") else MOST):
-            raise InputError(
-                f"`{name}` has {count} curves over `{coordinate}`, too many for one figure; choose some "
-                f"along {', '.join(others)} (result.isel, result.sel)."
-            )
+            many = f"`{name}` has {count} curves over `{coordinate}`, too many for one figure"
+            raise InputError(f"{many}; choose some along {', '.join(others)} (result.isel, result.sel).")
         return View(kind, name, array, coordinate, x_dim, others, apart)
-
-    def _apart(self, others: Sequence[str]) -> str | None:
-        """Return the dimension of the grid whose entries have panels of their own, where curves are too many."""
-        grid = [dim for dim in others if self._is_field(dim) and 1 < self.data.sizes[dim] <= PANELS]
-        return grid[0] if self.count(others) > TOGETHER and grid and len(others) > 1 else None
-
-    def _asked(self, name: str, dims: Sequence[str], x: str) -> str:
-        lines = [str(n) for n, c in self.data.coords.items() if c.ndim == 1 and c.dims[0] in dims and n != "source"]
-        if x not in lines and x not in dims:
-            raise InputError(
-                f"`x` must be one of {', '.join(dict.fromkeys([*lines, *dims])) or 'none'}, but is x={x!r}."
-            )
-        return x
 
     def _horizontal(self, dims: Sequence[str]) -> str | None:
         roles = {dimension_named(dim).role: dim for dim in reversed(dims)}
@@ -245,10 +229,8 @@ class Reading:
 
     def _is_function_of(self, dim: str) -> bool:
         """Tell whether a dimension holds the argument of a function: a curve, or numbers that no field has."""
-        known, numbers = dimension_named(dim), self.data.coords.get(dim)
-        is_own = known.role == "curve" or (
-            known.role == "values" and "converged" in self.data and not self._is_field(dim)
-        )
+        role, numbers = dimension_named(dim).role, self.data.coords.get(dim)
+        is_own = role == "curve" or (role == "values" and "converged" in self.data and not self._is_field(dim))
         return is_own and numbers is not None and numbers.dtype.kind == "f"
 
     def _rows_of_map(self, x_dim: str, others: Sequence[str]) -> str | None:
@@ -256,17 +238,11 @@ class Reading:
         rows = [dim for dim in others if not _is_own(dim) and self.coordinate(dim) is not None]
         return rows[0] if len(rows) == 1 and not _is_own(x_dim) and self.coordinate(x_dim) is not None else None
 
-    def _is_long(self, rows: str, others: Sequence[str]) -> bool:
-        """Tell whether curves would be too many, so that a map shows more."""
-        return self.data.sizes[rows] > FEW or (self.count(others) > CROWD and len(others) > 1)
-
     # -- numbers ---------------------------------------------------------------------------------------------
 
     def along(self, coordinate: str) -> xarray.DataArray:
         """Return the values along a coordinate; a dimension without one counts."""
-        if coordinate in self.data.coords:
-            return self.data[coordinate]
-        return xarray.DataArray(np.arange(self.data.sizes[coordinate]), dims=coordinate)
+        return self.data[coordinate]
 
     def curves(self, view: View) -> Iterator[DrawnCurve]:
         """Yield the curves of a view, engine by engine."""
@@ -338,24 +314,20 @@ def _is_own(dim: str) -> bool:
 def _with_complex_names(result: xarray.Dataset) -> xarray.Dataset:
     """Give dimensions of complex points their numbers: names such as ``1+1i``, or the part that varies alone."""
     for dim in [str(dim) for dim in result.dims if {f"{dim}_real", f"{dim}_imag"} <= set(result.coords)]:
-        parts = {name: result[f"{dim}_{name}"] for name in ("real", "imag")}
-        varying = [part for part in parts.values() if np.ptp(part.values) > 0]
-        if len(varying) == 1:
-            values = varying[0].values
-        else:
-            values = np.array(
-                [f"{re:g}{im:+g}i" if im else f"{re:g}" for re, im in zip(*(p.values for p in parts.values()))]
-            )
+        parts = [result[f"{dim}_{name}"].values for name in ("real", "imag")]
+        varying = [part for part in parts if np.ptp(part) > 0]
+        names = [f"{re:g}{im:+g}i" if im else f"{re:g}" for re, im in zip(*parts)]
+        values = varying[0] if len(varying) == 1 else np.array(names)
         result = result.drop_vars([f"{dim}_real", f"{dim}_imag", dim]).assign_coords({dim: values})
     return result
 
 
 def _over_trials(result: xarray.Dataset) -> xarray.Dataset:
     averaged = result.copy()
-    for name in [str(name) for name in result.data_vars if "trial" in result[name].dims]:
-        values = result[name]
+    for name, values in result.data_vars.items():
+        if "trial" not in values.dims:
+            continue
         averaged[name] = values.mean("trial", keep_attrs=True)
         if f"{name}_stderr" not in result and values.dtype.kind == "f":
-            count = values.notnull().sum("trial")
-            averaged[f"{name}_stderr"] = values.std("trial", ddof=1) / np.sqrt(count)
-    return averaged.drop_dims("trial") if "trial" in averaged.dims else averaged
+            averaged[f"{name}_stderr"] = values.std("trial", ddof=1) / np.sqrt(values.notnull().sum("trial"))
+    return averaged.drop_dims("trial", errors="ignore")

@@ -12,7 +12,7 @@ from giantstep.figures.labels import outside, x_label, y_label
 from giantstep.figures.layout import Reading, View
 from giantstep.figures.style import VERMILION, is_geometric, log_axes, spans_decades
 from giantstep.files import flattened
-from giantstep.types import Array, Booleans, Floats, Integers
+from giantstep.types import Array, Floats, Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,8 +40,10 @@ def draw_map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
     bar.set_label(y_label(view.array, view.name, classes=reading.classes()) + best)
     bar.outline.set_visible(False)
-    rows, columns = np.nonzero(_failed(reading, view, values.shape))
-    if len(rows):
+    converged = reading.data.get("converged")
+    if converged is not None and not reading.layer(converged).all():
+        failed = flattened(reading.data, (view.others[0], view.x_dim), ~reading.layer(converged))
+        rows, columns = np.nonzero(failed.reshape(values.shape))
         axes.plot(x.values[columns], y.values[rows], linestyle="none", marker="x", color=VERMILION, markersize=4)
 
 
@@ -49,19 +51,21 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
     """Draw a variable of names: a map of coloured regions over two fields, or a strip for each curve over one."""
     if reading.coordinate(view.others[0]) if view.others else None:
         values, x, y = _table(reading, view)
-        edges = cell_edges(y.values)
+        rows = cell_edges(y.values)
         _finish(axes, reading, x, y, log)
     else:
-        array = reading.layer(view.array)
-        x = reading.along(view.x)
-        values = array.transpose(..., view.x_dim).values.reshape(-1, len(x))
-        edges = np.arange(len(values) + 1, dtype=np.float64) - 0.5
+        array, x = reading.layer(view.array).transpose(*view.others, view.x_dim), reading.along(view.x)
+        values = array.values.reshape(-1, len(x))
+        rows = np.arange(len(values) + 1, dtype=np.float64) - 0.5
         labels = [reading.label(dict(zip(view.others, index))) for index in np.ndindex(array.shape[:-1])]
         axes.set_yticks(range(len(values)), labels)
         if "x" in (log if log is not None else "x" * is_geometric(x.values)):
             axes.set_xscale("log")
-    codes, handles, look = coded(values, _in_order(values, str(view.array.attrs.get("long_name", ""))))
-    axes.pcolormesh(cell_edges(x.values), edges, codes, rasterized=True, **look)
+    meaning, known = str(view.array.attrs.get("long_name", "")), filter(None, dict.fromkeys(values.ravel().tolist()))
+    # in the order in which the variable's meaning lists them, others after those
+    names = sorted(map(str, known), key=lambda name: (name not in meaning, meaning.find(name)))
+    codes, handles, look = coded(values, names)
+    axes.pcolormesh(cell_edges(x.values), rows, codes, rasterized=True, **look)
     axes.legend(handles=handles, **outside([str(handle.get_label()) for handle in handles]))
 
 
@@ -81,26 +85,12 @@ def coded(
     return np.ma.masked_less(codes, 0), handles, {"cmap": ListedColormap(colours), "norm": norm}
 
 
-def _in_order(values: Array, meaning: str) -> list[str]:
-    """Return the names in the order in which the variable's meaning lists them, others after those."""
-    names = [str(name) for name in dict.fromkeys(values.ravel().tolist()) if str(name)]
-    return sorted(names, key=lambda name: (name not in meaning, meaning.find(name)))
-
-
 def _table(reading: Reading, view: View) -> tuple[Array, Any, Any]:
     """Return the values as rows and columns, and the coordinates along the columns and the rows."""
     values = reading.layer(view.array).transpose(view.others[0], view.x_dim).values
     rows = reading.coordinate(view.others[0]) or view.others[0]
     numbers = values if values.dtype.kind in "UO" else values.astype(float)
     return numbers, reading.along(view.x), reading.along(rows).rename(rows)
-
-
-def _failed(reading: Reading, view: View, shape: tuple[int, ...]) -> Booleans:
-    converged = reading.data.get("converged")
-    if converged is None:
-        return np.zeros(shape, dtype=bool)
-    failed = flattened(reading.data, (view.others[0], view.x_dim), ~reading.layer(converged))
-    return np.asarray(failed.reshape(shape), dtype=bool)
 
 
 def _contours(axes: Axes, x: Floats, y: Floats, values: Any, logarithmic: bool) -> None:
@@ -125,10 +115,8 @@ def _mark_best(axes: Axes, x: Floats, y: Floats, values: Floats, name: str) -> s
         return ""
     signed = np.where(finite, values if small else -values, np.inf)
     row, column = np.unravel_index(int(np.argmin(signed)), values.shape)
-    axes.plot(
-        x[column], y[row], marker="*", markersize=11, color=VERMILION, markeredgecolor="white", linestyle="none",
-        zorder=6, clip_on=False,
-    )  # fmt: skip
+    look: dict[str, Any] = {"markersize": 11, "color": VERMILION, "markeredgecolor": "white"}
+    axes.plot(x[column], y[row], "*", zorder=6, clip_on=False, **look)
     return f"\n(star: {'smallest' if small else 'largest'}, {values[row, column]:.3g})"
 
 
@@ -149,9 +137,11 @@ def cell_edges(centres: Sequence[float] | Floats) -> Floats:
     """
     numbers = np.asarray(centres, dtype=float)
     forward: Callable[[Floats], Floats] = np.log if is_geometric(numbers) else np.asarray
-    c = forward(numbers)
-    if len(c) == 1:
-        return numbers[0] + np.array([-0.5, 0.5])
+    found = edges(forward(numbers)) if len(numbers) > 1 else numbers[0] + np.array([-0.5, 0.5])
+    return np.exp(found) if forward is np.log else found
+
+
+def edges(c: Floats) -> Floats:
+    """Return the edges of cells halfway between centres; the outer ones lie as far beyond the last centres."""
     middle = 0.5 * (c[1:] + c[:-1])
-    edges = np.concatenate([[2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]]])
-    return np.exp(edges) if forward is np.log else edges
+    return np.concatenate([[2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]]])

@@ -36,13 +36,6 @@ def both_sides(grid: Floats, jumps: Sequence[float]) -> Floats:
     return np.unique(np.concatenate([grid, places * (1 - 1e-6), places * (1 + 1e-6)]))
 
 
-def without_jumps(values: Floats, most: float) -> Floats:
-    """Return a curve with a gap where it jumps by more than `most`: a jump is not a line."""
-    values = values.copy()
-    values[1:][np.abs(np.diff(values)) > most] = np.nan
-    return values
-
-
 def error_points(
     axes: Axes, x: Any, y: Any, errors: Any, colour: Any, marker: str = "o", label: str | None = None, **style: Any
 ) -> None:
@@ -78,17 +71,9 @@ def compared(
 def level(axes: Axes, value: float, text: str, *, at: float = 1.0, above: bool = True) -> None:
     """Draw a baseline across the axes and say on it what it is."""
     axes.axhline(value, color=GREY, linewidth=1.0, linestyle=DOTTED, zorder=1)
-    axes.annotate(
-        text,
-        (at, value),
-        xycoords=axes.get_yaxis_transform(),
-        xytext=(0, 2.5 if above else -2.5),
-        textcoords="offset points",
-        ha="right" if at > 0.5 else "left",
-        va="bottom" if above else "top",
-        fontsize=7.5,
-        color=GREY,
-    )
+    place = {"ha": "right" if at > 0.5 else "left", "va": "bottom" if above else "top"}
+    shift = (0, 2.5 if above else -2.5)
+    note(axes, text, (at, value), shift, GREY, xycoords=axes.get_yaxis_transform(), **place)
 
 
 def measured(axes: Axes, label: str) -> Any:
@@ -102,11 +87,12 @@ def engines(axes: Axes, experiment: str, *, line: str = "limit") -> list[Any]:
     return [key(GREY, "", line), measured(axes, experiment)]
 
 
-def key(colour: Any, marker: str, label: str, linestyle: Any = "-") -> Any:
+def key(colour: Any, marker: str, label: str, linestyle: Any = "-", **style: Any) -> Any:
     """Return a legend entry: a line with a marker (or none) on it."""
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], color=colour, marker=marker, markerfacecolor="white", linestyle=linestyle, label=label)
+    look = {"color": colour, "marker": marker, "markerfacecolor": "white", "linestyle": linestyle, "label": label}
+    return Line2D([], [], **{**look, **style})
 
 
 def vertical(axes: Axes, x: float, colour: Any = GREY) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from giantstep.errors import InputError
 from giantstep.figures.labels import mathtext, outside, short_symbol, value_label, x_label
 from giantstep.figures.maps import coded
-from giantstep.figures.panels import letter, limit_line
+from giantstep.figures.panels import letters, limit_line, note
 from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, ORANGE, PURPLE, VERMILION, new_figure
 from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time
 from giantstep.result import about_field, grid_of
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from giantstep.family import PhaseDiagram
     from giantstep.scenario import Scenario
 
+STAR: dict[str, Any] = {"color": VERMILION, "markersize": 12, "zorder": 6, "clip_on": False}
+"""How a run is marked."""
 COLOURS = {"squared": GREEN, "correlation": ORANGE}
 SHORT = {
     "rate too large: noise dominates": "too large:\nnoise",
@@ -62,21 +64,17 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
         axes[0].plot(corner, shortest_time(order, np.array(corner), correlation), "o", color=COLOURS[name], zorder=4)
     own = content["algorithm"] == "correlation"
     left_over = _times(axes[0], order, own, runs), _rates(axes[1], order, own, runs), _regimes(axes[2], runs)
-    for panel, regions in zip(axes, left_over):
+    for panel, regions, name in zip(axes, left_over, ("theta_run", "delta", "delta")):
         lines = [line for line in panel.lines if not str(line.get_label()).startswith("_")]
         panel.legend(handles=[*lines, *regions], loc="upper right")
-    for panel, name in zip(axes, ("theta_run", "delta", "delta")):
-        panel.plot(runs["mu"], runs[name], "*", color=VERMILION, markersize=12, zorder=6, clip_on=False)
-    axes[0].annotate(
-        _run_label(points), (runs["mu"][0], runs["theta_run"][0]), xytext=(9, 10), textcoords="offset points",
-        fontsize=8, color=VERMILION,
-    )  # fmt: skip
+        panel.set_xlabel(r"batch size,  $\mu = \log_d n_b$")
+        panel.plot(runs["mu"], runs[name], "*", **STAR)
+    first = runs["mu"][0], runs["theta_run"][0]
+    note(axes[0], _run_label(points), first, (9, 10), VERMILION, fontsize=8, ha="left", va="baseline")
     target = content["target"]
     name = mathtext(target.replace("**", "^")) if isinstance(target, str) and len(target) <= 20 else "the target"
     titles = (rf"time to recover {name}, $\ell = {order:g}$", "largest useful rate", "overlaps of order one")
-    for panel, mark, title in zip(axes, "abc", titles):
-        panel.set_xlabel(r"batch size,  $\mu = \log_d n_b$")
-        letter(panel, mark, title)
+    letters(axes, *titles)
     return figure
 
 
@@ -85,12 +83,11 @@ def _times(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Float
     top = 1.25 * max(1.0, order - 1, float(runs["theta_run"].max()))
     mu, theta = np.linspace(0.0, order + 1, 241), np.linspace(0.0, top, 201)
     enough = theta[:, None] >= shortest_time(order, mu, correlation)
-    left_over = fill_regions(axes, mu, theta, np.where(enough, "recovered", "too few steps"), FILLS)
     if order >= 2:
         axes.text(order - 0.5, 0.06, "polylog $d$", fontsize=8, ha="center")
         axes.text(order + 0.5, 0.06, "one giant step", fontsize=8, ha="center")
-    axes.set(xlim=(0, order + 1), ylim=(0, top), ylabel=r"time,  $\theta = \log_d T$")
-    return left_over
+    axes.set_ylabel(r"time,  $\theta = \log_d T$")
+    return fill_regions(axes, mu, theta, np.where(enough, "recovered", "too few steps"), FILLS)
 
 
 def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> list[Any]:
@@ -100,10 +97,9 @@ def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Float
     delta = np.linspace(float(largest_rate(order, mu, True).min()) - 0.6, top, 201)
     names = phase_names(order, mu, delta[:, None], correlation)
     words = np.select([names == long for long in SHORT], list(SHORT.values()), names)
-    left_over = fill_regions(axes, mu, delta, words, FILLS)
     axes.axhline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.3)))
-    axes.set(xlim=(0, order + 1), ylim=(delta[0], top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
-    return left_over
+    axes.set_ylabel(r"rate,  $\delta = -\log_d \gamma$")
+    return fill_regions(axes, mu, delta, words, FILLS)
 
 
 def _run_label(points: Sequence[Mapping[str, Any]]) -> str:
@@ -120,13 +116,11 @@ def _regimes(axes: Axes, runs: Mapping[str, Floats]) -> list[Any]:
     right, top = max(1.2, float(runs["mu"].max()) + 0.1), max(1.6, float(runs["delta"].max()) + 0.2)
     mu, delta = np.linspace(0.0, right, 201), np.linspace(0.0, top, 201)
     height = delta[:, None]
-    names = np.select(
-        [height > 1 - mu, height > (1 - mu) / 2], ["population flow,\n$T = 1/\\gamma$", "noise"], "undefined"
-    )
-    left_over = fill_regions(axes, mu, delta, names, FILLS)
+    words = ["population flow,\n$T = 1/\\gamma$", "noise"]
+    names = np.select([height > 1 - mu, height > (1 - mu) / 2], words, "undefined")
     axes.plot([0, 1, right], [1, 0, 0], color=BLACK, linewidth=1.5, label="drift and noise (Saad and Solla)")
-    axes.set(xlim=(0, right), ylim=(0, top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
-    return left_over
+    axes.set_ylabel(r"rate,  $\delta = -\log_d \gamma$")
+    return fill_regions(axes, mu, delta, names, FILLS)
 
 
 # -- A plane parted into named regions: filled ------------------------------------------------------------
@@ -158,20 +152,23 @@ def draw_plane(
     places, question = lines[across].values, scenario.questions[diagram.what]
     fine = np.linspace(places[0], places[-1], FINE)
     curves = {name: _between(fine, places, line) for name, line in _apart(lines, diagram).items()}
-    names = diagram.regions(curves, up)
     solved = np.interp(fine, places, lines["converged"].values.astype(float)) == 1
-    handles = fill_regions(axes, fine, up, np.where(solved, names, ""))
-    handles = _draw_lines(axes, fine, curves, diagram, lines) + handles
+    regions = fill_regions(axes, fine, up, np.where(solved, diagram.regions(curves, up), ""))
+    handles: list[Any] = []
+    for (name, curve), (colour, kind) in zip(curves.items(), LOOKS):
+        if np.isfinite(curve).any():
+            text = f"{mathtext(str(lines[name].attrs.get('symbol', '')))}: {diagram.lines[name]}"
+            visible = np.where(np.isfinite(curve), curve, np.nan)
+            handles += axes.plot(fine, visible, color=colour, linestyle=kind, label=text, zorder=3)
+    handles += regions
     if own:
-        (star,) = axes.plot(
-            *own, "*", color=VERMILION, markersize=12, markeredgecolor="white", label="this scenario", zorder=6,
-            clip_on=False,
-        )  # fmt: skip
-        handles.append(star)
-    axes.set(xlim=(fine[0], fine[-1]), ylim=(up[0], up[-1]))
+        look = {**STAR, "markeredgecolor": "white", "label": "this scenario"}
+        handles += axes.plot(*own, "*", **look)
     axes.set_xlabel(x_label(lines[across], across, question.dimension(across)))
     axes.set_ylabel(x_label(_about(scenario, diagram.up), diagram.up, question.dimension(diagram.up), 40))
-    axes.set_title(_fixed(scenario, diagram.beside), color=GREY)
+    fixed = {name: _about(scenario, name) for name in diagram.beside}  # numbers that are the same all over the plane
+    said = [f"{short_symbol(field, name)} = {value_label(field.values.item())}" for name, field in fixed.items()]
+    axes.set_title(",  ".join([scenario.title.partition(":")[0], *said]), color=GREY)
     axes.legend(handles=handles, **outside([handle.get_label() for handle in handles]))
 
 
@@ -180,10 +177,8 @@ def _apart(lines: xarray.Dataset, diagram: PhaseDiagram) -> dict[str, Floats]:
     kept: dict[str, Floats] = {}
     for name in diagram.lines:
         values = lines[name].values
-        same = np.zeros(values.shape, dtype=bool)
-        for earlier in kept:
-            same |= np.isclose(values, lines[earlier].values, rtol=SAME, atol=0)
-        kept[name] = np.where(same, np.nan, values)
+        same = [np.isclose(values, lines[earlier].values, rtol=SAME, atol=0) for earlier in kept]
+        kept[name] = np.where(np.any(same, axis=0), np.nan, values)
     return kept
 
 
@@ -203,6 +198,7 @@ def fill_regions(axes: Axes, x: Floats, y: Floats, names: Array, fills: Mapping[
     codes, handles, look = coded(names, known, fills)
     frame = (float(x[0]), float(x[-1]), float(y[0]), float(y[-1]))
     axes.imshow(codes, extent=frame, origin="lower", aspect="auto", interpolation="nearest", zorder=0, **look)
+    axes.set(xlim=frame[:2], ylim=frame[2:])
     down, across = NAME[1] * len(y) // 100, NAME[0] * len(x) // 100
     written = []
     for code, name in enumerate(known):
@@ -214,29 +210,8 @@ def fill_regions(axes: Axes, x: Floats, y: Floats, names: Array, fills: Mapping[
     return [handle for handle in handles if handle not in written]
 
 
-def _draw_lines(
-    axes: Axes, x: Floats, curves: Mapping[str, Floats], diagram: PhaseDiagram, lines: xarray.Dataset
-) -> list[Any]:
-    """Draw the lines, and return those of which something is seen."""
-    handles = []
-    for (name, curve), (colour, style) in zip(curves.items(), LOOKS):
-        if np.isfinite(curve).any():
-            symbol = mathtext(str(lines[name].attrs.get("symbol", "")))
-            text = f"{symbol}: {diagram.lines[name]}"
-            visible = np.where(np.isfinite(curve), curve, np.nan)
-            handles += axes.plot(x, visible, color=colour, linestyle=style, label=text, zorder=3)
-    return handles
-
-
 def _about(scenario: Scenario, name: str) -> xarray.DataArray:
     """Return a number of the scenario with what is said of it."""
     import xarray
 
     return xarray.DataArray(scenario.numeric_fields()[name][0], attrs=about_field(scenario, name))
-
-
-def _fixed(scenario: Scenario, names: tuple[str, ...]) -> str:
-    """Say which numbers are the same all over the plane."""
-    fields = {name: _about(scenario, name) for name in names}
-    said = [f"{short_symbol(field, name)} = {value_label(field.values.item())}" for name, field in fields.items()]
-    return ",  ".join([scenario.title.partition(":")[0], *said])

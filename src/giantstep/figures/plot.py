@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +90,9 @@ def plot(
 
     axes = ax if axes is None else axes
     result = _one_result(result, labels)
-    scale = _checked_log(log)
+    scale = "x" * log if isinstance(log, bool) else log
+    if scale is not None and (not isinstance(scale, str) or set(scale) - {"x", "y"}):
+        raise bad_field("log", log, '"x", "y", "xy", "" or left out')
     paper = _paper_width(style, width, axes)
     target = None if path is None else checked_path(path)
     reading = Reading(result)
@@ -105,7 +106,11 @@ def plot(
             views = [reading.view(name, across) for name in reading.chosen(variables)]
             if smooth:
                 reading.ask_fine_limit(result, views)
-            bounds = _bounds(progress) if bound else None
+            bounds = None
+            if bound:
+                from giantstep.bounds.drawing import BoundDrawer
+
+                bounds = BoundDrawer(progress)
             where = (reading, views, scale, bounds)
             figure = _panels(*where) if axes is None else _into(axes, *where)
             if bounds is not None:
@@ -129,24 +134,18 @@ def _one_result(given: xarray.Dataset | Sequence[xarray.Dataset], labels: Sequen
     return stack(given, names)
 
 
-def _bounds(progress: ProgressOption) -> BoundDrawer:
-    from giantstep.bounds.drawing import BoundDrawer
-
-    return BoundDrawer(progress)
-
-
 def _own_figure(name: str, result: xarray.Dataset, smooth: bool) -> Figure | None:
     """Draw the figure that a question asks for by name; None for a result of another shape."""
     from giantstep.figures.beyond import draw_reliability, draw_variance
-    from giantstep.figures.learning_curve import draw_learning_curve
+    from giantstep.figures.learning_curve import draw_learning_curve, draw_tornado
     from giantstep.figures.phase_diagram import draw_phase_diagram
-    from giantstep.figures.tornado import draw_tornado
 
+    if name == "variance":
+        return draw_variance(result, smooth)
     drawings: dict[str, Callable[[xarray.Dataset], Figure | None]] = {
         "phase-diagram": draw_phase_diagram,
         "forecast": draw_learning_curve,
         "tornado": draw_tornado,
-        "variance": partial(draw_variance, smooth=smooth),
         "reliability": draw_reliability,
     }
     return drawings[name](result)
@@ -165,7 +164,7 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: Bo
     figure, axes = panels_in_rows(len(panels), 3.7)
     handles: list[Any] = []
     for panel, (shown, group, name) in zip(axes, panels):
-        handles += draw(panel, shown, group, log, bounds=bounds)
+        handles += draw(panel, shown, group, log, bounds)
         if name:
             panel.set_title(name)
     place_legend(axes, handles)
@@ -204,33 +203,23 @@ def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, b
 
     for view in views:
         if view.apart is not None:
-            raise InputError(
-                f"`{view.name}` has more curves than one axes shows; choose some along {view.apart} (result.isel)."
-            )
+            crowd = f"`{view.name}` has more curves than one axes shows"
+            raise InputError(f"{crowd}; choose some along {view.apart} (result.isel).")
+    many: list[MatplotlibAxes]
+    groups: list[Sequence[View]]
     if isinstance(axes, MatplotlibAxes):
         if len({(view.kind, view.x) for view in views}) > 1 or (len(views) > 1 and views[0].kind == "map"):
             raise InputError("These variables have no common horizontal axis; give one axes for each.")
-        panels = [(axes, list(views))]
+        many, groups = [axes], [views]
     else:
-        many = list(np.ravel(axes))
+        many, groups = list(np.ravel(axes)), [[view] for view in views]
         if len(many) != len(views) or not all(isinstance(one, MatplotlibAxes) for one in many):
             raise InputError(f"`axes` must be one matplotlib axes, or {len(views)}, one for each variable.")
-        panels = [(one, [view]) for one, view in zip(many, views)]
-    for panel, group in panels:
-        place_legend([panel], draw(panel, reading, group, log, titled=False, bounds=bounds))
-    figure = panels[0][0].get_figure(root=True)
+    for panel, group in zip(many, groups):
+        place_legend([panel], draw(panel, reading, group, log, bounds, titled=False))
+    figure = many[0].get_figure(root=True)
     assert figure is not None
     return figure
-
-
-def _checked_log(log: str | bool | None) -> str | None:
-    if log is None:
-        return None
-    if isinstance(log, bool):
-        return "x" if log else ""
-    if not isinstance(log, str) or set(log) - {"x", "y"}:
-        raise bad_field("log", log, '"x", "y", "xy", "" or left out')
-    return log
 
 
 def _paper_width(style: str | None, width: str | float | None, axes: Any) -> float | None:
@@ -262,10 +251,8 @@ def _tex_program() -> str:
     """Return the program that measures the text of a PGF file."""
     found = next(filter(shutil.which, TEX), None)
     if found is None:
-        raise InputError(
-            f"A .pgf file needs a TeX system to measure its text, and none of {', '.join(TEX)} is installed; "
-            ".pdf needs none."
-        )
+        why = f"A .pgf file needs a TeX system to measure its text, and none of {', '.join(TEX)} is installed"
+        raise InputError(f"{why}; .pdf needs none.")
     return found
 
 
@@ -279,17 +266,12 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     kind = target.suffix.lower().removeprefix(".")
     no_date: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}  # equal figures are equal files
     how = {"backend": "pgf"} if kind == "pgf" else {"metadata": no_date.get(kind)}
-    if kind == "pgf":
-        _without_dots(figure)
+    if kind == "pgf":  # such a file holds no picture of dots: lines and areas alone
+        if any(axes.images for axes in figure.axes):
+            raise InputError("This figure is partly a picture of dots, which a .pgf file cannot hold; take .pdf.")
+        for artist in figure.findobj(lambda one: one.get_rasterized()):
+            artist.set_rasterized(False)
     with atomic_write(target) as temporary, look(getattr(figure, "paper", None)):
         if kind == "pgf":
             matplotlib.rcParams["pgf.texsystem"] = _tex_program()
         figure.savefig(temporary, format=kind, **how)
-
-
-def _without_dots(figure: Figure) -> None:
-    """Let a figure be made of lines and areas alone: a PGF file holds no picture of dots."""
-    if any(axes.images for axes in figure.axes):
-        raise InputError("This figure is partly a picture of dots, which a .pgf file cannot hold; take .pdf.")
-    for artist in figure.findobj(lambda one: one.get_rasterized()):
-        artist.set_rasterized(False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import io
 import sys
@@ -81,16 +80,13 @@ def shown_after_cell(figure: Figure) -> Figure:
 def shown_by_pyplot(figure: Figure) -> Figure:
     """Return the figure of axes that a reader gave; as the last line of a cell it is not shown by pyplot once more."""
     if _notebook() is not None and "inline" in str(matplotlib.get_backend()):
-        figure._ipython_display_ = functools.partial(_take_from_pyplot, figure)  # type: ignore[attr-defined]
+
+        def take_from_pyplot() -> None:
+            importlib.import_module("matplotlib._pylab_helpers").Gcf.destroy_fig(figure)
+            raise NotImplementedError  # lets IPython show it as it always does
+
+        figure._ipython_display_ = take_from_pyplot  # type: ignore[attr-defined]
     return figure
-
-
-def _take_from_pyplot(figure: Figure) -> None:
-    """Let pyplot forget a figure that is about to be shown; the refusal lets IPython show it as it always does."""
-    from matplotlib._pylab_helpers import Gcf
-
-    Gcf.destroy_fig(figure)
-    raise NotImplementedError
 
 
 def _notebook() -> Any:

@@ -63,19 +63,21 @@ def fine_limit(
             start = time.process_time()
             known = ask(values)
             seconds = (time.process_time() - start) / len(values)
-            if len(values) < 2 or not all(_is_same(known[name], coarse[name]) for name in variables):
+            for name in variables:
+                given, size = coarse[name], float(np.nanmax(np.abs(coarse[name].values), initial=0.0))
+                mine = known[name].transpose(*given.dims)
+                if not np.allclose(mine, given, rtol=0, atol=SAME * size + 1e-12, equal_nan=True):
+                    return None  # the limit does not give the numbers of the comparison again
+            if len(values) < 2:
                 return None
             between = _spread(values, min(MOST_POINTS - len(values), int(SECONDS / max(seconds, 1e-6))))
-            new = np.setdiff1d(_whole(between, result, x, source), values)
+            dim = json.loads(str(result.attrs["settings"])).get("dim")
+            if x.endswith("_per_dim") and isinstance(dim, int) and source != "limit":  # whole numbers over a finite dim
+                between = np.round(between * dim) / dim
+            new = np.setdiff1d(between, values)
             return xarray.concat([known, ask(new)], x, data_vars="minimal").sortby(x) if len(new) else known
     except (GiantstepError, ValueError, KeyError, TypeError):
         return None  # a scenario that lives in Python only, a field of whole numbers, a family that is not there
-
-
-def _is_same(mine: xarray.DataArray, given: xarray.DataArray) -> bool:
-    """Tell whether the limit gives the numbers of the comparison again."""
-    size = float(np.nanmax(np.abs(given.values), initial=0.0))
-    return np.allclose(mine.transpose(*given.dims), given, rtol=0, atol=SAME * size + 1e-12, equal_nan=True)
 
 
 def _spread(values: Floats, count: int) -> Floats:
@@ -83,11 +85,3 @@ def _spread(values: Floats, count: int) -> Floats:
     wide = bool(np.all(values > 0)) and (is_geometric(values) or values[-1] > 50 * values[0])
     between = np.geomspace if wide else np.linspace
     return np.asarray(between(values[0], values[-1], max(count, 0)), dtype=np.float64)
-
-
-def _whole(values: Floats, result: xarray.Dataset, x: str, source: str) -> Floats:
-    """Return the values that a finite dimension has: numbers per dimension are whole numbers over it."""
-    dim = json.loads(str(result.attrs["settings"])).get("dim")
-    if not x.endswith("_per_dim") or not isinstance(dim, int) or source == "limit":
-        return values
-    return np.asarray(np.round(values * dim) / dim, dtype=np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,15 +24,8 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 DASHED, DOTTED = (0, (5, 2)), (0, (1, 1.5))
 PRINTED = (BLACK, VERMILION, SKY, BLUE, ORANGE, GREEN, PURPLE)
 """The same colours for a paper: the first three also differ as greys, the rest by their dashes and markers."""
-DASHES: tuple[Any, ...] = (
-    "-",
-    DASHED,
-    (0, (5, 1.5, 1, 1.5)),
-    (0, (1.2, 1.2)),
-    (0, (8, 2)),
-    (0, (3, 1, 1, 1, 1, 1)),
-    "-",
-)
+_BROKEN = (5, 2), (5, 1.5, 1, 1.5), (1.2, 1.2), (8, 2), (3, 1, 1, 1, 1, 1)
+DASHES: tuple[Any, ...] = ("-", *((0, lengths) for lengths in _BROKEN), "-")
 """One kind of line for each colour of a paper."""
 WIDTHS = {"column": 3.35, "page": 6.9}
 """Inches: 85 mm and 175 mm, the narrowest column and page of the usual two-column journals."""
@@ -41,63 +35,8 @@ COLORMAP = "viridis"
 DECADES = 2.5
 """Span of positive values beyond which their axis is logarithmic."""
 
-RC: dict[str, Any] = {
-    "figure.dpi": 100,
-    "savefig.dpi": 200,
-    "figure.facecolor": "white",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "mathtext.fontset": "dejavusans",
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 7,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.8,
-    "axes.edgecolor": "#333333",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.formatter.limits": (-4, 5),
-    "axes.formatter.use_mathtext": True,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "xtick.direction": "out",
-    "ytick.direction": "out",
-    "lines.linewidth": 1.5,
-    "lines.markersize": 4.5,
-    "errorbar.capsize": 2,
-    "legend.fontsize": 8,
-    "legend.frameon": True,
-    "legend.framealpha": 0.9,
-    "legend.facecolor": "white",
-    "legend.edgecolor": "none",
-    "legend.fancybox": False,
-    "legend.borderaxespad": 0.6,
-    "legend.handlelength": 1.8,
-    "image.cmap": COLORMAP,
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "giantstep",
-}
-
-PAPER: dict[str, Any] = {
-    "font.family": ["STIXGeneral", "DejaVu Sans"],
-    "mathtext.fontset": "stix",
-    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 8),
-    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 8),
-    "axes.titlepad": 4,
-    "axes.linewidth": 0.6,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4,
-    "legend.handlelength": 2.6,
-    "legend.columnspacing": 1.2,
-    "legend.borderaxespad": 0.0,
-    "savefig.dpi": 300,
-    "pgf.rcfonts": False,
-}
-"""What differs in a paper: 8-point type whose letters go with Times, thinner lines; a PGF file has the document's."""
+LOOKS = Path(__file__).parent
+"""Where the looks lie, as style sheets of matplotlib: that of a screen, and what differs in a paper."""
 
 _PAPER_WIDTH: ContextVar[float | None] = ContextVar("paper_width", default=None)
 
@@ -106,16 +45,17 @@ _PAPER_WIDTH: ContextVar[float | None] = ContextVar("paper_width", default=None)
 def style(paper: float | None = None) -> Iterator[None]:
     """Use the look inside a with block; a reader's own matplotlib settings come back after it.
 
-    `paper` is the width in inches of a figure for a paper, which looks as `PAPER` says.
+    `paper` is the width in inches of a figure for a paper, which looks as ``paper.mplstyle`` says.
     """
     import matplotlib
 
-    settings: Any = RC if paper is None else RC | PAPER
     token = _PAPER_WIDTH.set(paper)
     try:
         with matplotlib.rc_context():
             matplotlib.rcdefaults()
-            matplotlib.rcParams.update(settings)
+            for name in ("screen",) if paper is None else ("screen", "paper"):
+                look = matplotlib.rc_params_from_file(LOOKS / f"{name}.mplstyle", use_default_template=False)
+                matplotlib.rcParams.update(look)
             yield
     finally:
         _PAPER_WIDTH.reset(token)
@@ -142,13 +82,12 @@ def new_figure(
     paper = paper_width()
     if paper is not None:
         width, height = paper, height * paper / width * _TALLER
-    pad = (0.09, 0.06) if paper is None else (0.03, 0.03)
-    figure = ShownFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=pad[0], h_pad=pad[1]))
+    w_pad, h_pad = (0.09, 0.06) if paper is None else (0.03, 0.03)
+    figure = ShownFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=w_pad, h_pad=h_pad))
     figure.paper = paper
     FigureCanvasAgg(figure)
-    look = {"axes_class": TitledAxes}
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, height_ratios=heights, subplot_kw=look)
-    return figure, list(axes.ravel())
+    look: dict[str, Any] = {"subplot_kw": {"axes_class": TitledAxes}, "sharex": sharex, "height_ratios": heights}
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **look).ravel())
 
 
 NARROWEST = 2.2
@@ -194,12 +133,10 @@ def is_geometric(values: Sequence[float] | np.ndarray) -> bool:
     x = np.asarray(values, dtype=float)
     if len(x) < 3 or not np.all(np.isfinite(x)) or np.any(x <= 0):
         return False
-    steps = np.diff(np.log(x))
-    spread = np.ptp(np.log(x))
-    even = bool(np.all(np.abs(steps - steps.mean()) <= 0.02 * abs(steps.mean())))
-    # rounded decades (0.01, 0.03, 0.1, 0.3, ...) count too
-    rough = bool(np.all(np.abs(steps - steps.mean()) <= 0.35 * abs(steps.mean())) and spread > np.log(50))
-    return bool(spread > np.log(4)) and (even or rough) and bool(np.all(steps > 0) or np.all(steps < 0))
+    steps, spread = np.diff(np.log(x)), np.ptp(np.log(x))
+    uneven = np.abs(steps - steps.mean()).max() / abs(steps.mean() or np.nan)
+    rough = 0.35 if spread > np.log(50) else 0.02  # rounded decades (0.01, 0.03, 0.1, 0.3, ...) count too
+    return bool(spread > np.log(4) and uneven <= rough and (np.all(steps > 0) or np.all(steps < 0)))
 
 
 def spans_decades(values: np.ndarray) -> bool:
@@ -225,9 +162,8 @@ def plain_log_ticks(axis: Axis) -> None:
     if not 0 < low < high or high / low > 1000:
         return
     close = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
-    axis.set_major_locator(
-        LogLocator(subs=close if high / low < 6 else (1.0, 2.0, 5.0) if high / low < 200 else (1.0,))
-    )
+    subs = close if high / low < 6 else (1.0, 2.0, 5.0) if high / low < 200 else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from giantstep.figures.labels import name_of, title, value_label, x_label, y_label
 from giantstep.figures.layout import DrawnCurve, Reading, View
-from giantstep.figures.maps import draw_map, draw_names
+from giantstep.figures.maps import draw_map, draw_names, edges
 from giantstep.figures.panels import bars, bars_key, error_points, limit_line, measured
 from giantstep.figures.panels import key as legend_key
 from giantstep.figures.style import (
@@ -53,35 +52,30 @@ def draw(
     reading: Reading,
     views: Sequence[View],
     log: str | None,
-    *,
+    bounds: BoundDrawer | None,
     titled: bool = True,
-    bounds: BoundDrawer | None = None,
 ) -> list[Any]:
     """Draw variables into one axes: one, or several that share their horizontal axis; `bounds` under their curves.
 
     Return the entries of a legend.
     """
-    first = views[0]
-    handles: list[Any] = []
-    if first.kind == "map":
-        draw_map(axes, reading, first, log)
-    elif first.kind == "names":
-        draw_names(axes, reading, first, log)
-    elif first.kind == "spectrum":
-        handles = _spectrum(axes, reading, views, log)
-    elif first.kind == "table":
+    first, handles = views[0], list[Any]()
+    if first.kind == "table":
         table(axes, reading, [view.name for view in views])
         return []
+    if first.kind in ("map", "names"):
+        (draw_map if first.kind == "map" else draw_names)(axes, reading, first, log)
     else:
-        handles = _curves(axes, reading, views, log, bounds)
-    axes.set_xlabel(x_label(reading.along(first.x), first.x, reading.dimension(first.x), _letters_along(axes)))
-    whole_ticks(axes, reading.along(first.x).values, is_time=reading.dimension(first.x).role == "trajectory")
-    if len(views) == 1:
-        if first.kind not in ("map", "names"):
-            axes.set_ylabel(y_label(first.array, first.name, classes=reading.classes()))
-        if titled and paper_width() is None:  # the caption of a paper says it
-            said = title(first.array, int(1.5 * _letters_along(axes)), reading.classes())
-            axes.set_title(said, color=GREY)
+        key = _Key(axes, reading, is_spectrum=first.kind == "spectrum")
+        (_spectrum if key.is_spectrum else _curves)(axes, reading, views, log, bounds, key)
+        handles = key.handles()
+    x, dimension = reading.along(first.x), reading.dimension(first.x)
+    axes.set_xlabel(x_label(x, first.x, dimension, _letters_along(axes)))
+    whole_ticks(axes, x.values, is_time=dimension.role == "trajectory")
+    if len(views) == 1 and first.kind not in ("map", "names"):
+        axes.set_ylabel(y_label(first.array, first.name, classes=reading.classes()))
+    if len(views) == 1 and titled and paper_width() is None:  # the caption of a paper says it
+        axes.set_title(title(first.array, int(1.5 * _letters_along(axes)), reading.classes()), color=GREY)
     return handles
 
 
@@ -95,39 +89,48 @@ def _letters_along(axes: Axes) -> int:
 
 
 def _curves(
-    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None
-) -> list[Any]:
+    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None, key: _Key
+) -> None:
     drawn: list[DrawnCurve] = []
-    key, ordered = _Key(axes, reading), len(views) == 1 and reading.is_ordered(views[0])
+    ordered, alone = len(views) == 1 and reading.is_ordered(views[0]), len(reading.sources) == 1
     for view, palette, offset in _palettes(reading, views, ordered):
         curves = list(reading.curves(view))
         for curve in curves:
             place = offset + curve.place
-            label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-            alone, colour, marker = len(reading.sources) == 1, palette[place], MARKERS[place % len(MARKERS)]
+            colour, marker = palette[place], MARKERS[place % len(MARKERS)]
             line = dashes(place, ordered or bounds is not None)  # bounds have dashes of their own
             if curve.source == "experiment":
                 _draw_experiment(axes, curve, colour, marker, alone)
             else:
                 _draw_limit(axes, curve, colour, marker, line, alone)
+            label = _label(views, view, curve)
             key.add(curve.source, label, colour, marker, line, measured=bool(np.isfinite(curve.y).any()))
             key.joined |= curve.joined
-            drawn.append(curve)
+        drawn += curves
         if bounds is not None:
             places = {curve.place: palette[offset + curve.place] for curve in curves}
             key.extra = bounds.draw(axes, reading, view, places) or key.extra
-        key.extra = [*key.extra, *_known_levels(axes, reading, view.name)]
-    _scales(axes, drawn, log, reading.along(views[0].x).values)
-    _mark_failed(axes, drawn, key)
-    return key.handles()
+        levels = reading.data.get(f"known_{view.name}")  # values that theory has
+        for value in () if levels is None else np.unique(levels.values[np.isfinite(levels.values)]):
+            level: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0, "zorder": 1}
+            key.extra = [*key.extra, axes.axhline(value, label=f"theory: {value:.3g}", **level)]
+    if drawn and log is None:
+        along = not drawn[0].named and is_geometric(reading.along(views[0].x).values)
+        log = "x" * along + "y" * spans_decades(np.concatenate([curve.y for curve in drawn]))
+    log_axes(axes, log if drawn and log else "")
+    for curve in drawn:  # crosses: on the point, or on the axis where there is no number
+        if not curve.failed.any() or curve.named or (curve.failed.all() and len(curve.x) > MANY):
+            continue
+        known = np.isfinite(curve.y)
+        axes.plot(curve.x[curve.failed & known], curve.y[curve.failed & known], zorder=5, **FAILED)
+        missing = curve.x[curve.failed & ~known]
+        axes.plot(missing, 0.02 + 0 * missing, transform=axes.get_xaxis_transform(), zorder=5, **FAILED)
+        key.failed = True
 
 
-def _known_levels(axes: Axes, reading: Reading, name: str) -> list[Any]:
-    """Draw the values of a variable that theory has (`known_slope`), and return them for the legend."""
-    known = reading.data.get(f"known_{name}")
-    values = np.zeros(0) if known is None else np.unique(known.values[np.isfinite(known.values)])
-    look: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0}
-    return [axes.axhline(value, label=f"theory: {value:.3g}", zorder=1, **look) for value in values]
+def _label(views: Sequence[View], view: View, curve: DrawnCurve) -> str:
+    """Return what the legend says of a curve: its variable, where there are several, and its point."""
+    return ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
 
 
 def _palettes(reading: Reading, views: Sequence[View], ordered: bool) -> list[tuple[View, list[Any], int]]:
@@ -144,17 +147,12 @@ def _draw_limit(axes: Axes, curve: DrawnCurve, colour: Any, marker: str, line: A
         look: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": edge}
         axes.plot(_places(axes, curve), curve.y, color=colour, zorder=2, **look)
         return
-    limit_line(axes, curve.x, curve.y, colour, **_look(curve, line))
+    limit_line(axes, curve.x, curve.y, colour, linestyle=line, linewidth=THIN if curve.thin else None)
     few = curve.joined or (len(curve.x) < 12 and alone)
     dots = np.isfinite(curve.y) if few else isolated(curve.y)
     marker = "." if curve.joined else marker
     axes.plot(curve.x[dots], curve.y[dots], linestyle="none", color=colour, marker=marker, markersize=3)
     _band(axes, curve, colour)
-
-
-def _look(curve: DrawnCurve, line: Any) -> dict[str, Any]:
-    """Return the kind of line of a limit, and its width where it is thin."""
-    return {"linestyle": line, **({"linewidth": THIN} if curve.thin else {})}
 
 
 def _draw_experiment(axes: Axes, curve: DrawnCurve, colour: Any, marker: str, alone: bool) -> None:
@@ -194,89 +192,63 @@ def isolated(y: Floats) -> Booleans:
     return there[1:-1] & ~there[:-2] & ~there[2:]
 
 
-def _scales(axes: Axes, drawn: Sequence[DrawnCurve], log: str | None, x: Floats) -> None:
-    if not drawn:
-        return
-    if log is None:
-        along = not drawn[0].named and is_geometric(x)
-        log = "x" * along + "y" * spans_decades(np.concatenate([c.y for c in drawn]))
-    log_axes(axes, log)
-
-
-def _mark_failed(axes: Axes, drawn: Sequence[DrawnCurve], key: _Key) -> None:
-    """Mark points that were not computed: a cross on the point, or on the axis where there is no number."""
-    for curve in drawn:
-        if not curve.failed.any() or curve.named or (curve.failed.all() and len(curve.x) > MANY):
-            continue
-        known = np.isfinite(curve.y)
-        axes.plot(curve.x[curve.failed & known], curve.y[curve.failed & known], zorder=5, **FAILED)
-        missing = curve.x[curve.failed & ~known]
-        axes.plot(missing, 0.02 + 0 * missing, transform=axes.get_xaxis_transform(), zorder=5, **FAILED)
-        key.failed = True
-
-
 class _Key:
     """The legend: each colour once, each engine once."""
 
-    def __init__(self, axes: Axes, reading: Reading) -> None:
-        self.axes, self.reading = axes, reading
+    def __init__(self, axes: Axes, reading: Reading, is_spectrum: bool) -> None:
+        self.axes, self.reading, self.is_spectrum = axes, reading, is_spectrum
         self.entries: dict[str, tuple[Any, str, Any]] = {}
-        self.sources: list[str] = []
+        self.sources: dict[str, None] = {}
         self.extra: list[Any] = []
-        self.failed = False
-        self.steps = False
-        self.joined = False
+        self.failed = self.joined = False
         self.measured: set[str] = set()
 
-    def add(
-        self, source: str, label: str, colour: Any, marker: str = "", line: Any = "-", *, measured: bool = True
-    ) -> None:
+    def add(self, source: str, label: str, colour: Any, marker: str, line: Any, measured: bool) -> None:
         if label:
             self.entries.setdefault(label, (colour, marker, line))
         if source == "experiment" and measured:
             self.measured.add(label)
-        if source not in self.sources:
-            self.sources.append(source)
+        self.sources.setdefault(source)
 
     def handles(self) -> list[Any]:
         from matplotlib.lines import Line2D
 
         handles: list[Any] = []
-        only_points = self.sources == ["experiment"]
-        crowd = len(self.entries) > MOST_ENTRIES
-        if crowd:
+        if len(self.entries) > MOST_ENTRIES:
             first, *_, last = self.entries
             handles.append(Line2D([], [], linestyle="none", label=f"{len(self.entries)} curves:\n{first}\nto {last}"))
-        for label, (colour, marker, line) in () if crowd else self.entries.items():
-            marked = label in self.measured and not self.steps
-            handles.append(
-                legend_key(colour, marker if marked else "", label, "none" if marked and only_points else line)
-            )
+        else:
+            for label, (colour, marker, line) in self.entries.items():
+                marker = marker if label in self.measured else ""
+                only_points = marker and [*self.sources] == ["experiment"]
+                handles.append(legend_key(colour, marker, label, "none" if only_points else line))
         if len(self.sources) > 1 or self.extra:
-            handles += [self._source(source) for source in self.sources]
+            handles += map(self._source, self.sources)
         if self.failed:
             handles.append(Line2D([], [], label="not computed", **FAILED))
         return [*handles, *self.extra]
 
     def _source(self, source: str) -> Any:
-        from matplotlib.lines import Line2D
-
         if source == "experiment":
-            return bars_key(source) if self.steps else measured(self.axes, source if paper_width() else EXPERIMENT)
+            return (
+                bars_key(source) if self.is_spectrum else measured(self.axes, source if paper_width() else EXPERIMENT)
+            )
         label = self.reading.called(source)
         if source == "limit" != self.reading.judged:
-            return Line2D([], [], color=GREY, linewidth=THIN, label=f"{label}, $d \\to \\infty$")
+            return legend_key(GREY, "", f"{label}, $d \\to \\infty$", linewidth=THIN)
         if self.joined:
-            return Line2D([], [], color=GREY, marker=".", markersize=4, label=f"{label}, at the dots only")
-        return Line2D([], [], color=GREY, label=label)
+            return legend_key(GREY, ".", f"{label}, at the dots only", markersize=4, markerfacecolor=GREY)
+        return legend_key(GREY, "", label)
 
 
 # -- spectra -------------------------------------------------------------------------------------------------
 
 
-def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | None) -> list[Any]:
-    key, ordered = _Key(axes, reading), len(views) == 1 and reading.is_ordered(views[0])
-    key.steps = True
+def _spectrum(
+    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None, key: _Key
+) -> None:
+    """Draw spectra, which have no bounds."""
+    ordered = len(views) == 1 and reading.is_ordered(views[0])
     drawn: list[DrawnCurve] = []
     for view, palette, offset in _palettes(reading, views, ordered):
         is_density = view.name == "density"
@@ -284,18 +256,26 @@ def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | No
             colour, line = palette[offset + curve.place], dashes(offset + curve.place, ordered)
             if curve.source != "experiment":
                 y = _without_zeros(curve.y) if is_density else curve.y
-                limit_line(axes, curve.x, y, colour, **_look(curve, line))
+                limit_line(axes, curve.x, y, colour, linestyle=line, linewidth=THIN if curve.thin else None)
             elif is_density:
                 bars(axes, *histogram(curve.x, curve.y), colour)
             else:
                 axes.step(curve.x, curve.y, where="mid", color=colour, linewidth=0.9, alpha=0.8, zorder=2)
-            label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-            key.add(curve.source, label + _atom(reading, curve), colour, line=line)
+            key.add(curve.source, _label(views, view, curve) + _atom(reading, curve), colour, "", line, measured=False)
             drawn.append(curve)
             if is_density and not curve.thin:
                 _outliers(axes, reading, curve, colour)
-    _spectrum_limits(axes, drawn, log, any(view.name == "density" for view in views))
-    return key.handles()
+    if drawn:
+        log = "x" * is_geometric(drawn[0].x) if log is None else log
+        for side in log:
+            getattr(axes, f"set_{side}scale")("log")
+    if drawn and any(view.name == "density" for view in views):
+        if "y" in str(log):  # a density that is nearly nothing at an edge must not decide the frame
+            axes.set_ylim(bottom=1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn))
+        else:
+            axes.set_ylim(bottom=0)
+        if not log:
+            axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
 
 
 def _without_zeros(y: Floats) -> Floats:
@@ -311,8 +291,7 @@ def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Flo
     >>> edges, heights
     (array([0., 2., 4.]), array([2., 1.]))
     """
-    middle = 0.5 * (x[1:] + x[:-1])
-    cells = np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])
+    cells = edges(x)
     cells[0] = max(cells[0], 0.0) if x[0] > 0 else cells[0]
     mass = np.nan_to_num(density) * np.diff(cells)
     cumulated = np.concatenate([[0.0], np.cumsum(mass)])
@@ -321,51 +300,34 @@ def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Flo
     return cells[kept], np.diff(cumulated[kept]) / np.diff(cells[kept])
 
 
-def _at(reading: Reading, name: str, curve: DrawnCurve) -> Floats | None:
+def _at(reading: Reading, name: str, curve: DrawnCurve, source: str) -> Floats:
+    """Return what a layer says of another variable at a curve; nothing where there is none."""
     if name not in reading.data:
-        return None
-    at = reading.layer(reading.data[name], curve.source).isel(curve.point, missing_dims="ignore")
+        return np.zeros(0)
+    at = reading.layer(reading.data[name], source).isel(curve.point, missing_dims="ignore")
     return np.atleast_1d(at.values.astype(float))
 
 
 def _atom(reading: Reading, curve: DrawnCurve) -> str:
-    mass = _at(reading, "atom", replace(curve, source=reading.main))
-    if mass is None or mass.size != 1 or not mass[0] > 1e-9:
-        return ""
-    return f"{', ' if curve.label else ''}mass {mass[0]:.3g} at $x = 0$"
+    mass = _at(reading, "atom", curve, reading.main)
+    known = mass.size == 1 and mass[0] > 1e-9
+    return f"{', ' if curve.label else ''}mass {mass[0]:.3g} at $x = 0$" if known else ""
 
 
 def _outliers(axes: Axes, reading: Reading, curve: DrawnCurve, colour: Any) -> None:
     """Mark outliers near the bulk on the axis: a triangle for the limit, an open one for the experiment."""
-    values = _at(reading, "outliers", curve)
-    if values is None:
-        return
+    values = _at(reading, "outliers", curve, curve.source)
     reach = 2.5 * curve.x[-1]
-    near = values[np.isfinite(values) & (values < reach)]
-    far = int(np.sum(values >= reach))
+    near, far = values[np.isfinite(values) & (values < reach)], values[values >= reach]
     face = "white" if curve.source == "experiment" else colour
     look = {"marker": "v", "markersize": 6, "color": colour, "markerfacecolor": face, "linestyle": "none"}
     if near.size:
         axes.plot(near, 0.03 + 0 * near, transform=axes.get_xaxis_transform(), zorder=4, clip_on=False, **look)
-    if far and curve.source == reading.main:
-        shown = [value_label(float(f"{v:.3g}")) for v in values[values >= reach][:3] if np.isfinite(v)]
-        text = f"{far} outlier{'s' if far > 1 else ''} far to the right" + (f" ({', '.join(shown)})" if shown else "")
+    if far.size and curve.source == reading.main:
+        shown = ", ".join(value_label(float(f"{v:.3g}")) for v in far[:3] if np.isfinite(v))
+        text = f"{far.size} outlier{'s' * (far.size > 1)} far to the right{f' ({shown})' if shown else ''}"
         height = 0.06 * (curve.place + 1)
         axes.text(0.99, height, text, transform=axes.transAxes, ha="right", color=colour, fontsize=7)
-
-
-def _spectrum_limits(axes: Axes, drawn: Sequence[DrawnCurve], log: str | None, is_density: bool) -> None:
-    if not drawn:
-        return
-    log = "x" * is_geometric(drawn[0].x) if log is None else log
-    for side in log:
-        getattr(axes, f"set_{side}scale")("log")
-    if is_density and "y" in log:  # a density that is nearly nothing at an edge must not decide the frame
-        axes.set_ylim(bottom=1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn))
-    elif is_density:
-        axes.set_ylim(bottom=0)
-    if is_density and not log:
-        axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
 
 
 # -- tables --------------------------------------------------------------------------------------------------
@@ -377,16 +339,15 @@ def table(axes: Axes, reading: Reading, names: Sequence[str]) -> None:
     scored = any(f"{name}_z" in reading.data for name in names)
     sources = [s for s in reading.sources if any(_is_asked(reading, name, s) for name in names)] or reading.sources
     columns = [*map(reading.called, sources), *(["z"] if scored else [])]
-    rows = [[name_of(name), *(_cell(reading, name, source) for source in sources)] for name in names]
-    if scored:
-        for row, name in zip(rows, names):
-            z = reading.data.get(f"{name}_z")
-            row.append("" if z is None or z.ndim else f"{float(z):.2f}")
+    rows = []
+    for name in names:
+        z = reading.data.get(f"{name}_z")
+        score = [] if not scored else [""] if z is None or z.ndim else [f"{float(z):.2f}"]
+        rows.append([name_of(name), *(_cell(reading, name, source) for source in sources), *score])
     longest = [max(len(row[column]) for row in [["", *columns], *rows]) + 2 for column in range(len(columns) + 1)]
     widths = [length / max(sum(longest), 40) for length in longest]
-    drawn = axes.table(
-        rows, colLabels=["", *columns], loc="center", cellLoc="left", edges="horizontal", colWidths=widths
-    )
+    look: dict[str, Any] = {"loc": "center", "cellLoc": "left", "edges": "horizontal"}
+    drawn = axes.table(rows, colLabels=["", *columns], colWidths=widths, **look)
     drawn.auto_set_font_size(False)
     drawn.set_fontsize(9)
     drawn.scale(1, 1.5)

@@ -19,11 +19,11 @@ from giantstep.figures.panels import (
     letters,
     limit_line,
     vertical,
-    without_jumps,
 )
 from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, MARKERS, PURPLE, VERMILION, new_figure
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,6 +195,13 @@ def _draw_overlaps(results: Results) -> Figure:
     return figure
 
 
+def _without_jumps(values: Floats, most: float) -> Floats:
+    """Return a curve with a gap where it jumps by more than `most`: a jump is not a line."""
+    values = values.copy()
+    values[1:][np.abs(np.diff(values)) > most] = np.nan
+    return values
+
+
 def _draw_error(axes: Axes, results: Results) -> None:
     line, limits, unit = results["sparse-limit"], results["sparse-thresholds"], scenario().threshold
     thin = {"linewidth": 1.5, "alpha": 1.0}
@@ -203,7 +210,7 @@ def _draw_error(axes: Axes, results: Results) -> None:
         ("uninformed", VERMILION, thin),
         ("bayes", BLUE, {"linewidth": 3.6, "alpha": 0.45}),
     ):
-        values = without_jumps(line["mse_u"].sel(branch=branch).values, 0.03)
+        values = _without_jumps(line["mse_u"].sel(branch=branch).values, 0.03)
         limit_line(axes, line["snr"] / unit, values, colour, branch, **look)
     for start, (ratios, branch, colour, marker) in SPARSE.items():
         experiment_points(axes, ratios, results[f"sparse-{start}"].sel(branch=branch), "mse_u", colour, marker)
@@ -321,7 +328,7 @@ def _draw_rivals(results: Results) -> Figure:
 def _against_snr(axes: Axes, results: Results) -> None:
     lines = results["rivals-limit"]
     for name, colour, style in (("amp", BLUE, "-"), ("pca", VERMILION, "-"), ("bayes", BLACK, DASHED)):
-        values = without_jumps(lines["accuracy"].sel(algorithm=name).values, 0.05)
+        values = _without_jumps(lines["accuracy"].sel(algorithm=name).values, 0.05)
         limit_line(axes, lines["snr"] / scenario().threshold, values, colour, linestyle=style)
     _accuracies(axes, RIVAL_RATIOS, results["rivals-snr"], tuple(LOOKS))
     vertical(axes, 1.0)
@@ -336,7 +343,7 @@ def _against_active(axes: Axes, results: Results) -> None:
         result = results[f"rivals-active-{ratio:g}"]
         best = results[f"rivals-best-{ratio:g}"]["accuracy"].sel(algorithm="bayes").values
         label = rf"Bayes, {ratio:g} $\lambda_{{\rm alg}}$"
-        limit_line(axes, FINE_ACTIVE, without_jumps(best, 0.05), BLACK, label, linestyle=style)
+        limit_line(axes, FINE_ACTIVE, _without_jumps(best, 0.05), BLACK, label, linestyle=style)
         _accuracies(axes, ACTIVE * shift, result, HARD, filled=ratio == 0.8)
     axes.set(xscale="log", ylim=(0.48, 0.85), xlabel="active features, $s$", ylabel="accuracy")
     axes.set_xticks(ACTIVE, [str(value) for value in ACTIVE])

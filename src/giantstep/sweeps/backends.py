@@ -1,4 +1,4 @@
-"""Backends: where tasks run. In this process, in worker processes (`processes.py`), on a Dask cluster (`clusters.py`).
+"""Backends: where tasks run. In this process, in worker processes, on a Dask cluster (`clusters.py`).
 
 A backend takes tasks from a function that returns the next one (None: none just now) and yields finished ones, as many
 as are ready at a time. Losing a worker loses no task: it runs again, and fails only where it costs several workers.
@@ -18,7 +18,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from giantstep.errors import GiantstepError, InputError
-from giantstep.sweeps.tasks import Done, NotLoaded, Orders, Task, attempt, attempt_bytes, threads_here
+from giantstep.scenario import walk_values
+from giantstep.sweeps.tasks import Done, Orders, Task, attempt, attempt_bytes, threads_here
 from giantstep.workers import Plan, Sign, Tell, Worker
 
 Source = Callable[[], Task | None]
@@ -71,15 +72,16 @@ def pickle_task(task: Task, dumps: Callable[[Any], bytes]) -> bytes:
         raise _not_loadable(f"{type(error).__name__}: {error}", task) from None
 
 
-def check_answer(answer: Done | NotLoaded, task: Task) -> Done:
+def check_answer(answer: Done | str, task: Task) -> Done:
     """Return what a worker gave; where it could not load the scenario, say so in a sentence."""
-    if isinstance(answer, NotLoaded):
-        raise _not_loadable(answer.reason, task)
+    if isinstance(answer, str):
+        raise _not_loadable(answer, task)
     return answer
 
 
 def _not_loadable(reason: str, task: Task) -> InputError:
-    names = task.callables()
+    fields = walk_values(task.work.scenario)
+    names = [f"`{name}` ({value.name!r})" for name, value in fields if getattr(value, "expression", "") is None]
     if names:
         return InputError(
             f"The Python callable in {', '.join(names)} cannot be loaded by a worker ({reason}); write it as an "
@@ -109,14 +111,7 @@ class _SweepWorker(Worker):
 
 
 class Processes:
-    """Runs tasks in worker processes.
-
-    Parameters
-    ----------
-    workers : how many.
-    orders : how they compute.
-    memory : bytes each may take beyond what it has after starting; None for all.
-    """
+    """Runs tasks in worker processes, each of which may take so many bytes beyond what it has after starting."""
 
     def __init__(self, workers: int, orders: Orders, memory: int | None = None) -> None:
         self._count, self._orders = workers, orders
@@ -131,14 +126,17 @@ class Processes:
         """Run tasks until there are none; yield each when it is done."""
         while True:
             self._occupy(source)
-            ends = [worker.end for worker in self._workers.values() if worker.task is not None]
-            if not ends:
+            busy = [worker for worker in self._workers.values() if worker.task is not None]
+            if not busy:
                 return
-            left = min(ends) - time.monotonic()
+            left = min(worker.end for worker in busy) - time.monotonic()
             try:
                 done = self._hear(*self._news.get(timeout=None if math.isinf(left) else max(left, 0.0)))
             except queue.Empty:
-                self._kill_late()
+                for worker in busy:
+                    if worker.end <= time.monotonic():
+                        worker.late, worker.end = True, math.inf
+                        worker.kill()  # its death is told
                 continue
             while not self._news.empty():  # answers that came while others were stored
                 done += self._hear(*self._news.get())
@@ -167,12 +165,6 @@ class Processes:
         """Let the time of a task begin, once its worker has started."""
         if worker.ready and self._orders.time_limit is not None:
             worker.end = time.monotonic() + self._orders.time_limit + _GRACE
-
-    def _kill_late(self) -> None:
-        for worker in self._workers.values():
-            if worker.task is not None and worker.end <= time.monotonic():
-                worker.late, worker.end = True, math.inf
-                worker.kill()  # its death is told
 
     def _hear(self, worker: _SweepWorker, message: Any) -> Finished:
         """Return what a message finishes: the task of the worker, or nothing."""

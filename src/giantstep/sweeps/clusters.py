@@ -19,7 +19,7 @@ from typing import Any
 from giantstep.checks import check_whole
 from giantstep.errors import GiantstepError, InputError, bad_field
 from giantstep.sweeps.backends import Finished, Source, check_answer, pickle_task
-from giantstep.sweeps.tasks import Done, NotLoaded, Orders, Task, attempt_bytes
+from giantstep.sweeps.tasks import Done, Orders, Task, attempt_bytes
 
 _SCHEDULER_TIMEOUT = 10.0
 """Seconds within which a scheduler has to answer."""
@@ -30,20 +30,15 @@ _QUEUE = 100
 class OnDask:
     """Runs tasks on the cluster of a Dask client, one at a time on each thread of its workers.
 
-    Parameters
-    ----------
-    client : the client.
-    orders : how workers compute.
-    workers : how many tasks may run at once, as many as the cluster has threads now if left out; four times as many are
-        submitted.
-    owned : what is closed at the end, in this order.
+    Four times as many are submitted as may run at once: `workers`, or as many as the cluster has threads now. What is
+    `owned` is closed at the end, in this order.
     """
 
     def __init__(self, client: Any, orders: Orders, workers: int | None = None, owned: tuple[Any, ...] = ()) -> None:
         self._executor, self._orders = client.get_executor(pure=False), orders
         count = sum(client.nthreads().values()) if workers is None else workers
         self._most, self._owned = max(4 * count, _QUEUE), owned
-        self._waiting: dict[Future[Done | NotLoaded], Task] = {}
+        self._waiting: dict[Future[Done | str], Task] = {}
 
     def run(self, source: Source) -> Iterator[Finished]:
         """Run tasks until there are none; yield those that are done, as they come.
@@ -52,7 +47,7 @@ class OnDask:
         so each of them runs again, alone, before it is said to have failed.
         """
         suspects: list[Task] = []
-        alone: Future[Done | NotLoaded] | None = None
+        alone: Future[Done | str] | None = None
         while True:
             while len(self._waiting) < self._most and (task := source()) is not None:
                 self._submit(task)
@@ -66,23 +61,22 @@ class OnDask:
                 answer = self._answer(future, task)
                 if answer is None and future is not alone:
                     suspects.append(task)
-                    continue
-                done.append((task, answer or task.failure("its worker died every time (killed, or out of memory)")))
-            if done:
-                yield done
+                else:
+                    done.append((task, answer or task.failure("its worker died every time (killed, or out of memory)")))
+            yield done
 
-    def _submit(self, task: Task) -> Future[Done | NotLoaded]:
+    def _submit(self, task: Task) -> Future[Done | str]:
         from distributed.protocol.pickle import dumps
 
         message = pickle_task(task, dumps)
         try:
-            future: Future[Done | NotLoaded] = self._executor.submit(attempt_on_dask, message, self._orders)
+            future: Future[Done | str] = self._executor.submit(attempt_on_dask, message, self._orders)
         except RuntimeError as error:  # it is closed
             raise lost_workers_error(error) from None
         self._waiting[future] = task
         return future
 
-    def _answer(self, future: Future[Done | NotLoaded], task: Task) -> Done | None:
+    def _answer(self, future: Future[Done | str], task: Task) -> Done | None:
         """Return what a task gave; None where it cost its workers their lives."""
         try:
             answer = future.result()
@@ -124,7 +118,7 @@ def load_distributed(extra: str = "dask") -> Any:
     return distributed
 
 
-def attempt_on_dask(data: bytes, orders: Orders) -> Done | NotLoaded:
+def attempt_on_dask(data: bytes, orders: Orders) -> Done | str:
     """Run a pickled task in a Dask worker; the number at the end of its name chooses its GPU."""
     number = re.search(r"\d+$", str(load_distributed().get_worker().name))
     return attempt_bytes(data, replace(orders, slot=int(number[0]) if number else 0))
@@ -178,7 +172,7 @@ class Slurm:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and re.fullmatch(r"[\w.,@+-]+", value)):
                 raise bad_field(name, value, "a name of SLURM's")
-        if not isinstance(self.walltime, str) or not _DURATION.fullmatch(self.walltime) or not self.seconds:
+        if not isinstance(self.walltime, str) or not self.seconds:
             raise bad_field("walltime", self.walltime, 'a time such as "01:00:00" or "2-00:00:00"')
         options = None if isinstance(self.directives, str) else list(self.directives)
         if options is None or not all(isinstance(text, str) and text.startswith("-") for text in options):
@@ -186,11 +180,9 @@ class Slurm:
 
     @property
     def seconds(self) -> int:
-        """The walltime in seconds."""
+        """The walltime in seconds; 0 where it is no time."""
         match = _DURATION.fullmatch(self.walltime)
-        assert match is not None
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        return 86400 * days + 3600 * hours + 60 * minutes + seconds
+        return sum(n * int(part or 0) for n, part in zip((86400, 3600, 60, 1), match.groups() if match else ()))
 
     def cluster(self, threads: int, memory: int | None) -> Any:
         """Return a Dask cluster of jobs, none of which is submitted yet."""
@@ -223,20 +215,17 @@ class Slurm:
         """Return a backend on new jobs."""
         cluster = self.cluster(orders.threads or 1, memory)
         try:
-            _check_submission(cluster.job_script())
+            if shutil.which("sbatch") is None:
+                raise InputError('engine="slurm" needs the command sbatch; run the sweep where jobs can be submitted.')
+            ask: Any = {"input": cluster.job_script(), "capture_output": True, "text": True}
+            told = subprocess.run(["sbatch", "--test-only"], **ask)
+            if told.returncode:
+                reason = " ".join(told.stderr.split()).removeprefix("sbatch: error: ")
+                reason = reason.removeprefix("allocation failure: ")
+                raise InputError(f"SLURM does not take the jobs of this sweep ({reason}).")
             cluster.adapt(minimum_jobs=1, maximum_jobs=self.jobs)
         except BaseException:
             cluster.close()
             raise
         client = load_distributed("slurm").Client(cluster, set_as_default=False)
         return OnDask(client, orders, self.jobs, (client, cluster))
-
-
-def _check_submission(script: str) -> None:
-    """Ask SLURM whether it would take a job."""
-    if shutil.which("sbatch") is None:
-        raise InputError('engine="slurm" needs the command sbatch; run the sweep where jobs can be submitted.')
-    asked = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True)
-    if asked.returncode:
-        reason = " ".join(asked.stderr.split()).removeprefix("sbatch: error: ").removeprefix("allocation failure: ")
-        raise InputError(f"SLURM does not take the jobs of this sweep ({reason}).")

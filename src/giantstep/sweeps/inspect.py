@@ -60,12 +60,12 @@ def entries(path: str | Path, digest: str = "") -> Iterator[Entry]:
         while lines := cursor.fetchmany(AT_ONCE):
             points = [Point(name, scenario, store.read(float, dim)) for _, name, scenario, dim in lines]
             results, damaged = store.get(points)
-            rows: dict[str, list[Row]] = {}
-            for row in results.values():
-                rows.setdefault(row.point.digest, []).append(row)
+            rows: dict[str, list[Row]] = {point.digest: [] for point in points}
+            for (digest, _), row in results.items():
+                rows[digest].append(row)
             for (ask, *_), point in zip(lines, points):
                 lost = [trial for name, trial in damaged if name == point.digest]
-                yield Entry(store.read(Ask.read, ask), point, rows.get(point.digest, []), lost)
+                yield Entry(store.read(Ask.read, ask), point, rows[point.digest], lost)
 
 
 def overview(path: str | Path) -> list[dict[str, Any]]:
@@ -101,17 +101,15 @@ def collect_garbage(path: str | Path) -> dict[str, int]:
         damaged = store.remove_results(health.damaged)
         with store.transaction():
             asks = store.connection.execute("SELECT DISTINCT ask FROM points").fetchall()
-            outdated = [ask for ask in asks if _is_outdated(store.read(Ask.read, *ask))]
+            read = [(line, store.read(Ask.read, *line)) for line in asks]
+            known = [(line, family_class(ask.family), ask) for line, ask in read if ask.family in family_names()]
+            outdated = [line for line, family, ask in known if family.formula_version != ask.formula_version]
             gone = "DELETE FROM results WHERE point IN (SELECT id FROM points WHERE ask = ?)"
             removed = max(store.connection.executemany(gone, outdated).rowcount, 0)
             store.connection.execute("DELETE FROM points WHERE id NOT IN (SELECT point FROM results)")
         with store.say_errors():
             store.connection.execute("VACUUM")  # gives the space back to the disk
     return {"damaged": damaged, "outdated": removed, "bytes": max(before - Path(path).stat().st_size, 0)}
-
-
-def _is_outdated(ask: Ask) -> bool:
-    return ask.family in family_names() and family_class(ask.family).formula_version != ask.formula_version
 
 
 # -- A store as a table: one row per point ----------------------------------------------------------------
@@ -174,20 +172,15 @@ def _measured(entry: Entry) -> dict[str, Any]:
     ask = entry.ask
     measured: dict[str, Any] = {}
     question = family_class(ask.family).questions.get(ask.what) if ask.family in family_names() else None
-    declared = {} if question is None else {variable.name: variable for variable in question.variables}
+    declared = {variable.name: variable for variable in (question.variables if question else ())}
     for name in dict.fromkeys(name for row in entry.rows for name in row.values):
         kept = pad_stack([row.values.get(name) for row in entry.rows])
-        if ask.source == "limit":
-            measured |= _written_out(name, kept[0])
-            continue
-        variable = declared.get(name, Variable(name, (), "", ""))
-        mean, error = mean_and_error(kept[:, None], variable)
-        measured |= _written_out(name, mean[0]) | _written_out(f"{name}_stderr", error[0])
+        columns = {name: kept[0]}
+        if ask.source == "experiment":
+            mean, error = mean_and_error(kept[:, None], declared.get(name, Variable(name, (), "", "")))
+            columns = {name: mean[0], f"{name}_stderr": error[0]}
+        for key, values in columns.items():  # the entries of an array by name, ``V2[1]``; a number has the name alone
+            for index in np.ndindex(np.shape(values)):
+                place = ",".join(str(number + 1) for number in index)
+                measured[f"{key}[{place}]" if place else key] = np.asarray(values)[index]
     return measured
-
-
-def _written_out(name: str, values: Any) -> dict[str, Any]:
-    """Return the entries of an array by name, ``V2[1]``; a number has the name alone."""
-    values = np.asarray(values)
-    places = {index: ",".join(str(number + 1) for number in index) for index in np.ndindex(values.shape)}
-    return {f"{name}[{place}]" if place else name: values[index] for index, place in places.items()}

@@ -27,11 +27,7 @@ from giantstep.types import Points
 class Ask:
     """What is asked of every point: all that its numbers depend on beside the point itself.
 
-    Attributes
-    ----------
-    family, what, formula_version : of the scenario.
-    source : ``"limit"`` or ``"experiment"``.
-    settings : the settings that matter, with seed, pairing and kind of device of an experiment.
+    The settings are those that matter, with seed, pairing and kind of device of an experiment.
     """
 
     family: str

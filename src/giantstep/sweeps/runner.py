@@ -65,17 +65,11 @@ class Interrupted(KeyboardInterrupt):
 class Runner:
     """Fills a store; use as a context manager, which stops the workers at its end.
 
-    Parameters
-    ----------
-    store : where results are kept.
-    backend : starts the backend; called only where something is missing.
-    retry : compute failures of earlier sweeps again.
-    progress : as `giantstep.progress.Progress` takes it.
+    `start` is called only where something is missing; `retry` computes failures of earlier sweeps again.
     """
 
-    def __init__(self, store: Store, backend: Callable[[], Backend], retry: bool, progress: ProgressOption) -> None:
-        self.store, self.retry, self.progress = store, retry, progress
-        self._open_backend = backend
+    def __init__(self, store: Store, start: Callable[[], Backend], retry: bool, progress: ProgressOption) -> None:
+        self.store, self.retry, self.progress, self._start = store, retry, progress, start
         self._backend: Backend | None = None
         self._computed: set[Name] = set()
         self._failed: dict[Name, bool] = {}
@@ -106,10 +100,10 @@ class Runner:
         self._failed.update({name: bool(results[name].reason) for name in wanted})
         return results
 
-    def _read(self, tasks: Iterable[Task]) -> Results:
+    def _read(self, tasks: Iterable[Task], trial: int | None = None) -> Results:
         """Return what the store has of the points of these tasks, without failures that are computed again."""
         points = {point.digest: point for task in tasks for point in task.points}
-        results, damaged = self.store.get(list(points.values()))
+        results, damaged = self.store.get(list(points.values()), trial)
         if damaged:
             _log.warning("%d results in %s are damaged and are computed again", len(damaged), self.store.name)
             self.store.remove_results(damaged)
@@ -118,8 +112,12 @@ class Runner:
 
     def _run(self, ask: Ask, tasks: Sequence[Task], results: Results, bar: SweepProgress) -> None:
         """Compute what is missing in `results`, and add it there."""
-        queue = deque(tasks if self.store.path is None else random.Random().sample(tasks, len(tasks)))
-        begun: set[Name] = set()
+        queue, wanted = deque[Task](), set(results)
+        for task in tasks if self.store.path is None else random.Random().sample(tasks, len(tasks)):
+            missing = {name: row for name, row in task.names().items() if name not in wanted}
+            wanted.update(missing)
+            if missing:
+                queue.append(task.at(sorted(missing.values())))
 
         def add(new: Results) -> None:
             results.update(new)
@@ -128,25 +126,23 @@ class Runner:
         def next_task() -> Task | None:
             while queue:
                 task = queue.popleft()
-                missing = {name: row for name, row in task.names().items() if name not in results and name not in begun}
-                if missing and self.store.has_any(missing):  # another sweep is at work on this store
-                    found = self._read([task])
-                    add({name: found[name] for name in missing if name in found})
-                    missing = {name: row for name, row in missing.items() if name not in found}
+                found = self._read([task], task.trial)  # of another sweep that is at work on this store
+                if not found:
+                    return task
+                add(found)
+                missing = [row for name, row in task.names().items() if name not in found]
                 if missing:
-                    begun.update(missing)
-                    return task.at(sorted(missing.values()))
+                    return task.at(sorted(missing))
             return None
 
         try:
             self.store.check_writable()
             if self._backend is None:
-                self._backend = self._open_backend()
+                self._backend = self._start()
             for finished in self._backend.run(next_task):
-                rows = []
+                rows: list[Row] = []
                 for task, done in finished:
                     halves = task.halves() if done.raised else []  # to find the point that raises
-                    begun.difference_update(name for half in halves for name in half.names())
                     queue.extendleft(halves)
                     rows += [] if halves else task.rows(done)
                 if rows:
@@ -158,9 +154,7 @@ class Runner:
             raise Interrupted(self._farewell(bar)) from None
 
     def _farewell(self, bar: SweepProgress) -> str:
+        how_far = f"{bar.done} of {bar.total} {bar.unit}"
         if self.store.path is None:
-            return f"Stopped after {bar.done} of {bar.total} {bar.unit}; without a store nothing is kept."
-        return (
-            f"Stopped: {bar.done} of {bar.total} {bar.unit} are stored in {self.store.name}; run the same sweep again "
-            "to go on from there."
-        )
+            return f"Stopped after {how_far}; without a store nothing is kept."
+        return f"Stopped: {how_far} are stored in {self.store.name}; run the same sweep again to go on from there."

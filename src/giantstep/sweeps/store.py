@@ -6,6 +6,7 @@ is never replaced; a failure is, where it is tried again. The bytes of a row car
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import sqlite3
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from giantstep.errors import GiantstepError, InputError
-from giantstep.sweeps.keys import Ask, Point
+from giantstep.sweeps.keys import Ask, Point, digest_of
 from giantstep.types import Array
 
 _log = logging.getLogger("giantstep")
@@ -31,6 +32,8 @@ VERSION = 2
 _APPLICATION = 0x67535450
 _PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
+_OLD_TABLES = ("results", "points", "facts", "asks")
+"""Names of the tables of version 1, each before those it refers to."""
 AT_ONCE = 500
 """Names in one question to SQLite."""
 _DAMAGE = (zlib.error, ValueError, TypeError)
@@ -49,6 +52,18 @@ CREATE TABLE results (
 
 class StoreError(GiantstepError):
     """The store cannot be written or read any more; what it said is done is there."""
+
+
+_FULL = "cannot grow any more ({}); everything reported as done is in it: make room and run the same sweep again."
+_TROUBLE: dict[int, tuple[type[GiantstepError], str]] = {
+    sqlite3.SQLITE_ERROR: (StoreError, "failed ({}); everything reported as done is in it."),
+    sqlite3.SQLITE_FULL: (StoreError, _FULL),
+    sqlite3.SQLITE_CANTOPEN: (InputError, "cannot be opened ({}); it must be a file in a folder that can be written."),
+    sqlite3.SQLITE_READONLY: (InputError, "cannot be written to ({})."),
+    sqlite3.SQLITE_BUSY: (StoreError, "is held by another process ({}); run the same sweep again later."),
+    sqlite3.SQLITE_LOCKED: (StoreError, "is held by another process ({}); run the same sweep again later."),
+}
+"""What is said where SQLite cannot go on, by its error code; of others what is said of a general error."""
 
 
 @dataclass(frozen=True)
@@ -104,19 +119,13 @@ def decode_array(data: Sequence[Any]) -> Array:
 
 
 class Store:
-    """Results by content in one SQLite file (in memory where `path` is None).
-
-    Parameters
-    ----------
-    path : the file, made where it is not there.
-    write : whether results are added; else it is only read, and must be there.
-    """
+    """Results by content in one SQLite file, made where results are added and it is not there; in memory without it."""
 
     def __init__(self, path: str | Path | None = None, *, write: bool = True) -> None:
-        self.path = None if path is None else Path(path)
-        if not write and not Path(str(path)).is_file():
+        self.path, self.name = path, "memory" if path is None else str(path)
+        if not write and not Path(self.name).is_file():
             raise InputError(f"There is no store {self.name!r}.")
-        place = ":memory:" if self.path is None else str(self.path)
+        place = ":memory:" if path is None else self.name
         with self.say_errors():
             self.connection = sqlite3.connect(place, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
             try:
@@ -139,28 +148,25 @@ class Store:
         for setting in ("journal_mode = TRUNCATE", "synchronous = FULL", "foreign_keys = ON"):
             self.connection.execute(f"PRAGMA {setting}")
         with self.transaction():
-            if not self.scalar(count):
-                self._make_tables()
-            elif self.scalar("PRAGMA user_version") == 1:
-                self._renew()
+            tables = self.scalar(count)
+            if tables and self.scalar("PRAGMA user_version") == VERSION:
+                return
+            for table in _OLD_TABLES if tables else ():
+                self.connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+            for statement in _TABLES.split(";"):
+                self.connection.execute(statement)
+            if tables:
+                self._take_over()
 
-    def _make_tables(self) -> None:
-        for statement in _TABLES.split(";"):
-            self.connection.execute(statement)
+    def _take_over(self) -> None:
+        """Keep the experiments of a store of version 1, whose tables are called ``old_...``."""
+        from giantstep.sweeps.store import TRIALS, experiments
 
-    def _renew(self) -> None:
-        """Turn a store of version 1 into one of this version."""
-        from giantstep.sweeps.version1 import TABLES, TRIALS, experiments
-
-        for table in TABLES:
-            self.connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-        self._make_tables()
         for ask, row in experiments(self.connection):
             self._insert(ask, [row])
-        everything, trials, kept = (
-            self.scalar(f"SELECT count(*) FROM {table}") for table in ("old_results", TRIALS, "results")
-        )
-        for table in TABLES:
+        known = ("old_results", TRIALS, "results")
+        everything, trials, kept = (self.scalar(f"SELECT count(*) FROM {table}") for table in known)
+        for table in _OLD_TABLES:
             self.connection.execute(f"DROP TABLE old_{table}")
         _log.warning(
             "%s was brought up to date: %d trials are kept, %d limits are solved again when they are asked for, "
@@ -196,11 +202,6 @@ class Store:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    @property
-    def name(self) -> str:
-        """The file as the user knows it."""
-        return "memory" if self.path is None else str(self.path)
-
     # -- writing ----------------------------------------------------------------------------------
 
     def put(self, ask: Ask, rows: Sequence[Row]) -> None:
@@ -235,19 +236,18 @@ class Store:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def get(self, points: Sequence[Point]) -> tuple[dict[Name, Row], list[Name]]:
-        """Return all results at these points by name, in order of their trials, and the names of damaged ones."""
+    def get(self, points: Sequence[Point], trial: int | None = None) -> tuple[dict[Name, Row], list[Name]]:
+        """Return all results at these points (or one trial) by name, in order of trials, and names of damaged ones."""
         results: dict[Name, Row] = {}
         damaged: list[Name] = []
         by_digest = {point.digest: point for point in points}
-        digests = list(by_digest)
         with self.say_errors():
-            for start in range(0, len(digests), AT_ONCE):
-                names = digests[start : start + AT_ONCE]
+            for start in range(0, len(by_digest), AT_ONCE):
+                digests = list(by_digest)[start : start + AT_ONCE]
                 lines = self.connection.execute(
                     "SELECT digest, trial, seconds, data FROM results JOIN points ON points.id = point "
-                    f"WHERE digest IN ({','.join('?' * len(names))}) ORDER BY trial",
-                    names,
+                    f"WHERE digest IN ({','.join('?' * len(digests))}) AND trial = ifnull(?, trial) ORDER BY trial",
+                    [*digests, trial],
                 )
                 for digest, trial, seconds, data in lines:
                     try:
@@ -256,18 +256,11 @@ class Store:
                         damaged.append((digest, trial))
         return results, damaged
 
-    def has_any(self, names: Iterable[Name]) -> bool:
-        """Tell whether any of these results is there, good or failed."""
-        question = "SELECT 1 FROM results JOIN points ON points.id = point WHERE digest = ? AND trial = ?"
-        with self.say_errors():
-            return any(self.scalar(question, *name) for name in names)
-
     # -- SQLite -----------------------------------------------------------------------------------
 
-    def scalar(self, question: str, *values: Any) -> Any:
-        """Return the first number of the first line of an answer, None where there is no line."""
-        line = self.connection.execute(question, values).fetchone()
-        return None if line is None else line[0]
+    def scalar(self, question: str) -> Any:
+        """Return the first number of the first line of an answer."""
+        return self.connection.execute(question).fetchone()[0]
 
     def read(self, reader: Callable[[str], T], text: str) -> T:
         """Return what a text of the tables means; say that the store is damaged where it means nothing."""
@@ -298,27 +291,63 @@ class Store:
             code = getattr(error, "sqlite_errorcode", None)
             if code is None:  # Python says so itself, and quotes the text
                 raise self._damaged("its text cannot be read") from None
-            raise self._translated(error, code & 0xFF) from None
-
-    def _translated(self, error: Exception, code: int) -> GiantstepError:
-        store = f"The store {self.name!r}"
-        if code == sqlite3.SQLITE_FULL:
-            return StoreError(
-                f"{store} cannot grow any more ({error}); everything reported as done is in it: make room and run the "
-                "same sweep again."
-            )
-        if code == sqlite3.SQLITE_CANTOPEN:
-            return InputError(f"{store} cannot be opened ({error}); it must be a file in a folder that can be written.")
-        if code == sqlite3.SQLITE_READONLY:
-            return InputError(f"{store} cannot be written to ({error}).")
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return StoreError(f"{store} is held by another process ({error}); run the same sweep again later.")
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT):
-            return self._damaged(str(error))
-        return StoreError(f"{store} failed ({error}); everything reported as done is in it.")
+            if code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT):
+                raise self._damaged(str(error)) from None
+            kind, sentence = _TROUBLE.get(code & 0xFF, _TROUBLE[sqlite3.SQLITE_ERROR])
+            raise kind(f"The store {self.name!r} {sentence.format(error)}") from None
 
     def _damaged(self, reason: str) -> InputError:
         return InputError(
             f"The store {self.name!r} is damaged or no store ({reason}); nothing was written to it. Use another file: "
             "`sqlite3 DB .recover | sqlite3 NEW` saves what can still be read."
         )
+
+
+# -- Stores of version 1 ----------------------------------------------------------------------------------
+
+
+TRIALS = (
+    "old_results JOIN old_points ON old_points.id = point JOIN old_asks ON old_asks.id = ask "
+    "WHERE source = 'experiment'"
+)
+"""All trials, once the tables are called ``old_...``."""
+_READ = (
+    "SELECT family, what, source, formula_version, settings, old_points.digest, scenario, dim, trial, reason, detail, "
+    f"seconds, data, checksum FROM {TRIALS}"
+)
+_GONE = ("matrix", "stored")
+"""A setting of `BayesLimit` that no longer exists, with its default, which is what is computed today."""
+
+
+def experiments(connection: sqlite3.Connection) -> Iterator[tuple[Ask, Row]]:
+    """Yield every trial of the tables ``old_...`` with what was asked; damaged ones are left out."""
+    for family, what, source, version, settings, old, scenario, dim, *columns, data, check in connection.execute(_READ):
+        asked = {name: value for name, value in json.loads(settings).items() if (name, value) != _GONE}
+        ask = Ask(family, what, source, version, asked)
+        trial, reason, detail, seconds = columns
+        if check == _checksum(old, trial, reason, detail, b"", data):
+            point = Point(digest_of(ask, scenario, float(dim)), scenario, float(dim))
+            yield ask, Row(point, trial, _arrays(data), reason, detail, seconds)
+
+
+def _arrays(data: bytes) -> dict[str, Array]:
+    """Return arrays by name from a header of JSON and the numbers behind it."""
+    content = zlib.decompress(data)
+    offset = 4 + int.from_bytes(content[:4], "little")
+    values: dict[str, Array] = {}
+    for name, kind, shape, names in json.loads(content[4:offset]):
+        if kind == "names":
+            values[name] = np.array(names, dtype=str).reshape(shape)
+            continue
+        numbers = np.frombuffer(content, kind, int(np.prod(shape, dtype=np.int64)), offset)
+        values[name] = numbers.reshape(shape).copy()
+        offset += numbers.nbytes
+    return values
+
+
+def _checksum(*parts: Any) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part if isinstance(part, bytes) else repr(part).encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.digest()

@@ -16,7 +16,7 @@ import numpy as np
 from giantstep.deadline import TimeUp, deadline
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.returns import answer_of
-from giantstep.scenario import Scenario, walk_values
+from giantstep.scenario import Scenario
 from giantstep.sweeps.keys import Point
 from giantstep.sweeps.store import Name, Row, encode_array
 from giantstep.trials import Outcome, TrialDraw
@@ -72,12 +72,9 @@ class Task:
 
     def rows(self, done: Done) -> list[Row]:
         """Return what goes into the store."""
-        share = done.seconds / len(self.points)
-        rows = []
-        for index, (point, reason) in enumerate(zip(self.points, done.reasons)):
-            values = {name: column[index] for name, column in done.values.items()}
-            rows.append(Row(point, self.trial, values, str(reason), done.detail, share, done.facts))
-        return rows
+        values = [{name: column[row] for name, column in done.values.items()} for row in range(len(self.points))]
+        share, more = done.seconds / len(self.points), zip(self.points, values, done.reasons)
+        return [Row(at, self.trial, its, str(why), done.detail, share, done.facts) for at, its, why in more]
 
     def failure(self, reason: str, detail: str = "") -> Done:
         """Return that there are no numbers, and why."""
@@ -90,41 +87,22 @@ class Task:
         middle, size = len(self.points) // 2, len(self.points)
         return [self.at(range(middle)), self.at(range(middle, size))] if middle and isinstance(self.work, Solve) else []
 
-    def callables(self) -> list[str]:
-        """Name the Python callables in the scenario: ``activation ('<lambda>')``."""
-        fields = walk_values(self.work.scenario)
-        return [f"`{name}` ({value.name!r})" for name, value in fields if getattr(value, "expression", "") is None]
-
 
 @dataclass(frozen=True)
 class Orders:
-    """How a worker computes.
-
-    Attributes
-    ----------
-    threads : BLAS threads; None leaves them as they are.
-    time_limit : seconds a task may take; None for ever.
-    slot : number of the worker, which chooses its GPU.
-    """
+    """How a worker computes: BLAS threads (None: as they are), seconds a task may take, and a number for its GPU."""
 
     threads: int | None = None
     time_limit: float | None = None
     slot: int | None = None
 
 
-@dataclass(frozen=True)
-class NotLoaded:
-    """A worker could not load the scenario; it would fail for every task."""
-
-    reason: str
-
-
-def attempt_bytes(data: bytes, orders: Orders) -> Done | NotLoaded:
-    """Run a pickled task in a worker; nothing but a lost worker escapes as an error."""
+def attempt_bytes(data: bytes, orders: Orders) -> Done | str:
+    """Run a pickled task in a worker, or say why it cannot be loaded; only a lost worker escapes as an error."""
     try:
         task: Task = pickle.loads(data)
     except Exception as error:
-        return NotLoaded(f"{type(error).__name__}: {error}")
+        return f"{type(error).__name__}: {error}"
     with threads_here(orders.threads):
         return attempt(task, orders)
 
@@ -137,8 +115,11 @@ def attempt(task: Task, orders: Orders) -> Done:
     start = time.perf_counter()
     try:
         with deadline(orders.time_limit):
-            work = task.work
-            done = _draw(work, orders.slot) if isinstance(work, TrialDraw) else _solve(work)
+            if isinstance(task.work, TrialDraw):
+                outcome = task.work.run(worker_device(task.work.experiment.device, orders.slot))
+                done = Done(outcome.values, outcome.reasons)
+            else:
+                done = _solve(task.work)
     except TimeUp:
         done = task.failure(f"it took longer than {orders.time_limit:g} s")
     except MemoryError as error:
@@ -148,19 +129,13 @@ def attempt(task: Task, orders: Orders) -> Done:
     return replace(done, seconds=time.perf_counter() - start)
 
 
-def _draw(draw: TrialDraw, slot: int | None) -> Done:
-    outcome = draw.run(worker_device(draw.experiment.device, slot))
-    return Done(outcome.values, outcome.reasons)
-
-
 def _solve(work: Solve) -> Done:
     answer = answer_of(work.scenario, work.points, work.what, work.settings)
-    residual = np.asarray(answer.residual, dtype=np.float64)
-    iterations = np.asarray(answer.iterations, dtype=np.int64)
     values = {name: np.asarray(value) for name, value in answer.values.items()}
+    values["residual"] = np.asarray(answer.residual, dtype=np.float64)
+    values["iterations"] = np.asarray(answer.iterations, dtype=np.int64)
     coords = {name: encode_array(value) for name, value in answer.coords.items()}
     facts = [coords, answer.warnings, json_data(answer.approximations), json_data(answer.attrs, LONGEST)]
-    values |= {"residual": residual, "iterations": iterations}
     return Done(values, np.asarray(answer.status).astype(object), facts=json.dumps(facts))
 
 

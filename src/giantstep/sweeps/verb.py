@@ -124,13 +124,7 @@ def thread_share(workers: int) -> int:
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """Checked options of a backend.
-
-    Attributes
-    ----------
-    backend : ``"local"`` or ``"processes"``, a `Slurm`, a Dask client, or the address of a Dask scheduler.
-    workers : tasks at once; a cluster has its own.
-    """
+    """Checked options of a backend: ``"local"``, ``"processes"``, a `Slurm`, a Dask client or a scheduler's address."""
 
     backend: Any
     workers: int
@@ -195,9 +189,7 @@ class BackendOptions:
 
     def trials_here(self, device: str) -> int:
         """Return how many trials share the memory of this machine (or of one GPU); none where they run elsewhere."""
-        if self.backend not in ("local", "processes"):
-            return 0
-        return self.workers if device == "cpu" else 1
+        return 0 if self.backend not in ("local", "processes") else self.workers if device == "cpu" else 1
 
     def open(self) -> Backend:
         """Start the backend."""
@@ -239,16 +231,14 @@ def fill_limit(request: Request, runner: Runner) -> tuple[xarray.Dataset, Proble
 
 def _answers(batch: Batch, points: Sequence[Point], results: Results) -> list[tuple[Indices, Answer]]:
     """Return the results of one batch as answers: one for all that say the same of themselves."""
-    rows = [results[point.digest, 0] for point in points]
     together: dict[str, list[int]] = {}
-    for index, row in enumerate(rows):
-        together.setdefault(row.facts, []).append(index)
-    return [(batch.index[same], _answer([rows[index] for index in same])) for same in together.values()]
+    for index, point in enumerate(points):
+        together.setdefault(results[point.digest, 0].facts, []).append(index)
+    return [(batch.index[i], _answer([results[points[row].digest, 0] for row in i])) for i in together.values()]
 
 
 def _answer(rows: Sequence[Row]) -> Answer:
-    values = _columns([row.values for row in rows])
-    blank = np.full(len(rows), np.nan)
+    values, blank = _columns([row.values for row in rows]), np.full(len(rows), np.nan)
     residual, iterations = (values.pop(name, blank) for name in ("residual", "iterations"))
     coords, warnings, approximations, attrs = json.loads(rows[0].facts or "[{}, [], {}, {}]")
     return Answer(
@@ -281,9 +271,10 @@ def fill_experiment(
     numbers = range(experiment.trials)
     tasks = [Task(plan.draw(group, trial), tuple(points), trial) for trial in numbers for group, points in named]
     results = runner.fill(ask, tasks)
-    return plan.collect([[_outcome(points, trial, results) for trial in numbers] for _, points in named])
 
+    def outcome(points: Sequence[Point], trial: int) -> trials.Outcome:
+        rows = [results[point.digest, trial] for point in points]
+        reasons = np.array([row.reason for row in rows], dtype=object)
+        return trials.Outcome(_columns([row.values for row in rows]), reasons)
 
-def _outcome(points: Sequence[Point], trial: int, results: Results) -> trials.Outcome:
-    rows = [results[point.digest, trial] for point in points]
-    return trials.Outcome(_columns([row.values for row in rows]), np.array([row.reason for row in rows], dtype=object))
+    return plan.collect([[outcome(points, trial) for trial in numbers] for _, points in named])
