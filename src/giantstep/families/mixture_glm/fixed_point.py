@@ -13,7 +13,7 @@ from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.gaussian import normal_density
-from giantstep.risk import channel_moments, implicit_mean_step, stiffness, sum_rows
+from giantstep.risk.channel import channel_moments, implicit_mean_step, stiffness, sum_rows
 from giantstep.risk.losses import Clipped, clipped_moments
 from giantstep.solve import solve_accelerated
 from giantstep.types import Floats, Indices, Integers

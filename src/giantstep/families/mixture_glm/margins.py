@@ -12,7 +12,7 @@ from giantstep.families.mixture_glm.fixed_point import Residuals
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.solver import solve_points
 from giantstep.gaussian import normal_density
-from giantstep.risk import Margins, quadrature, sum_rows
+from giantstep.risk.channel import Margins, quadrature, sum_rows
 from giantstep.types import Floats, Points
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def margin_laws(scenario: MixtureGLM, problem: MixtureProblem, state: State, x: 
     test_cdf, test_density = law(margins)
     whole = law(np.full((len(V), 1), np.inf))[0]
     on_margin, atom = np.zeros((len(V), 1)), loss.atom(V)
+    pulled_below = np.full(len(V), np.inf) if atom is None else atom[1]
     if problem.loss == "interpolate":
         train_cdf, train_density, on_margin = (margins >= copies - 1) * whole, np.zeros(margins.shape), whole
     else:
@@ -72,7 +73,7 @@ def margin_laws(scenario: MixtureGLM, problem: MixtureProblem, state: State, x: 
         "test_density": _average(problem, test_density, p_test)[:, back],
         "train_density": _average(problem, train_density, p)[:, back],
         "on_margin": _average(problem, on_margin, p)[:, 0],
-        "support_vectors": _average(problem, law(loss.idle_above(V)[:, None])[0], p)[:, 0],
+        "support_vectors": _average(problem, law(pulled_below[:, None])[0], p)[:, 0],
     }
 
 

@@ -9,21 +9,9 @@ import numpy as np
 
 from giantstep.families.mixture_glm.mixture import GaussianMixture
 from giantstep.gaussian import Function
-from giantstep.risk import (
-    BinaryLabels,
-    GivenLabels,
-    HingeLoss,
-    HuberLoss,
-    LogisticLoss,
-    LogitLabels,
-    Loss,
-    MarginLaws,
-    MaxMarginLoss,
-    SignLabels,
-    SquareLoss,
-    panel_nodes,
-    sum_rows,
-)
+from giantstep.risk.channel import MarginLaws, panel_nodes, sum_rows
+from giantstep.risk.labels import BinaryLabels, LogitLabels, SignLabels
+from giantstep.risk.losses import HingeLoss, HuberLoss, LogisticLoss, Loss, MaxMarginLoss
 from giantstep.types import Floats, Indices, Points
 
 if TYPE_CHECKING:
@@ -31,8 +19,8 @@ if TYPE_CHECKING:
 
 _LAWS: dict[str, BinaryLabels] = {"sign": SignLabels(), "logit": LogitLabels()}
 _LOSSES: dict[str, Loss] = {
-    "square": SquareLoss(),
-    "interpolate": SquareLoss(),
+    "square": HuberLoss(np.inf),
+    "interpolate": HuberLoss(np.inf),
     "logistic": LogisticLoss(),
     "hinge": HingeLoss(),
     "maxmargin": MaxMarginLoss(),
@@ -171,7 +159,7 @@ class MixtureProblem:
     @property
     def label_law(self) -> BinaryLabels:
         """The law of labels 1 and -1."""
-        return _LAWS.get(str(self.labels), GivenLabels())
+        return _LAWS.get(str(self.labels), BinaryLabels())
 
     def margin_laws(self, state: State) -> MarginLaws:
         """Return the margins of label 1 in all clusters of all points, flattened."""

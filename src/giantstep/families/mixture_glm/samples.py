@@ -14,8 +14,8 @@ from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.lab import Draws, array_module, to_numpy
-from giantstep.risk import huber
 from giantstep.risk.fitting import ConvexFit, fit
+from giantstep.risk.losses import huber
 from giantstep.types import DeviceArray, Floats, Indices
 
 

@@ -24,7 +24,7 @@ from giantstep.families.mixture_glm.parts import Blocks, Spiked
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.gaussian import normal_density
-from giantstep.risk import quadrature
+from giantstep.risk.channel import quadrature
 from giantstep.types import Booleans, Floats, Points
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from giantstep.families.mixture_glm.tolerances import (
     PATH_START,
     SOLVED,
 )
-from giantstep.risk import implicit_mean_step
+from giantstep.risk.channel import implicit_mean_step
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Array, Floats, Indices
 
