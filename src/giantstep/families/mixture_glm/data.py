@@ -10,10 +10,11 @@ import pandas  # type: ignore[import-untyped]
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.families.mixture_glm.parts import MARGIN_LOSSES, Dataset, Dense
-from giantstep.families.mixture_glm.tolerances import LARGEST
 from giantstep.types import Array, Floats
 
 SCALES = ("columns", "global", "none")
+LARGEST = 1e100
+"""Numbers above this are refused: their squares leave the range of floating point."""
 FEW_VALUES = 10
 """Whole numbers with at most so many values may be meant as classes: it is said that they are not taken so."""
 
@@ -127,9 +128,9 @@ def _inputs(X: Any) -> tuple[Floats, list[str]]:
 
 def _missing(count: int, column: str, row: int) -> InputError:
     about = "1 value is missing" if count == 1 else f"{count} values are missing"
+    first = f"the first in column `{column}`, row {row}"
     return InputError(
-        f"In the inputs {about} or not finite (the first in column `{column}`, row {row}); fill them in or leave out "
-        "their rows or columns first."
+        f"In the inputs {about} or not finite ({first}); fill them in or leave out their rows or columns first."
     )
 
 

@@ -52,7 +52,7 @@ def margin_laws(scenario: MixtureGLM, problem: MixtureProblem, state: State, x: 
     """
     order = np.argsort(x)
     copies = 2 if problem.binary else 1
-    V, loss, law = np.tile(problem.strength(state.V).ravel(), copies), problem.margin_loss, _law(problem, state)
+    V, loss, law = np.tile((problem.omega * state.V).ravel(), copies), problem.margin_loss, _law(problem, state)
     margins = np.broadcast_to(x[order], (len(V), len(x)))
     test_cdf, test_density = law(margins)
     whole = law(np.full((len(V), 1), np.inf))[0]
@@ -189,14 +189,14 @@ def training_errors(problem: MixtureProblem, state: State, margins: Margins | No
     if problem.loss in ("interpolate", "maxmargin"):
         return np.zeros(state.V.shape), np.zeros(state.V.shape)
     if problem.binary:
-        V, loss = problem.strength(state.V).ravel(), problem.margin_loss
+        V, loss = (problem.omega * state.V).ravel(), problem.margin_loss
         margins = margins or _both_labels(problem, state, _kinks(problem, state, 1.0))
         row = margins.nodes.row % len(V)
         at_nodes = loss.at(row)
         values = at_nodes.value(at_nodes.pull(margins.s, V[row]).u)
         train_loss, error = margins.expect(values, (margins.s < loss.turning_point(V)[row]).astype(float))
         return _by_cluster(train_loss, state.V), _by_cluster(error, state.V)
-    stretch = 1 + problem.strength(state.V)
+    stretch = 1 + problem.omega * state.V
     if problem.loss == "square":
         left = problem.moments().squared_error(state) / stretch**2
         return 0.5 * left, left
@@ -205,7 +205,7 @@ def training_errors(problem: MixtureProblem, state: State, margins: Margins | No
 
 def _kinks(problem: MixtureProblem, state: State, share: float) -> Floats:
     """Return where the loss bends or predictions change sides, after a fit (share 1) and on fresh samples (share 0)."""
-    V, loss = share * problem.strength(state.V).ravel(), problem.margin_loss
+    V, loss = share * (problem.omega * state.V).ravel(), problem.margin_loss
     sides = loss.turning_point(V) if share else np.zeros(V.shape)
     return np.concatenate([loss.kinks(V), sides[:, None]], axis=1)
 

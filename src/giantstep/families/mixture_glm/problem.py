@@ -147,10 +147,6 @@ class MixtureProblem:
         """Samples of each cluster per dimension, alpha p_c, (B, K)."""
         return self.alpha[:, None] * self.mixture.p
 
-    def strength(self, V: Floats) -> Floats:
-        """Return the strength omega_c V_c of the proximal map of each cluster."""
-        return self.omega * V
-
     @property
     def margin_loss(self) -> Loss:
         """The loss as a function of the margin, for rows of (points, clusters), flattened."""
