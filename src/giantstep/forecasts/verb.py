@@ -13,7 +13,7 @@ import numpy as np
 from giantstep import __version__
 from giantstep.errors import GiantstepWarning
 from giantstep.forecasts.decomposition import forecast_curve
-from giantstep.forecasts.experiment import FitTrials, RealFits, run_experiment
+from giantstep.forecasts.experiment import FitTrials, run_experiment
 from giantstep.forecasts.rowwise import Decisions, RowPoint, sum_rows
 from giantstep.forecasts.settings import PreparedRows, Settings, prepare, read_labels, read_settings
 from giantstep.forecasts.table import VARIABLES, Forecast, known, tell_ridges_apart
@@ -76,9 +76,9 @@ def forecast(
     labels = read_labels(y, task)
     settings = read_settings(labels, ridge, samples, groups, trials, rows, seed)
     prepared = prepare(features, labels, settings)
-    experiment = run_experiment(prepared, settings)
-    sizes = [*settings.samples, *(trials.samples for trials in experiment.probes), prepared.decomposition.rows]
-    table = lay_out(prepared, settings, compute_surface(prepared, settings, sizes), experiment)
+    by_size, probes = run_experiment(prepared, settings)
+    sizes = [*settings.samples, *(trials.samples for trials in probes), prepared.decomposition.rows]
+    table = lay_out(prepared, settings, compute_surface(prepared, settings, sizes), by_size, probes)
     _warn(table)
     return table
 
@@ -107,17 +107,11 @@ def _warn(table: Forecast) -> None:
 
 @dataclass(frozen=True)
 class Surface:
-    """The forecast at all sizes and ridges.
-
-    Attributes
-    ----------
-    columns : name -> (sizes, ridges); the misclassified share and its standard error are NaN for regression.
-    outliers : the five kept rows of largest leverage at N rows and the ridge in the middle.
-    """
+    """The forecast at all sizes and ridges."""
 
     sizes: Integers
-    columns: dict[str, Array]
-    outliers: tuple[int, ...]
+    columns: dict[str, Array]  # name -> (sizes, ridges); misclassified shares and their errors are NaN for regression
+    outliers: tuple[int, ...]  # the five kept rows of largest leverage at N rows and the ridge in the middle
 
     def places(self, sizes: Any) -> Any:
         """Return the rows of the columns that belong to sample sizes."""
@@ -160,18 +154,20 @@ ALONE = ("mse_se", "error_se", "mse_se_total", "error_se_total")
 OF_CLASSES = ("error", "error_se", "error_se_total", "error_verdict", "approximate")
 
 
-def lay_out(prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits) -> Forecast:
+def lay_out(
+    prepared: PreparedRows, settings: Settings, surface: Surface, by_size: dict[int, FitTrials], probes: list[FitTrials]
+) -> Forecast:
     """Return the table with its attributes."""
-    evidence = _evidence(prepared, settings, surface, experiment)
+    evidence = _evidence(prepared, settings, surface, probes)
     everywhere = {**surface.columns, **_judgement(surface, prepared.decomposition.rows, evidence)}
     shown = set(VARIABLES).difference(OF_CLASSES if prepared.labels.classes is None else ())
     asked = surface.places(settings.samples)
     columns = {name: values[asked] for name, values in everywhere.items() if name in shown}
     sources = ["limit"]
     data: dict[str, Any] = {}
-    if experiment.by_size:
+    if by_size:
         sources.append("experiment")
-        data = _compared(columns, settings, experiment.by_size)
+        data = _compared(columns, settings, by_size)
     for name, values in columns.items():
         if name in (*BOTH, *ALONE) and name not in data:
             nothing = [np.full_like(values, np.nan)] * (len(sources) - 1)
@@ -185,7 +181,7 @@ def lay_out(prepared: PreparedRows, settings: Settings, surface: Surface, experi
     }
     described = {name: (*data[name], _about(name)) for name in sorted(data, key=_place)}
     at_rows = {name: values[surface.places(prepared.decomposition.rows)] for name, values in everywhere.items()}
-    return Forecast(described, coords, attrs=_attributes(prepared, settings, at_rows, evidence, experiment))
+    return Forecast(described, coords, attrs=_attributes(prepared, settings, at_rows, evidence))
 
 
 def _place(name: str) -> int:
@@ -203,22 +199,19 @@ def _about(name: str) -> dict[str, str]:
     return {"long_name": meaning, **({"symbol": symbol} if symbol else {})}
 
 
-def _evidence(prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits) -> Evidence:
+def _evidence(prepared: PreparedRows, settings: Settings, surface: Surface, probes: list[FitTrials]) -> Evidence:
     count, columns, classes = prepared.decomposition.rows, surface.columns, prepared.labels.classes
-    probes = {
-        name: tuple(probe_of(fits, name, columns[name][surface.places(fits.samples)]) for fits in experiment.probes)
+    mse, error = (
+        tuple(probe_of(fits, name, columns[name][surface.places(fits.samples)]) for fits in probes)
         for name in ("mse", "error")
-    }
+    )
     rarest = 1.0 if classes is None else float(np.bincount(classes).min()) / count
     few = settings.samples[settings.samples * rarest < FEW_PER_CLASS]
-    leverages = (columns[name][surface.places(count)] for name in ("loo_over_gcv", "loo_z", "leverage_cv"))
-    loo_over_gcv, loo_z, leverage_cv = (tuple(values.tolist()) for values in leverages)
+    by_ridge = ("loo_over_gcv", "loo_z", "leverage_cv")
     return Evidence(
-        probes=probes["mse"],
-        error_probes=() if classes is None else probes["error"],
-        loo_over_gcv=loo_over_gcv,
-        loo_z=loo_z,
-        leverage_cv=leverage_cv,
+        probes=mse,
+        error_probes=() if classes is None else error,
+        **{name: tuple(columns[name][surface.places(count)].tolist()) for name in by_ridge},
         outliers=surface.outliers,
         duplicates=prepared.decomposition.copies,
         undetermined=float(np.mean(np.isnan(columns["gcv"][surface.places(settings.samples)]))),
@@ -267,11 +260,7 @@ def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, 
 
 
 def _attributes(
-    prepared: PreparedRows,
-    settings: Settings,
-    at_rows: Mapping[str, Array],
-    evidence: Evidence,
-    experiment: RealFits,
+    prepared: PreparedRows, settings: Settings, at_rows: Mapping[str, Array], evidence: Evidence
 ) -> dict[str, Any]:
     """Return what is said of the whole table; `at_rows` are its columns (ridges,) at N samples."""
     decomposition, labels = prepared.decomposition, prepared.labels
@@ -286,7 +275,7 @@ def _attributes(
         "giantstep_version": __version__,
         "family": "forecast",
         "what": "learning-curve",
-        "engine": "comparison" if experiment.by_size else "limit",
+        "engine": "comparison" if settings.trials else "limit",
         "figure": "forecast",
         "task": labels.task,
         "N": decomposition.rows,
