@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -154,7 +154,9 @@ class Decisions:
         if n > count:
             decisions = self._without_noise(decisions, curve, point, rows)
         if n >= count:
-            wrong = self._wrong(decisions).astype(float)
+            one = decisions[:, 0] * self.sample.labels[:, 0] <= 0
+            several = np.argmax(decisions, axis=1) != self.classes
+            wrong = (one if decisions.shape[1] == 1 else several).astype(float)
         elif decisions.shape[1] == 1:
             width = np.sqrt(np.maximum(rows.spread, 0.0) * rows.noise)
             margin = self.sample.labels[:, 0] * decisions[:, 0]
@@ -163,11 +165,6 @@ class Decisions:
             wrong = self._wild_shares(decisions, curve, point, rows)
         share = float(np.mean(wrong))
         return share, self._standard_error(wrong, share, curve, point)
-
-    def _wrong(self, decisions: Floats) -> Any:
-        if decisions.shape[1] == 1:
-            return decisions[:, 0] * self.sample.labels[:, 0] <= 0
-        return np.argmax(decisions, axis=1) != self.classes
 
     def _standard_error(self, wrong: Floats, share: float, curve: ForecastCurve, point: int) -> float:
         m, n = len(self.sample.labels), float(curve.samples[point])

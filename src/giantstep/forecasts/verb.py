@@ -126,8 +126,7 @@ def compute_surface(prepared: PreparedRows, settings: Settings, sizes: Sequence[
     curve = forecast_curve(decomposition, n, ridge)
     error, error_se = np.full(len(n), np.nan), np.full(len(n), np.nan)
     decisions = None if classes is None else Decisions(decomposition, sample, classes[sample.index], settings.seed)
-    middle = settings.ridges[len(settings.ridges) // 2]
-    outliers: list[int] = []
+    middle, outliers = settings.ridges[len(settings.ridges) // 2], list[int]()
 
     def visit(point: int, rows: RowPoint) -> None:
         if decisions is not None:
@@ -147,6 +146,7 @@ def compute_surface(prepared: PreparedRows, settings: Settings, sizes: Sequence[
     return Surface(distinct, columns, tuple(outliers))
 
 
+DIMS: tuple[str, ...] = ("samples", "ridge")
 BOTH = ("mse", "error", "train_mse")
 """Columns that the experiment measures, too."""
 ALONE = ("mse_se", "error_se", "mse_se_total", "error_se_total")
@@ -163,30 +163,23 @@ def lay_out(
     shown = set(VARIABLES).difference(OF_CLASSES if prepared.labels.classes is None else ())
     asked = surface.places(settings.samples)
     columns = {name: values[asked] for name, values in everywhere.items() if name in shown}
-    sources = ["limit"]
-    data: dict[str, Any] = {}
-    if by_size:
-        sources.append("experiment")
-        data = _compared(columns, settings, by_size)
-    for name, values in columns.items():
-        if name in (*BOTH, *ALONE) and name not in data:
+    sources = ["limit", "experiment"] if by_size else ["limit"]
+    data = _compared(columns, settings, by_size) if by_size else {}
+    for name in [name for name in columns if name not in data]:
+        values, dims = columns[name], DIMS
+        if name in (*BOTH, *ALONE):
             nothing = [np.full_like(values, np.nan)] * (len(sources) - 1)
-            data[name] = (("source", "samples", "ridge"), np.stack([values, *nothing]))
-        elif name not in data:
-            data[name] = (("samples", "ridge"), values)
+            values, dims = np.stack([values, *nothing]), ("source", *DIMS)
+        data[name] = (dims, values)
     coords = {
         "source": sources,
         "samples": ("samples", settings.samples, {"long_name": "training samples", "symbol": "n"}),
         "ridge": ("ridge", settings.ridges, {"long_name": "ridge penalty", "symbol": "lambda"}),
     }
-    described = {name: (*data[name], _about(name)) for name in sorted(data, key=_place)}
+    names = [*(name for name in VARIABLES if name in data), *(name for name in data if name not in VARIABLES)]
+    described = {name: (*data[name], _about(name)) for name in names}
     at_rows = {name: values[surface.places(prepared.decomposition.rows)] for name, values in everywhere.items()}
     return Forecast(described, coords, attrs=_attributes(prepared, settings, at_rows, evidence))
-
-
-def _place(name: str) -> int:
-    names = list(VARIABLES)
-    return names.index(name) if name in names else len(names)
 
 
 def _about(name: str) -> dict[str, str]:
@@ -239,8 +232,7 @@ def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, 
 
     The rows are the same on both sides, so that the sampling error of the N rows (mse_se) is no part of a z-score.
     """
-    shape = columns["mse"].shape
-    dims = ("source", "samples", "ridge")
+    shape, dims = columns["mse"].shape, ("source", *DIMS)
     done = np.zeros(shape[0], dtype=np.int64)
     data: dict[str, Any] = {}
     for name in (name for name in BOTH if name in columns):
@@ -254,7 +246,7 @@ def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, 
             z = normal_score(gap / errors, np.maximum(done - 1, 1)[:, None])
         data[name] = (dims, np.stack([columns[name], means]))
         data[f"{name}_stderr"] = (dims, np.stack([np.zeros(shape), errors]))
-        data[f"{name}_gap"], data[f"{name}_z"] = (dims[1:], gap), (dims[1:], z)
+        data[f"{name}_gap"], data[f"{name}_z"] = (DIMS, gap), (DIMS, z)
     data["trials_done"] = (("samples",), done)
     return data
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.margins import Observables
-from giantstep.families.mixture_glm.parts import Dataset
 from giantstep.families.mixture_glm.population import populate
 from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, Samples, loss_of, mean_by
 from giantstep.families.mixture_glm.scenario import MixtureGLM
@@ -68,24 +67,19 @@ def memory(scenario: MixtureGLM, points: Points, what: str, dim: int, settings: 
             f"it is ridge={float(points['ridge'].max())!r}."
         )
     n = max(sample_counts(points, dim))
-    if scenario.data is not None:
-        _check_rows(scenario.data, dim, n, what)
+    data = scenario.data
+    if data is not None and what == "universality":
+        raise InputError('what="universality" has no experiment on a dataset: it compares Gaussian mixtures.')
+    if data is not None and dim != data.dim:
+        raise bad_field("dim", dim, f"{data.dim}, the number of columns of the dataset (or left out)")
+    if data is not None and n >= data.rows:
+        raise InputError(
+            f"Field `samples_per_dim` must leave rows to test on, but asks for n = {n} rows of {data.rows} "
+            f"(samples_per_dim is at most {(data.rows - 1) / data.dim:.4g} here)."
+        )
     needs_dual = scenario.loss == "hinge" and scenario.intercept
     covariances = len(scenario.weights) * dim**2 if scenario.covariances.kind == "dense" else 0
     return int(8 * (4 * n * dim + 3 * min(n, dim) ** 2 + (2 * n**2 if needs_dual else 0) + 3 * covariances))
-
-
-def _check_rows(data: Dataset, dim: int, count: int, what: str) -> None:
-    """Refuse an experiment that the rows of a dataset cannot give."""
-    if what == "universality":
-        raise InputError('what="universality" has no experiment on a dataset: it compares Gaussian mixtures.')
-    if dim != data.dim:
-        raise bad_field("dim", dim, f"{data.dim}, the number of columns of the dataset (or left out)")
-    if count >= data.rows:
-        raise InputError(
-            f"Field `samples_per_dim` must leave rows to test on, but asks for n = {count} rows of {data.rows} "
-            f"(samples_per_dim is at most {(data.rows - 1) / data.dim:.4g} here)."
-        )
 
 
 def sample_counts(points: Points, dim: int) -> list[int]:
@@ -100,12 +94,10 @@ Answered = tuple[dict[str, Any], ConvexFit]
 def _errors(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     s, estimate = samples.scenario, samples.fit(n, ridge)
     values = {**_training(samples, n, estimate), **samples.test(n, estimate), **samples.overlaps(n, estimate)}
-    w = estimate.weights
+    w, limit = estimate.weights, s.loss in ("interpolate", "maxmargin")
     total = n * float(values.pop("weighted_loss")) + 0.5 * ridge * float(w @ w) + s.l1 * float(np.abs(w).sum())
-    if s.loss in ("interpolate", "maxmargin"):
-        total = 0.5 * float(w @ w)
     values |= {
-        "objective": total / n,
+        "objective": (0.5 * float(w @ w) if limit else total) / n,
         "b": estimate.intercept,
         "norm": float(w @ w) / len(w),
         "nonzero": float(np.mean(w != 0)) if s.l1 else 1.0,

@@ -83,10 +83,22 @@ def _errors(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -
     problem = MixtureProblem.of(scenario, points)
     solution = solve_points(problem)
     test = problem.without_noise() if settings.get("test_labels", "noisy") == "clean" else problem
+    state, norms, p = solution.state, solution.norms, scenario.p
     with np.errstate(all="ignore"):
-        observed = observables(problem, solution.state, test)
-        values = {**_averages(scenario, observed), **_order_parameters(scenario, problem, solution, observed)}
-    return _answer(problem, solution, values, settings)
+        observed = observables(problem, state, test)
+        by_cluster = {f"{name}_by_cluster": column for name, column in observed._asdict().items()}
+        for name in ("train_loss_by_cluster", "train_error_by_cluster"):
+            by_cluster[name] = by_cluster[name] * np.where(p > 0, 1.0, np.nan)
+        penalty = 0.5 * problem.ridge * norms.squared + np.where(problem.l1 > 0, problem.l1 * norms.absolute, 0.0)
+        weighted = np.where(p > 0, observed.train_loss, 0.0) @ (p * problem.omega)
+        gcv = np.full(problem.size, np.nan)
+        if scenario.loss == "square" and not np.any(problem.l1):
+            strength = problem.omega * state.V
+            gcv = 2 * (observed.train_loss @ p) / (1 - (strength / (1 + strength)) @ p) ** 2
+    own = {"norm": norms.squared, "nonzero": norms.nonzero, "objective": weighted + penalty / problem.alpha, "gcv": gcv}
+    return _answer(
+        problem, solution, {**_averages(scenario, observed), **state._asdict(), **own, **by_cluster}, settings
+    )
 
 
 def _averages(scenario: MixtureGLM, observed: Observables) -> dict[str, Floats]:
@@ -96,24 +108,6 @@ def _averages(scenario: MixtureGLM, observed: Observables) -> dict[str, Floats]:
         p = scenario.p_test if name.startswith("test") else scenario.p
         values[name] = np.where(p > 0, by_cluster, 0.0) @ p
     return values
-
-
-def _order_parameters(
-    scenario: MixtureGLM, problem: MixtureProblem, solution: SolvedBatch, observed: Observables
-) -> dict[str, Floats]:
-    """Return order parameters, objective, cross-validation, and the observables of each cluster."""
-    state, norms, p = solution.state, solution.norms, scenario.p
-    values = {f"{name}_by_cluster": by_cluster for name, by_cluster in observed._asdict().items()}
-    for name in ("train_loss_by_cluster", "train_error_by_cluster"):
-        values[name] = values[name] * np.where(p > 0, 1.0, np.nan)
-    penalty = 0.5 * problem.ridge * norms.squared + np.where(problem.l1 > 0, problem.l1 * norms.absolute, 0.0)
-    weighted = np.where(p > 0, observed.train_loss, 0.0) @ (p * problem.omega)
-    gcv = np.full(problem.size, np.nan)
-    if scenario.loss == "square" and not np.any(problem.l1):
-        strength = problem.omega * state.V
-        gcv = 2 * (observed.train_loss @ p) / (1 - (strength / (1 + strength)) @ p) ** 2
-    norm = {"norm": norms.squared, "nonzero": norms.nonzero}
-    return {"objective": weighted + penalty / problem.alpha, **state._asdict(), **norm, "gcv": gcv, **values}
 
 
 def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:

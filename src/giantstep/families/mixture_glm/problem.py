@@ -207,9 +207,8 @@ class MixtureProblem:
             return OutputMoments(ones * tau, ones, tau**2 + rho + self.noise[:, None])
         nodes = self.teacher_nodes()
         y, weights = nodes.labels, nodes.weights
-        y0, y1, y2 = (
-            sum_rows(nodes.row, weights * f, ones.size).reshape(ones.shape) for f in (y, y * nodes.field, y**2)
-        )
+        moments = (sum_rows(nodes.row, weights * f, ones.size) for f in (y, y * nodes.field, y**2))
+        y0, y1, y2 = (moment.reshape(ones.shape) for moment in moments)
         return OutputMoments(y0, y1 / rho, y2 + self.noise[:, None])
 
     def start(self) -> State:

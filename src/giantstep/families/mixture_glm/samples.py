@@ -192,13 +192,11 @@ def draw_labels(
 
 def loss_of(loss: str, threshold: float) -> Callable[[Any, Any], Any]:
     """Return l(y, z); the limits `interpolate` and `maxmargin` have the losses they are limits of."""
-    if loss in ("square", "interpolate"):
-        return lambda y, z: 0.5 * (y - z) ** 2
     if loss == "logistic":
         return lambda y, z: np.logaddexp(0.0, -y * z)
     if loss in ("hinge", "maxmargin"):
         return lambda y, z: np.maximum(1 - y * z, 0.0)
-    return lambda y, z: huber(y - z, threshold)
+    return lambda y, z: huber(y - z, threshold if loss == "huber" else np.inf)
 
 
 def mean_by(clusters: Indices, values: Floats, count: int) -> Floats:
