@@ -142,19 +142,11 @@ def _cross_validation(samples: Samples, n: int, ridge: float, train_loss: float)
 
 def _universality(samples: MixtureSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     """Return each observable of the mixture minus that of the two Gaussians, fitted on samples of their own."""
-
-    def observe(source: MixtureSamples) -> tuple[dict[str, Any], ConvexFit]:
-        estimate = source.fit(n, ridge)
-        return {**_training(source, n, estimate), **source.test(n, estimate)}, estimate
-
-    own, estimate = observe(samples)
-    gaps: dict[str, list[float]] = {name: [] for name in Observables._fields}
-    for reference in samples.references.values():
-        values, other = observe(reference)
-        estimate = estimate if not estimate.solved or other.solved else other
-        for name, gap in gaps.items():
-            gap.append(own[name] - values[name])
-    return {name: np.array(pair) for name, pair in gaps.items()}, estimate
+    sources = (samples, *samples.references.values())
+    fits = [source.fit(n, ridge) for source in sources]
+    own, *others = ({**_training(one, n, fit), **one.test(n, fit)} for one, fit in zip(sources, fits))
+    gaps = {name: np.array([own[name] - other[name] for other in others]) for name in Observables._fields}
+    return gaps, next((fit for fit in fits if not fit.solved), fits[0])
 
 
 def _thresholds(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:

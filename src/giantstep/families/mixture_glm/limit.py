@@ -96,9 +96,8 @@ def _errors(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -
             strength = problem.omega * state.V
             gcv = 2 * (observed.train_loss @ p) / (1 - (strength / (1 + strength)) @ p) ** 2
     own = {"norm": norms.squared, "nonzero": norms.nonzero, "objective": weighted + penalty / problem.alpha, "gcv": gcv}
-    return _answer(
-        problem, solution, {**_averages(scenario, observed), **state._asdict(), **own, **by_cluster}, settings
-    )
+    values = {**_averages(scenario, observed), **state._asdict(), **own, **by_cluster}
+    return _answer(problem, solution, values, settings)
 
 
 def _averages(scenario: MixtureGLM, observed: Observables) -> dict[str, Floats]:
@@ -120,22 +119,17 @@ def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, A
     means = problem.mixture.data.response(ones, np.ones((1, K)), ones).R[:, K:, K:]
     if np.any(problem.l1) and np.any(means):
         raise InputError("Field `l1` must be 0 where the means do not vanish: the matched Gaussian is not diagonal.")
-    solution = solve_points(problem)
+    mixtures = (problem.mixture.matched(), problem.mixture.within())
+    problems = [problem, *map(problem.on_one_gaussian, mixtures)]
+    solutions = [solve_points(one) for one in problems]
     with np.errstate(all="ignore"):
-        own = _averages(scenario, observables(problem, solution.state, problem))
-    residual, iterations = solution.residual, solution.iterations
-    gaps: dict[str, list[Floats]] = {name: [] for name in own}
-    for mixture in (problem.mixture.matched(), problem.mixture.within()):
-        reference = problem.on_one_gaussian(mixture)
-        other = solve_points(reference)
-        residual, iterations = np.maximum(residual, other.residual), iterations + other.iterations
-        with np.errstate(all="ignore"):
-            observed = observables(reference, other.state, reference)
-        for name, value in observed._asdict().items():
-            gaps[name].append(own[name] - value[:, 0])
-    values = {name: np.stack(pair, axis=1) for name, pair in gaps.items()}
-    both = solution._replace(residual=residual, iterations=iterations)
-    return _answer(problem, both, values, settings, reference=np.array(REFERENCES))
+        own, *others = (observables(one, solution.state, one) for one, solution in zip(problems, solutions))
+    means = _averages(scenario, own)
+    gaps = {name: np.stack([mean - getattr(o, name)[:, 0] for o in others], axis=1) for name, mean in means.items()}
+    residual = np.max([solution.residual for solution in solutions], axis=0)
+    iterations = np.sum([solution.iterations for solution in solutions], axis=0)
+    all_three = solutions[0]._replace(residual=residual, iterations=iterations)
+    return _answer(problem, all_three, gaps, settings, reference=np.array(REFERENCES))
 
 
 def _margins(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
@@ -250,11 +244,8 @@ def from_margins(problem: MixtureProblem) -> float:
         solution = solve(replace(problem, alpha=np.array([alpha])), state)
         kappa = float(1 / np.sqrt(solution.norms.squared[0]))
         if not (solution.residual[0] < SOLVED and kappa > NO_MARGIN):
-            if path:
-                alpha = 0.5 * (alpha + path[-1][0])
-            else:
-                alpha *= 0.5
-                state = start.state(np.array([alpha]))
+            alpha = 0.5 * (alpha + (path[-1][0] if path else 0.0))
+            state = state if path else start.state(np.array([alpha]))
             continue
         state = solution.state
         path.append((alpha, kappa))

@@ -13,7 +13,7 @@ from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.separability import MarginStart
 from giantstep.risk.channel import implicit_mean_step
 from giantstep.solve import solve_each, solve_fixed_point
-from giantstep.types import Array, Floats, Indices
+from giantstep.types import Floats, Indices
 
 SOLVED = 1e-9
 """Residual, in scale-free coordinates, below which a point counts as solved."""
@@ -141,12 +141,9 @@ def _solve_groups(
 
 def _merge(size: int, parts: list[tuple[Indices, SolvedBatch]]) -> SolvedBatch:
     """Return the solutions of some of the points each as one; later ones replace earlier ones."""
-
-    def merge(*arrays: Array) -> Array:
-        whole = np.empty((size, *arrays[0].shape[1:]), dtype=arrays[0].dtype)
-        for (index, _), array in zip(parts, arrays):
-            whole[index] = array
-        return whole
-
-    states, norms, residuals, iterations = zip(*(solution for _, solution in parts))
-    return SolvedBatch(State(*map(merge, *states)), Norms(*map(merge, *norms)), merge(*residuals), merge(*iterations))
+    columns = [[*solved.state, *solved.norms, solved.residual, solved.iterations] for _, solved in parts]
+    wholes = [np.empty((size, *column.shape[1:]), dtype=column.dtype) for column in columns[0]]
+    for (index, _), pieces in zip(parts, columns):
+        for whole, piece in zip(wholes, pieces):
+            whole[index] = piece
+    return SolvedBatch(State(*wholes[:5]), Norms(*wholes[5:8]), *wholes[8:])
