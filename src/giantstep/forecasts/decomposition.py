@@ -49,7 +49,8 @@ class Decomposition:
         return 1 / float(np.sum(1 / self.squares)) if interpolating else 0.0
 
 
-class RowSample(NamedTuple):
+@dataclass(frozen=True)
+class RowSample:
     """The m rows that leave-one-out needs; all N where they are few."""
 
     index: Integers  # (m,) their numbers
@@ -177,6 +178,8 @@ class ForecastCurve:
 
     samples: Floats
     ridge: Floats
+    status: Strings
+    resolvent: Resolvent
     matched: Floats  # ridge of N rows with the same kappa
     kappa: Floats
     df1: Floats
@@ -185,8 +188,6 @@ class ForecastCurve:
     bias_noise: Floats  # E(kappa)
     variance: Floats  # gcv - E
     train_mse: Floats  # mean squared error on the n training rows
-    status: Strings
-    resolvent: Resolvent
 
 
 def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats) -> ForecastCurve:
@@ -210,4 +211,4 @@ def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats)
         status[b] = f"{count} rows do not determine this; use a ridge of at least {least:.3g}"
     status[determined & ~finite] = "the error is infinite where ridge 0 just interpolates; use a ridge above 0"
     columns[:, ~good] = np.nan
-    return ForecastCurve(n, ridge, *columns, status=status.astype(str), resolvent=at)
+    return ForecastCurve(n, ridge, status.astype(str), at, *columns)

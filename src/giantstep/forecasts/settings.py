@@ -109,7 +109,7 @@ def _refuse_missing(values: Array) -> None:
         bad: Booleans = np.asarray(~np.isfinite(values))
     else:
         bad = np.array([value is None or value != value for value in values.ravel()]).reshape(values.shape)
-    bad = bad.reshape(len(values), -1).any(axis=1)
+    bad = np.any(bad.reshape(len(values), -1), axis=1)
     if bad.any():
         raise InputError(f"{name_rows(np.flatnonzero(bad), len(values))} have labels that are missing or infinite.")
 
@@ -229,7 +229,14 @@ def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> Prepared
         raise InputError(f"There are {len(table)} rows of features but {count} labels.")
     if count < FEWEST:
         raise InputError(f"There are {count} rows; a forecast needs at least {FEWEST}.")
-    _check_room(*table.shape)
+    rows, columns = table.shape
+    # what cannot be held is refused: the rows, half of them again for a fit, and matrices of the smaller side
+    needed, free = 8.0 * (2 * rows * columns + 4 * min(rows, columns) ** 2), available_memory()
+    if needed > free:
+        raise InputError(
+            f"A forecast from {columns} columns and {rows} rows needs {needed / 2**30:.3g} GiB of memory, but "
+            f"{free / 2**30:.3g} GiB are free; take fewer rows or columns."
+        )
     centred = np.array(table, dtype=np.float64)
     size = _check_entries(centred)
     copies = count - len({row.tobytes() for row in centred})
@@ -267,16 +274,6 @@ def _as_table(features: Any) -> Array:
     if table.dtype.kind not in "biuf":
         raise InputError(f"The features must be numbers, but their type is {table.dtype}.")
     return table
-
-
-def _check_room(rows: int, columns: int) -> None:
-    """Refuse what cannot be held: the rows, half of them again for a fit, and matrices of the smaller side."""
-    needed, free = 8.0 * (2 * rows * columns + 4 * min(rows, columns) ** 2), available_memory()
-    if needed > free:
-        raise InputError(
-            f"A forecast from {columns} columns and {rows} rows needs {needed / 2**30:.3g} GiB of memory, but "
-            f"{free / 2**30:.3g} GiB are free; take fewer rows or columns."
-        )
 
 
 def _check_entries(table: Floats) -> float:

@@ -47,7 +47,8 @@ def limit(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str
     ]
     values = {name: np.concatenate([piece.values[name] for piece in pieces]) for name in pieces[0].values}
     columns = zip(*((piece.status, piece.residual, piece.iterations) for piece in pieces))
-    answer = Answer(values, *map(np.concatenate, columns), pieces[0].coords)
+    status, residual, iterations = map(np.concatenate, columns)
+    answer = Answer(values, status, residual, iterations, pieces[0].coords)
     return with_data(scenario, points, answer, theory) if theory in OF_DATA else answer
 
 
@@ -124,8 +125,8 @@ def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, A
     solutions = [solve_points(one) for one in problems]
     with np.errstate(all="ignore"):
         own, *others = (observables(one, solution.state, one) for one, solution in zip(problems, solutions))
-    means = _averages(scenario, own)
-    gaps = {name: np.stack([mean - getattr(o, name)[:, 0] for o in others], axis=1) for name, mean in means.items()}
+    average = _averages(scenario, own)
+    gaps = {name: np.stack([mean - getattr(o, name)[:, 0] for o in others], axis=1) for name, mean in average.items()}
     residual = np.max([solution.residual for solution in solutions], axis=0)
     iterations = np.sum([solution.iterations for solution in solutions], axis=0)
     all_three = solutions[0]._replace(residual=residual, iterations=iterations)

@@ -153,10 +153,6 @@ def with_gram(gram: Floats, normals: Floats) -> Floats:
     return root @ frame.T
 
 
-def _normals(draws: Draws, dim: int, count: int) -> Floats:
-    return to_numpy(draws.normal("vectors", (dim, count)))
-
-
 def block_sizes(weights: Floats, dim: int) -> Indices:
     """Return how many of d coordinates each block has: shares rounded so that they add up."""
     wanted = weights / weights.sum() * dim
@@ -178,7 +174,7 @@ def _blocks(scenario: MixtureGLM, parts: Blocks | Spiked, dim: int, draws: Draws
         grams = [joint_gram(*block) for block in parts.overlaps(*known)]
     pieces = []
     for gram, size in zip(grams, sizes):
-        normals = _normals(draws, int(size), len(gram))
+        normals = to_numpy(draws.normal("vectors", (int(size), len(gram))))
         if isinstance(parts, Blocks) and parts.law == "fixed":
             values, axes = np.linalg.eigh(gram)
             pieces.append(np.tile((axes[:, -1] * np.sqrt(max(values[-1], 0.0)))[:, None], int(size)))
@@ -198,7 +194,7 @@ def _dense(scenario: MixtureGLM, parts: Dense, dim: int, draws: Draws) -> Popula
         raise bad_field("dim", dim, f"{parts.dim}, the size of the covariance matrices")
     gram = joint_gram(scenario.teacher_norm, scenario.tau, scenario.gram)  # of theta0/sqrt(d) and mu_1..mu_K
     matrices, root, no_spikes = np.asarray(parts.matrices), np.sqrt(dim), np.zeros((0, dim))
-    normals = _normals(draws, dim, len(gram))
+    normals = to_numpy(draws.normal("vectors", (dim, len(gram))))
     known = {0: np.asarray(parts.teacher) / root} if parts.teacher.size else {}
     if parts.means.size:
         known |= {i + 1: mean for i, mean in enumerate(np.asarray(parts.means))}
