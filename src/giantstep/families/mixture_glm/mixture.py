@@ -138,7 +138,7 @@ def _dense(parts: Dense, p: Floats, gram: Floats, tau: Floats) -> GaussianMixtur
 
 
 def _spiked(parts: Spiked, p: Floats, gram: Floats, tau: Floats) -> GaussianMixture:
-    strengths, omega, nu = np.array(parts.strengths), parts.along_teacher, parts.along_mean
+    strengths, (omega, nu) = np.array(parts.strengths), parts.along
     pi, sigma, spikes = np.array(parts.weights), np.array(parts.values), len(strengths)
     moments, per_norm = np.zeros((2, len(pi), 2 + spikes, 2 + spikes))  # of Sigma theta0, mu and the spikes
     per_norm[:, 0, 0] = sigma**2

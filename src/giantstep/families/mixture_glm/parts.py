@@ -260,14 +260,10 @@ class Spiked(CovarianceForm):
         return np.array([np.dot(self.weights, self.values)])
 
     @property
-    def along_teacher(self) -> Floats:
-        """Overlaps of the spikes with the teacher, 0 where they are left out."""
-        return np.array(self.teacher_alignment or [0.0] * len(self.strengths))
-
-    @property
-    def along_mean(self) -> Floats:
-        """Overlaps of the spikes with the mean, 0 where they are left out."""
-        return np.array(self.mean_alignment or [0.0] * len(self.strengths))
+    def along(self) -> Floats:
+        """Overlaps of the spikes with the teacher and with the mean (2, J), 0 where they are left out."""
+        none = (0.0,) * len(self.strengths)
+        return np.array([self.teacher_alignment or none, self.mean_alignment or none])
 
 
 def _as_covariances(value: Any) -> Any:
@@ -320,16 +316,6 @@ class Dataset(Part):
     def singular_rows(self) -> SingularRows:
         """The inputs by their singular vectors, on which every ridge fit rests."""
         return SingularRows.of(np.asarray(self.inputs))
-
-    def check_sizes(self, samples_per_dim: Floats) -> None:
-        """Refuse predictions for more rows than there are, or for none."""
-        counts = np.round(samples_per_dim * self.dim)
-        if np.any(counts > self.rows):
-            allowed = f"at most {self.rows / self.dim:.6g}: the dataset has {self.rows} rows and {self.dim} columns"
-            raise bad_field("samples_per_dim", float(samples_per_dim.max()), allowed)
-        if np.any(counts < 1):
-            allowed = f"at least {1 / self.dim:.4g}, which is one row"
-            raise bad_field("samples_per_dim", float(samples_per_dim.min()), allowed)
 
     @property
     def dim(self) -> int:

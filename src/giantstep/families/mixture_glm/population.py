@@ -166,7 +166,7 @@ def _blocks(scenario: MixtureGLM, parts: Blocks | Spiked, dim: int, draws: Draws
     p, count, known = scenario.p, scenario.clusters, (scenario.teacher_norm, scenario.tau, scenario.gram)
     sizes, strengths = block_sizes(np.array(parts.weights), dim), np.zeros(0)
     if isinstance(parts, Spiked):  # their directions lean on teacher and mean in every block alike
-        along, strengths = np.stack([parts.along_teacher, parts.along_mean]), np.array(parts.strengths)
+        along, strengths = parts.along, np.array(parts.strengths)
         grams = [np.block([[joint_gram(*known), along], [along.T, np.eye(len(strengths))]])] * len(sizes)
     elif parts.moments.size:
         grams = list(np.asarray(parts.moments))

@@ -16,7 +16,6 @@ from giantstep.arrays import ArrayField
 from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.mixture import GaussianMixture, describe
-from giantstep.families.mixture_glm.notation import PAPERS
 from giantstep.families.mixture_glm.parts import (
     EMPTY,
     MARGIN_LOSSES,
@@ -37,6 +36,32 @@ from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Numbers, Scenario, field
 from giantstep.types import Array, Floats, Points
 
+_RIDGE, _CLUSTERS = "penalty lambda/2 |w|^2 beside the sum of losses", "probabilities of the clusters"
+_NOISE, _TEACHER = "variance of the label noise", "squared length of the teacher (gamma = k/d is absorbed in it)"
+
+PAPERS = {
+    "pesce2023gaussian": Paper(
+        symbols={"alpha": "n/d", "lambda": _RIDGE, "p": _CLUSTERS, "Delta": _NOISE},
+        fields={"samples_per_dim": "alpha", "ridge": "lambda", "weights": "p", "noise": "Delta"},
+        shown={"weights": "p_c"},
+    ),
+    "loureiro2021learning": Paper(
+        symbols={"alpha": "n/d", "lambda": _RIDGE, "rho": _TEACHER, "Delta": _NOISE},
+        fields={"samples_per_dim": "alpha", "ridge": "lambda", "teacher_norm": "rho", "noise": "Delta"},
+        shown={"teacher_norm": "rho (gamma = k/d is absorbed in the teacher)", "h": "-"},
+    ),
+    "loureiro2021mixtures": Paper(
+        symbols={"alpha": "n/d", "lambda": _RIDGE, "rho": _CLUSTERS},
+        fields={"samples_per_dim": "alpha", "ridge": "lambda", "weights": "rho"},
+        shown={"weights": "rho_k", "h": "m_k", "V": "V_k", "q": "q_k", "b": "b*", "noise": "-"},
+    ),
+    "gerace2024gaussian": Paper(
+        symbols={"alpha": "n/d", "lambda": _RIDGE, "rho": _CLUSTERS},
+        fields={"samples_per_dim": "alpha", "ridge": "lambda", "weights": "rho"},
+        shown={"weights": "rho_c"},
+    ),
+}
+"""BibTeX key -> the parameters of that paper in its symbols (mixture_glm section 11)."""
 REAL_LABELS = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 """Names of labels that are real numbers, as functions of the teacher field."""
 BINARY_LABELS = ("sign", "logit", "cluster", "random")
@@ -501,8 +526,14 @@ class MixtureGLM(Scenario):
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Refuse, over a whole grid, penalties and sample sizes for which the estimator does not exist."""
         check_existence(self, points)
-        if self.data is not None:
-            self.data.check_sizes(points["samples_per_dim"])
+        if self.data is None:
+            return
+        alpha, rows, dim = points["samples_per_dim"], self.data.rows, self.data.dim
+        if np.round(alpha.max() * dim) > rows:
+            allowed = f"at most {rows / dim:.6g}: the dataset has {rows} rows and {dim} columns"
+            raise bad_field("samples_per_dim", float(alpha.max()), allowed)
+        if np.round(alpha.min() * dim) < 1:
+            raise bad_field("samples_per_dim", float(alpha.min()), f"at least {1 / dim:.4g}, which is one row")
 
     # -- examples ----------------------------------------------------------------------------------
 

@@ -211,9 +211,9 @@ def _check_teacher(scenario: MixtureGLM, points: Points) -> None:
         return
     for norm in norms:
         if isinstance(parts, Spiked):
-            along = parts.along_mean
-            both = np.block([[gram, along[None]], [along[:, None], np.eye(len(along))]])
-            check_gram("covariances.teacher_alignment", norm, np.append(tau, parts.along_teacher), both)
+            teacher, mean = parts.along
+            both = np.block([[gram, mean[None]], [mean[:, None], np.eye(len(mean))]])
+            check_gram("covariances.teacher_alignment", norm, np.append(tau, teacher), both)
         elif isinstance(parts, Blocks) and not parts.moments.size:
             for block, overlaps in enumerate(parts.overlaps(norm, tau, gram), 1):
                 check_gram(f"covariances.teacher_means (block {block})", *overlaps)
