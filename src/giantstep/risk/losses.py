@@ -199,6 +199,8 @@ class HuberLoss(Loss):
 
     def kinks(self, V: Floats) -> Floats:
         """Return the two places where the pull is clipped."""
+        if np.all(np.isinf(self.threshold)):
+            return np.zeros((*np.shape(V), 0))
         reach = self.threshold * (1 + V)
         return np.stack([1 - reach, 1 + reach], axis=-1)
 
@@ -211,6 +213,8 @@ class HuberLoss(Loss):
 
 def huber(residual: Floats, threshold: Floats | float) -> Floats:
     """Return t^2/2 for |t| up to the threshold, then the tangent."""
+    if np.all(np.isinf(threshold)):
+        return 0.5 * residual**2
     size = np.minimum(np.abs(residual), threshold)
     return size * (np.abs(residual) - 0.5 * size)
 
