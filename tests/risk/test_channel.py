@@ -7,19 +7,10 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from giantstep.gaussian import trapezoid_rule
-from giantstep.risk import (
-    GivenLabels,
-    HingeLoss,
-    LogisticLoss,
-    LogitLabels,
-    MarginLaws,
-    MaxMarginLoss,
-    SignLabels,
-    channel,
-    channel_moments,
-    logistic_normal,
-    panel_nodes,
-)
+from giantstep.risk import channel
+from giantstep.risk.channel import MarginLaws, channel_moments, panel_nodes
+from giantstep.risk.labels import BinaryLabels, LogitLabels, SignLabels, logistic_normal
+from giantstep.risk.losses import HingeLoss, LogisticLoss, MaxMarginLoss
 
 
 def one_row(mean=0.4, scale=1.3, tau=0.2, slope=0.6, variance=0.5, flip=0.1):
@@ -77,7 +68,7 @@ def test_logistic_integrals_do_not_depend_on_the_number_of_nodes(scale, V):
         np.testing.assert_allclose(getattr(coarse, name), getattr(fine, name), rtol=1e-8)
 
 
-@pytest.mark.parametrize("law", [SignLabels(), LogitLabels(), GivenLabels()])
+@pytest.mark.parametrize("law", [SignLabels(), LogitLabels(), BinaryLabels()])
 @pytest.mark.parametrize(("scale", "variance"), [(0.05, 0.5), (1.0, 0.3), (2.0, 0.0), (3.0, 0.05)])
 def test_the_trapezoidal_rule_is_as_exact_as_panels(law, scale, variance, monkeypatch):
     """Rows that the trapezoidal rule resolves, and the same rows on panels: a step 1.5 times longer is off by 1e-10."""
@@ -96,7 +87,7 @@ def test_the_trapezoidal_rule_is_as_exact_as_panels(law, scale, variance, monkey
 
 def test_gauss_hermite_would_not_do_for_the_hinge():
     rows, V = one_row(slope=0.0), 0.8
-    exact = channel_moments(rows, GivenLabels(), HingeLoss(), np.array([V])).slope[0]
+    exact = channel_moments(rows, BinaryLabels(), HingeLoss(), np.array([V])).slope[0]
     nodes, weights = np.polynomial.hermite_e.hermegauss(100)
     plain = (weights / weights.sum()) @ HingeLoss().pull(0.4 + 1.3 * nodes, np.full(100, V)).slope
     chance = 0.6 * 0.8 + 0.1

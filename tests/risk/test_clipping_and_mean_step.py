@@ -5,8 +5,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from giantstep.risk.channel import implicit_mean_step, stiffness
 from giantstep.risk.losses import clipped_moments
-from giantstep.risk.mean_step import implicit_mean_step, stiffness
 
 
 def integral(f, mean, scale, breaks):

@@ -168,7 +168,9 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         matrix = self._matrix(X, reset=False)
         if self._clusters is None:
             return np.ones((len(matrix), 1))
-        return self._clusters.probabilities(matrix)[:, self._order]
+        run, data = self._clusters.run, self._clusters.data
+        assert run is not None
+        return run.assign(data.apply(matrix))[:, self._order]
 
     def get_support(self, indices: bool = False) -> Array:
         """Return the features that tell the clusters apart, as a mask or as their indices."""
@@ -236,19 +238,22 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         self.n_iter_, self.start_ = max(1, fit.iterations), fit.start
         self.converged_ = run is None or bool(run.converged)
         self.noise_level_ = np.where(fit.data.varies, fit.data.noise, 0.0)
+        self.support_probabilities_ = np.zeros(d)
         if run is None or not self.found_:
             self._clusters: Clusters | None = None
             self.snr_, self.sparsity_, self.n_clusters_ = 0.0, math.nan, 1
             self.means_, self.weights_ = matrix.mean(axis=0)[None, :], np.ones(1)
-            self.support_probabilities_, self.probabilities_ = np.zeros(d), np.ones((n, 1))
+            self.probabilities_ = np.ones((n, 1))
         else:
             present = np.bincount(np.asarray(run.labels), minlength=fit.n_clusters) > 0
             self._order = np.argsort(~present, kind="stable")  # clusters that no sample is in come last
             self._clusters = fit
             self.snr_, self.sparsity_ = float(run.mixture.snr), float(run.mixture.sparsity)
-            self.n_clusters_, self.means_ = fit.n_clusters, fit.means()[self._order]
+            varies, means = fit.data.varies, np.tile(matrix.mean(axis=0), (fit.n_clusters, 1))
+            means[:, varies] += fit.data.noise[varies] * np.asarray(run.means).T
+            self.n_clusters_, self.means_ = fit.n_clusters, means[self._order]
             self.weights_ = np.asarray(run.mixture.weights)[self._order]
-            self.support_probabilities_ = fit.activity()
+            self.support_probabilities_[varies] = run.support
             self.probabilities_ = np.asarray(run.posteriors)[:, self._order]
         self.support_ = self.support_probabilities_ > 0.5
         self.labels_ = self.probabilities_.argmax(axis=1)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.cluster.vq import kmeans2
@@ -43,48 +43,16 @@ _PATIENCE, _HOPELESS = 200, 1e-2
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clusters found in a data matrix, in its own units.
+    """Clusters found in a data matrix, in its own units."""
 
-    Attributes
-    ----------
-    data : means and noise levels, and the columns that vary.
-    run : what message passing ended with, in units of the noise; None where nothing but zero was found.
-    evidence : log-evidence of the clusters over noise in which every column may have a variance of its own.
-    n_clusters : clusters asked for or chosen.
-    start : the start that won.
-    iterations : sweeps of the winning run, those of estimating the noise anew included.
-    evidence_by_clusters : the evidence for every number of clusters that was tried.
-    p_value : bound on the chance that noise looks as clustered (see `detection`).
-    """
-
-    data: Standardised
-    run: AMPRun | None
-    evidence: float
-    n_clusters: int
-    start: str
-    iterations: int
-    evidence_by_clusters: dict[int, float] = field(default_factory=dict)
-    p_value: float = 1.0
-
-    def probabilities(self, rows: Floats) -> Floats:
-        """Return the (m, k) probabilities of the clusters of fresh rows, in the units of the data."""
-        assert self.run is not None
-        return self.run.assign(self.data.apply(rows))
-
-    def means(self) -> Floats:
-        """Return the (k, d) means of the clusters in the units of the data."""
-        means = np.tile(self.data.mean, (self.n_clusters, 1))
-        if self.run is not None:
-            varies = self.data.varies
-            means[:, varies] += self.data.noise[varies] * np.asarray(self.run.means).T
-        return means
-
-    def activity(self) -> Floats:
-        """Return the (d,) probabilities that features are active."""
-        activity = np.zeros(len(self.data.mean))
-        if self.run is not None:
-            activity[self.data.varies] = self.run.support
-        return activity
+    data: Standardised  # means and noise levels, and the columns that vary
+    run: AMPRun | None  # what message passing ended with, in units of the noise; None where nothing but zero was found
+    evidence: float  # log-evidence of the clusters over noise in which every column may have a variance of its own
+    n_clusters: int  # asked for or chosen
+    start: str  # the start that won
+    iterations: int  # sweeps of the winning run, those of estimating the noise anew included
+    evidence_by_clusters: dict[int, float] = field(default_factory=dict)  # for every number that was tried
+    p_value: float = 1.0  # bound on the chance that noise looks as clustered (see `detection`)
 
 
 @dataclass(frozen=True)
@@ -121,7 +89,6 @@ def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: 
     own: Standardised | None = None
     best: Clusters | None = None
     tried: dict[int, float] = {}
-    worse = 0
     for number in numbers:
         fit = _Search(data, number, options, rng).best()
         if data.common and options.noise_level == "auto" and (fit.evidence <= EVIDENCE or _mostly_strong(fit)):
@@ -129,10 +96,8 @@ def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: 
             fit = max(fit, _Search(own, number, options, rng).best(), key=attrgetter("evidence"))
         tried[number] = fit.evidence
         if best is None or fit.evidence > best.evidence:
-            best, worse = fit, 0
-        else:
-            worse += 1
-        if worse == 2:
+            best = fit
+        if number - best.n_clusters == 2:
             break
     assert best is not None
     kept = replace(best.data, matrix=np.empty((0, best.data.matrix.shape[1])))  # a fit need not hold the data
@@ -164,8 +129,7 @@ def _mostly_strong(clusters: Clusters) -> bool:
     return bool(np.mean(_share(clusters.run) > _STRONG * np.mean(matrix**2, axis=0)) > 0.25)
 
 
-@dataclass(frozen=True)
-class _Stage:
+class _Stage(NamedTuple):
     """Where a run starts: data in units of the present noise levels, assignments or their name, and parameters."""
 
     name: str
@@ -173,8 +137,7 @@ class _Stage:
     start: str | Floats
     sparsity: float
     snr: float
-    weights: Floats | None = None
-    """Sizes of the clusters that are learnt; None: equal ones, not learnt."""
+    weights: Floats | None = None  # sizes of the clusters that are learnt; None: equal ones, not learnt
 
 
 @dataclass(frozen=True)
@@ -258,8 +221,7 @@ class _Search:
 
     def evidence_from(self, run: AMPRun) -> float:
         """Return the evidence for clusters that were found in other data of the same shape, started from those."""
-        equal = np.ptp(run.mixture.weights) == 0
-        begin = self.data
+        equal, begin = np.ptp(run.mixture.weights) == 0, self.data
         if not begin.common:  # with the noise levels that these clusters leave over in their features
             sizes = run.posteriors.sum(axis=0)
             means = (run.posteriors.T @ begin.matrix) / np.maximum(sizes, 1e-300)[:, None]
@@ -284,10 +246,8 @@ class _Search:
             if not data.common:
                 lowered, _ = _lower_noise(data, (now.noise / data.noise)[data.varies] ** 2 * _share(run))
             change = (lowered.noise / now.noise)[data.varies]
-            weights, still = None, True
-            if stage.weights is not None:
-                weights = _sizes(run)
-                still = bool(np.abs(weights - stage.weights).max() < 0.005)
+            weights = None if stage.weights is None else _sizes(run)
+            still = stage.weights is None or bool(np.abs(_sizes(run) - stage.weights).max() < 0.005)
             if (still and np.abs(change - 1).max() < 0.01) or not rounds_left:
                 return Clusters(now, run, self.evidence(now, run), self.number, stage.name, sweeps)
             snr = run.mixture.snr / float(np.mean(change**2)) if self.options.snr is None else self.options.snr

@@ -25,22 +25,13 @@ SPREAD = 1.5
 
 @dataclass(frozen=True)
 class Standardised:
-    """Data of zero mean and (about) unit noise, and how to get there.
+    """Data of zero mean and (about) unit noise, and how to get there."""
 
-    Attributes
-    ----------
-    matrix : the columns that vary, centred, in units of their noise.
-    mean : mean of every original column.
-    noise : noise level (standard deviation) of every original column; 1 where a column is constant.
-    varies : which of the original columns vary at all.
-    common : whether the columns have one (or a known) noise level, so that their variances say which are active.
-    """
-
-    matrix: Floats
-    mean: Floats
-    noise: Floats
-    varies: Booleans
-    common: bool
+    matrix: Floats  # the columns that vary, centred, in units of their noise
+    mean: Floats  # of every original column
+    noise: Floats  # noise level (standard deviation) of every original column; 1 where a column is constant
+    varies: Booleans  # which of the original columns vary at all
+    common: bool  # whether columns have one (or a known) noise level, so that their variances say which are active
 
     def apply(self, rows: Floats) -> Floats:
         """Bring other rows of the same columns to the same units."""
@@ -61,15 +52,11 @@ def check_finite(matrix: Floats, name: str = "X") -> None:
 
 
 def standardise(matrix: Floats, noise_level: Any = "auto") -> Standardised:
-    """Centre the columns and divide by the noise level.
+    """Centre the columns (n, d) and divide by the noise level.
 
-    Parameters
-    ----------
-    matrix : (n, d), finite.
-    noise_level : ``"common"`` (one level, the median of the columns), ``"feature"`` (every column its own), a
-        number or an array of d numbers (known), or ``"auto"``: ``"common"`` where the variances of the columns
-        scatter no more than samples of one noise level do. A common level keeps what the variances say about
-        which features are active; levels of their own forgive columns in different units.
+    It is common (the median of the columns), by feature, a number or d of them, or auto: common where the variances of
+    the columns scatter no more than samples of one noise level do. A common level keeps what the variances say about
+    which features are active; levels of their own forgive columns in different units.
     """
     n, d = matrix.shape
     mean = matrix.mean(axis=0)
@@ -77,18 +64,16 @@ def standardise(matrix: Floats, noise_level: Any = "auto") -> Standardised:
     variance = np.einsum("ij,ij->j", centred, centred) / n
     scale = np.abs(matrix).max(axis=0)
     varies = variance > (1e-12 * scale) ** 2 * n  # what rounding leaves of a constant column does not count
-    noise, common = np.ones(d), not isinstance(noise_level, str) or noise_level != "feature"
-    if isinstance(noise_level, str):
-        chosen = variance[varies]
-        if noise_level == "auto":
-            common = _one_level(chosen, n)
-        if common:
-            middle = 2 * gammaincinv((n - 1) / 2, 0.5) / n  # median of the variance of n samples of unit noise
-            noise[varies] = np.sqrt(np.median(chosen) / middle) if len(chosen) else 1.0
-        else:
-            noise[varies] = np.sqrt(chosen)
-    else:
+    noise, named = np.ones(d), isinstance(noise_level, str)
+    chosen = variance[varies]
+    common = _one_level(chosen, n) if named and noise_level == "auto" else not named or noise_level != "feature"
+    if not named:
         noise[varies] = np.broadcast_to(noise_level, (d,))[varies]
+    elif not common:
+        noise[varies] = np.sqrt(chosen)
+    elif len(chosen):
+        middle = 2 * gammaincinv((n - 1) / 2, 0.5) / n  # median of the variance of n samples of unit noise
+        noise[varies] = np.sqrt(np.median(chosen) / middle)
     kept = np.ascontiguousarray(centred[:, varies]) if not varies.all() else centred
     kept /= noise[varies]
     return Standardised(kept, mean, noise, varies, common)
@@ -103,11 +88,10 @@ def _one_level(variance: Floats, n: int) -> bool:
 
 
 def read_matrix(path: str | Path, transpose: bool = False) -> Floats:
-    """Read a data matrix, rows = samples, from ``.csv``, ``.tsv``, ``.txt``, ``.npy``, ``.npz`` or ``.parquet``.
+    """Read a data matrix, rows = samples, from a file that ends as `TABLES`, `ARRAYS` or `PARQUET` say.
 
-    A first line of names is recognised; columns that hold only text (names of samples) are left out with a
-    warning; an ``.npz`` file must hold one matrix, or one called ``X``. Parquet files need pandas and pyarrow
-    or fastparquet.
+    A first line of names is recognised; columns that hold only text (names of samples) are left out with a warning; an
+    ``.npz`` file must hold one matrix, or one called ``X``.
     """
     path = Path(path)
     suffix = check_ending(path, (*TABLES, *ARRAYS, *PARQUET), "Data are read from {}", there=True)

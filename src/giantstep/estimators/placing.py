@@ -89,9 +89,9 @@ class Placement:
             )
         near = min(abs(self.snr / line - 1) for line in (self.snr_possible, self.snr_easy)) < _NEAR
         doubt = " It lies near a line of the diagram, so take this as a guess." if near else ""
+        how = ", though not as well as is possible." if self.phase == "suboptimal" else " as well as is possible."
         said = {
-            "easy": "Easy: fast methods find the clusters"
-            + (", though not as well as is possible." if self.phase == "suboptimal" else " as well as is possible."),
+            "easy": f"Easy: fast methods find the clusters{how}",
             "hard": "Hard: the clusters can be seen in principle, but fast methods find them only with luck, where few "
             f"features are active, as here; from {self.samples_for_easy:.0f} samples on they are easy.",
             "impossible": "Impossible in the limit of large data: what was found here leans on the finite size; "
@@ -257,11 +257,8 @@ def _draw_diagram(placed: Placement) -> Figure:
     axes.axhline(1.0, color=BLUE, label=r"easy from here ($\lambda_{alg}=k/\sqrt{\alpha}$)")
     axes.set(xscale="log", yscale="log", xlim=(lowest, 1.0), ylim=(bottom, top))
     plain_log_ticks(axes.yaxis)
-    for word, x, y in (
-        ("easy", 0.02, math.sqrt(top)),
-        ("hard", 0.02, math.sqrt(possible[1])),
-        ("impossible", 0.8, 0.6),
-    ):
+    words = (("easy", 0.02, math.sqrt(top)), ("hard", 0.02, math.sqrt(possible[1])), ("impossible", 0.8, 0.6))
+    for word, x, y in words:
         axes.text(x, y, word, transform=axes.get_yaxis_transform(), color=GREY, style="italic", va="center")
     if placed.found:
         axes.plot(rho, ratio, marker="*", ms=15, color=BLACK, mec="white", ls="none", zorder=5)

@@ -6,6 +6,7 @@ X and Y are features and labels with the means over the N rows taken off; foreca
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,23 +18,14 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Decomposition:
-    """What the forecast of (4) needs of N rows.
+    """What the forecast of (4) needs of N rows."""
 
-    Attributes
-    ----------
-    rows, columns : N and p.
-    squares : (r,) non-zero eigenvalues s_j^2 of X^T X, increasing.
-    coefficients : (r, R) labels along the left singular vectors, c = U^T Y.
-    rest : |Y - U c|^2, summed over rows and outputs.
-    copies : rows that repeat others; they leave dimensions free that no new row would.
-    """
-
-    rows: int
-    columns: int
-    squares: Floats
-    coefficients: Floats
-    rest: float
-    copies: int = 0
+    rows: int  # N
+    columns: int  # p
+    squares: Floats  # (r,) non-zero eigenvalues s_j^2 of X^T X, increasing
+    coefficients: Floats  # (r, R) labels along the left singular vectors, c = U^T Y
+    rest: float  # |Y - U c|^2, summed over rows and outputs
+    copies: int = 0  # rows that repeat others; they leave dimensions free that no new row would
 
     @property
     def rank(self) -> int:
@@ -44,11 +36,6 @@ class Decomposition:
     def null(self) -> int:
         """Dimensions orthogonal to features and constants, N - 1 - r."""
         return self.rows - 1 - self.rank
-
-    @property
-    def strengths(self) -> Floats:
-        """(r,) squared coefficients, summed over the outputs."""
-        return np.sum(self.coefficients**2, axis=1)
 
     @property
     def noise_floor(self) -> float:
@@ -64,40 +51,19 @@ class Decomposition:
 
 @dataclass(frozen=True)
 class RowSample:
-    """The m rows that leave-one-out needs; all N where they are few.
+    """The m rows that leave-one-out needs; all N where they are few."""
 
-    Attributes
-    ----------
-    index : (m,) their numbers.
-    vectors : (m, r) rows of U.
-    outside : (m,) diagonal of the projector on the null dimensions, 1 - 1/N - |U_i|^2; 0 where there is none.
-    residual : (m, R) rows of Y - U c.
-    labels : (m, R) labels as given, not centred.
-    """
-
-    index: Integers
-    vectors: Floats
-    outside: Floats
-    residual: Floats
-    labels: Floats
-
-    @property
-    def count(self) -> int:
-        """Number m of rows."""
-        return len(self.labels)
+    index: Integers  # (m,) their numbers
+    vectors: Floats  # (m, r) rows of U
+    outside: Floats  # (m,) diagonal of the projector on the null dimensions, 1 - 1/N - |U_i|^2; 0 where there is none
+    residual: Floats  # (m, R) rows of Y - U c
+    labels: Floats  # (m, R) labels as given, not centred
 
 
 def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0) -> tuple[Decomposition, RowSample]:
-    """Return the decomposition of N rows, and those of them that leave-one-out looks at.
+    """Return the decomposition of centred features (N, p) and labels (N, R), and the rows `keep` for leave-one-out.
 
     The smaller of X^T X and X X^T has all of it: with few columns U = X V/s, with few rows U are its eigenvectors.
-
-    Parameters
-    ----------
-    features : (N, p), centred.
-    labels : (N, R), as given.
-    keep : numbers of the rows of the sample.
-    copies : rows that repeat others.
     """
     (rows, columns), tall = features.shape, len(features) > features.shape[1]
     centred = labels - labels.mean(axis=0)
@@ -139,26 +105,20 @@ _PRECISION = 4e-16
 """Relative step below which only rounding is left (two units of the last place)."""
 
 
-@dataclass(frozen=True)
-class Resolvent:
+class Resolvent(NamedTuple):
     """M(ridge) = (X X^T + ridge)^-1 off the constants, times `unit`, at B ridges: forecast section 1.
 
     `unit` is the ridge itself where features leave dimensions free (ridge 0 is then least squares), else 1 (ridge 0
     interpolates). Every ratio the forecast takes is free of it; kappa = unit/t1.
-
-    Attributes
-    ----------
-    weights : (B, r) eigenvalues along the features; those of the dimensions that are free are 1.
-    t1, t2, t3 : (B,) traces of M, M^2, M^3; q2, q3 : traces of Y^T M^2 Y and Y^T M^3 Y.
     """
 
     ridge: Floats
     unit: Floats
-    weights: Floats
-    t1: Floats
+    weights: Floats  # (B, r) eigenvalues along the features; those of the dimensions that are free are 1
+    t1: Floats  # (B,) traces of M, M^2, M^3
     t2: Floats
     t3: Floats
-    q2: Floats
+    q2: Floats  # (B,) traces of Y^T M^2 Y and Y^T M^3 Y
     q3: Floats
 
     @property
@@ -166,19 +126,15 @@ class Resolvent:
         """(B,) effective ridge 1/tr M of forecast (2)."""
         return self.unit / self.t1
 
-    @property
-    def steepness(self) -> Floats:
-        """(B,) derivative of kappa by the ridge, t2/t1^2."""
-        return self.t2 / self.t1**2
-
 
 def resolvent(decomposition: Decomposition, ridge: Floats) -> Resolvent:
     """Return the resolvent of N rows at ridges (B,)."""
     squares, null = decomposition.squares, decomposition.null
+    strengths = np.sum(decomposition.coefficients**2, axis=1)
     unit = ridge if null else np.ones_like(ridge)
     weights = unit[:, None] / (squares + ridge[:, None])
     traces = [np.sum(weights**k, axis=1) + null for k in (1, 2, 3)]
-    forms = [weights**k @ decomposition.strengths + decomposition.rest for k in (2, 3)]
+    forms = [weights**k @ strengths + decomposition.rest for k in (2, 3)]
     return Resolvent(ridge, unit, weights, *traces, *forms)
 
 
@@ -204,10 +160,9 @@ def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) ->
             break
         at = resolvent(decomposition, solution[index])
         # ridge (1 + (n - N)/(ridge t1)) is exact where the two terms nearly cancel
-        value = solution[index] * (1 + excess[index] / at.t1) if decomposition.null else None
-        if value is None:
-            value = solution[index] + excess[index] * at.kappa
-        step = (value - ridge[index]) / (1 + excess[index] * at.steepness)
+        exact = solution[index] * (1 + excess[index] / at.t1)
+        value = exact if decomposition.null else solution[index] + excess[index] * at.kappa
+        step = (value - ridge[index]) / (1 + excess[index] * at.t2 / at.t1**2)
         moved = np.maximum(solution[index] - step, 0.0)
         # the sequence is monotone: once it turns round, rounding has been reached
         turned = np.where(excess[index] < 0, moved >= solution[index], moved <= solution[index])
@@ -219,29 +174,20 @@ def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) ->
 
 @dataclass(frozen=True)
 class ForecastCurve:
-    """B points (samples, ridge) and what the traces say of them; NaN where `status` says why.
-
-    Attributes
-    ----------
-    matched : (B,) ridge of N rows with the same kappa.
-    kappa, df1, df2 : effective ridge and degrees of freedom.
-    gcv : test error by forecast (4), squared errors summed over the outputs.
-    bias_noise, variance : E(kappa) and gcv - E.
-    train_mse : mean squared error on the n training rows.
-    """
+    """B points (samples, ridge) and what the traces say of them; NaN where `status` says why."""
 
     samples: Floats
     ridge: Floats
-    matched: Floats
+    status: Strings
+    resolvent: Resolvent
+    matched: Floats  # ridge of N rows with the same kappa
     kappa: Floats
     df1: Floats
     df2: Floats
-    gcv: Floats
-    bias_noise: Floats
-    variance: Floats
-    train_mse: Floats
-    status: Strings
-    resolvent: Resolvent
+    gcv: Floats  # test error by forecast (4), squared errors summed over the outputs
+    bias_noise: Floats  # E(kappa)
+    variance: Floats  # gcv - E
+    train_mse: Floats  # mean squared error on the n training rows
 
 
 def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats) -> ForecastCurve:
@@ -265,5 +211,4 @@ def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats)
         status[b] = f"{count} rows do not determine this; use a ridge of at least {least:.3g}"
     status[determined & ~finite] = "the error is infinite where ridge 0 just interpolates; use a ridge above 0"
     columns[:, ~good] = np.nan
-    matched, kappa, df1, df2, gcv, noise, variance, train = columns
-    return ForecastCurve(n, ridge, matched, kappa, df1, df2, gcv, noise, variance, train, status.astype(str), at)
+    return ForecastCurve(n, ridge, status.astype(str), at, *columns)

@@ -53,18 +53,13 @@ class FitTrials:
         return np.std(self.values[name], axis=0, ddof=1) / np.sqrt(self.count)
 
 
-@dataclass(frozen=True)
-class RealFits:
-    """Trials by sample size, and those at N/2 and N/4, which judge the forecast."""
+def run_experiment(prepared: PreparedRows, settings: Settings) -> tuple[dict[int, FitTrials], list[FitTrials]]:
+    """Fit real rows at the sizes asked for (where fits are dear at none of them), and at N/4 and N/2.
 
-    by_size: dict[int, FitTrials]
-    probes: list[FitTrials]
-
-
-def run_experiment(prepared: PreparedRows, settings: Settings) -> RealFits:
-    """Fit real rows: at the sizes asked for and at N/4 and N/2, or at those two only where fits are dear."""
+    Returns the trials by size, and those at the last two, which judge the forecast.
+    """
     if not settings.trials:
-        return RealFits({}, [])
+        return {}, []
     count, columns = prepared.features.shape
     dear = float(count) * columns * min(count, columns) > MOST_WORK
     probe_sizes = [max(count // 4, 3), count // 2]
@@ -78,7 +73,7 @@ def run_experiment(prepared: PreparedRows, settings: Settings) -> RealFits:
                 train, test = _split(count, size, trials.count, settings)
                 for name, values in _fit(prepared, settings.ridges, train, test).items():
                     trials.values[name].append(values)
-    return RealFits(by_size, [by_size[size] for size in probe_sizes])
+    return by_size, [by_size[size] for size in probe_sizes]
 
 
 def _split(count: int, samples: int, trial: int, settings: Settings) -> tuple[Integers, Integers]:

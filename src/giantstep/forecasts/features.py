@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,8 @@ def _in_batches(apply: Callable[[Any], Any], X: Any, rows: int) -> Array:
     pieces = []
     for start in range(0, count, rows):
         stop = min(start + rows, count)
-        piece = np.asarray(_dense(apply(X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop])))
+        made = apply(X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop])
+        piece = np.asarray(made.toarray() if hasattr(made, "toarray") else made)
         if piece.ndim < 2 or len(piece) != stop - start:
             raise InputError(
                 f"The model makes an array of shape {piece.shape} of {stop - start} rows; features must have rows and "
@@ -70,10 +70,6 @@ def _in_batches(apply: Callable[[Any], Any], X: Any, rows: int) -> Array:
             )
         pieces.append(piece.reshape(len(piece), -1))
     return np.concatenate(pieces)
-
-
-def _dense(values: Any) -> Any:
-    return values.toarray() if hasattr(values, "toarray") else values
 
 
 # -- scikit-learn and callables ------------------------------------------------------------------------------------
@@ -85,15 +81,13 @@ def _reader(model: Any) -> Callable[[Any], Any]:
         last, before = model.steps[-1][1], model[:-1]
         if len(model.steps) == 1:
             return _reader(last)
-        if not hasattr(last, "coefs_"):
-            return lambda X: before.transform(X)
-        return lambda X: _last_hidden(last, before.transform(X))
+        return (lambda X: _last_hidden(last, before.transform(X))) if hasattr(last, "coefs_") else before.transform
     if hasattr(model, "coefs_") and hasattr(model, "intercepts_"):
         return lambda X: _last_hidden(model, X)
     if hasattr(model, "transform"):
-        return lambda X: model.transform(X)
+        return model.transform
     if callable(model):
-        return lambda X: model(X)
+        return model
     raise InputError(
         f"Features come from a PyTorch module, a scikit-learn transformer, pipeline or MLP, or a callable, not from a "
         f"{type(model).__name__} (is it fitted?)."
@@ -116,57 +110,42 @@ def _is_torch(model: Any) -> bool:
 
 
 def _torch_features(model: Any, X: Any, layer: str | None, rows: int) -> Array:
-    torch = sys.modules["torch"]
-    parameter = next(iter(model.parameters()), None)
-    taken: list[Any] = []
-    with _hook(model, layer, taken), _evaluating(model), torch.no_grad():
+    """Return what the layer puts out, or what the last linear layer sees; modules go back into their modes."""
+    torch, modules = sys.modules["torch"], dict(model.named_modules())
+    linear = [module for module in modules.values() if type(module).__name__ == "Linear"]
+    if layer is None and not linear:
+        raise InputError(f"The network has no Linear layer; give layer=, one of {_few(list(modules))}.")
+    if layer is not None and (layer not in modules or layer == ""):
+        raise InputError(
+            f"Field `layer` must be the name of a module ({_few(list(modules))}), but is {layer!r}"
+            f"{nearest(layer, list(modules))}."
+        )
+    parameter, taken = next(iter(model.parameters()), None), list[Any]()
 
-        def apply(block: Any) -> Array:
-            taken.clear()
-            inputs = torch.as_tensor(block) if hasattr(block, "detach") else torch.as_tensor(np.asarray(block))
-            if parameter is not None:
-                kind = parameter.dtype if inputs.is_floating_point() else inputs.dtype
-                inputs = inputs.to(device=parameter.device, dtype=kind)
-            model(inputs)
-            if not taken:
-                raise InputError(f"The layer {layer!r} took no part in the network's answer.")
-            output = taken[-1][0] if isinstance(taken[-1], tuple) else taken[-1]
-            values: Array = output.detach().float().cpu().numpy()
-            return values.reshape(len(values), -1)
+    def apply(block: Any) -> Array:
+        taken.clear()
+        inputs = torch.as_tensor(block) if hasattr(block, "detach") else torch.as_tensor(np.asarray(block))
+        if parameter is not None:
+            kind = parameter.dtype if inputs.is_floating_point() else inputs.dtype
+            inputs = inputs.to(device=parameter.device, dtype=kind)
+        model(inputs)
+        if not taken:
+            raise InputError(f"The layer {layer!r} took no part in the network's answer.")
+        output = taken[-1][0] if isinstance(taken[-1], tuple) else taken[-1]
+        values: Array = output.detach().float().cpu().numpy()
+        return values.reshape(len(values), -1)
 
-        return _in_batches(apply, X, rows)
-
-
-@contextlib.contextmanager
-def _hook(model: Any, layer: str | None, taken: list[Any]) -> Iterator[None]:
-    """Take down what the layer puts out, or what the last linear layer sees."""
-    modules = dict(model.named_modules())
     if layer is None:
-        linear = [module for module in modules.values() if type(module).__name__ == "Linear"]
-        if not linear:
-            raise InputError(f"The network has no Linear layer; give layer=, one of {_few(list(modules))}.")
         handle = linear[-1].register_forward_pre_hook(lambda module, inputs: taken.append(inputs[0]))
     else:
-        if layer not in modules or layer == "":
-            raise InputError(
-                f"Field `layer` must be the name of a module ({_few(list(modules))}), but is {layer!r}"
-                f"{nearest(layer, list(modules))}."
-            )
-        handle = modules[str(layer)].register_forward_hook(lambda module, inputs, output: taken.append(output))
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-@contextlib.contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    """Put a network into evaluation mode, and every module of it back into its own mode."""
+        handle = modules[layer].register_forward_hook(lambda module, inputs, output: taken.append(output))
     before = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        yield
+        with torch.no_grad():
+            return _in_batches(apply, X, rows)
     finally:
+        handle.remove()
         for module, training in before:
             module.training = training
 

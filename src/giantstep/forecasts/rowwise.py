@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -20,42 +20,26 @@ LEVERAGE_ONE = 1e-8
 
 
 class RowPoint(NamedTuple):
-    """One point seen by the m rows.
+    """One point seen by the m rows."""
 
-    Attributes
-    ----------
-    left_out : (m, R) leave-one-out residuals e_i of forecast (5), intercept included.
-    diagonal : (m,) M_ii; `square` (m,) (M^2)_ii.
-    spread : (m,) v_i of forecast (7), the variance one fit on n rows adds, in units of E; negative for n > N.
-    noise : tr E; `scale` the factor c of forecast (8).
-    """
-
-    left_out: Floats
-    diagonal: Floats
-    square: Floats
-    spread: Floats
-    noise: float
-    scale: float
+    left_out: Floats  # (m, R) leave-one-out residuals e_i of forecast (5), intercept included
+    diagonal: Floats  # (m,) M_ii
+    square: Floats  # (m,) (M^2)_ii
+    spread: Floats  # (m,) v_i of forecast (7), the variance one fit on n rows adds, over E; negative for n > N
+    noise: float  # tr E
+    scale: float  # the factor c of forecast (8)
 
 
 @dataclass(frozen=True)
 class RowSums:
-    """What B points keep of their rows.
+    """What B points keep of their rows."""
 
-    Attributes
-    ----------
-    mse : forecast (8); mse_se : its standard error by the jackknife, forecast (10).
-    loo_over_gcv : leave-one-out over generalised cross-validation at the matched ridge, and `loo_z`, its z-score.
-    leverage_cv : std(1/M_ii) mean(M_ii), 0 for even leverages.
-    undefined : rows of leverage 1, for which leave-one-out does not exist.
-    """
-
-    mse: Floats
-    mse_se: Floats
-    loo_over_gcv: Floats
-    loo_z: Floats
-    leverage_cv: Floats
-    undefined: Floats
+    mse: Floats  # forecast (8)
+    mse_se: Floats  # its standard error by the jackknife, forecast (10)
+    loo_over_gcv: Floats  # leave-one-out over generalised cross-validation at the matched ridge
+    loo_z: Floats  # its z-score
+    leverage_cv: Floats  # std(1/M_ii) mean(M_ii), 0 for even leverages
+    undefined: Floats  # rows of leverage 1, for which leave-one-out does not exist
 
 
 def sum_rows(
@@ -67,7 +51,7 @@ def sum_rows(
     """Return what the rows say of all points; `visit` sees each computed point with its rows."""
     points = np.flatnonzero(np.isfinite(curve.gcv))
     outputs = decomposition.coefficients.shape[1]
-    width = max(1, CHUNK // (sample.count * (3 + 2 * outputs)))
+    width = max(1, CHUNK // (len(sample.labels) * (3 + 2 * outputs)))
     columns = np.full((6, len(curve.gcv)), np.nan)
     for start in range(0, len(points), width):
         chosen = points[start : start + width]
@@ -92,7 +76,7 @@ def _sum_some(
 
     gcv = count * q2 / t1**2
     uneven = squared * (1 / first**2 - (count / t1) ** 2)  # what uneven leverages add to the squared residuals
-    whole = sample.count == count
+    whole = len(sample.labels) == count
     # from m of N rows as a difference to generalised cross-validation, forecast section 7
     loo = np.mean(squared / first**2, axis=0) if whole else gcv + uneven.mean(axis=0)
     row_df = (second / first**2 - 1) * (t1**2 / t2)  # forecast (6)
@@ -112,7 +96,7 @@ def _sum_some(
     risk = np.where(at.kappa[chosen] > 0, risk * moved, risk)
     relative = np.sqrt(count - 1) * risk.std(axis=0) / curve.gcv[chosen]
 
-    error = uneven.std(axis=0) / np.sqrt(sample.count)
+    error = uneven.std(axis=0) / np.sqrt(len(sample.labels))
     z = np.where(error > 0, (loo - gcv) / error, 0.0)
     leverage_cv = np.std(1 / first, axis=0) * first.mean(axis=0)
     # where features leave no dimension free, M_ii is not 1 - h
@@ -156,18 +140,12 @@ FAR, FAR_WIDE = 0.1, 0.2
 
 @dataclass(frozen=True)
 class Decisions:
-    """Labels of the m rows as classes, and the wild draws that stand for the noise of a fit.
-
-    Attributes
-    ----------
-    classes : (m,) numbers of the classes from 0; two classes have one output, +1 for class 1.
-    seed : of the wild draws.
-    """
+    """Labels of the m rows as classes, and the wild draws that stand for the noise of a fit."""
 
     decomposition: Decomposition
     sample: RowSample
-    classes: Integers
-    seed: int
+    classes: Integers  # (m,) numbers of the classes from 0; two classes have one output, +1 for class 1
+    seed: int  # of the wild draws
 
     def error(self, curve: ForecastCurve, point: int, rows: RowPoint) -> tuple[float, float]:
         """Return the misclassified share at a point and its standard error."""
@@ -176,7 +154,9 @@ class Decisions:
         if n > count:
             decisions = self._without_noise(decisions, curve, point, rows)
         if n >= count:
-            wrong = self._wrong(decisions).astype(float)
+            one = decisions[:, 0] * self.sample.labels[:, 0] <= 0
+            several = np.argmax(decisions, axis=1) != self.classes
+            wrong = (one if decisions.shape[1] == 1 else several).astype(float)
         elif decisions.shape[1] == 1:
             width = np.sqrt(np.maximum(rows.spread, 0.0) * rows.noise)
             margin = self.sample.labels[:, 0] * decisions[:, 0]
@@ -186,13 +166,8 @@ class Decisions:
         share = float(np.mean(wrong))
         return share, self._standard_error(wrong, share, curve, point)
 
-    def _wrong(self, decisions: Floats) -> Any:
-        if decisions.shape[1] == 1:
-            return decisions[:, 0] * self.sample.labels[:, 0] <= 0
-        return np.argmax(decisions, axis=1) != self.classes
-
     def _standard_error(self, wrong: Floats, share: float, curve: ForecastCurve, point: int) -> float:
-        m, n = self.sample.count, float(curve.samples[point])
+        m, n = len(self.sample.labels), float(curve.samples[point])
         q = (m * share + 1) / (m + 2)
         error = max(WIDEN * float(np.std(wrong)) / np.sqrt(m), float(np.sqrt(q * (1 - q) / m)))
         rows, columns = self.decomposition.rows, self.decomposition.columns

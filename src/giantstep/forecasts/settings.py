@@ -28,18 +28,11 @@ FEWEST_ROWS = 5
 
 @dataclass(frozen=True)
 class LabelNumbers:
-    """Labels as numbers.
+    """Labels as numbers."""
 
-    Attributes
-    ----------
-    values : (N, R) outputs, not centred.
-    classes : (N,) numbers of the classes from 0; None for regression.
-    names : names of the classes, in the order of their numbers.
-    """
-
-    values: Floats
-    classes: Integers | None
-    names: tuple[str, ...] = ()
+    values: Floats  # (N, R) outputs, not centred
+    classes: Integers | None  # (N,) numbers of the classes from 0; None for regression
+    names: tuple[str, ...] = ()  # of the classes, in the order of their numbers
 
     @property
     def task(self) -> str:
@@ -48,13 +41,9 @@ class LabelNumbers:
 
 
 def read_labels(y: Any, task: str = "auto") -> LabelNumbers:
-    """Return labels as numbers; what cannot be used is refused in one sentence.
+    """Return labels as numbers: (N,) numbers, texts or truth values, or (N, R) outputs or one-hot rows of classes.
 
-    Parameters
-    ----------
-    y : (N,) numbers, texts or truth values, or (N, R) numbers: R outputs, or classes as one-hot rows.
-    task : ``"regression"``, ``"classes"``, or ``"auto"``: texts, truth values, two values, one-hot rows and at most 50
-        whole numbers are classes.
+    With the task auto texts, truth values, two values, one-hot rows and at most 50 whole numbers are classes.
     """
     if task not in TASKS:
         raise bad_field("task", task, "one of " + ", ".join(TASKS))
@@ -101,21 +90,16 @@ def _read_classes(values: Array) -> LabelNumbers:
             f"Class {distinct[rare]!s} has {counts[rare]} of {len(values)} rows; every class needs at least "
             f"{FEWEST_ROWS} (or say task='regression')."
         )
-    names = tuple(str(name) for name in distinct.tolist())
-    numbers = numbers.astype(np.int64)
-    if len(distinct) == 2:
-        return LabelNumbers(np.where(numbers == 1, 1.0, -1.0)[:, None], numbers, names)
-    return LabelNumbers(np.eye(len(distinct))[numbers], numbers, names)
+    outputs = np.where(numbers == 1, 1.0, -1.0)[:, None] if len(distinct) == 2 else np.eye(len(distinct))[numbers]
+    return LabelNumbers(outputs, numbers.astype(np.int64), tuple(map(str, distinct.tolist())))
 
 
 def _look_like_classes(values: Array) -> bool:
     if values.dtype.kind not in "iuf":
         return True
     distinct = np.unique(values)
-    if len(distinct) == 2:
-        return True
-    whole = bool(np.all(distinct == np.round(distinct)))
-    return whole and len(distinct) <= MOST_CLASSES and len(values) >= FEWEST_ROWS * len(distinct)
+    few = len(distinct) <= min(MOST_CLASSES, len(values) // FEWEST_ROWS)
+    return len(distinct) == 2 or (few and bool(np.all(distinct == np.round(distinct))))
 
 
 def _refuse_missing(values: Array) -> None:
@@ -125,8 +109,7 @@ def _refuse_missing(values: Array) -> None:
         bad: Booleans = np.asarray(~np.isfinite(values))
     else:
         bad = np.array([value is None or value != value for value in values.ravel()]).reshape(values.shape)
-    if bad.ndim == 2:
-        bad = np.asarray(bad.any(axis=1))
+    bad = np.any(bad.reshape(len(values), -1), axis=1)
     if bad.any():
         raise InputError(f"{name_rows(np.flatnonzero(bad), len(values))} have labels that are missing or infinite.")
 
@@ -246,7 +229,14 @@ def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> Prepared
         raise InputError(f"There are {len(table)} rows of features but {count} labels.")
     if count < FEWEST:
         raise InputError(f"There are {count} rows; a forecast needs at least {FEWEST}.")
-    _check_room(*table.shape)
+    rows, columns = table.shape
+    # what cannot be held is refused: the rows, half of them again for a fit, and matrices of the smaller side
+    needed, free = 8.0 * (2 * rows * columns + 4 * min(rows, columns) ** 2), available_memory()
+    if needed > free:
+        raise InputError(
+            f"A forecast from {columns} columns and {rows} rows needs {needed / 2**30:.3g} GiB of memory, but "
+            f"{free / 2**30:.3g} GiB are free; take fewer rows or columns."
+        )
     centred = np.array(table, dtype=np.float64)
     size = _check_entries(centred)
     copies = count - len({row.tobytes() for row in centred})
@@ -284,16 +274,6 @@ def _as_table(features: Any) -> Array:
     if table.dtype.kind not in "biuf":
         raise InputError(f"The features must be numbers, but their type is {table.dtype}.")
     return table
-
-
-def _check_room(rows: int, columns: int) -> None:
-    """Refuse what cannot be held: the rows, half of them again for a fit, and matrices of the smaller side."""
-    needed, free = 8.0 * (2 * rows * columns + 4 * min(rows, columns) ** 2), available_memory()
-    if needed > free:
-        raise InputError(
-            f"A forecast from {columns} columns and {rows} rows needs {needed / 2**30:.3g} GiB of memory, but "
-            f"{free / 2**30:.3g} GiB are free; take fewer rows or columns."
-        )
 
 
 def _check_entries(table: Floats) -> float:

@@ -135,15 +135,11 @@ class Forecast(Result):
         name = self._chosen(variable)
         sizes = self.samples.values.astype(float)
         allowed = f"from {sizes[0]:g} to {sizes[-1]:g}, the sizes of the table (`samples=` of forecast asks for others)"
-        size = (
-            float(np.clip(self.attrs["N"], sizes[0], sizes[-1]))
-            if samples is None
-            else check_number("samples", samples, allowed, lambda n: sizes[0] <= n <= sizes[-1])
-        )
-        values, spread = (
-            np.array([_interpolate(size, sizes, curve) for curve in self._curves(column).T])
-            for column in (name, f"{name}_se_total")
-        )
+        size = float(np.clip(self.attrs["N"], sizes[0], sizes[-1]))
+        if samples is not None:
+            size = check_number("samples", samples, allowed, lambda n: sizes[0] <= n <= sizes[-1])
+        both = (self._curves(column).T for column in (name, f"{name}_se_total"))
+        values, spread = (np.array([_interpolate(size, sizes, curve) for curve in curves]) for curves in both)
         best = tell_ridges_apart(self.ridge.values, values, spread, f" for {name} at n = {size:.4g}")
         if not math.isfinite(best):
             raise bad_field("samples", size, "a size at which the rows determine the forecast (see status)")
@@ -176,9 +172,8 @@ class Forecast(Result):
 
     def listed(self) -> str:
         """Return the errors as text."""
-        names = ["error", "mse"] if self.attrs["task"] == "classes" else ["mse"]
-        sides = [f"{name}{side}" for name in names for side in ("", "_stderr") if f"{name}{side}" in self]
-        return listing_text(listing(self[sides]))
+        names = ("error", "error_stderr", "mse", "mse_stderr")
+        return listing_text(listing(self[[name for name in names if name in self]]))
 
     def _chosen(self, variable: str | None) -> str:
         if variable is None:

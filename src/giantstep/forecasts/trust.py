@@ -6,7 +6,7 @@ for the mean squared error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -49,27 +49,17 @@ class Probe:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a verdict rests on, at the ridge that is best at N rows unless by ridge.
+    """What a verdict rests on, at the ridge that is best at N rows unless by ridge."""
 
-    Attributes
-    ----------
-    probes : gaps of the mean squared error, `error_probes` those of the misclassified share.
-    loo_over_gcv, loo_z : leave-one-out over generalised cross-validation at N rows and its z-score, by ridge.
-    leverage_cv : std(1/M_ii) mean(M_ii) there, by ridge; `outliers` the five rows of largest leverage.
-    duplicates : rows that are exact copies.
-    undetermined : share of the points that the rows do not determine.
-    approximate : largest sample size with fewer than 20 samples of the rarest class, 0 if none.
-    """
-
-    probes: tuple[Probe, ...]
-    error_probes: tuple[Probe, ...]
-    loo_over_gcv: tuple[float, ...]
-    loo_z: tuple[float, ...]
-    leverage_cv: tuple[float, ...]
-    outliers: tuple[int, ...]
-    duplicates: int
-    undetermined: float
-    approximate: int
+    probes: tuple[Probe, ...]  # gaps of the mean squared error
+    error_probes: tuple[Probe, ...]  # those of the misclassified share
+    loo_over_gcv: tuple[float, ...]  # leave-one-out over generalised cross-validation at N rows, by ridge
+    loo_z: tuple[float, ...]  # its z-score
+    leverage_cv: tuple[float, ...]  # std(1/M_ii) mean(M_ii) there, by ridge
+    outliers: tuple[int, ...]  # the five rows of largest leverage
+    duplicates: int  # rows that are exact copies
+    undetermined: float  # share of the points that the rows do not determine
+    approximate: int  # largest sample size with fewer than 20 samples of the rarest class, 0 if none
 
     def probes_of(self, variable: str) -> tuple[Probe, ...]:
         """Return the gaps of ``"mse"`` or ``"error"``."""
@@ -110,37 +100,34 @@ def probe_of(trials: FitTrials, name: str, forecast: Floats) -> Probe:
 def say(evidence: Evidence, ridges: Floats, best: int, choice: str, numbers: Mapping[str, str]) -> str:
     """Return the statement: each variable with its verdict and evidence, then what else the reader should know.
 
-    Parameters
-    ----------
-    best : which ridge is best at N rows by the first variable; `choice` says so in words.
-    numbers : variable -> its forecast at N rows with its total standard error, in words.
+    `choice` says in words which ridge is `best` at N rows by the first variable, `numbers` what each forecast is there.
     """
     lines: list[str] = []
     for variable, text in numbers.items():
-        verdict = judge(evidence, variable, ridges, best)
-        why = choice if not lines else "the same ridge"
-        lines.append(f"{WORDS[variable]}: {verdict} ({why}): {text}{_gaps(evidence, variable, best)}.")
+        verdict, why = judge(evidence, variable, ridges, best), "the same ridge" if lines else choice
+        gaps = [
+            f"{100 * p.gap[best]:+.1f} ± {100 * p.se[best]:.1f} % at n = {p.samples}"
+            for p in evidence.probes_of(variable)
+        ]
+        beside = f"; forecast over experiment {', '.join(gaps)}" if gaps else ""
+        lines.append(f"{WORDS[variable]}: {verdict} ({why}): {text}{beside}.")
     if evidence.probes:
         low, high = evidence.probes[0].samples, evidence.probes[-1].samples
         lines.append(f"This says little about n below {low} and far above {high}.")
     else:
         lines.append("No experiment was asked for (trials=0), so the method was not tried on these rows.")
     for variable in numbers:
-        lines += _other_ridges(variable, evidence.verdicts(variable), ridges, best)
+        verdicts, told = evidence.verdicts(variable), []
+        for verdict in VERDICTS[1:3]:
+            others = [f"{ridge:.4g}" for n, ridge in enumerate(ridges) if verdicts[n] == verdict and n != best]
+            told += [f"{verdict} at ridge {', '.join(others)}"] if others else []
+        lines += [f"{WORDS[variable]} at others: {'; '.join(told)}."] if told else []
     return "\n".join([*lines, *_warnings(evidence, best), UNSEEN])
 
 
 def judge(evidence: Evidence, variable: str, ridges: Floats, place: int) -> str:
     """Return the verdict on a variable at one of the ridges, "good at ridge 1"."""
     return f"{evidence.verdicts(variable)[place]} at ridge {ridges[place]:.4g}"
-
-
-def _other_ridges(variable: str, verdicts: Sequence[str], ridges: Floats, best: int) -> list[str]:
-    told = []
-    for verdict in VERDICTS[1:3]:
-        others = [f"{ridge:.4g}" for place, ridge in enumerate(ridges) if verdicts[place] == verdict and place != best]
-        told += [f"{verdict} at ridge {', '.join(others)}"] if others else []
-    return [f"{WORDS[variable]} at others: {'; '.join(told)}."] if told else []
 
 
 def _warnings(evidence: Evidence, best: int) -> list[str]:
@@ -161,9 +148,3 @@ def _warnings(evidence: Evidence, best: int) -> list[str]:
             "misclassified share is approximate there."
         )
     return lines
-
-
-def _gaps(evidence: Evidence, variable: str, best: int) -> str:
-    probes = evidence.probes_of(variable)
-    gaps = ", ".join(f"{100 * p.gap[best]:+.1f} ± {100 * p.se[best]:.1f} % at n = {p.samples}" for p in probes)
-    return f"; forecast over experiment {gaps}" if gaps else ""

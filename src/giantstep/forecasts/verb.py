@@ -13,7 +13,7 @@ import numpy as np
 from giantstep import __version__
 from giantstep.errors import GiantstepWarning
 from giantstep.forecasts.decomposition import forecast_curve
-from giantstep.forecasts.experiment import FitTrials, RealFits, run_experiment
+from giantstep.forecasts.experiment import FitTrials, run_experiment
 from giantstep.forecasts.rowwise import Decisions, RowPoint, sum_rows
 from giantstep.forecasts.settings import PreparedRows, Settings, prepare, read_labels, read_settings
 from giantstep.forecasts.table import VARIABLES, Forecast, known, tell_ridges_apart
@@ -76,9 +76,9 @@ def forecast(
     labels = read_labels(y, task)
     settings = read_settings(labels, ridge, samples, groups, trials, rows, seed)
     prepared = prepare(features, labels, settings)
-    experiment = run_experiment(prepared, settings)
-    sizes = [*settings.samples, *(trials.samples for trials in experiment.probes), prepared.decomposition.rows]
-    table = lay_out(prepared, settings, compute_surface(prepared, settings, sizes), experiment)
+    by_size, probes = run_experiment(prepared, settings)
+    sizes = [*settings.samples, *(trials.samples for trials in probes), prepared.decomposition.rows]
+    table = lay_out(prepared, settings, compute_surface(prepared, settings, sizes), by_size, probes)
     _warn(table)
     return table
 
@@ -107,17 +107,11 @@ def _warn(table: Forecast) -> None:
 
 @dataclass(frozen=True)
 class Surface:
-    """The forecast at all sizes and ridges.
-
-    Attributes
-    ----------
-    columns : name -> (sizes, ridges); the misclassified share and its standard error are NaN for regression.
-    outliers : the five kept rows of largest leverage at N rows and the ridge in the middle.
-    """
+    """The forecast at all sizes and ridges."""
 
     sizes: Integers
-    columns: dict[str, Array]
-    outliers: tuple[int, ...]
+    columns: dict[str, Array]  # name -> (sizes, ridges); misclassified shares and their errors are NaN for regression
+    outliers: tuple[int, ...]  # the five kept rows of largest leverage at N rows and the ridge in the middle
 
     def places(self, sizes: Any) -> Any:
         """Return the rows of the columns that belong to sample sizes."""
@@ -132,8 +126,7 @@ def compute_surface(prepared: PreparedRows, settings: Settings, sizes: Sequence[
     curve = forecast_curve(decomposition, n, ridge)
     error, error_se = np.full(len(n), np.nan), np.full(len(n), np.nan)
     decisions = None if classes is None else Decisions(decomposition, sample, classes[sample.index], settings.seed)
-    middle = settings.ridges[len(settings.ridges) // 2]
-    outliers: list[int] = []
+    middle, outliers = settings.ridges[len(settings.ridges) // 2], list[int]()
 
     def visit(point: int, rows: RowPoint) -> None:
         if decisions is not None:
@@ -153,6 +146,7 @@ def compute_surface(prepared: PreparedRows, settings: Settings, sizes: Sequence[
     return Surface(distinct, columns, tuple(outliers))
 
 
+DIMS: tuple[str, ...] = ("samples", "ridge")
 BOTH = ("mse", "error", "train_mse")
 """Columns that the experiment measures, too."""
 ALONE = ("mse_se", "error_se", "mse_se_total", "error_se_total")
@@ -160,37 +154,32 @@ ALONE = ("mse_se", "error_se", "mse_se_total", "error_se_total")
 OF_CLASSES = ("error", "error_se", "error_se_total", "error_verdict", "approximate")
 
 
-def lay_out(prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits) -> Forecast:
+def lay_out(
+    prepared: PreparedRows, settings: Settings, surface: Surface, by_size: dict[int, FitTrials], probes: list[FitTrials]
+) -> Forecast:
     """Return the table with its attributes."""
-    evidence = _evidence(prepared, settings, surface, experiment)
+    evidence = _evidence(prepared, settings, surface, probes)
     everywhere = {**surface.columns, **_judgement(surface, prepared.decomposition.rows, evidence)}
     shown = set(VARIABLES).difference(OF_CLASSES if prepared.labels.classes is None else ())
     asked = surface.places(settings.samples)
     columns = {name: values[asked] for name, values in everywhere.items() if name in shown}
-    sources = ["limit"]
-    data: dict[str, Any] = {}
-    if experiment.by_size:
-        sources.append("experiment")
-        data = _compared(columns, settings, experiment.by_size)
-    for name, values in columns.items():
-        if name in (*BOTH, *ALONE) and name not in data:
+    sources = ["limit", "experiment"] if by_size else ["limit"]
+    data = _compared(columns, settings, by_size) if by_size else {}
+    for name in [name for name in columns if name not in data]:
+        values, dims = columns[name], DIMS
+        if name in (*BOTH, *ALONE):
             nothing = [np.full_like(values, np.nan)] * (len(sources) - 1)
-            data[name] = (("source", "samples", "ridge"), np.stack([values, *nothing]))
-        elif name not in data:
-            data[name] = (("samples", "ridge"), values)
+            values, dims = np.stack([values, *nothing]), ("source", *DIMS)
+        data[name] = (dims, values)
     coords = {
         "source": sources,
         "samples": ("samples", settings.samples, {"long_name": "training samples", "symbol": "n"}),
         "ridge": ("ridge", settings.ridges, {"long_name": "ridge penalty", "symbol": "lambda"}),
     }
-    described = {name: (*data[name], _about(name)) for name in sorted(data, key=_place)}
+    names = [*(name for name in VARIABLES if name in data), *(name for name in data if name not in VARIABLES)]
+    described = {name: (*data[name], _about(name)) for name in names}
     at_rows = {name: values[surface.places(prepared.decomposition.rows)] for name, values in everywhere.items()}
-    return Forecast(described, coords, attrs=_attributes(prepared, settings, at_rows, evidence, experiment))
-
-
-def _place(name: str) -> int:
-    names = list(VARIABLES)
-    return names.index(name) if name in names else len(names)
+    return Forecast(described, coords, attrs=_attributes(prepared, settings, at_rows, evidence))
 
 
 def _about(name: str) -> dict[str, str]:
@@ -203,22 +192,19 @@ def _about(name: str) -> dict[str, str]:
     return {"long_name": meaning, **({"symbol": symbol} if symbol else {})}
 
 
-def _evidence(prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits) -> Evidence:
+def _evidence(prepared: PreparedRows, settings: Settings, surface: Surface, probes: list[FitTrials]) -> Evidence:
     count, columns, classes = prepared.decomposition.rows, surface.columns, prepared.labels.classes
-    probes = {
-        name: tuple(probe_of(fits, name, columns[name][surface.places(fits.samples)]) for fits in experiment.probes)
+    mse, error = (
+        tuple(probe_of(fits, name, columns[name][surface.places(fits.samples)]) for fits in probes)
         for name in ("mse", "error")
-    }
+    )
     rarest = 1.0 if classes is None else float(np.bincount(classes).min()) / count
     few = settings.samples[settings.samples * rarest < FEW_PER_CLASS]
-    leverages = (columns[name][surface.places(count)] for name in ("loo_over_gcv", "loo_z", "leverage_cv"))
-    loo_over_gcv, loo_z, leverage_cv = (tuple(values.tolist()) for values in leverages)
+    by_ridge = ("loo_over_gcv", "loo_z", "leverage_cv")
     return Evidence(
-        probes=probes["mse"],
-        error_probes=() if classes is None else probes["error"],
-        loo_over_gcv=loo_over_gcv,
-        loo_z=loo_z,
-        leverage_cv=leverage_cv,
+        probes=mse,
+        error_probes=() if classes is None else error,
+        **{name: tuple(columns[name][surface.places(count)].tolist()) for name in by_ridge},
         outliers=surface.outliers,
         duplicates=prepared.decomposition.copies,
         undetermined=float(np.mean(np.isnan(columns["gcv"][surface.places(settings.samples)]))),
@@ -246,8 +232,7 @@ def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, 
 
     The rows are the same on both sides, so that the sampling error of the N rows (mse_se) is no part of a z-score.
     """
-    shape = columns["mse"].shape
-    dims = ("source", "samples", "ridge")
+    shape, dims = columns["mse"].shape, ("source", *DIMS)
     done = np.zeros(shape[0], dtype=np.int64)
     data: dict[str, Any] = {}
     for name in (name for name in BOTH if name in columns):
@@ -261,17 +246,13 @@ def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, 
             z = normal_score(gap / errors, np.maximum(done - 1, 1)[:, None])
         data[name] = (dims, np.stack([columns[name], means]))
         data[f"{name}_stderr"] = (dims, np.stack([np.zeros(shape), errors]))
-        data[f"{name}_gap"], data[f"{name}_z"] = (dims[1:], gap), (dims[1:], z)
+        data[f"{name}_gap"], data[f"{name}_z"] = (DIMS, gap), (DIMS, z)
     data["trials_done"] = (("samples",), done)
     return data
 
 
 def _attributes(
-    prepared: PreparedRows,
-    settings: Settings,
-    at_rows: Mapping[str, Array],
-    evidence: Evidence,
-    experiment: RealFits,
+    prepared: PreparedRows, settings: Settings, at_rows: Mapping[str, Array], evidence: Evidence
 ) -> dict[str, Any]:
     """Return what is said of the whole table; `at_rows` are its columns (ridges,) at N samples."""
     decomposition, labels = prepared.decomposition, prepared.labels
@@ -286,7 +267,7 @@ def _attributes(
         "giantstep_version": __version__,
         "family": "forecast",
         "what": "learning-curve",
-        "engine": "comparison" if experiment.by_size else "limit",
+        "engine": "comparison" if settings.trials else "limit",
         "figure": "forecast",
         "task": labels.task,
         "N": decomposition.rows,

@@ -14,8 +14,14 @@ from pydantic import BeforeValidator, Discriminator
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.errors import bad_field
 from giantstep.inputs.law import InputLaw
-from giantstep.inputs.report import RowTests, describe_inputs
-from giantstep.inputs.tables import MOST_CORRELATION, InputTable, check_table, diagonalise, whitened_target
+from giantstep.inputs.tables import (
+    MOST_CORRELATION,
+    InputTable,
+    RowTests,
+    describe_inputs,
+    diagonalise,
+    whitened_target,
+)
 from giantstep.scenario import Integer, Number, Numbers, Part, field
 from giantstep.types import Floats
 
@@ -71,17 +77,17 @@ class InputBlocks(InputForm):
     def check(self) -> None:
         """Check lengths, signs and sums."""
         count = len(self.eigenvalues)
-        if not count or min(self.eigenvalues) < 0 or max(self.eigenvalues) <= 0:
+        if min(self.eigenvalues, default=-1) < 0 or max(self.eigenvalues) <= 0:
             raise bad_field("eigenvalues", list(self.eigenvalues), "numbers of at least 0, one of them above 0")
         if len(self.fractions) != count or min(self.fractions) <= 0:
             raise bad_field("fractions", list(self.fractions), f"{count} numbers above 0, one for each eigenvalue")
-        if not math.isclose(sum(self.fractions), 1.0, rel_tol=0, abs_tol=1e-9):
-            total = sum(self.fractions)
+        total = sum(self.fractions)
+        if not math.isclose(total, 1.0, rel_tol=0, abs_tol=1e-9):
             raise bad_field("fractions", list(self.fractions), f"numbers that sum to one (they sum to {total:g})")
         shares = self._rows()
         if shares.ndim != 2 or shares.shape[1] != count or shares.min(initial=0.0) < 0:
-            raise bad_field("shares", self.shares, f"{count} numbers of at least 0, one for each block (a row of them "
-                            "for each direction)")  # fmt: skip
+            allowed = f"{count} numbers of at least 0, one for each block (a row of them for each direction)"
+            raise bad_field("shares", self.shares, allowed)
         if np.any(shares[:, np.array(self.eigenvalues) == 0] > 0):
             raise bad_field("shares", self.shares, "0 on a block of eigenvalue 0, where z cannot vary")
         if np.any(shares.sum(axis=1) <= 0):
@@ -263,16 +269,15 @@ class InputRows(InputForm):
 
     def check(self) -> None:
         """Check the table and that its target has a direction in which rows vary."""
-        check_table(np.asarray(self.rows), "rows")
         self.whitened_target()
+
+    @functools.cached_property
+    def _table(self) -> InputTable:
+        return diagonalise(np.asarray(self.rows), "rows")
 
     def table(self) -> InputTable:
         """Return the rows in the eigenbasis of their covariance."""
         return self._table
-
-    @functools.cached_property
-    def _table(self) -> InputTable:
-        return diagonalise(np.asarray(self.rows))
 
     def whitened_target(self) -> Floats:
         """Return the target directions in whitened eigen-coordinates (r, d)."""
@@ -317,19 +322,14 @@ Inputs = Annotated[
 ]
 """How the covariance of the inputs is given; a table of numbers is `InputRows`."""
 
-_WHITENING = {"none": 0.0, "whitened": 1.0}
+
+def _as_whitening(value: Any) -> Any:
+    if isinstance(value, str) and value not in ("none", "whitened"):
+        raise ValueError('"none", "whitened" or a number c (the steps are multiplied by Sigma^-c)')
+    return float(value == "whitened") if isinstance(value, str) else value
 
 
-def as_whitening(value: Any) -> Any:
-    """Return the power of a named preconditioner: F = Sigma^-c, "none" is c = 0 and "whitened" c = 1."""
-    if isinstance(value, str):
-        if value not in _WHITENING:
-            raise ValueError('"none", "whitened" or a number c (the steps are multiplied by Sigma^-c)')
-        return _WHITENING[value]
-    return value
-
-
-Whitening = Annotated[Number, BeforeValidator(as_whitening)]
+Whitening = Annotated[Number, BeforeValidator(_as_whitening)]
 """A number c, or its name: the steps are multiplied by F = Sigma^-c."""
 
 

@@ -31,7 +31,9 @@ from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_v
 from giantstep.readout.first_order import Equations, cold_start, variance_function
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.stacked import Stacked
-from giantstep.risk import LOSSES, Loss, MarginLaws, SignLabels, both_labels, moments_at, stiffness
+from giantstep.risk.channel import MarginLaws, both_labels, moments_at, stiffness
+from giantstep.risk.labels import SignLabels
+from giantstep.risk.losses import LOSSES, Loss
 from giantstep.solve import solve_each
 from giantstep.types import Floats, Indices, Integers
 

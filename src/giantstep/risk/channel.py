@@ -7,9 +7,8 @@ kink on an edge. Empty panels cost nothing.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from giantstep.gaussian import normal_density
 from giantstep.gaussian.quadrature import legendre_rule
 from giantstep.risk.labels import BinaryLabels
 from giantstep.risk.losses import Loss
+from giantstep.solve import solve_each
 from giantstep.types import Floats, Indices
 
 BOUND = 9.0
@@ -30,21 +30,13 @@ BLOCK = 128
 _BASE = np.linspace(-BOUND, BOUND, round(2 * BOUND / PANEL) + 1)
 
 
-@dataclass(frozen=True)
-class RowNodes:
+class RowNodes(NamedTuple):
     """Quadrature nodes xi of all rows in one list, with their weights (the normal density included) and their rows."""
 
     xi: Floats
     weights: Floats
     row: Indices
     rows: int
-
-    @classmethod
-    def join(cls, parts: list[RowNodes], which: list[Indices]) -> RowNodes:
-        """Return the nodes of several sets of rows together; `which` says where the rows of each set stand."""
-        row = np.concatenate([index[part.row] for part, index in zip(parts, which)])
-        xi, weights = (np.concatenate([getattr(part, name) for part in parts]) for name in ("xi", "weights"))
-        return cls(xi, weights, row, sum(part.rows for part in parts))
 
     def sums(self, *integrands: Floats) -> tuple[Floats, ...]:
         """Return the integral of each integrand over xi ~ N(0,1), one number per row."""
@@ -92,8 +84,7 @@ def trapezoid_nodes(step: Floats, reach: Floats) -> RowNodes:
     return RowNodes(xi, step[row] * normal_density(xi), row, len(step))
 
 
-@dataclass(frozen=True)
-class MarginLaws:
+class MarginLaws(NamedTuple):
     """Margins s = mean + scale xi and teacher fields of conditional mean M = tau + slope xi, variance v; all (rows,).
 
     For label y the margin is y omega and the teacher field y nu, so that the label is always 1.
@@ -108,17 +99,15 @@ class MarginLaws:
 
     def take(self, index: Indices) -> MarginLaws:
         """Return the rows in `index`."""
-        return MarginLaws(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+        return MarginLaws(*(column[index] for column in self))
 
     def mirrored(self) -> MarginLaws:
         """Return the laws of the other label: margin and teacher field change their signs."""
-        return dataclasses.replace(self, mean=-self.mean, tau=-self.tau)
+        return self._replace(mean=-self.mean, tau=-self.tau)
 
     def with_mirrored(self) -> MarginLaws:
         """Return the rows of label 1, and after them those of the other label."""
-        other = self.mirrored()
-        names = self.__dataclass_fields__
-        return MarginLaws(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+        return MarginLaws(*map(np.concatenate, zip(self, self.mirrored())))
 
     def edges(self, kinks: Floats, labels: BinaryLabels) -> Floats:
         """Return kinks of the margin, and the step of the label where it is narrow, in terms of xi (rows, n)."""
@@ -130,8 +119,7 @@ class MarginLaws:
         return np.concatenate([at_kinks, np.where(width[:, None] < 1.0, steps, np.inf)], axis=1)
 
 
-@dataclass(frozen=True)
-class Margins:
+class Margins(NamedTuple):
     """Quadrature of one set of rows: margins s and label weights Z, Z' at all nodes."""
 
     nodes: RowNodes
@@ -161,8 +149,7 @@ def _weigh(rows: MarginLaws, labels: BinaryLabels, nodes: RowNodes) -> Margins:
     return Margins(nodes, s, chance, slope)
 
 
-@dataclass(frozen=True)
-class ChannelMoments:
+class ChannelMoments(NamedTuple):
     """E g, E g^2, E dg/ds and E dg/dnu of the rows (the label's probability included, its sign not)."""
 
     g: Floats
@@ -174,16 +161,21 @@ class ChannelMoments:
 def channel_moments(
     rows: MarginLaws, labels: BinaryLabels, loss: Loss, V: Floats, nodes_per_panel: int = NODES
 ) -> ChannelMoments:
-    """Integrate the pull of the proximal map of strength V (rows,), all rows in one pass."""
-    step = _resolving_step(rows, labels, loss)
-    smooth = step > LEAST_STEP
-    which = [np.flatnonzero(smooth), np.flatnonzero(~smooth)]
-    nodes = trapezoid_nodes(step[smooth], np.full(which[0].size, BOUND))
-    if which[1].size:
-        rough = rows.take(which[1])
-        edges = rough.edges(loss.at(which[1]).kinks(V[which[1]]), labels)
-        nodes = RowNodes.join([nodes, panel_nodes(edges, nodes_per_panel)], which)
-    return moments_at(_weigh(rows, labels, nodes), loss, V)
+    """Integrate the pull of the proximal map of strength V (rows,): rows that are smooth in one pass, then the rest."""
+    step, moments = _resolving_step(rows, labels, loss), np.empty((4, len(V)))
+    if np.all(step > LEAST_STEP):  # nearly always all rows are, and a small batch would feel the copies below
+        return moments_at(_weigh(rows, labels, trapezoid_nodes(step, np.full(step.shape, BOUND))), loss, V)
+    for smooth in (True, False):
+        index = np.flatnonzero((step > LEAST_STEP) == smooth)
+        if not index.size:
+            continue
+        chosen, own = rows.take(index), loss.at(index)
+        if smooth:
+            margins = _weigh(chosen, labels, trapezoid_nodes(step[index], np.full(index.size, BOUND)))
+        else:
+            margins = quadrature(chosen, labels, own.kinks(V[index]), nodes_per_panel)
+        moments[:, index] = moments_at(margins, own, V[index])
+    return ChannelMoments(*moments)
 
 
 def both_labels(
@@ -203,7 +195,10 @@ def both_labels(
     """
     step = _resolving_step(rows, labels, loss)
     smooth, rough = np.flatnonzero(step > LEAST_STEP), np.flatnonzero(step <= LEAST_STEP)
-    step, reach = np.asarray(stretch * step), _reach(weights, step.shape)
+    reach = np.full(step.shape, BOUND)
+    if weights is not None:  # where weight times normal density falls to 1e-17
+        reach = np.sqrt(2 * np.log(np.maximum(weights, 1e-16) / 1e-17))
+    step = np.asarray(stretch * step)
     for index in np.split(smooth, range(BLOCK, smooth.size, BLOCK)):
         margins = _weigh(rows.take(index), labels, trapezoid_nodes(step[index], reach[index]))
         yield 1, index, margins
@@ -230,8 +225,39 @@ def _resolving_step(rows: MarginLaws, labels: BinaryLabels, loss: Loss) -> Float
     return np.minimum(loss.resolving_step(rows.scale), labels.resolving_step(rows.slope, rows.variance))
 
 
-def _reach(weights: Floats | None, shape: tuple[int, ...]) -> Floats:
-    """Return where weight times normal density falls to 1e-17."""
-    if weights is None:
-        return np.full(shape, BOUND)
-    return np.sqrt(2 * np.log(np.maximum(weights, 1e-16) / 1e-17))
+# -- The implicit step for the means and the intercept ----------------------------------------------------
+
+# The explicit one diverges for separated clusters. With the state equations of mixture_glm section 4: since d h_hat/d h
+# = -V_hat exactly, the pull of the new means is h_hat + delta with delta = -V_hat (h(h_hat + delta) - h_old + db); with
+# an intercept sum(h_hat + delta) = 0 gives db.
+
+FLOOR = 0.03
+"""Least stiffness of a cluster, in units of alpha p_c/(1 + V_c): keeps the step defined where nothing responds."""
+
+
+def stiffness(V_hat: Floats, V: Floats, samples: Floats) -> Floats:
+    """Return weights for the step: V_hat, or a little of alpha p_c/(1 + V_c) where it vanishes; samples = alpha p_c.
+
+    Any positive weights leave the fixed point where it is.
+    """
+    return np.maximum(V_hat, FLOOR * samples / (1 + V))
+
+
+def implicit_mean_step(
+    residual: Floats, imbalance: Floats, response: Floats, weights: Floats, intercept: bool
+) -> tuple[Floats, Floats]:
+    """Return delta (B, K) and db (B,) with delta + weights (response delta + db) = -residual.
+
+    With an intercept db is such that sum(delta) = -imbalance, else 0; response = d h/d h_hat (B, K, K). Where h is
+    linear in h_hat, residual = weights (h(h_hat) - h_old) and imbalance = sum(h_hat) give the whole step at once.
+    """
+    B, K = residual.shape
+    if not intercept:
+        return -solve_each(np.eye(K) + weights[:, :, None] * response, residual[..., None])[..., 0], np.zeros(B)
+    matrix = np.zeros((B, K + 1, K + 1))
+    matrix[:, :K, :K] = np.eye(K) + weights[:, :, None] * response
+    matrix[:, :K, K] = weights
+    matrix[:, K, :K] = 1
+    right = np.concatenate([residual, imbalance[:, None]], axis=1)
+    solution = -solve_each(matrix, right[..., None])[..., 0]
+    return solution[:, :K], solution[:, K]

@@ -14,14 +14,38 @@ _HALF_LINE = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 """Edges of panels of 20 nodes for integrands that fall like e^-x: beyond 40 lies 1e-17."""
 
 
-class SignLabels:
-    """sign(nu), turned with probability `flip`; noise inside the sign adds to the variance of nu."""
+class BinaryLabels:
+    """A law of labels 1 and -1 that is symmetric: P(-1 | nu) = P(1 | -nu), whatever gives nu its mean M and variance v.
+
+    This one depends on no teacher field: M is the mean E y itself.
+    """
 
     def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
-        """Return Phi(M/sqrt(v)) and its derivative, with flips."""
+        """Return P(y = 1) with labels turned with probability `flip`, and its derivative in M."""
+        chance, slope = self.unturned(mean, variance)
+        return (1 - 2 * flip) * chance + flip, (1 - 2 * flip) * slope
+
+    def unturned(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return (1 + E y)/2."""
+        return 0.5 * (1 + mean), np.zeros(mean.shape)
+
+    def width(self, variance: Floats) -> Floats:
+        """Return the range of M over which the chance changes."""
+        return np.full(np.shape(variance), np.inf)
+
+    def resolving_step(self, slope: Floats, variance: Floats) -> Floats:
+        """Return the step in xi of the trapezoidal rule that is exact to rounding for M = tau + slope xi."""
+        return np.full(np.shape(variance), np.inf)
+
+
+class SignLabels(BinaryLabels):
+    """sign(nu); noise inside the sign adds to the variance of nu."""
+
+    def unturned(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return Phi(M/sqrt(v)) and its derivative."""
         scale = np.sqrt(np.maximum(variance, 1e-300))
         scaled = mean / scale
-        return _with_flips(scipy.special.ndtr(scaled), normal_density(scaled) / scale, flip)
+        return scipy.special.ndtr(scaled), normal_density(scaled) / scale
 
     def width(self, variance: Floats) -> Floats:
         """Return sqrt(v)."""
@@ -33,12 +57,12 @@ class SignLabels:
         return np.asarray(0.73 * np.sqrt(np.divide(variance, total, out=np.ones_like(total), where=slope != 0)))
 
 
-class LogitLabels:
-    """P(1) = 1/(1 + e^-nu), turned with probability `flip`."""
+class LogitLabels(BinaryLabels):
+    """P(1) = 1/(1 + e^-nu)."""
 
-    def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
-        """Return E sigmoid(M + sqrt(v) z) and its derivative, with flips."""
-        return _with_flips(*logistic_normal(mean, variance), flip)
+    def unturned(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return E sigmoid(M + sqrt(v) z) and its derivative."""
+        return logistic_normal(mean, variance)
 
     def width(self, variance: Floats) -> Floats:
         """Return about the larger of 1 and sqrt(v)."""
@@ -47,34 +71,6 @@ class LogitLabels:
     def resolving_step(self, slope: Floats, variance: Floats) -> Floats:
         """Return 1/2 over max(1, |slope|): the poles of the sigmoid are at distance pi."""
         return np.asarray(0.5 / np.maximum(np.abs(slope), 1.0))
-
-
-class GivenLabels:
-    """Labels whose mean E y is given in place of that of a teacher field, turned with probability `flip`."""
-
-    def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
-        """Return (1 + E y)/2; it depends on no teacher field."""
-        return _with_flips(0.5 * (1 + mean), np.zeros(mean.shape), flip)
-
-    def width(self, variance: Floats) -> Floats:
-        """Return infinity: nothing changes."""
-        return np.full(np.shape(variance), np.inf)
-
-    def resolving_step(self, slope: Floats, variance: Floats) -> Floats:
-        """Return infinity: nothing changes."""
-        return np.full(np.shape(variance), np.inf)
-
-
-BinaryLabels = SignLabels | LogitLabels | GivenLabels
-"""A law of labels 1 and -1 that is symmetric: P(-1 | nu) = P(1 | -nu).
-
-`positive` gives P(y = 1) and its derivative in the mean of the Gaussian teacher field, `width` the range of the mean
-over which it changes, `resolving_step` the step in xi that is exact to rounding for M = tau + slope xi."""
-
-
-def _with_flips(chance: Floats, slope: Floats, flip: Floats) -> tuple[Floats, Floats]:
-    kept = 1 - 2 * flip
-    return kept * chance + flip, kept * slope
 
 
 def logistic_normal(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:

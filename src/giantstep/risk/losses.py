@@ -49,20 +49,16 @@ class Loss(ABC):
         """Return the margins s (..., n) where the proximal map is not smooth at the scale of its panels."""
 
     @abstractmethod
-    def turning_point(self, V: Floats) -> Floats:
-        """Return the s at which u changes its sign: training samples below are misclassified."""
-
-    @abstractmethod
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return the s whose proximal point is u, and ds/du (NaN where only an atom, or nothing, maps there)."""
 
     def atom(self, V: Floats) -> tuple[Floats, Floats] | None:
-        """Return the interval of s which is mapped onto u = 1, where there is one."""
+        """Return the interval of s which is mapped onto u = 1, where there is one; no sample above it pulls."""
         return None
 
-    def idle_above(self, V: Floats) -> Floats:
-        """Return the s above which a sample does not pull (infinity where all do)."""
-        return np.full(np.shape(V), np.inf)
+    def turning_point(self, V: Floats) -> Floats:
+        """Return the s at which u changes its sign: training samples below are misclassified."""
+        return self.origin(np.zeros(np.shape(V)), V)[0]
 
     def resolving_step(self, scale: Floats) -> Floats:
         """Return the step in xi of the trapezoidal rule that is exact to rounding for s = mean + scale xi; 0: none."""
@@ -110,19 +106,12 @@ class LogisticLoss(Loss):
 
     def kinks(self, V: Floats) -> Floats:
         """Return edges 0, +-4^j around s = 0 and, for large V, around s = -V."""
-        V = np.asarray(V, dtype=float)
         count = max(1, int(np.ceil(np.log(4 * (np.max(V[np.isfinite(V)], initial=0.0) + 16)) / np.log(LAYERS))))
         steps = LAYERS ** np.arange(count + 1)
-        wanted = steps <= 4 * LAYERS * (V[..., None] + 16)
-        steps = np.where(wanted, steps, np.inf)
-        zero = np.zeros((*V.shape, 1))
-        near = np.concatenate([zero, steps, -steps], axis=-1)
+        steps = np.where(steps <= 4 * LAYERS * (V[..., None] + 16), steps, np.inf)
+        near = np.concatenate([np.zeros((*V.shape, 1)), steps, -steps], axis=-1)
         far = np.where(V[..., None] > 8, near - V[..., None], np.inf)
         return np.concatenate([near, far], axis=-1)
-
-    def turning_point(self, V: Floats) -> Floats:
-        """Return -V/2."""
-        return -0.5 * V
 
     def resolving_step(self, scale: Floats) -> Floats:
         """Return h with pi^2/(2 scale^2) - 2 pi^2/(h scale) = -33, at most 1/2: the rule is wrong by e^-33.
@@ -153,13 +142,8 @@ class HingeLoss(Loss):
         return np.maximum(1 - u, 0.0)
 
     def kinks(self, V: Floats) -> Floats:
-        """Return 1 and 1 - V."""
-        V = np.asarray(V, dtype=float)
-        return np.stack([np.ones_like(V), 1 - V], axis=-1)
-
-    def turning_point(self, V: Floats) -> Floats:
-        """Return -V."""
-        return -np.asarray(V, dtype=float)
+        """Return the ends of the atom."""
+        return np.stack(self.atom(V), axis=-1)
 
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u - V below 1 and u above."""
@@ -168,12 +152,7 @@ class HingeLoss(Loss):
 
     def atom(self, V: Floats) -> tuple[Floats, Floats]:
         """Return (1 - V, 1)."""
-        V = np.asarray(V, dtype=float)
-        return 1 - V, np.ones_like(V)
-
-    def idle_above(self, V: Floats) -> Floats:
-        """Return 1."""
-        return np.ones(np.shape(V))
+        return 1 - V, np.ones(np.shape(V))
 
 
 class MaxMarginLoss(HingeLoss):
@@ -183,14 +162,6 @@ class MaxMarginLoss(HingeLoss):
         """Return max(s, 1)."""
         s, V = np.broadcast_arrays(s, V)
         return Pull(np.maximum(s, 1.0), np.maximum(1 - s, 0.0) / V, np.where(s < 1, -1 / V, 0.0))
-
-    def kinks(self, V: Floats) -> Floats:
-        """Return 1."""
-        return np.ones((*np.shape(V), 1))
-
-    def turning_point(self, V: Floats) -> Floats:
-        """Return minus infinity: nothing is misclassified."""
-        return np.full(np.shape(V), -np.inf)
 
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u above 1; nothing maps below."""
@@ -206,7 +177,7 @@ class MaxMarginLoss(HingeLoss):
 class HuberLoss(Loss):
     """Huber's loss of the residual 1 - u: quadratic (t^2/2) up to `threshold`, then linear.
 
-    `threshold` may be an array that broadcasts against s. The square loss is the limit of a large threshold.
+    `threshold` may be an array that broadcasts against s; the square loss has an infinite one.
     """
 
     threshold: Floats | float
@@ -228,12 +199,10 @@ class HuberLoss(Loss):
 
     def kinks(self, V: Floats) -> Floats:
         """Return the two places where the pull is clipped."""
-        reach = np.asarray(self.threshold * (1 + np.asarray(V, dtype=float)))
+        if np.all(np.isinf(self.threshold)):
+            return np.zeros((*np.shape(V), 0))
+        reach = self.threshold * (1 + V)
         return np.stack([1 - reach, 1 + reach], axis=-1)
-
-    def turning_point(self, V: Floats) -> Floats:
-        """Return -V min(1, threshold)."""
-        return -np.asarray(V * np.minimum(1.0, self.threshold))
 
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u + V loss'(u) and its derivative."""
@@ -242,23 +211,10 @@ class HuberLoss(Loss):
         return u - V * np.clip(residual, -self.threshold, self.threshold), np.where(inside, 1 + V, 1.0)
 
 
-class SquareLoss(HuberLoss):
-    """(1 - u)^2/2."""
-
-    def __init__(self) -> None:
-        super().__init__(np.inf)
-
-    def kinks(self, V: Floats) -> Floats:
-        """Return nothing."""
-        return np.zeros((*np.shape(V), 0))
-
-    def value(self, u: Floats) -> Floats:
-        """Return (1 - u)^2/2."""
-        return 0.5 * (1 - u) ** 2
-
-
 def huber(residual: Floats, threshold: Floats | float) -> Floats:
     """Return t^2/2 for |t| up to the threshold, then the tangent."""
+    if np.all(np.isinf(threshold)):
+        return 0.5 * residual**2
     size = np.minimum(np.abs(residual), threshold)
     return size * (np.abs(residual) - 0.5 * size)
 

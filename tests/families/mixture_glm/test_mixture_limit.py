@@ -7,7 +7,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.mixture_glm import limit as limit_module
-from giantstep.families.mixture_glm.fixed_point import Quadratic, hats, solve
+from giantstep.families.mixture_glm.fixed_point import hats, solve
 from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.solver import solve_points, solve_ridge
 
@@ -393,7 +393,7 @@ def test_direct_ridge_agrees_with_the_iteration():
     scenario = gs.MixtureGLM(**{**THREE, "labels": "sign", "noise": 0.3})
     points = points_of(scenario, samples_per_dim=[0.3, 1.0, 5.0])
     problem = MixtureProblem.of(scenario, points)
-    direct, iterated = solve_ridge(problem), solve(problem, Quadratic())
+    direct, iterated = solve_ridge(problem), solve(problem)
     for name in ("V", "q", "m", "h", "b"):
         one, other = getattr(direct.state, name), getattr(iterated.state, name)
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11, err_msg=name)

@@ -10,10 +10,11 @@ import pandas  # type: ignore[import-untyped]
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.families.mixture_glm.parts import MARGIN_LOSSES, Dataset, Dense
-from giantstep.families.mixture_glm.tolerances import LARGEST
-from giantstep.types import Array, Floats
+from giantstep.types import Floats
 
 SCALES = ("columns", "global", "none")
+LARGEST = 1e100
+"""Numbers above this are refused: their squares leave the range of floating point."""
 FEW_VALUES = 10
 """Whole numbers with at most so many values may be meant as classes: it is said that they are not taken so."""
 
@@ -127,15 +128,29 @@ def _inputs(X: Any) -> tuple[Floats, list[str]]:
 
 def _missing(count: int, column: str, row: int) -> InputError:
     about = "1 value is missing" if count == 1 else f"{count} values are missing"
+    first = f"the first in column `{column}`, row {row}"
     return InputError(
-        f"In the inputs {about} or not finite (the first in column `{column}`, row {row}); fill them in or leave out "
-        "their rows or columns first."
+        f"In the inputs {about} or not finite ({first}); fill them in or leave out their rows or columns first."
     )
 
 
 def _labels(y: Any) -> tuple[Floats, bool]:
     """Return labels as numbers, and whether they are two classes; which class is 1 is said unless it is plain."""
-    values = _label_values(y)
+    values = np.asarray(y)
+    if values.ndim != 1:
+        raise InputError(f"The labels must be a list, one for each row, but have the shape {values.shape}.")
+    missing = pandas.isna(values)
+    if missing.any():
+        first = f"the first in row {int(np.argmax(missing))}"
+        raise InputError(
+            f"{int(missing.sum())} of {len(values)} labels are missing ({first}); leave out their rows first."
+        )
+    if values.dtype.kind == "c":
+        raise InputError("The labels are complex numbers; two classes or real numbers are needed.")
+    if values.dtype.kind == "f" and not np.abs(values).max() <= LARGEST:
+        raise InputError(
+            "Some labels are infinite or too large; leave out their rows first or divide them by a number."
+        )
     text = values.dtype.kind not in "iufb"
     values = np.array([str(value) for value in values]) if text else values
     distinct = np.unique(values).tolist()
@@ -163,26 +178,6 @@ def _labels(y: Any) -> tuple[Floats, bool]:
             stacklevel=5,
         )
     return numbers, False
-
-
-def _label_values(y: Any) -> Array:
-    """Return the labels as an array; what is missing, complex or infinite is refused."""
-    values = np.asarray(y)
-    if values.ndim != 1:
-        raise InputError(f"The labels must be a list, one for each row, but have the shape {values.shape}.")
-    missing = pandas.isna(values)
-    if missing.any():
-        raise InputError(
-            f"{int(missing.sum())} of {len(values)} labels are missing (the first in row {int(np.argmax(missing))}); "
-            "leave out their rows first."
-        )
-    if values.dtype.kind == "c":
-        raise InputError("The labels are complex numbers; two classes or real numbers are needed.")
-    if values.dtype.kind == "f" and not np.abs(values).max() <= LARGEST:
-        raise InputError(
-            "Some labels are infinite or too large; leave out their rows first or divide them by a number."
-        )
-    return values
 
 
 def _few(names: list[str]) -> str:

@@ -14,14 +14,15 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.margins import Observables
-from giantstep.families.mixture_glm.parts import Dataset
 from giantstep.families.mixture_glm.population import populate
 from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, Samples, loss_of, mean_by
 from giantstep.families.mixture_glm.scenario import MixtureGLM
-from giantstep.families.mixture_glm.tolerances import ON_MARGIN
 from giantstep.lab import Draws, to_numpy
 from giantstep.risk.fitting import ConvexFit, fit
 from giantstep.types import Array, Floats, Points
+
+ON_MARGIN = 1e-6
+"""Training margins this close to 1 are on the margin: more than fits leave, less than neighbours differ by."""
 
 
 def trial(
@@ -66,24 +67,19 @@ def memory(scenario: MixtureGLM, points: Points, what: str, dim: int, settings: 
             f"it is ridge={float(points['ridge'].max())!r}."
         )
     n = max(sample_counts(points, dim))
-    if scenario.data is not None:
-        _check_rows(scenario.data, dim, n, what)
+    data = scenario.data
+    if data is not None and what == "universality":
+        raise InputError('what="universality" has no experiment on a dataset: it compares Gaussian mixtures.')
+    if data is not None and dim != data.dim:
+        raise bad_field("dim", dim, f"{data.dim}, the number of columns of the dataset (or left out)")
+    if data is not None and n >= data.rows:
+        raise InputError(
+            f"Field `samples_per_dim` must leave rows to test on, but asks for n = {n} rows of {data.rows} "
+            f"(samples_per_dim is at most {(data.rows - 1) / data.dim:.4g} here)."
+        )
     needs_dual = scenario.loss == "hinge" and scenario.intercept
     covariances = len(scenario.weights) * dim**2 if scenario.covariances.kind == "dense" else 0
     return int(8 * (4 * n * dim + 3 * min(n, dim) ** 2 + (2 * n**2 if needs_dual else 0) + 3 * covariances))
-
-
-def _check_rows(data: Dataset, dim: int, count: int, what: str) -> None:
-    """Refuse an experiment that the rows of a dataset cannot give."""
-    if what == "universality":
-        raise InputError('what="universality" has no experiment on a dataset: it compares Gaussian mixtures.')
-    if dim != data.dim:
-        raise bad_field("dim", dim, f"{data.dim}, the number of columns of the dataset (or left out)")
-    if count >= data.rows:
-        raise InputError(
-            f"Field `samples_per_dim` must leave rows to test on, but asks for n = {count} rows of {data.rows} "
-            f"(samples_per_dim is at most {(data.rows - 1) / data.dim:.4g} here)."
-        )
 
 
 def sample_counts(points: Points, dim: int) -> list[int]:
@@ -98,12 +94,10 @@ Answered = tuple[dict[str, Any], ConvexFit]
 def _errors(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     s, estimate = samples.scenario, samples.fit(n, ridge)
     values = {**_training(samples, n, estimate), **samples.test(n, estimate), **samples.overlaps(n, estimate)}
-    w = estimate.weights
+    w, limit = estimate.weights, s.loss in ("interpolate", "maxmargin")
     total = n * float(values.pop("weighted_loss")) + 0.5 * ridge * float(w @ w) + s.l1 * float(np.abs(w).sum())
-    if s.loss in ("interpolate", "maxmargin"):
-        total = 0.5 * float(w @ w)
     values |= {
-        "objective": total / n,
+        "objective": (0.5 * float(w @ w) if limit else total) / n,
         "b": estimate.intercept,
         "norm": float(w @ w) / len(w),
         "nonzero": float(np.mean(w != 0)) if s.l1 else 1.0,
@@ -148,19 +142,11 @@ def _cross_validation(samples: Samples, n: int, ridge: float, train_loss: float)
 
 def _universality(samples: MixtureSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     """Return each observable of the mixture minus that of the two Gaussians, fitted on samples of their own."""
-
-    def observe(source: MixtureSamples) -> tuple[dict[str, Any], ConvexFit]:
-        estimate = source.fit(n, ridge)
-        return {**_training(source, n, estimate), **source.test(n, estimate)}, estimate
-
-    own, estimate = observe(samples)
-    gaps: dict[str, list[float]] = {name: [] for name in Observables._fields}
-    for reference in samples.references.values():
-        values, other = observe(reference)
-        estimate = estimate if not estimate.solved or other.solved else other
-        for name, gap in gaps.items():
-            gap.append(own[name] - values[name])
-    return {name: np.array(pair) for name, pair in gaps.items()}, estimate
+    sources = (samples, *samples.references.values())
+    fits = [source.fit(n, ridge) for source in sources]
+    own, *others = ({**_training(one, n, fit), **one.test(n, fit)} for one, fit in zip(sources, fits))
+    gaps = {name: np.array([own[name] - other[name] for other in others]) for name in Observables._fields}
+    return gaps, next((fit for fit in fits if not fit.solved), fits[0])
 
 
 def _thresholds(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:

@@ -11,9 +11,8 @@ import numpy as np
 
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
-from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.gaussian import normal_density
-from giantstep.risk import channel_moments, implicit_mean_step, stiffness, sum_rows
+from giantstep.risk.channel import channel_moments, implicit_mean_step, stiffness, sum_rows
 from giantstep.risk.losses import Clipped, clipped_moments
 from giantstep.solve import solve_accelerated
 from giantstep.types import Floats, Indices, Integers
@@ -36,56 +35,48 @@ class SolvedBatch(NamedTuple):
     iterations: Integers
 
 
-class Quadratic:
-    """The penalty ridge/2 |w|^2 in any representation."""
-
-    def update(self, problem: MixtureProblem, state: State, hat: Hats) -> tuple[State, Floats]:
-        """Return the new state and the size of the correction."""
-        K = problem.clusters
-        response = problem.mixture.data.response(problem.ridge, hat.V, problem.teacher_norm)
-        R = response.R
-        drift = (R[:, K:, :K] @ hat.m[..., None] + R[:, K:, K:] @ hat.h[..., None])[..., 0] - state.h
-        weights = stiffness(hat.V, problem.strength(state.V), problem.samples * problem.omega)
-        delta, step = implicit_mean_step(weights * drift, hat.h.sum(axis=1), R[:, K:, K:], weights, problem.intercept)
-        beta = np.concatenate([hat.m, hat.h + delta], axis=1)
-        m, h = np.split((R @ beta[..., None])[..., 0], 2, axis=1)
-        q = response.bias(beta) + (response.T @ hat.q[..., None])[..., 0]
-        return State(response.V, q, m, h, state.b + step), np.abs(delta).max(axis=1)
-
-    def norms(self, problem: MixtureProblem, hat: Hats) -> Norms:
-        """Return beta.R2 beta + t2.q_hat as the squared norm."""
-        response = problem.mixture.data.response(problem.ridge, hat.V, problem.teacher_norm)
-        beta = np.concatenate([hat.m, hat.h], axis=1)
-        squared = np.einsum("bi,bij,bj->b", beta, response.R2, beta, optimize=True) + (response.t2 * hat.q).sum(axis=1)
-        return Norms(squared, np.full(problem.size, np.nan), np.ones(problem.size))
+def _quadratic(problem: MixtureProblem, state: State, hat: Hats) -> tuple[State, Floats]:
+    """Return the new state with the penalty ridge/2 |w|^2, in any representation, and the size of the correction."""
+    K = problem.clusters
+    response = problem.mixture.data.response(problem.ridge, hat.V, problem.teacher_norm)
+    R = response.R
+    drift = (R[:, K:, :K] @ hat.m[..., None] + R[:, K:, K:] @ hat.h[..., None])[..., 0] - state.h
+    weights = stiffness(hat.V, problem.omega * state.V, problem.samples * problem.omega)
+    delta, step = implicit_mean_step(weights * drift, hat.h.sum(axis=1), R[:, K:, K:], weights, problem.intercept)
+    beta = np.concatenate([hat.m, hat.h + delta], axis=1)
+    m, h = np.split((R @ beta[..., None])[..., 0], 2, axis=1)
+    q = response.bias(beta) + (response.T @ hat.q[..., None])[..., 0]
+    return State(response.V, q, m, h, state.b + step), np.abs(delta).max(axis=1)
 
 
-class ElasticNet:
-    """The penalty ridge/2 |w|^2 + l1 |w|_1, covariances diagonal in the basis of the coordinates."""
+def _elastic_net(problem: MixtureProblem, state: State, hat: Hats) -> tuple[State, Floats]:
+    """Return the same with the penalty ridge/2 |w|^2 + l1 |w|_1, covariances diagonal in the basis of coordinates."""
+    field = _Field(problem, hat)
+    weights = stiffness(hat.V, problem.omega * state.V, problem.samples * problem.omega)
+    now = field.threshold(hat.h)
+    drift = field.means(hat.h, now)[:, problem.clusters :] - state.h
+    response = field.response(hat.h, now)
+    # one step of Newton's method: it vanishes at the fixed point, whatever the means are on the way
+    delta, step = implicit_mean_step(weights * drift, hat.h.sum(axis=1), response, weights, problem.intercept)
+    h_hat = hat.h + delta
+    moments = field.threshold(h_hat)
+    m, h = np.split(field.means(h_hat, moments), 2, axis=1)
+    V = (field.pi * moments.outside / field.offset) @ field.variances.T
+    q = (field.pi * moments.rest_squared / field.offset**2) @ field.variances.T
+    return State(V, q, m, h, state.b + step), np.abs(delta).max(axis=1)
 
-    def update(self, problem: MixtureProblem, state: State, hat: Hats) -> tuple[State, Floats]:
-        """Return the new state and the size of the correction."""
+
+def norms_of(problem: MixtureProblem, hat: Hats) -> Norms:
+    """Return the norms of the weights: beta.R2 beta + t2.q_hat, or with an l1 penalty those of a thresholded field."""
+    if np.any(problem.l1):
         field = _Field(problem, hat)
-        weights = stiffness(hat.V, problem.strength(state.V), problem.samples * problem.omega)
-        now = field.threshold(hat.h)
-        drift = field.means(hat.h, now)[:, problem.clusters :] - state.h
-        response = field.response(hat.h, now)
-        # one step of Newton's method: it vanishes at the fixed point, whatever the means are on the way
-        delta, step = implicit_mean_step(weights * drift, hat.h.sum(axis=1), response, weights, problem.intercept)
-        h_hat = hat.h + delta
-        moments = field.threshold(h_hat)
-        m, h = np.split(field.means(h_hat, moments), 2, axis=1)
-        V = (field.pi * moments.outside / field.offset) @ field.variances.T
-        q = (field.pi * moments.rest_squared / field.offset**2) @ field.variances.T
-        return State(V, q, m, h, state.b + step), np.abs(delta).max(axis=1)
-
-    def norms(self, problem: MixtureProblem, hat: Hats) -> Norms:
-        """Return the norms of the thresholded weights."""
-        field = _Field(problem, hat)
-        moments = field.threshold(hat.h)
-        squared = (field.pi * moments.rest_squared / field.offset**2).sum(axis=1)
-        absolute = (field.pi * moments.rest_size / field.offset).sum(axis=1)
-        return Norms(squared, absolute, (field.pi * moments.outside).sum(axis=1))
+        moments, weights = field.threshold(hat.h), field.pi / field.offset
+        squared = (weights / field.offset * moments.rest_squared).sum(axis=1)
+        return Norms(squared, (weights * moments.rest_size).sum(axis=1), (field.pi * moments.outside).sum(axis=1))
+    response = problem.mixture.data.response(problem.ridge, hat.V, problem.teacher_norm)
+    beta = np.concatenate([hat.m, hat.h], axis=1)
+    squared = np.einsum("bi,bij,bj->b", beta, response.R2, beta, optimize=True) + (response.t2 * hat.q).sum(axis=1)
+    return Norms(squared, np.full(problem.size, np.nan), np.ones(problem.size))
 
 
 class _Field:
@@ -106,7 +97,10 @@ class _Field:
         G = data.moments_at(problem.teacher_norm)
         G = G if data.select is None else data.select.T @ G @ data.select
         self.G = np.broadcast_to(G, (problem.size, *G.shape[1:]))
-        self.fixed = _vectors(self.G) if data.law == "fixed" else None
+        self.fixed = None
+        if data.law == "fixed":  # f_k with f_k f_k^T = G_k; its sign plays no part
+            values, vectors = np.linalg.eigh(self.G)
+            self.fixed = vectors[..., -1] * np.sqrt(np.maximum(values[..., -1:], 0.0))
 
     def _push(self, h_hat: Floats) -> tuple[Floats, Floats]:
         """Return G_k beta (B, k, 2K) and beta.G_k beta (B, k)."""
@@ -146,14 +140,8 @@ class _Field:
         return linear + np.einsum("bk,bki,bkj->bij", bend, push, push)
 
 
-def _vectors(G: Floats) -> Floats:
-    """Return f_k with f_k f_k^T = G_k; its sign plays no part."""
-    values, vectors = np.linalg.eigh(G)
-    return vectors[..., -1] * np.sqrt(np.maximum(values[..., -1:], 0.0))
-
-
-Prior = Quadratic | ElasticNet
-"""The prior side: what the penalty makes of the hats."""
+LEAST_STATE = 1e-40
+"""Least V and q, whose logarithms are solved for: weights of this size are none."""
 
 
 def pack(problem: MixtureProblem, state: State) -> Floats:
@@ -173,27 +161,28 @@ def unpack(problem: MixtureProblem, x: Floats) -> State:
     return State(V, q, m * root, h * root, x[:, -1] * scale)
 
 
-def solve(problem: MixtureProblem, prior: Prior, start: State | None = None, *, patient: bool = True) -> SolvedBatch:
-    """Solve all points until the residual, the largest change in scale-free coordinates, is small.
+def solve(problem: MixtureProblem, start: State | None = None, *, patient: bool = True) -> SolvedBatch:
+    """Solve all points, with l1 penalties or all without, until the change in scale-free coordinates is small.
 
     Without patience a point that neither mixing nor Newton solves is given up, rather than damped.
     """
+    update = _elastic_net if np.any(problem.l1) else _quadratic
 
     def sweep(x: Floats, active: Indices) -> Floats:
         part = problem.take(active)
         state = unpack(part, x)
-        return pack(part, prior.update(part, state, hats(part, state))[0])
+        return pack(part, update(part, state, hats(part, state))[0])
 
     begin = pack(problem, problem.start() if start is None else start)
     point = solve_accelerated(sweep, begin, damping=(0.5, 0.8, 0.95) if patient else ())
     state = unpack(problem, point.x)
     with np.errstate(all="ignore"):
         hat = hats(problem, state)
-        _, correction = prior.update(problem, state, hat)
+        _, correction = update(problem, state, hat)
         # an inner step cut short would make a false fixed point: its correction must vanish as well
         scale = np.sqrt((hat.q + hat.h**2).sum(axis=1))
         residual = np.maximum(point.residual, np.where(scale > 0, 1e-2 * correction / scale, 0.0))
-        norms = prior.norms(problem, hat)
+        norms = norms_of(problem, hat)
     # only an l1 penalty may leave no weights: elsewhere a vanishing response is the floor, not a solution
     floored = (state.V < 1e3 * LEAST_STATE).any(axis=1) & (problem.l1 == 0)
     residual = np.where(np.isfinite(residual) & ~floored, residual, np.inf)
@@ -225,35 +214,26 @@ def hats(problem: MixtureProblem, state: State) -> Hats:
 
 def _square(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
     """The square loss sees only moments of the labels."""
-    y, k = problem.moments(), 1 / (1 + problem.strength(state.V))
+    y, k = problem.moments(), 1 / (1 + problem.omega * state.V)
     return k * (y.y0 - state.mean), k**2 * y.squared_error(state), -k, k * y.y1
 
 
 def _binary(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
-    V = np.tile(problem.strength(state.V).ravel(), 2)
+    V = np.tile((problem.omega * state.V).ravel(), 2)
     loss = problem.margin_loss.at(np.arange(V.size) % state.V.size)
     moments = channel_moments(problem.margin_laws(state).with_mirrored(), problem.label_law, loss, V)
-    g, g2, slope, along = (
-        part.reshape(2, *state.V.shape) for part in (moments.g, moments.g2, moments.slope, moments.along_teacher)
-    )
+    g, g2, slope, along = (part.reshape(2, *state.V.shape) for part in moments)
     return g[0] - g[1], g2.sum(axis=0), slope.sum(axis=0), along.sum(axis=0)
 
 
 def _real(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
     """Huber's loss of a residual that is Gaussian given the teacher field, whatever the label's function of it."""
-    stretch = 1 + problem.strength(state.V)
+    stretch = 1 + problem.omega * state.V
     residuals = Residuals.of(problem, state)
     moments = residuals.clip(problem.huber[:, None] * stretch)
-    g, g2, inside, covariance = (
-        residuals.average(values) / power
-        for values, power in (
-            (moments.first, stretch),
-            (moments.second, stretch**2),
-            (moments.inside, stretch),
-            (moments.first * residuals.field, stretch),
-        )
-    )
-    return g, g2, -inside, (covariance + state.m * inside) / problem.rho
+    columns = (moments.first, moments.second, moments.inside, moments.first * residuals.field)
+    g, g2, inside, covariance = (residuals.average(values) / stretch for values in columns)
+    return g, g2 / stretch, -inside, (covariance + state.m * inside) / problem.rho
 
 
 class Residuals(NamedTuple):

@@ -12,47 +12,44 @@ import scipy
 
 from giantstep.deadline import check_time
 from giantstep.errors import InputError, bad_field
-from giantstep.families.mixture_glm.fixed_point import Quadratic, SolvedBatch, solve
+from giantstep.families.mixture_glm.fixed_point import SolvedBatch, solve
 from giantstep.families.mixture_glm.margins import Observables, margin_grid, margin_laws, observables
 from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.ridge_curve import NO_PREDICTION, RidgeCurve
 from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
 from giantstep.families.mixture_glm.separability import MarginStart, closed_threshold, critical, isotropic_proxy
-from giantstep.families.mixture_glm.solver import solve_points
-from giantstep.families.mixture_glm.tolerances import (
-    MOST_THRESHOLD_STEPS,
-    NO_MARGIN,
-    SOLVED,
-    THRESHOLD_NEAR,
-    THRESHOLD_PATH_START,
-    VANISHING,
-)
+from giantstep.families.mixture_glm.solver import SOLVED, solve_points
 from giantstep.family import Answer
 from giantstep.types import Floats, Points
 
 AT_ONCE = 4096
 """Clusters of points that are solved together: bounds the memory of a large grid (some 100 kB for each)."""
+NO_MARGIN = 1e-6
+"""Margin, in units of the input's, below which the classes are not separable: the solution runs away."""
+VANISHING = 1e-8
+"""Variance of the prediction below which an unsolved point is one where penalty or labels leave nothing to learn."""
+THRESHOLD_PATH_START = 0.37
+"""Where the path towards the threshold begins, as a fraction of the threshold of isotropic clusters."""
+THRESHOLD_NEAR = 3e-4
+"""Relative distance from the zero of the margin at which it is extrapolated: the polynomial leaves 1e-8."""
+MOST_THRESHOLD_STEPS = 80
+"""Steps towards the threshold at most: each leaves a fifth of the way, or 8% more samples."""
 
 
 def limit(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer a question with the limit of the Gaussians; with data, squared errors from a theory of the dataset."""
-    answers = {"errors": _errors, "universality": _universality, "thresholds": thresholds, "margins": _margins}
+    answers = {"errors": _errors, "universality": _universality, "thresholds": _thresholds, "margins": _margins}
     theory = choose_theory(scenario, what, settings.get("theory"))
     size, most = len(points["samples_per_dim"]), max(1, AT_ONCE // scenario.clusters)
     pieces = [
         answers[what](scenario, {name: column[start : start + most] for name, column in points.items()}, settings)
         for start in range(0, max(size, 1), most)
     ]
-    answer = pieces[0] if len(pieces) == 1 else _join(pieces)
-    return with_data(scenario, points, answer, theory) if theory in OF_DATA else answer
-
-
-def _join(pieces: list[Answer]) -> Answer:
-    """Return the answers of consecutive points as one."""
     values = {name: np.concatenate([piece.values[name] for piece in pieces]) for name in pieces[0].values}
     columns = zip(*((piece.status, piece.residual, piece.iterations) for piece in pieces))
     status, residual, iterations = map(np.concatenate, columns)
-    return Answer(values, status, residual, iterations, pieces[0].coords)
+    answer = Answer(values, status, residual, iterations, pieces[0].coords)
+    return with_data(scenario, points, answer, theory) if theory in OF_DATA else answer
 
 
 def prepare(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,9 +84,20 @@ def _errors(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -
     problem = MixtureProblem.of(scenario, points)
     solution = solve_points(problem)
     test = problem.without_noise() if settings.get("test_labels", "noisy") == "clean" else problem
+    state, norms, p = solution.state, solution.norms, scenario.p
     with np.errstate(all="ignore"):
-        observed = observables(problem, solution.state, test)
-        values = {**_averages(scenario, observed), **_order_parameters(scenario, problem, solution, observed)}
+        observed = observables(problem, state, test)
+        by_cluster = {f"{name}_by_cluster": column for name, column in observed._asdict().items()}
+        for name in ("train_loss_by_cluster", "train_error_by_cluster"):
+            by_cluster[name] = by_cluster[name] * np.where(p > 0, 1.0, np.nan)
+        penalty = 0.5 * problem.ridge * norms.squared + np.where(problem.l1 > 0, problem.l1 * norms.absolute, 0.0)
+        weighted = np.where(p > 0, observed.train_loss, 0.0) @ (p * problem.omega)
+        gcv = np.full(problem.size, np.nan)
+        if scenario.loss == "square" and not np.any(problem.l1):
+            strength = problem.omega * state.V
+            gcv = 2 * (observed.train_loss @ p) / (1 - (strength / (1 + strength)) @ p) ** 2
+    own = {"norm": norms.squared, "nonzero": norms.nonzero, "objective": weighted + penalty / problem.alpha, "gcv": gcv}
+    values = {**_averages(scenario, observed), **state._asdict(), **own, **by_cluster}
     return _answer(problem, solution, values, settings)
 
 
@@ -102,24 +110,6 @@ def _averages(scenario: MixtureGLM, observed: Observables) -> dict[str, Floats]:
     return values
 
 
-def _order_parameters(
-    scenario: MixtureGLM, problem: MixtureProblem, solution: SolvedBatch, observed: Observables
-) -> dict[str, Floats]:
-    """Return order parameters, objective, cross-validation, and the observables of each cluster."""
-    state, norms, p = solution.state, solution.norms, scenario.p
-    values = {f"{name}_by_cluster": by_cluster for name, by_cluster in observed._asdict().items()}
-    for name in ("train_loss_by_cluster", "train_error_by_cluster"):
-        values[name] = values[name] * np.where(p > 0, 1.0, np.nan)
-    penalty = 0.5 * problem.ridge * norms.squared + np.where(problem.l1 > 0, problem.l1 * norms.absolute, 0.0)
-    weighted = np.where(p > 0, observed.train_loss, 0.0) @ (p * problem.omega)
-    gcv = np.full(problem.size, np.nan)
-    if scenario.loss == "square" and not np.any(problem.l1):
-        strength = problem.strength(state.V)
-        gcv = 2 * (observed.train_loss @ p) / (1 - (strength / (1 + strength)) @ p) ** 2
-    norm = {"norm": norms.squared, "nonzero": norms.nonzero}
-    return {"objective": weighted + penalty / problem.alpha, **state._asdict(), **norm, "gcv": gcv, **values}
-
-
 def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
     problem = MixtureProblem.of(scenario, points)
     if scenario.labels == "cluster":
@@ -130,22 +120,17 @@ def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, A
     means = problem.mixture.data.response(ones, np.ones((1, K)), ones).R[:, K:, K:]
     if np.any(problem.l1) and np.any(means):
         raise InputError("Field `l1` must be 0 where the means do not vanish: the matched Gaussian is not diagonal.")
-    solution = solve_points(problem)
+    mixtures = (problem.mixture.matched(), problem.mixture.within())
+    problems = [problem, *map(problem.on_one_gaussian, mixtures)]
+    solutions = [solve_points(one) for one in problems]
     with np.errstate(all="ignore"):
-        own = _averages(scenario, observables(problem, solution.state, problem))
-    residual, iterations = solution.residual, solution.iterations
-    gaps: dict[str, list[Floats]] = {name: [] for name in own}
-    for mixture in (problem.mixture.matched(), problem.mixture.within()):
-        reference = problem.on_one_gaussian(mixture)
-        other = solve_points(reference)
-        residual, iterations = np.maximum(residual, other.residual), iterations + other.iterations
-        with np.errstate(all="ignore"):
-            observed = observables(reference, other.state, reference)
-        for name, value in observed._asdict().items():
-            gaps[name].append(own[name] - value[:, 0])
-    values = {name: np.stack(pair, axis=1) for name, pair in gaps.items()}
-    both = solution._replace(residual=residual, iterations=iterations)
-    return _answer(problem, both, values, settings, reference=np.array(REFERENCES))
+        own, *others = (observables(one, solution.state, one) for one, solution in zip(problems, solutions))
+    average = _averages(scenario, own)
+    gaps = {name: np.stack([mean - getattr(o, name)[:, 0] for o in others], axis=1) for name, mean in average.items()}
+    residual = np.max([solution.residual for solution in solutions], axis=0)
+    iterations = np.sum([solution.iterations for solution in solutions], axis=0)
+    all_three = solutions[0]._replace(residual=residual, iterations=iterations)
+    return _answer(problem, all_three, gaps, settings, reference=np.array(REFERENCES))
 
 
 def _margins(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
@@ -180,8 +165,7 @@ def choose_theory(scenario: MixtureGLM, what: str, asked: str | None) -> str:
 def with_data(scenario: MixtureGLM, points: Points, answer: Answer, theory: str) -> Answer:
     """Replace the squared errors, the norm and the objective of an answer by those of a theory of the dataset."""
     data, alphas, ridges = scenario.data, points["samples_per_dim"], points["ridge"]
-    if data is None:
-        raise InputError("There is no dataset.")
+    assert data is not None
     labels = np.asarray(data.labels)
     curve = RidgeCurve(data.singular_rows, labels - labels.mean() if scenario.intercept else labels)
     predict = curve.transport if theory == "gcv" else curve.plug_in
@@ -214,12 +198,16 @@ def with_data(scenario: MixtureGLM, points: Points, answer: Answer, theory: str)
 # -- Separability of a batch of points: the threshold alpha_c and the largest margin ----------------------
 
 
-def thresholds(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
+def _thresholds(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Return alpha_c and, below it, the margin kappa = 1/sqrt(|w|^2/d) of the max-margin weights."""
     if not scenario.binary:
         raise bad_field("labels", str(scenario.labels), "sign, logit, cluster or random where thresholds are asked for")
     problem = hard_margin(MixtureProblem.of(scenario, points))
-    alpha_c = _thresholds(problem)
+    alpha_c = np.empty(problem.size)
+    for index in problem.kinds():  # points that differ in the sample size only share it
+        point = problem.take(index[:1])
+        closed = closed_threshold(point)
+        alpha_c[index] = from_margins(point) if closed is None else closed
     kappa, residual = np.zeros(problem.size), np.zeros(problem.size)
     iterations = np.zeros(problem.size, dtype=np.int64)
     below = np.flatnonzero(problem.alpha < alpha_c)
@@ -239,16 +227,6 @@ def hard_margin(problem: MixtureProblem) -> MixtureProblem:
     return replace(problem, loss="maxmargin", ridge=ones, l1=0 * ones, omega=np.ones(problem.clusters))
 
 
-def _thresholds(problem: MixtureProblem) -> Floats:
-    """Return alpha_c of every point; points that differ in the sample size only share it."""
-    alpha_c = np.empty(problem.size)
-    for index in problem.kinds():
-        point = problem.take(index[:1])
-        closed = closed_threshold(point)
-        alpha_c[index] = from_margins(point) if closed is None else closed
-    return alpha_c
-
-
 def from_margins(problem: MixtureProblem) -> float:
     """Return the zero of the max-margin kappa(alpha) of one point, approached from below; NaN where the path is lost.
 
@@ -264,14 +242,11 @@ def from_margins(problem: MixtureProblem) -> float:
     state = start.state(np.array([alpha]))
     for _ in range(MOST_THRESHOLD_STEPS):
         check_time()
-        solution = solve(replace(problem, alpha=np.array([alpha])), Quadratic(), state)
+        solution = solve(replace(problem, alpha=np.array([alpha])), state)
         kappa = float(1 / np.sqrt(solution.norms.squared[0]))
         if not (solution.residual[0] < SOLVED and kappa > NO_MARGIN):
-            if path:
-                alpha = 0.5 * (alpha + path[-1][0])
-            else:
-                alpha *= 0.5
-                state = start.state(np.array([alpha]))
+            alpha = 0.5 * (alpha + (path[-1][0] if path else 0.0))
+            state = state if path else start.state(np.array([alpha]))
             continue
         state = solution.state
         path.append((alpha, kappa))

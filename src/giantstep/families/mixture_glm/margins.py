@@ -12,7 +12,7 @@ from giantstep.families.mixture_glm.fixed_point import Residuals
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.solver import solve_points
 from giantstep.gaussian import normal_density
-from giantstep.risk import Margins, quadrature, sum_rows
+from giantstep.risk.channel import Margins, quadrature, sum_rows
 from giantstep.types import Floats, Points
 
 if TYPE_CHECKING:
@@ -52,34 +52,35 @@ def margin_laws(scenario: MixtureGLM, problem: MixtureProblem, state: State, x: 
     """
     order = np.argsort(x)
     copies = 2 if problem.binary else 1
-    V, loss, law = np.tile(problem.strength(state.V).ravel(), copies), problem.margin_loss, _law(problem, state)
+    V, loss, law = np.tile((problem.omega * state.V).ravel(), copies), problem.margin_loss, _law(problem, state)
     margins = np.broadcast_to(x[order], (len(V), len(x)))
     test_cdf, test_density = law(margins)
     whole = law(np.full((len(V), 1), np.inf))[0]
     on_margin, atom = np.zeros((len(V), 1)), loss.atom(V)
+    pulled_below = np.full(len(V), np.inf) if atom is None else atom[1]
     if problem.loss == "interpolate":
         train_cdf, train_density, on_margin = (margins >= copies - 1) * whole, np.zeros(margins.shape), whole
     else:
-        origin, stretch = _origin(problem, margins, V[:, None])
-        train_cdf, density = law(origin)
+        row = np.repeat(np.arange(len(V)), len(x))
+        u = margins.ravel() if problem.binary else 1 - margins.ravel()  # a residual r is that of u = 1 - r
+        origin, stretch = (part.reshape(margins.shape) for part in loss.at(row % state.V.size).origin(u, V[row]))
+        train_cdf, density = law(origin if problem.binary else 1 - origin)
         train_density = np.where(stretch > 0, density * stretch, 0.0)
         if atom is not None:
             on_margin = np.diff(law(np.stack(atom, axis=1))[0])
     back, p, p_test = np.argsort(order), scenario.p, scenario.p_test
+    laws = {"test_cdf": test_cdf, "train_cdf": train_cdf, "test_density": test_density, "train_density": train_density}
     return {
-        "test_cdf": _average(problem, test_cdf, p_test)[:, back],
-        "train_cdf": _average(problem, train_cdf, p)[:, back],
-        "test_density": _average(problem, test_density, p_test)[:, back],
-        "train_density": _average(problem, train_density, p)[:, back],
+        **{name: _average(problem, rows, p_test if "test" in name else p)[:, back] for name, rows in laws.items()},
         "on_margin": _average(problem, on_margin, p)[:, 0],
-        "support_vectors": _average(problem, law(loss.idle_above(V)[:, None])[0], p)[:, 0],
+        "support_vectors": _average(problem, law(pulled_below[:, None])[0], p)[:, 0],
     }
 
 
 def fresh_margins(problem: MixtureProblem, state: State, p: Floats, x: Floats) -> Floats:
     """Return the distribution function at x of the margins of fresh samples, with cluster c in a share p[c] of them."""
     order, rows = np.argsort(x), state.q.size * (2 if problem.binary else 1)
-    cdf = _law(problem, state)(np.broadcast_to(x[order], (rows, len(x))))[0]
+    cdf, _ = _law(problem, state)(np.broadcast_to(x[order], (rows, len(x))))
     return _average(problem, cdf, p)[:, np.argsort(order)]
 
 
@@ -89,23 +90,9 @@ def _average(problem: MixtureProblem, values: Floats, p: Floats) -> Floats:
 
 
 def _law(problem: MixtureProblem, state: State) -> Law:
-    return _binary_law(problem, state) if problem.binary else _residual_law(problem, state)
-
-
-def _origin(problem: MixtureProblem, margins: Floats, V: Floats) -> tuple[Floats, Floats]:
-    """Return what the proximal map takes to these margins (residuals), and the derivative."""
-    if problem.binary:
-        rows = np.repeat(np.arange(len(margins)), margins.shape[1])
-        origin, stretch = problem.margin_loss.at(rows % (problem.size * problem.clusters)).origin(
-            margins.ravel(), np.broadcast_to(V, margins.shape).ravel()
-        )
-        return origin.reshape(margins.shape), stretch.reshape(margins.shape)
-    threshold = np.repeat(problem.huber, problem.clusters)[:, None] if problem.loss == "huber" else np.inf
-    return margins + V * np.clip(margins, -threshold, threshold), np.where(np.abs(margins) < threshold, 1 + V, 1.0)
-
-
-def _binary_law(problem: MixtureProblem, state: State) -> Law:
-    """Return the law P(label, s <= margin) of rows (label, point, cluster)."""
+    """Return the law P(label, s <= margin) of rows (label, point, cluster); for real labels that of residuals."""
+    if not problem.binary:
+        return _residual_law(problem, state)
     rows, labels = problem.margin_laws(state).with_mirrored(), problem.label_law
 
     def law(margins: Floats) -> tuple[Floats, Floats]:
@@ -118,14 +105,9 @@ def _binary_law(problem: MixtureProblem, state: State) -> Law:
         mass = sum_rows(row * (count + 1) + bins, nodes.nodes.weights * nodes.chance, size * (count + 1))
         cdf = np.cumsum(mass.reshape(size, count + 1), axis=1)[:, :count]
         xi = (margins - rows.mean[:, None]) / rows.scale[:, None]
-        finite = np.where(np.isfinite(xi), xi, 0.0)
-        chance, _ = labels.positive(
-            (rows.tau[:, None] + rows.slope[:, None] * finite).ravel(),
-            np.repeat(rows.variance, count),
-            np.repeat(rows.flip, count),
-        )
-        density = normal_density(xi) / rows.scale[:, None] * chance.reshape(xi.shape)
-        return cdf, np.where(np.isfinite(xi), density, 0.0)
+        field = rows.tau[:, None] + rows.slope[:, None] * np.where(np.isfinite(xi), xi, 0.0)
+        chance, _ = labels.positive(field, rows.variance[:, None], rows.flip[:, None])
+        return cdf, np.where(np.isfinite(xi), normal_density(xi) / rows.scale[:, None] * chance, 0.0)
 
     return law
 
@@ -188,23 +170,28 @@ def training_errors(problem: MixtureProblem, state: State, margins: Margins | No
     if problem.loss in ("interpolate", "maxmargin"):
         return np.zeros(state.V.shape), np.zeros(state.V.shape)
     if problem.binary:
-        V, loss = problem.strength(state.V).ravel(), problem.margin_loss
+        V, loss = (problem.omega * state.V).ravel(), problem.margin_loss
         margins = margins or _both_labels(problem, state, _kinks(problem, state, 1.0))
         row = margins.nodes.row % len(V)
         at_nodes = loss.at(row)
         values = at_nodes.value(at_nodes.pull(margins.s, V[row]).u)
         train_loss, error = margins.expect(values, (margins.s < loss.turning_point(V)[row]).astype(float))
         return _by_cluster(train_loss, state.V), _by_cluster(error, state.V)
-    stretch = 1 + problem.strength(state.V)
+    stretch = 1 + problem.omega * state.V
     if problem.loss == "square":
         left = problem.moments().squared_error(state) / stretch**2
         return 0.5 * left, left
-    return _huber_training(problem, state, stretch)
+    # Huber's loss of real labels, E clip(r)^2/2 + delta E(|r| - delta)_+: training residuals are r/(1 + V)
+    delta, residuals = problem.huber[:, None], Residuals.of(problem, state)
+    moments = residuals.clip(delta * stretch)
+    inner = 0.5 * residuals.average(moments.second) / stretch**2
+    tail = delta * residuals.average(moments.rest_size)
+    return inner + tail, 2 * inner + 2 * tail + residuals.average(moments.rest_squared)
 
 
 def _kinks(problem: MixtureProblem, state: State, share: float) -> Floats:
     """Return where the loss bends or predictions change sides, after a fit (share 1) and on fresh samples (share 0)."""
-    V, loss = share * problem.strength(state.V).ravel(), problem.margin_loss
+    V, loss = share * (problem.omega * state.V).ravel(), problem.margin_loss
     sides = loss.turning_point(V) if share else np.zeros(V.shape)
     return np.concatenate([loss.kinks(V), sides[:, None]], axis=1)
 
@@ -217,12 +204,3 @@ def _both_labels(problem: MixtureProblem, state: State, kinks: Floats) -> Margin
 def _by_cluster(of_rows: Floats, like: Floats) -> Floats:
     """Return the sum over both labels."""
     return of_rows.reshape(2, *like.shape).sum(axis=0)
-
-
-def _huber_training(problem: MixtureProblem, state: State, stretch: Floats) -> tuple[Floats, Floats]:
-    """Return Huber's loss of real labels, E clip(r)^2/2 + delta E(|r| - delta)_+: training residuals are r/(1 + V)."""
-    delta, residuals = problem.huber[:, None], Residuals.of(problem, state)
-    moments = residuals.clip(delta * stretch)
-    inner = 0.5 * residuals.average(moments.second) / stretch**2
-    tail = delta * residuals.average(moments.rest_size)
-    return inner + tail, 2 * inner + 2 * tail + residuals.average(moments.rest_squared)

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.parts import Blocks, Dense, Isotropic, Spiked, joint_gram, smallest_eigenvalue
+from giantstep.families.mixture_glm.parts import (
+    PSD_TOLERANCE,
+    Blocks,
+    Dense,
+    Isotropic,
+    Spiked,
+    joint_gram,
+    smallest_eigenvalue,
+)
 from giantstep.families.mixture_glm.responses import BlockModel, DenseModel
-from giantstep.families.mixture_glm.tolerances import PSD_TOLERANCE
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -131,7 +138,7 @@ def _dense(parts: Dense, p: Floats, gram: Floats, tau: Floats) -> GaussianMixtur
 
 
 def _spiked(parts: Spiked, p: Floats, gram: Floats, tau: Floats) -> GaussianMixture:
-    strengths, omega, nu = np.array(parts.strengths), parts.along_teacher, parts.along_mean
+    strengths, (omega, nu) = np.array(parts.strengths), parts.along
     pi, sigma, spikes = np.array(parts.weights), np.array(parts.values), len(strengths)
     moments, per_norm = np.zeros((2, len(pi), 2 + spikes, 2 + spikes))  # of Sigma theta0, mu and the spikes
     per_norm[:, 0, 0] = sigma**2

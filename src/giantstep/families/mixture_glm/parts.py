@@ -14,11 +14,12 @@ from pydantic import BeforeValidator, Discriminator
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.ridge_curve import SingularRows
-from giantstep.families.mixture_glm.tolerances import PSD_TOLERANCE
-from giantstep.scenario import Numbers, Part, field
+from giantstep.scenario import Checked, Numbers, Part, field
 from giantstep.types import Floats
 
 EMPTY = FrozenArray([])
+PSD_TOLERANCE = 1e-9
+"""Asymmetry of a matrix, or size of a negative eigenvalue, over its largest entry, that is taken for rounding."""
 MARGIN_LOSSES = ("logistic", "hinge", "maxmargin")
 """Losses of y z, which need labels 1 and -1."""
 
@@ -58,8 +59,8 @@ class Isotropic(CovarianceForm):
 
     def check(self) -> None:
         """Check that there are variances."""
-        if not self.values or min(self.values) < 0:
-            raise bad_field("values", list(self.values), "a list of numbers, at least 0 each, one for each cluster")
+        allowed = "a list of numbers, at least 0 each, one for each cluster"
+        refuse(self, (min(self.values, default=-1) < 0, "values", allowed))
 
     @property
     def mean_eigenvalues(self) -> Floats:
@@ -123,13 +124,13 @@ class Blocks(CovarianceForm):
         """Check shapes, weights and that every second moment is one."""
         check_fractions(self.weights)
         blocks, values = len(self.weights), np.asarray(self.values)
-        if values.ndim != 2 or values.shape[1] != blocks:
-            raise bad_field("values", self.values, f"rows of {blocks} numbers (one for each block), a row per cluster")
+        rows = f"rows of {blocks} numbers (one for each block), a row per cluster"
+        refuse(self, (values.ndim != 2 or values.shape[1] != blocks, "values", rows))
         if values.min() < 0:
             raise bad_field("values", float(values.min()), "at least 0 in every place")
-        count = self.clusters
-        if self.teacher and (len(self.teacher) != blocks or min(self.teacher) < 0):
-            raise bad_field("teacher", list(self.teacher), f"{blocks} numbers of at least 0, one for each block")
+        count, teacher = self.clusters, self.teacher
+        bad = teacher and (len(teacher) != blocks or min(teacher) < 0)
+        refuse(self, (bad, "teacher", f"{blocks} numbers of at least 0, one for each block"))
         moments = (blocks, 2 * count, 2 * count)
         check_shapes(self, means=(blocks, count, count), teacher_means=(blocks, count), moments=moments)
         for name in ("means", "moments"):
@@ -245,14 +246,13 @@ class Spiked(CovarianceForm):
 
     def check(self) -> None:
         """Check lengths and signs."""
-        if not self.strengths or min(self.strengths) <= 0:
-            raise bad_field("strengths", list(self.strengths), "a list of numbers above 0")
+        spikes, blocks = len(self.strengths), len(self.weights)
+        refuse(self, (min(self.strengths, default=0) <= 0, "strengths", "a list of numbers above 0"))
         for name in ("teacher_alignment", "mean_alignment"):
-            if getattr(self, name) and len(getattr(self, name)) != len(self.strengths):
-                raise bad_field(name, list(getattr(self, name)), f"{len(self.strengths)} numbers, one for each spike")
+            refuse(self, (len(getattr(self, name)) not in (0, spikes), name, f"{spikes} numbers, one for each spike"))
         check_fractions(self.weights)
-        if len(self.values) != len(self.weights) or min(self.values) < 0:
-            raise bad_field("values", list(self.values), f"{len(self.weights)} numbers of at least 0, one per block")
+        bad = len(self.values) != blocks or min(self.values) < 0
+        refuse(self, (bad, "values", f"{blocks} numbers of at least 0, one per block"))
 
     @property
     def mean_eigenvalues(self) -> Floats:
@@ -260,14 +260,10 @@ class Spiked(CovarianceForm):
         return np.array([np.dot(self.weights, self.values)])
 
     @property
-    def along_teacher(self) -> Floats:
-        """Overlaps of the spikes with the teacher, 0 where they are left out."""
-        return np.array(self.teacher_alignment or [0.0] * len(self.strengths))
-
-    @property
-    def along_mean(self) -> Floats:
-        """Overlaps of the spikes with the mean, 0 where they are left out."""
-        return np.array(self.mean_alignment or [0.0] * len(self.strengths))
+    def along(self) -> Floats:
+        """Overlaps of the spikes with the teacher and with the mean (2, J), 0 where they are left out."""
+        none = (0.0,) * len(self.strengths)
+        return np.array([self.teacher_alignment or none, self.mean_alignment or none])
 
 
 def _as_covariances(value: Any) -> Any:
@@ -308,27 +304,18 @@ class Dataset(Part):
     def check(self) -> None:
         """Check that every row has a label and that no column is constant."""
         inputs, labels = np.asarray(self.inputs), np.asarray(self.labels)
-        if inputs.ndim != 2 or not inputs.size:
-            raise bad_field("inputs", self.inputs, f"a table with rows and columns, not of shape {inputs.shape}")
-        if labels.shape != inputs.shape[:1]:
-            raise bad_field("labels", self.labels, f"{len(inputs)} numbers, one for each row of inputs")
-        if len(inputs) < 2:
-            raise bad_field("inputs", self.inputs, "a table of at least 2 rows")
+        table = f"a table with rows and columns, not of shape {inputs.shape}"
+        refuse(self, (inputs.ndim != 2 or not inputs.size, "inputs", table))
+        refuse(
+            self,
+            (labels.shape != inputs.shape[:1], "labels", f"{len(inputs)} numbers, one for each row of inputs"),
+            (len(inputs) < 2, "inputs", "a table of at least 2 rows"),
+        )
 
     @cached_property
     def singular_rows(self) -> SingularRows:
         """The inputs by their singular vectors, on which every ridge fit rests."""
         return SingularRows.of(np.asarray(self.inputs))
-
-    def check_sizes(self, samples_per_dim: Floats) -> None:
-        """Refuse predictions for more rows than there are, or for none."""
-        counts = np.round(samples_per_dim * self.dim)
-        if np.any(counts > self.rows):
-            allowed = f"at most {self.rows / self.dim:.6g}: the dataset has {self.rows} rows and {self.dim} columns"
-            raise bad_field("samples_per_dim", float(samples_per_dim.max()), allowed)
-        if np.any(counts < 1):
-            allowed = f"at least {1 / self.dim:.4g}, which is one row"
-            raise bad_field("samples_per_dim", float(samples_per_dim.min()), allowed)
 
     @property
     def dim(self) -> int:
@@ -342,6 +329,14 @@ class Dataset(Part):
 
 
 # -- checks ----------------------------------------------------------------------------------------------------
+
+
+def refuse(whole: Checked, *rules: tuple[Any, str, str]) -> None:
+    """Raise for the first rule that is broken: (whether it is, the field, what is allowed)."""
+    for broken, name, allowed in rules:
+        if broken:
+            value = getattr(whole, name)
+            raise bad_field(name, list(value) if isinstance(value, tuple) else value, allowed)
 
 
 def smallest_eigenvalue(matrices: Floats) -> float:

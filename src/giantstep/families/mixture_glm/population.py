@@ -28,16 +28,12 @@ class Population:
     tau: Floats  # (K,) its mean
 
     @classmethod
-    def with_teacher(
-        cls, p: Floats, teacher: Floats, means: Floats, covariances: Floats, spikes: Floats | None = None
-    ) -> Population:
+    def with_teacher(cls, p: Floats, teacher: Floats, means: Floats, covariances: Floats, spikes: Floats) -> Population:
         """Return clusters whose teacher field is <theta0, x>/sqrt(d)."""
-        dim = len(teacher)
-        spikes = np.zeros((0, dim)) if spikes is None else spikes
-        tau = means @ teacher / np.sqrt(dim)
-        population = cls(p, means, covariances, spikes, teacher, np.zeros_like(means), np.zeros(len(p)), tau)
+        tau = means @ teacher / np.sqrt(len(teacher))
+        population = cls(p, means, covariances, spikes, teacher, means, tau, tau)  # cross and rho follow
         population.cross = np.stack([population.covariance_times(c, teacher) for c in range(len(p))])
-        population.rho = population.cross @ teacher / dim
+        population.rho = population.cross @ teacher / len(teacher)
         return population
 
     @property
@@ -141,14 +137,7 @@ def populate(scenario: MixtureGLM, dim: int, draws: Draws) -> Population:
     parts = scenario.covariances
     if isinstance(parts, Dense):
         return _dense(scenario, parts, dim, draws)
-    if isinstance(parts, Spiked):
-        return _spiked(scenario, parts, dim, draws)
     return _blocks(scenario, parts.as_blocks() if isinstance(parts, Isotropic) else parts, dim, draws)
-
-
-def _gram(scenario: MixtureGLM) -> Floats:
-    """Return the Gram matrix of (theta0/sqrt(d), mu_1..mu_K)."""
-    return joint_gram(scenario.teacher_norm, scenario.tau, scenario.gram)
 
 
 def with_gram(gram: Floats, normals: Floats) -> Floats:
@@ -164,10 +153,6 @@ def with_gram(gram: Floats, normals: Floats) -> Floats:
     return root @ frame.T
 
 
-def _normals(draws: Draws, dim: int, count: int) -> Floats:
-    return to_numpy(draws.normal("vectors", (dim, count)))
-
-
 def block_sizes(weights: Floats, dim: int) -> Indices:
     """Return how many of d coordinates each block has: shares rounded so that they add up."""
     wanted = weights / weights.sum() * dim
@@ -177,40 +162,47 @@ def block_sizes(weights: Floats, dim: int) -> Indices:
     return sizes
 
 
-def _blocks(scenario: MixtureGLM, parts: Blocks, dim: int, draws: Draws) -> Population:
-    sizes, count = block_sizes(np.array(parts.weights), dim), scenario.clusters
-    variances = np.repeat(np.asarray(parts.values), sizes, axis=1)
-    moments, pieces = np.asarray(parts.moments), []
-    if not parts.moments.size:
-        overlaps = parts.overlaps(scenario.teacher_norm, scenario.tau, scenario.gram)
-        moments = np.array([joint_gram(*block) for block in overlaps])
-    for moment, size in zip(moments, sizes):
-        normals = _normals(draws, int(size), len(moment))
-        if parts.law == "fixed":
-            values, axes = np.linalg.eigh(moment)
+def _blocks(scenario: MixtureGLM, parts: Blocks | Spiked, dim: int, draws: Draws) -> Population:
+    p, count, known = scenario.p, scenario.clusters, (scenario.teacher_norm, scenario.tau, scenario.gram)
+    sizes, strengths = block_sizes(np.array(parts.weights), dim), np.zeros(0)
+    if isinstance(parts, Spiked):  # their directions lean on teacher and mean in every block alike
+        along, strengths = parts.along, np.array(parts.strengths)
+        grams = [np.block([[joint_gram(*known), along], [along.T, np.eye(len(strengths))]])] * len(sizes)
+    elif parts.moments.size:
+        grams = list(np.asarray(parts.moments))
+    else:
+        grams = [joint_gram(*block) for block in parts.overlaps(*known)]
+    pieces = []
+    for gram, size in zip(grams, sizes):
+        normals = to_numpy(draws.normal("vectors", (int(size), len(gram))))
+        if isinstance(parts, Blocks) and parts.law == "fixed":
+            values, axes = np.linalg.eigh(gram)
             pieces.append(np.tile((axes[:, -1] * np.sqrt(max(values[-1], 0.0)))[:, None], int(size)))
         else:
-            pieces.append(with_gram(moment, normals) * np.sqrt(size) if size else np.zeros((len(moment), 0)))
+            pieces.append(with_gram(gram, normals) * np.sqrt(size) if size else np.zeros((len(gram), 0)))
     vectors = np.concatenate(pieces, axis=1)
-    if not parts.moments.size:
-        return Population.with_teacher(scenario.p, vectors[0], vectors[1:] / np.sqrt(dim), variances)
-    means, rho = vectors[count:] / np.sqrt(dim), np.array(parts.teacher_variance)
-    return Population(scenario.p, means, variances, np.zeros((0, dim)), None, vectors[:count], rho, scenario.tau)
+    unit, variances = vectors / np.sqrt(dim), np.repeat(np.atleast_2d(parts.values), sizes, axis=1)
+    if isinstance(parts, Blocks) and parts.moments.size:
+        rho, no_spikes = np.array(parts.teacher_variance), np.zeros((0, dim))
+        return Population(p, unit[count:], variances, no_spikes, None, vectors[:count], rho, scenario.tau)
+    spikes = np.sqrt(strengths)[:, None] * unit[1 + count :]
+    return Population.with_teacher(p, vectors[0], unit[1 : 1 + count], variances, spikes)
 
 
 def _dense(scenario: MixtureGLM, parts: Dense, dim: int, draws: Draws) -> Population:
     if dim != parts.dim:
         raise bad_field("dim", dim, f"{parts.dim}, the size of the covariance matrices")
-    matrices, root, gram = np.asarray(parts.matrices), np.sqrt(dim), _gram(scenario)
-    normals = _normals(draws, dim, len(gram))
+    gram = joint_gram(scenario.teacher_norm, scenario.tau, scenario.gram)  # of theta0/sqrt(d) and mu_1..mu_K
+    matrices, root, no_spikes = np.asarray(parts.matrices), np.sqrt(dim), np.zeros((0, dim))
+    normals = to_numpy(draws.normal("vectors", (dim, len(gram))))
     known = {0: np.asarray(parts.teacher) / root} if parts.teacher.size else {}
     if parts.means.size:
         known |= {i + 1: mean for i, mean in enumerate(np.asarray(parts.means))}
     vectors = _complete(gram, known, normals) if known else with_gram(gram, normals)
     if not parts.cross.size:
-        return Population.with_teacher(scenario.p, vectors[0] * root, vectors[1:], matrices)
+        return Population.with_teacher(scenario.p, vectors[0] * root, vectors[1:], matrices, no_spikes)
     cross, rho = np.asarray(parts.cross), np.array(parts.teacher_variance)
-    return Population(scenario.p, vectors[1:], matrices, np.zeros((0, dim)), None, cross, rho, scenario.tau)
+    return Population(scenario.p, vectors[1:], matrices, no_spikes, None, cross, rho, scenario.tau)
 
 
 def _complete(gram: Floats, known: dict[int, Floats], normals: Floats) -> Floats:
@@ -225,15 +217,3 @@ def _complete(gram: Floats, known: dict[int, Floats], normals: Floats) -> Floats
         frame = np.linalg.qr(np.concatenate([given.T, normals[:, : len(miss)]], axis=1))[0][:, len(have) :]
         vectors[miss] = lean @ given + with_gram(rest, frame)
     return vectors
-
-
-def _spiked(scenario: MixtureGLM, parts: Spiked, dim: int, draws: Draws) -> Population:
-    along = np.stack([parts.along_teacher, parts.along_mean])
-    gram = np.block([[_gram(scenario), along], [along.T, np.eye(len(parts.strengths))]])
-    sizes = block_sizes(np.array(parts.weights), dim)
-    pieces = [with_gram(gram, _normals(draws, int(size), len(gram))) * np.sqrt(size) for size in sizes]
-    vectors = np.concatenate(pieces, axis=1)
-    variances = np.repeat(np.array(parts.values)[None], sizes, axis=1)
-    unit = vectors[1:] / np.sqrt(dim)
-    spikes = np.sqrt(np.array(parts.strengths))[:, None] * unit[1:]
-    return Population.with_teacher(scenario.p, vectors[0], unit[:1], variances, spikes)

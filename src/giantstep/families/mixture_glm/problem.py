@@ -9,21 +9,9 @@ import numpy as np
 
 from giantstep.families.mixture_glm.mixture import GaussianMixture
 from giantstep.gaussian import Function
-from giantstep.risk import (
-    BinaryLabels,
-    GivenLabels,
-    HingeLoss,
-    HuberLoss,
-    LogisticLoss,
-    LogitLabels,
-    Loss,
-    MarginLaws,
-    MaxMarginLoss,
-    SignLabels,
-    SquareLoss,
-    panel_nodes,
-    sum_rows,
-)
+from giantstep.risk.channel import MarginLaws, panel_nodes, sum_rows
+from giantstep.risk.labels import BinaryLabels, LogitLabels, SignLabels
+from giantstep.risk.losses import HingeLoss, HuberLoss, LogisticLoss, Loss, MaxMarginLoss
 from giantstep.types import Floats, Indices, Points
 
 if TYPE_CHECKING:
@@ -31,8 +19,8 @@ if TYPE_CHECKING:
 
 _LAWS: dict[str, BinaryLabels] = {"sign": SignLabels(), "logit": LogitLabels()}
 _LOSSES: dict[str, Loss] = {
-    "square": SquareLoss(),
-    "interpolate": SquareLoss(),
+    "square": HuberLoss(np.inf),
+    "interpolate": HuberLoss(np.inf),
     "logistic": LogisticLoss(),
     "hinge": HingeLoss(),
     "maxmargin": MaxMarginLoss(),
@@ -159,10 +147,6 @@ class MixtureProblem:
         """Samples of each cluster per dimension, alpha p_c, (B, K)."""
         return self.alpha[:, None] * self.mixture.p
 
-    def strength(self, V: Floats) -> Floats:
-        """Return the strength omega_c V_c of the proximal map of each cluster."""
-        return self.omega * V
-
     @property
     def margin_loss(self) -> Loss:
         """The loss as a function of the margin, for rows of (points, clusters), flattened."""
@@ -171,7 +155,7 @@ class MixtureProblem:
     @property
     def label_law(self) -> BinaryLabels:
         """The law of labels 1 and -1."""
-        return _LAWS.get(str(self.labels), GivenLabels())
+        return _LAWS.get(str(self.labels), BinaryLabels())
 
     def margin_laws(self, state: State) -> MarginLaws:
         """Return the margins of label 1 in all clusters of all points, flattened."""
@@ -223,9 +207,8 @@ class MixtureProblem:
             return OutputMoments(ones * tau, ones, tau**2 + rho + self.noise[:, None])
         nodes = self.teacher_nodes()
         y, weights = nodes.labels, nodes.weights
-        y0, y1, y2 = (
-            sum_rows(nodes.row, weights * f, ones.size).reshape(ones.shape) for f in (y, y * nodes.field, y**2)
-        )
+        moments = (sum_rows(nodes.row, weights * f, ones.size) for f in (y, y * nodes.field, y**2))
+        y0, y1, y2 = (moment.reshape(ones.shape) for moment in moments)
         return OutputMoments(y0, y1 / rho, y2 + self.noise[:, None])
 
     def start(self) -> State:

@@ -62,43 +62,32 @@ class RidgeCurve:
     def _freedom(self, ridge: float) -> float:
         return float((self.values / (self.values + ridge)).sum()) / self.dim
 
-    def _at(self, ridge: float) -> tuple[float, float, float]:
-        """Return df1, df2 and GCV of the fit of all N rows with this ridge.
-
-        kappa = ridge/(N/d - df1) is the ridge an infinite dataset would need for the same shrinkage; df2 = df1 + kappa
-        ddf1/dkappa.
-        """
-        alpha, values = self.alpha, self.values
-        df1 = self._freedom(ridge)
-        slope = -float((values / (values + ridge) ** 2).sum()) / self.dim
-        kappa = ridge / (alpha - df1)
-        moved = 1 / (alpha - df1) + ridge * slope / (alpha - df1) ** 2
-        shrunk = (self._along * ridge / (values + ridge)) ** 2
-        residual = float(shrunk.sum()) + self._square - float(self._along @ self._along)
-        gcv = residual / self.rows / (1 - df1 / alpha) ** 2
-        return df1, df1 + kappa * slope / moved, gcv
-
     def transport(self, n: int, ridge: float) -> Prediction:
         """Carry the cross-validated error of N rows over to n: the same kappa means the same shrinkage.
 
-        test_n = GCV (1 - df2/alpha_N)/(1 - df2/alpha_n), train_n = test_n (ridge/(kappa alpha_n))^2/2.
+        test_n = GCV (1 - df2/alpha_N)/(1 - df2/alpha_n), train_n = test_n (ridge/(kappa alpha_n))^2/2. kappa = ridge/
+        (N/d - df1) is the ridge an infinite dataset would need for the same shrinkage; df2 = df1 + kappa ddf1/dkappa.
         """
-        alpha = n / self.dim
+        alpha, values = n / self.dim, self.values
 
         def excess(log_ridge: float) -> float:
             whole = float(np.exp(log_ridge))
             df1 = self._freedom(whole)
             return whole * (alpha - df1) / (self.alpha - df1) - ridge
 
-        low, high = np.log(1e-13 * self.values.min()), np.log(max(ridge, 1e-3 * self.values.max()) * 10.0)
+        low, high = np.log(1e-13 * values.min()), np.log(max(ridge, 1e-3 * values.max()) * 10.0)
         while excess(high) <= 0:
             check_time()
             high += 2.0
-        if excess(low) >= 0:  # no ridge and n > d: the fit of all rows has none either
-            ridge_n = float(np.exp(low))
-        else:
-            ridge_n = float(np.exp(brent_root(excess, low, high, xtol=1e-12, rtol=1e-14)))
-        df1, df2, gcv = self._at(ridge_n)
+        # no ridge and n > d: the fit of all rows has none either
+        root = low if excess(low) >= 0 else brent_root(excess, low, high, xtol=1e-12, rtol=1e-14)
+        whole = float(np.exp(root))
+        df1 = self._freedom(whole)
+        spare, slope = self.alpha - df1, -float((values / (values + whole) ** 2).sum()) / self.dim
+        df2 = df1 + whole / spare * slope / (1 / spare + whole * slope / spare**2)
+        shrunk = (self._along * whole / (values + whole)) ** 2
+        residual = float(shrunk.sum()) + self._square - float(self._along @ self._along)
+        gcv = residual / self.rows / (1 - df1 / self.alpha) ** 2
         mse = gcv * (1 - df2 / self.alpha) / (1 - df2 / alpha)
         shrinkage = (alpha - df1) / alpha  # = ridge/(kappa alpha), also where both vanish
         return Prediction(mse, 0.5 * mse * shrinkage**2, self.plug_in(n, ridge).norm)

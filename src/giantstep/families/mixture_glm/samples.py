@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.families.mixture_glm.fixed_point import LEAST_STATE
 from giantstep.families.mixture_glm.margins import fresh_errors, fresh_margins
 from giantstep.families.mixture_glm.population import Population, draw_vector
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.scenario import MixtureGLM
-from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.lab import Draws, array_module, to_numpy
-from giantstep.risk import huber
 from giantstep.risk.fitting import ConvexFit, fit
+from giantstep.risk.losses import huber
 from giantstep.types import DeviceArray, Floats, Indices
 
 
@@ -192,13 +192,11 @@ def draw_labels(
 
 def loss_of(loss: str, threshold: float) -> Callable[[Any, Any], Any]:
     """Return l(y, z); the limits `interpolate` and `maxmargin` have the losses they are limits of."""
-    if loss in ("square", "interpolate"):
-        return lambda y, z: 0.5 * (y - z) ** 2
     if loss == "logistic":
         return lambda y, z: np.logaddexp(0.0, -y * z)
     if loss in ("hinge", "maxmargin"):
         return lambda y, z: np.maximum(1 - y * z, 0.0)
-    return lambda y, z: huber(y - z, threshold)
+    return lambda y, z: huber(y - z, threshold if loss == "huber" else np.inf)
 
 
 def mean_by(clusters: Indices, values: Floats, count: int) -> Floats:

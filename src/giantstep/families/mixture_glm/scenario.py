@@ -16,7 +16,6 @@ from giantstep.arrays import ArrayField
 from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.mixture import GaussianMixture, describe
-from giantstep.families.mixture_glm.notation import PAPERS
 from giantstep.families.mixture_glm.parts import (
     EMPTY,
     MARGIN_LOSSES,
@@ -28,6 +27,7 @@ from giantstep.families.mixture_glm.parts import (
     Isotropic,
     Spiked,
     check_symmetric_psd,
+    refuse,
 )
 from giantstep.families.mixture_glm.separability import check_existence
 from giantstep.family import Baseline, Engine, PhaseDiagram, Question, Setting, Variable
@@ -36,6 +36,32 @@ from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Numbers, Scenario, field
 from giantstep.types import Array, Floats, Points
 
+_RIDGE, _CLUSTERS = "penalty lambda/2 |w|^2 beside the sum of losses", "probabilities of the clusters"
+_NOISE, _TEACHER = "variance of the label noise", "squared length of the teacher (gamma = k/d is absorbed in it)"
+
+PAPERS = {
+    "pesce2023gaussian": Paper(
+        symbols={"alpha": "n/d", "lambda": _RIDGE, "p": _CLUSTERS, "Delta": _NOISE},
+        fields={"samples_per_dim": "alpha", "ridge": "lambda", "weights": "p", "noise": "Delta"},
+        shown={"weights": "p_c"},
+    ),
+    "loureiro2021learning": Paper(
+        symbols={"alpha": "n/d", "lambda": _RIDGE, "rho": _TEACHER, "Delta": _NOISE},
+        fields={"samples_per_dim": "alpha", "ridge": "lambda", "teacher_norm": "rho", "noise": "Delta"},
+        shown={"teacher_norm": "rho (gamma = k/d is absorbed in the teacher)", "h": "-"},
+    ),
+    "loureiro2021mixtures": Paper(
+        symbols={"alpha": "n/d", "lambda": _RIDGE, "rho": _CLUSTERS},
+        fields={"samples_per_dim": "alpha", "ridge": "lambda", "weights": "rho"},
+        shown={"weights": "rho_k", "h": "m_k", "V": "V_k", "q": "q_k", "b": "b*", "noise": "-"},
+    ),
+    "gerace2024gaussian": Paper(
+        symbols={"alpha": "n/d", "lambda": _RIDGE, "rho": _CLUSTERS},
+        fields={"samples_per_dim": "alpha", "ridge": "lambda", "weights": "rho"},
+        shown={"weights": "rho_c"},
+    ),
+}
+"""BibTeX key -> the parameters of that paper in its symbols (mixture_glm section 11)."""
 REAL_LABELS = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 """Names of labels that are real numbers, as functions of the teacher field."""
 BINARY_LABELS = ("sign", "logit", "cluster", "random")
@@ -419,11 +445,10 @@ class MixtureGLM(Scenario):
         from giantstep.families.mixture_glm.problem import MixtureProblem
 
         moments = MixtureProblem.of(self, points).moments()
-        if self.binary:
-            return {
-                "test_error": Baseline("always saying the same class", 0.5 - 0.5 * np.abs(moments.y0 @ self.p_test))
-            }
-        return {"test_error": Baseline("predicting zero", moments.y2 @ self.p_test)}
+        if not self.binary:
+            return {"test_error": Baseline("predicting zero", moments.y2 @ self.p_test)}
+        commoner = 0.5 - 0.5 * np.abs(moments.y0 @ self.p_test)
+        return {"test_error": Baseline("always saying the same class", commoner)}
 
     def has_classes(self) -> bool:
         """Tell whether labels are 1 and -1."""
@@ -448,87 +473,67 @@ class MixtureGLM(Scenario):
 
     def check(self) -> None:
         """Check that the parts fit together."""
-        self._check_weights()
-        self._check_overlaps()
+        for name, values in (("weights", self.weights), ("test_weights", self.test_weights or self.weights)):
+            if min(values, default=-1) < 0 or not math.isclose(sum(values), 1.0, rel_tol=0, abs_tol=1e-9):
+                raise bad_field(name, list(values), f"at least 0 each and sum to one (they sum to {sum(values):g})")
+        count, parts, gram, tau = self.clusters, self.covariances, self.mean_gram, _own_tau(self.covariances)
+        for name in ("teacher_means", "test_weights", "loss_weights"):
+            refuse(self, (len(getattr(self, name)) not in (0, count), name, f"{count} numbers, one for each cluster"))
+        refuse(
+            self,
+            (min(self.loss_weights, default=1) <= 0, "loss_weights", "above 0"),
+            (parts.clusters != count, "covariances", f"given for {count} clusters, one for each weight"),
+            (np.any(parts.mean_eigenvalues <= 0), "covariances", "such that every cluster varies in some direction"),
+            (gram.size and gram.shape != (count, count), "mean_gram", f"a matrix of {count} by {count} numbers"),
+            (gram.size and _own_gram(parts) is not None, "mean_gram", "left out where the covariances bring the means"),
+            (self.teacher_means and tau is not None, "teacher_means", "left out where the covariances bring them"),
+        )
+        if gram.size:
+            check_symmetric_psd("mean_gram", np.asarray(gram))
+        self.mixture  # noqa: B018 (it refuses what is not positive semidefinite together)
         self._check_labels()
         self._check_penalty()
         self.check_points(self.point())
 
-    def _check_weights(self) -> None:
-        count = self.clusters
-        for name, values in (("weights", self.weights), ("test_weights", self.test_weights or self.weights)):
-            if min(values, default=-1) < 0 or not math.isclose(sum(values), 1.0, rel_tol=0, abs_tol=1e-9):
-                raise bad_field(name, list(values), f"at least 0 each and sum to one (they sum to {sum(values):g})")
-        for name in ("teacher_means", "test_weights", "loss_weights"):
-            values = getattr(self, name)
-            if values and len(values) != count:
-                raise bad_field(name, list(values), f"{count} numbers, one for each cluster")
-        if self.loss_weights and min(self.loss_weights) <= 0:
-            raise bad_field("loss_weights", list(self.loss_weights), "above 0")
-        if self.covariances.clusters != count:
-            raise bad_field(
-                "covariances", self.covariances, f"given for {count} clusters (there are {count} weights), one each"
-            )
-        if np.any(self.covariances.mean_eigenvalues <= 0):
-            raise bad_field("covariances", self.covariances, "such that every cluster varies in some direction")
-
-    def _check_overlaps(self) -> None:
-        count, parts = self.clusters, self.covariances
-        if self.mean_gram.size and self.mean_gram.shape != (count, count):
-            raise bad_field("mean_gram", self.mean_gram, f"a matrix of {count} by {count} numbers")
-        if self.mean_gram.size and _own_gram(parts) is not None:
-            raise bad_field("mean_gram", self.mean_gram, "left out where the covariances bring the means")
-        if self.teacher_means and _own_tau(parts) is not None:
-            raise bad_field("teacher_means", list(self.teacher_means), "left out where the covariances bring them")
-        if self.mean_gram.size:
-            check_symmetric_psd("mean_gram", np.asarray(self.mean_gram))
-        self.mixture  # noqa: B018 (it refuses what is not positive semidefinite together)
-
     def _check_labels(self) -> None:
+        count, signs, real = self.clusters, self.signs, not self.binary
         if self.labels == "cluster":
-            if len(self.signs) != self.clusters:
-                raise bad_field(
-                    "cluster_labels",
-                    list(self.cluster_labels),
-                    f"{self.clusters} numbers 1 or -1, one for each cluster",
-                )
-            if not set(self.signs) <= {1.0, -1.0}:
-                raise bad_field("cluster_labels", list(self.cluster_labels), "1 or -1 each")
-            if self.intercept and not self.flip and len(set(self.signs[self.p > 0])) == 1:
-                raise bad_field(
-                    "cluster_labels", self.signs.tolist(), "1 and -1 (not one class only) with an intercept"
-                )
-        elif self.cluster_labels:
-            raise bad_field("cluster_labels", list(self.cluster_labels), 'left out unless labels="cluster"')
-        if self.loss in MARGIN_LOSSES and not self.binary:
-            raise bad_field(
-                "loss",
-                self.loss,
-                'square, huber or interpolate where labels are real numbers (labels="sign" makes classes)',
-            )
-        if self.flip and not self.binary:
-            raise bad_field("flip", self.flip, "0 where labels are real numbers")
-        if self.flip and self.data is not None:
-            raise bad_field("flip", self.flip, "0 with a dataset, whose labels are taken as they are")
-        if self.noise and self.labels in ("logit", "cluster", "random"):
-            raise bad_field("noise", self.noise, f'0 where labels="{self.labels}" (`flip` flips labels at random)')
+            refuse(self, (len(signs) != count, "cluster_labels", f"{count} numbers 1 or -1, one for each cluster"))
+            refuse(self, (not set(signs) <= {1.0, -1.0}, "cluster_labels", "1 or -1 each"))
+            if self.intercept and not self.flip and len(set(signs[self.p > 0])) == 1:
+                raise bad_field("cluster_labels", signs.tolist(), "1 and -1 (not one class only) with an intercept")
+        named = f'0 where labels="{self.labels}" (`flip` flips labels at random)'
+        losses = 'square, huber or interpolate where labels are real numbers (labels="sign" makes classes)'
+        refuse(
+            self,
+            (self.cluster_labels and self.labels != "cluster", "cluster_labels", 'left out unless labels="cluster"'),
+            (self.loss in MARGIN_LOSSES and real, "loss", losses),
+            (self.flip and real, "flip", "0 where labels are real numbers"),
+            (self.flip and self.data is not None, "flip", "0 with a dataset, whose labels are taken as they are"),
+            (self.noise and self.labels in ("logit", "cluster", "random"), "noise", named),
+        )
 
     def _check_penalty(self) -> None:
-        parts = self.covariances
-        if self.l1 and isinstance(parts, Dense | Spiked):
-            raise bad_field("l1", self.l1, "0 unless the covariances are Isotropic or Blocks (diagonal)")
-        if self.loss in ("interpolate", "maxmargin"):
-            for name in ("ridge", "l1"):
-                if getattr(self, name):
-                    raise bad_field(
-                        name, getattr(self, name), f'0 where loss="{self.loss}", which is the limit ridge -> 0'
-                    )
+        limit = self.loss in ("interpolate", "maxmargin")
+        is_limit = f'0 where loss="{self.loss}", which is the limit ridge -> 0'
+        matrices = self.l1 and isinstance(self.covariances, Dense | Spiked)
+        refuse(
+            self,
+            (matrices, "l1", "0 unless the covariances are Isotropic or Blocks (diagonal)"),
+            *((limit and getattr(self, name), name, is_limit) for name in ("ridge", "l1")),
+        )
 
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Refuse, over a whole grid, penalties and sample sizes for which the estimator does not exist."""
         check_existence(self, points)
-        if self.data is not None:
-            self.data.check_sizes(points["samples_per_dim"])
+        if self.data is None:
+            return
+        alpha, rows, dim = points["samples_per_dim"], self.data.rows, self.data.dim
+        if np.round(alpha.max() * dim) > rows:
+            allowed = f"at most {rows / dim:.6g}: the dataset has {rows} rows and {dim} columns"
+            raise bad_field("samples_per_dim", float(alpha.max()), allowed)
+        if np.round(alpha.min() * dim) < 1:
+            raise bad_field("samples_per_dim", float(alpha.min()), f"at least {1 / dim:.4g}, which is one row")
 
     # -- examples ----------------------------------------------------------------------------------
 
@@ -536,29 +541,17 @@ class MixtureGLM(Scenario):
     def example(cls) -> MixtureGLM:
         """Return a small valid scenario."""
         return cls(
-            weights=[0.4, 0.6],
-            covariances=Isotropic([0.5, 1.0]),
-            mean_gram=[[1.0, -0.5], [-0.5, 1.0]],
-            teacher_means=[0.5, -0.3],
-            labels="sign",
-            noise=0.1,
-            loss="logistic",
-            ridge=0.1,
-            samples_per_dim=2.0,
-        )
+            weights=[0.4, 0.6], covariances=Isotropic([0.5, 1.0]), mean_gram=[[1.0, -0.5], [-0.5, 1.0]],
+            teacher_means=[0.5, -0.3], labels="sign", noise=0.1, loss="logistic", ridge=0.1, samples_per_dim=2.0,
+        )  # fmt: skip
 
     @classmethod
     def reference(cls) -> tuple[MixtureGLM, str, float]:
         """Return row C2 of mixture_glm section 9: two clusters, sign labels, logistic loss."""
         scenario = cls(
-            weights=[0.5, 0.5],
-            mean_gram=[[4, -4], [-4, 4]],
-            teacher_means=[math.sqrt(3), -math.sqrt(3)],
-            labels="sign",
-            loss="logistic",
-            ridge=0.1,
-            samples_per_dim=2.0,
-        )
+            weights=[0.5, 0.5], mean_gram=[[4, -4], [-4, 4]], teacher_means=[math.sqrt(3), -math.sqrt(3)],
+            labels="sign", loss="logistic", ridge=0.1, samples_per_dim=2.0,
+        )  # fmt: skip
         return scenario, "train_loss", 0.06909266
 
 

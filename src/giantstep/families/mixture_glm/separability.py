@@ -11,8 +11,7 @@ sample does not change its side: cluster c then enters with its own scale.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
@@ -24,7 +23,7 @@ from giantstep.families.mixture_glm.parts import Blocks, Spiked
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.gaussian import normal_density
-from giantstep.risk import quadrature
+from giantstep.risk.channel import quadrature
 from giantstep.types import Booleans, Floats, Points
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ _KAPPAS = np.concatenate([[0.0], np.geomspace(1e-3, 12.0, 32)])
 """Margins, in units of a whitened input, between which starts are interpolated: from none to very few samples."""
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(NamedTuple):
     """Whitened clusters: a rule over (cluster, coordinate along the teacher, label) and where its nodes lie."""
 
     weights: Floats  # (N,) of the nodes
@@ -44,8 +42,7 @@ class Geometry:
     certain: bool  # whether the label is a sign of the teacher field without noise, separable at any number of samples
 
 
-@dataclass(frozen=True)
-class Margin:
+class Margin(NamedTuple):
     """The minimum at one kappa: 1/alpha, the minimiser t (teacher, means, intercept), and the pulled fraction."""
 
     value: float
@@ -75,8 +72,8 @@ def minimal_energy(geometry: Geometry, kappa: float, start: Floats | None = None
         return float(value), gradient
 
     begin = np.zeros(D.shape[1]) if start is None else start
-    minimum = scipy.optimize.minimize(energy, begin, jac=True, method="BFGS", options={"gtol": 1e-11, "maxiter": 400})
-    return Margin(float(minimum.fun), np.asarray(minimum.x), float(weights @ ndtr(standardise(minimum.x)[0])))
+    found = scipy.optimize.minimize(energy, begin, jac=True, method="BFGS", options={"gtol": 1e-11, "maxiter": 400})
+    return Margin(float(found.fun), np.asarray(found.x), float(weights @ ndtr(standardise(found.x)[0])))
 
 
 def whiten(problem: MixtureProblem) -> Geometry | None:
@@ -143,8 +140,8 @@ def proportional_scales(mixture: GaussianMixture) -> Floats | None:
     else:
         shapes = (data.matrices / trace[:, None, None]).reshape(len(trace), -1)
         good = bool(np.linalg.eigvalsh(data.matrices[0])[0] > 1e-12 * trace[0])
-    same = np.abs(shapes - shapes[0]).max() <= 1e-10 * np.abs(shapes).max()
-    return trace if good and same else None
+    good &= bool(np.abs(shapes - shapes[0]).max() <= 1e-10 * np.abs(shapes).max())
+    return trace if good else None
 
 
 def critical(geometry: Geometry) -> float:
@@ -169,15 +166,13 @@ class MarginStart:
         margins: list[Margin] = []
         for kappa in _KAPPAS[::-1]:  # from wide margins, where t is small
             margins.append(minimal_energy(self.geometry, kappa, margins[-1].t if margins else None))
-        self.inverse_alpha = np.array([margin.value for margin in margins])[::-1]
-        self.t = np.stack([margin.t for margin in margins])[::-1]
-        self.pulled = np.array([margin.pulled for margin in margins])[::-1]
+        inverse_alpha, t, pulled = zip(*margins[::-1])
+        self.inverse_alpha, self.columns = np.array(inverse_alpha), np.column_stack([_KAPPAS, pulled, t]).T
 
     def state(self, alpha: Floats) -> State:
         """Return the start at the sample sizes of a batch, mixture_glm section 4."""
         mixture, means = self.problem.mixture, self.geometry.means
-        columns = np.column_stack([_KAPPAS, self.pulled, self.t]).T
-        kappa, pulled, *t = (np.interp(1 / alpha, self.inverse_alpha, column) for column in columns)
+        kappa, pulled, *t = (np.interp(1 / alpha, self.inverse_alpha, column) for column in self.columns)
         kappa = np.maximum(kappa, 1e-3)[:, None]
         inner = np.stack(t[: means.shape[1]], axis=1)
         length = np.sqrt(1 + (inner**2).sum(axis=1))[:, None]
@@ -199,45 +194,35 @@ class MarginStart:
 def check_existence(scenario: MixtureGLM, points: Points) -> None:
     """Refuse points whose teacher, penalty or sample size admits no estimator; raise `bad_field`."""
     _check_teacher(scenario, points)
-    _check_fixed_vectors(scenario, points)
+    data = scenario.mixture.data
+    if np.any(points["l1"]) and isinstance(data, BlockModel) and data.law == "fixed":
+        values = np.linalg.eigvalsh(data.moments_at(points["teacher_norm"]))
+        if np.any(values[..., -2] > 1e-9 * np.maximum(values[..., -1], 1.0)):
+            allowed = '"gaussian" where teacher and means are not one vector in each block (moments of rank above 1)'
+            raise bad_field("covariances.law", "fixed", allowed)
     _check_unpenalised(scenario, points)
 
 
 def _check_teacher(scenario: MixtureGLM, points: Points) -> None:
-    parts, norms = scenario.covariances, np.unique(points["teacher_norm"])
+    parts, norms, tau, gram = scenario.covariances, np.unique(points["teacher_norm"]), scenario.tau, scenario.gram
     if parts.has_teacher and np.any(norms != 1):
         raise bad_field("teacher_norm", norms[norms != 1][0], "left out where the covariances bring the teacher")
-    for norm in norms if scenario.uses_teacher else []:
+    if not scenario.uses_teacher:
+        return
+    for norm in norms:
         if isinstance(parts, Spiked):
-            _check_spikes(scenario, parts, norm)
+            teacher, mean = parts.along
+            both = np.block([[gram, mean[None]], [mean[:, None], np.eye(len(mean))]])
+            check_gram("covariances.teacher_alignment", norm, np.append(tau, teacher), both)
         elif isinstance(parts, Blocks) and not parts.moments.size:
-            for block, overlaps in enumerate(parts.overlaps(norm, scenario.tau, scenario.gram), 1):
+            for block, overlaps in enumerate(parts.overlaps(norm, tau, gram), 1):
                 check_gram(f"covariances.teacher_means (block {block})", *overlaps)
         elif not parts.has_teacher:
-            check_gram("teacher_means", norm, scenario.tau, scenario.gram)
-    if scenario.uses_teacher:
-        rho = scenario.mixture.rho(norms)
-        if np.any(rho <= 0):
-            allowed = 'such that the teacher field varies in every cluster (unless labels are "cluster" or "random")'
-            if parts.has_teacher:
-                raise bad_field("covariances", parts, allowed)
-            raise bad_field("teacher_norm", float(norms[0]), allowed)
-
-
-def _check_fixed_vectors(scenario: MixtureGLM, points: Points) -> None:
-    data = scenario.mixture.data
-    if not np.any(points["l1"]) or not isinstance(data, BlockModel) or data.law != "fixed":
-        return
-    values = np.linalg.eigvalsh(data.moments_at(points["teacher_norm"]))
-    if np.any(values[..., -2] > 1e-9 * np.maximum(values[..., -1], 1.0)):
-        allowed = '"gaussian" where teacher and means are not one vector in each block (moments of rank above 1)'
-        raise bad_field("covariances.law", "fixed", allowed)
-
-
-def _check_spikes(scenario: MixtureGLM, parts: Spiked, norm: float) -> None:
-    along = parts.along_mean
-    gram = np.block([[scenario.gram, along[None]], [along[:, None], np.eye(len(along))]])
-    check_gram("covariances.teacher_alignment", norm, np.append(scenario.tau, parts.along_teacher), gram)
+            check_gram("teacher_means", norm, tau, gram)
+    if np.any(scenario.mixture.rho(norms) <= 0):
+        allowed = 'such that the teacher field varies in every cluster (unless labels are "cluster" or "random")'
+        name, value = ("covariances", parts) if parts.has_teacher else ("teacher_norm", float(norms[0]))
+        raise bad_field(name, value, allowed)
 
 
 def _check_unpenalised(scenario: MixtureGLM, points: Points) -> None:
@@ -245,44 +230,36 @@ def _check_unpenalised(scenario: MixtureGLM, points: Points) -> None:
     free = (points["ridge"] == 0) & (points["l1"] == 0)
     if not free.any():
         return
-    rank = _rank_per_dim(scenario.mixture)
+    mixture, data = scenario.mixture, scenario.mixture.data
+    if isinstance(data, BlockModel):  # the fraction of the directions in which the data vary at all
+        rank = round(float(data.weights @ ((mixture.p @ data.variances) > 0)), 12)  # many weights sum to 1 - 1e-16
+    else:
+        values = np.linalg.eigvalsh(np.tensordot(mixture.p, data.matrices, 1))
+        rank = float(np.mean(values > 1e-12 * values[-1]))
     if loss == "interpolate":
         if np.any(alpha >= rank):
             allowed = f'below {rank:g} where loss="interpolate" (above it, loss="square")'
             raise bad_field("samples_per_dim", float(alpha[alpha >= rank][0]), allowed)
-        return
-    if loss != "maxmargin" and rank < 1:
+    elif loss != "maxmargin" and rank < 1:
         raise bad_field("ridge", 0.0, "above 0 where the covariances summed over clusters are singular")
-    if loss not in ("square", "huber"):
+    elif loss not in ("square", "huber"):
         _check_separable(scenario, points, free)
-    elif np.any(alpha[free] == 1):
-        raise bad_field("ridge", 0.0, "above 0 where samples_per_dim=1 (the error diverges there)")
-    elif np.any(alpha[free] < 1):
-        raise bad_field("ridge", 0.0, 'above 0 where samples_per_dim <= 1 (loss="interpolate" is the limit)')
+    elif np.any(alpha[free] <= 1):
+        where = '<= 1 (loss="interpolate" is the limit)'
+        where = "= 1 (the error diverges there)" if np.any(alpha[free] == 1) else where
+        raise bad_field("ridge", 0.0, f"above 0 where samples_per_dim {where}")
 
 
 def _check_separable(scenario: MixtureGLM, points: Points, free: Booleans) -> None:
     """Refuse a hard margin above the threshold of separability, and no penalty below it, where it is known at once."""
-    from giantstep.families.mixture_glm.problem import MixtureProblem
-    from giantstep.families.mixture_glm.separability import closed_threshold  # scipy.optimize is slow to load
-
     problem = MixtureProblem.of(scenario, points).take(np.flatnonzero(free))
     for index in problem.kinds():
-        critical, alpha = closed_threshold(problem.take(index[:1])), problem.alpha[index]
-        if critical is None:
+        alpha_c, alpha = closed_threshold(problem.take(index[:1])), problem.alpha[index]
+        if alpha_c is None:
             return
-        if scenario.loss == "maxmargin" and alpha.max() >= critical:
-            allowed = f"below alpha_c={critical:.7g} (not separable from there on)"
+        if scenario.loss == "maxmargin" and alpha.max() >= alpha_c:
+            allowed = f"below alpha_c={alpha_c:.7g} (not separable from there on)"
             raise bad_field("samples_per_dim", float(alpha.max()), allowed)
-        if scenario.loss in ("logistic", "hinge") and alpha.min() <= critical:
-            allowed = f'above 0 where samples_per_dim <= alpha_c={critical:.7g} (loss="maxmargin" is the limit)'
+        if scenario.loss in ("logistic", "hinge") and alpha.min() <= alpha_c:
+            allowed = f'above 0 where samples_per_dim <= alpha_c={alpha_c:.7g} (loss="maxmargin" is the limit)'
             raise bad_field("ridge", 0.0, allowed)
-
-
-def _rank_per_dim(mixture: GaussianMixture) -> float:
-    """Fraction of the directions in which the data vary at all."""
-    data = mixture.data
-    if isinstance(data, BlockModel):
-        return round(float(data.weights @ ((mixture.p @ data.variances) > 0)), 12)  # many weights sum to 1 - 1e-16
-    values = np.linalg.eigvalsh(np.tensordot(mixture.p, data.matrices, 1))
-    return float(np.mean(values > 1e-12 * values[-1]))

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.mixture_glm.fixed_point import ElasticNet, Hats, Norms, Quadratic, SolvedBatch, solve
+from giantstep.families.mixture_glm.fixed_point import Hats, Norms, SolvedBatch, norms_of, solve
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.separability import MarginStart
-from giantstep.families.mixture_glm.tolerances import (
-    FIRST_STEP,
-    LEAST_FALL,
-    LEAST_STEP,
-    MOST_PATH_STEPS,
-    PATH_START,
-    SOLVED,
-)
-from giantstep.risk import implicit_mean_step
+from giantstep.risk.channel import implicit_mean_step
 from giantstep.solve import solve_each, solve_fixed_point
-from giantstep.types import Array, Floats, Indices
+from giantstep.types import Floats, Indices
+
+SOLVED = 1e-9
+"""Residual, in scale-free coordinates, below which a point counts as solved."""
+PATH_START, FIRST_STEP, LEAST_STEP = 0.4, 0.2, 1e-3
+"""A path of sample sizes: where it begins, its first step and the least one, as fractions of the size wanted."""
+LEAST_FALL = 0.3
+"""Factor by which V and 1/sqrt(q) fall at most where they are extrapolated along a path."""
+MOST_PATH_STEPS = 40
+"""Steps along a path at most: three reach its end where none fails."""
 
 
 def solve_points(problem: MixtureProblem) -> SolvedBatch:
     """Solve all points of a batch; the residual of a point that was not solved stays large."""
     dense, sparse = np.flatnonzero(problem.l1 == 0), np.flatnonzero(problem.l1)
-    return _solve_groups(problem, [(dense, _solve_dense), (sparse, partial(solve, prior=ElasticNet()))])
+    return _solve_groups(problem, [(dense, _solve_dense), (sparse, solve)])
 
 
 def _solve_dense(problem: MixtureProblem) -> SolvedBatch:
@@ -37,7 +37,7 @@ def _solve_dense(problem: MixtureProblem) -> SolvedBatch:
         return solve_ridge(problem)
     if problem.loss == "maxmargin":
         return _solve_groups(problem, [(index, _solve_max_margin) for index in problem.kinds()])
-    return solve(problem, Quadratic())
+    return solve(problem)
 
 
 def gain(problem: MixtureProblem, V: Floats) -> Floats:
@@ -63,7 +63,7 @@ def solve_ridge(problem: MixtureProblem) -> SolvedBatch:
         point = solve_fixed_point(step, np.log(problem.start().V), goal=1e-14, good_enough=1e-11, max_steps=400)
         state, hat = _solve_linear(problem, np.exp(point.x))
         good = np.isfinite(state.q).all(axis=1) & (state.q >= 0).all(axis=1)
-        norms = Quadratic().norms(problem, hat)
+        norms = norms_of(problem, hat)
     return SolvedBatch(state, norms, np.where(good, point.residual, np.inf), point.iterations)
 
 
@@ -87,7 +87,7 @@ def _solve_linear(problem: MixtureProblem, V: Floats) -> tuple[State, Hats]:
 def _solve_max_margin(problem: MixtureProblem) -> SolvedBatch:
     """Solve points that share their labels: from the isotropic stand-in, else along a path of sample sizes."""
     start = MarginStart(problem.take(np.zeros(1, dtype=np.intp)))
-    first = solve(problem, Quadratic(), start.state(problem.alpha), patient=False)
+    first = solve(problem, start.state(problem.alpha), patient=False)
     failed = np.flatnonzero(~(first.residual < SOLVED))
     if not failed.size:
         return first
@@ -99,7 +99,7 @@ def _follow_path(problem: MixtureProblem, start: MarginStart) -> SolvedBatch:
     """Solve one point by following the solution from fewer samples, in steps that adapt."""
     target = float(problem.alpha[0])
     alpha, step = PATH_START * target, FIRST_STEP * target
-    solution = solve(replace(problem, alpha=np.array([alpha])), Quadratic(), start.state(np.array([alpha])))
+    solution = solve(replace(problem, alpha=np.array([alpha])), start.state(np.array([alpha])))
     behind = (alpha, solution.state)
     for _ in range(MOST_PATH_STEPS):
         check_time()
@@ -107,7 +107,7 @@ def _follow_path(problem: MixtureProblem, start: MarginStart) -> SolvedBatch:
             break
         ahead = min(alpha + step, target)
         guess = _extrapolate(behind, (alpha, solution.state), ahead)
-        trial = solve(replace(problem, alpha=np.array([ahead])), Quadratic(), guess, patient=False)
+        trial = solve(replace(problem, alpha=np.array([ahead])), guess, patient=False)
         if trial.residual[0] < SOLVED:
             behind, alpha, solution, step = (alpha, solution.state), ahead, trial, 1.5 * step
         else:
@@ -141,12 +141,9 @@ def _solve_groups(
 
 def _merge(size: int, parts: list[tuple[Indices, SolvedBatch]]) -> SolvedBatch:
     """Return the solutions of some of the points each as one; later ones replace earlier ones."""
-
-    def merge(*arrays: Array) -> Array:
-        whole = np.empty((size, *arrays[0].shape[1:]), dtype=arrays[0].dtype)
-        for (index, _), array in zip(parts, arrays):
-            whole[index] = array
-        return whole
-
-    states, norms, residuals, iterations = zip(*(solution for _, solution in parts))
-    return SolvedBatch(State(*map(merge, *states)), Norms(*map(merge, *norms)), merge(*residuals), merge(*iterations))
+    columns = [[*solved.state, *solved.norms, solved.residual, solved.iterations] for _, solved in parts]
+    wholes = [np.empty((size, *column.shape[1:]), dtype=column.dtype) for column in columns[0]]
+    for (index, _), pieces in zip(parts, columns):
+        for whole, piece in zip(wholes, pieces):
+            whole[index] = piece
+    return SolvedBatch(State(*wholes[:5]), Norms(*wholes[5:8]), *wholes[8:])

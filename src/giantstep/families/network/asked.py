@@ -17,7 +17,7 @@ from giantstep.families.network.beyond import CHECKS
 from giantstep.families.network.problem import finite_batches, input_law, inputs_at
 from giantstep.families.network.scenario import Network
 from giantstep.inputs.parts import InputRows
-from giantstep.inputs.report import LEAST_RANKS, warnings_of
+from giantstep.inputs.tables import LEAST_RANKS, warnings_of
 from giantstep.types import Floats, Points, Strings
 
 BOUND = 9.0

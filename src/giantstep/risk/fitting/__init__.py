@@ -10,8 +10,7 @@ import numpy as np
 
 from giantstep.lab import array_module, to_numpy
 from giantstep.risk.fitting.hinge import fit_hinge, fit_max_margin
-from giantstep.risk.fitting.objective import ConvexFit, Objective
-from giantstep.risk.fitting.smooth import fit_elastic_net, fit_huber, fit_interpolation, fit_logistic, fit_ridge
+from giantstep.risk.fitting.smooth import ConvexFit, Objective, fit_huber, fit_interpolation, fit_logistic, fit_ridge
 from giantstep.risk.losses import LOSSES
 from giantstep.types import DeviceArray, Floats, Integers
 
@@ -29,17 +28,10 @@ def fit(
     weights: DeviceArray | None = None,
     threshold: float = 1.0,
 ) -> ConvexFit:
-    """Minimise the penalised loss.
+    """Minimise the penalised loss of samples x_i/sqrt(d) (n, d) with labels (n,), on any device.
 
-    Parameters
-    ----------
-    rows : (n, d) array, the samples x_i/sqrt(d), on any device.
-    labels : (n,) labels, +1 and -1 for the losses of a margin.
-    loss : square, logistic, hinge, huber, interpolate (least norm that fits) or maxmargin (least norm with margins 1).
-    ridge, l1 : lambda and lambda1; unused by the two limits.
-    intercept : fit b, without a penalty.
-    weights : (n,) weight of each sample in the sum; ones if left out.
-    threshold : where Huber's loss turns linear.
+    `loss` is square, logistic, hinge, huber (linear from `threshold` on), interpolate (least norm that fits) or
+    maxmargin (least norm with margins 1), the last two without penalties; `weights` (n,) are ones if left out.
     """
     if l1 or loss in ("hinge", "interpolate", "maxmargin"):
         rows, labels, weights = to_numpy(rows), to_numpy(labels), None if weights is None else to_numpy(weights)
@@ -48,15 +40,10 @@ def fit(
     xp = array_module(rows)
     scale = xp.ones(len(labels)) if weights is None else xp.asarray(weights)
     objective = Objective(rows, labels, scale, ridge, l1, intercept)
-    if loss == "huber":
-        return fit_huber(objective, threshold)
-    solvers = {
-        "square": fit_elastic_net if l1 else fit_ridge,
-        "interpolate": fit_interpolation,
-        "logistic": fit_logistic,
-        "hinge": fit_hinge,
-        "maxmargin": fit_max_margin,
-    }
+    if loss == "huber" or (loss == "square" and l1):
+        return fit_huber(objective, threshold if loss == "huber" else np.inf)
+    solvers = {"square": fit_ridge, "interpolate": fit_interpolation, "logistic": fit_logistic, "hinge": fit_hinge,
+               "maxmargin": fit_max_margin}  # fmt: skip
     return solvers[loss](objective)
 
 

@@ -7,7 +7,6 @@ intercept. What a solver leaves is polished: which a_i are free decides a linear
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from scipy import linalg
 from scipy.optimize import linprog, nnls
 
 from giantstep.deadline import check_time
-from giantstep.risk.fitting.objective import ConvexFit, Objective
+from giantstep.risk.fitting.smooth import ConvexFit, Objective
 from giantstep.types import Floats
 
 
@@ -88,68 +87,57 @@ def _follow_interior(objective: Objective) -> tuple[Floats, float]:
 
     Return a, and the intercept b, the multiplier of sum_i a_i y_i = 0 (0 without one).
     """
-    signed, ridge, n = objective.signed, objective.ridge, len(objective.labels)
-    labels = objective.labels if objective.intercept else None
+    n = len(objective.labels)
     a, low, high, b = 0.5 * objective.scale, np.ones(n), np.ones(n), 0.0
     for _ in range(60):
         check_time()
-        slack = objective.scale - a
-        if min(a.min(), slack.min()) <= 0:  # as far as rounding lets it go
+        ahead = _advance(objective, a, low, high, b)
+        if ahead is None:
             break
-        margins = signed @ (signed.T @ a) / ridge + objective.labels * b
-        wrong = margins - 1 - low + high
-        centre = float(a @ low + slack @ high) / (2 * n)
-        small = 1e-12 * min(1.0, float(a.max())) ** 2  # the dual is of the order of the ridge
-        if centre < small and np.abs(wrong).max() < 1e-9 * (1 + np.abs(margins).max()):
-            break
-        try:
-            solve = _shifted_solver(signed, low / a + high / slack, ridge)
-        except linalg.LinAlgError:
-            break
-        newton = _NewtonStep(a, slack, low, high, wrong, labels, solve)
-        step, dlow, dhigh, _ = newton.step(0.0, np.zeros(n), np.zeros(n))
-        length = newton.reach(step, dlow, dhigh)
-        ahead = float((a + length * step) @ (low + length * dlow) + (slack - length * step) @ (high + length * dhigh))
-        target = centre * (max(ahead, 0.0) / (2 * n) / centre) ** 3
-        step, dlow, dhigh, db = newton.step(target, step * dlow, -step * dhigh)
-        length = 0.995 * newton.reach(step, dlow, dhigh)
-        a, low, high, b = a + length * step, low + length * dlow, high + length * dhigh, b + length * db
+        a, low, high, b = ahead
     return a, b
 
 
-@dataclass(frozen=True)
-class _NewtonStep:
-    """Newton's equations of an interior-point step: a and v - a, the multipliers of both, the slope still wrong.
+_Point = tuple[Floats, Floats, Floats, float]
+"""a, the multipliers of a >= 0 and of a <= v, and b."""
 
-    `labels` are those of sum_i a_i y_i = 0, None without an intercept.
-    """
 
-    a: Floats
-    slack: Floats
-    low: Floats
-    high: Floats
-    wrong: Floats
-    labels: Floats | None
-    solve: Callable[[Floats], Floats]
+def _advance(objective: Objective, a: Floats, low: Floats, high: Floats, b: float) -> _Point | None:
+    """Return the next point, or None where it is reached or rounding lets it go no further."""
+    signed, labels, ridge, count = objective.signed, objective.labels, objective.ridge, 2 * len(a)
+    slack = objective.scale - a
+    if min(a.min(), slack.min()) <= 0:
+        return None
+    margins = signed @ (signed.T @ a) / ridge + labels * b
+    wrong = margins - 1 - low + high
+    centre = float(a @ low + slack @ high) / count
+    small = 1e-12 * min(1.0, float(a.max())) ** 2  # the dual is of the order of the ridge
+    if centre < small and np.abs(wrong).max() < 1e-9 * (1 + np.abs(margins).max()):
+        return None
+    try:
+        solve = _shifted_solver(signed, low / a + high / slack, ridge)
+    except linalg.LinAlgError:
+        return None
 
-    def step(self, target: float, second_low: Floats, second_high: Floats) -> tuple[Floats, Floats, Floats, float]:
-        """Return the steps of a, both multipliers and b towards products a low = slack high = target.
-
-        The second-order terms of these products are given.
-        """
-        below = (target - second_low) / self.a - self.low
-        above = (target - second_high) / self.slack - self.high
-        step, db = self.solve(-self.wrong + below - above), 0.0
-        if self.labels is not None:
-            along = self.solve(self.labels)
-            db = float(self.labels @ (step + self.a) / (self.labels @ along))
+    def newton(target: float, second_low: Floats | float, second_high: Floats | float) -> tuple[_Point, float]:
+        """Return the steps towards products a low = slack high = target, and the length up to 1 that stays feasible."""
+        below, above = (target - second_low) / a - low, (target - second_high) / slack - high
+        step, db = solve(-wrong + below - above), 0.0
+        if objective.intercept:
+            along = solve(labels)
+            db = float(labels @ (step + a) / (labels @ along))
             step = step - db * along
-        return step, below - self.low / self.a * step, above + self.high / self.slack * step, db
+        dlow, dhigh = below - low / a * step, above + high / slack * step
+        moves = ((a, step), (slack, -step), (low, dlow), (high, dhigh))
+        reach = min(float((-values[move < 0] / move[move < 0]).min(initial=1.0)) for values, move in moves)
+        return (step, dlow, dhigh, db), reach
 
-    def reach(self, step: Floats, dlow: Floats, dhigh: Floats) -> float:
-        """Return the largest length up to 1 at which nothing is negative."""
-        moves = ((self.a, step), (self.slack, -step), (self.low, dlow), (self.high, dhigh))
-        return min(float((-values[move < 0] / move[move < 0]).min(initial=1.0)) for values, move in moves)
+    (step, dlow, dhigh, _), length = newton(0.0, 0.0, 0.0)
+    ahead = float((a + length * step) @ (low + length * dlow) + (slack - length * step) @ (high + length * dhigh))
+    target = centre * (max(ahead, 0.0) / count / centre) ** 3
+    (step, dlow, dhigh, db), length = newton(target, step * dlow, -step * dhigh)
+    length *= 0.995
+    return a + length * step, low + length * dlow, high + length * dhigh, b + length * db
 
 
 def _shifted_solver(signed: Floats, diagonal: Floats, ridge: float) -> Callable[[Floats], Floats]:

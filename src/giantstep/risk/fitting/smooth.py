@@ -1,9 +1,13 @@
-"""Smooth losses: Newton's method with a line search; with an l1 penalty by L-BFGS-B, then Newton on the support."""
+"""The penalised loss of one experiment, what a solver gives back, and the solvers of smooth losses.
+
+Newton's method with a line search; with an l1 penalty L-BFGS-B, then Newton on the support; the square loss by LAPACK.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -11,8 +15,52 @@ from scipy import linalg
 
 from giantstep.deadline import check_time
 from giantstep.lab import array_module, to_numpy
-from giantstep.risk.fitting.objective import ConvexFit, LeastSquares, Objective
 from giantstep.types import DeviceArray, Floats
+
+OPTIMAL = 1e-7
+"""Largest relative gap between a fit and the optimum which still counts as solved."""
+
+
+@dataclass(frozen=True)
+class ConvexFit:
+    """A fitted linear model."""
+
+    weights: Floats  # w, with the prediction <w, a> + b for a row a
+    intercept: float  # b
+    gap: float  # how far its objective is above the smallest one, relative to it; at most this
+    problem: str = ""  # why there is no such estimator, or nothing
+    inseparable: bool = False  # whether that is because no weights separate the classes
+
+    @classmethod
+    def missing(cls, dim: int, problem: str, *, inseparable: bool = False) -> ConvexFit:
+        """Return what stands for an estimator in R^dim that does not exist, or was not found."""
+        return cls(np.full(dim, np.nan), np.nan, np.inf, problem, inseparable)
+
+    @property
+    def solved(self) -> bool:
+        """Whether it is the optimum, to `OPTIMAL`."""
+        return not self.problem and self.gap <= OPTIMAL
+
+
+@dataclass(frozen=True)
+class Objective:
+    """sum_i v_i l(y_i, <w, x_i> + b) + ridge/2 |w|^2 + l1 |w|_1, with b = 0 unless there is an `intercept`.
+
+    `rows` are x (n, d), `labels` y (n,) and `scale` v (n,), on one device.
+    """
+
+    rows: DeviceArray
+    labels: DeviceArray
+    scale: DeviceArray
+    ridge: float
+    l1: float
+    intercept: bool
+
+    @cached_property
+    def signed(self) -> DeviceArray:
+        """The rows y_i x_i, whose products with w are margins."""
+        return self.rows * self.labels[:, None]
+
 
 Slopes = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray, DeviceArray]]
 """Predictions z -> the losses, their first and second derivatives."""
@@ -25,28 +73,18 @@ _SUPPORTS = 50
 
 def fit_logistic(objective: Objective) -> ConvexFit:
     """Minimise the logistic loss; without a penalty there is no minimum where the classes are separable."""
-    fit = _fit_smooth(objective, _logistic(objective.labels, objective.scale))
+    found = _fit_smooth(objective, _logistic(objective.labels, objective.scale))
     if objective.ridge == 0 and not objective.l1:
-        weights = array_module(objective.rows).asarray(fit.weights)
-        if bool((objective.labels * (objective.rows @ weights + fit.intercept) > 0).all()):
-            return replace(fit, problem="the classes are separable, so that w grows for ever")
-    return fit
+        weights = array_module(objective.rows).asarray(found.weights)
+        if bool((objective.labels * (objective.rows @ weights + found.intercept) > 0).all()):
+            return replace(found, problem="the classes are separable, so that w grows for ever")
+    return found
 
 
 def fit_huber(objective: Objective, threshold: float) -> ConvexFit:
-    """Minimise Huber's loss."""
+    """Minimise Huber's loss; with an infinite threshold it is the square loss."""
     free = int(objective.intercept) + (0 if objective.ridge > 0 or objective.l1 else objective.rows.shape[1])
     return _fit_smooth(objective, _huber(objective.labels, objective.scale, threshold, free))
-
-
-def fit_elastic_net(objective: Objective) -> ConvexFit:
-    """Minimise the square loss with both penalties."""
-
-    def slopes(z: DeviceArray) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
-        residual = z - objective.labels
-        return 0.5 * objective.scale * residual**2, objective.scale * residual, objective.scale
-
-    return _fit_sparse(objective, slopes)
 
 
 def _fit_smooth(objective: Objective, slopes: Slopes) -> ConvexFit:
@@ -186,8 +224,7 @@ def _finish_on_support(objective: Objective, slopes: Slopes, signs: Floats) -> C
 def fit_ridge(objective: Objective) -> ConvexFit:
     """Solve the normal equations, in the smaller of the two dimensions; without a ridge by least squares."""
     ridge, xp = objective.ridge, array_module(objective.rows)
-    squares = LeastSquares.of(objective.rows, objective.labels, objective.scale, objective.intercept)
-    a, y = squares.rows, squares.labels
+    a, y, intercept = _least_squares(objective)
     n, d = a.shape
     curvature = ridge
     if ridge == 0:
@@ -203,13 +240,22 @@ def fit_ridge(objective: Objective) -> ConvexFit:
     value = float(0.5 * residual @ residual + 0.5 * ridge * w @ w)
     slope = a.T @ residual - ridge * w
     gap = 0.5 * float(slope @ slope) / curvature / max(value, 1e-300)
-    return ConvexFit(to_numpy(w), squares.intercept(w), gap)
+    return ConvexFit(to_numpy(w), intercept(w), gap)
 
 
 def fit_interpolation(objective: Objective) -> ConvexFit:
     """Return the least norm that fits every label; with n > d there is none."""
-    squares = LeastSquares.of(objective.rows, objective.labels, np.ones(len(objective.labels)), objective.intercept)
-    a, y = squares.rows, squares.labels
+    a, y, intercept = _least_squares(replace(objective, scale=np.ones(len(objective.labels))))
     w: Floats = linalg.lstsq(a, y, lapack_driver="gelsd", check_finite=False)[0]
     missed = float(np.linalg.norm(y - a @ w) / max(float(np.linalg.norm(y)), 1e-300))
-    return ConvexFit(w, squares.intercept(w), missed**2, "no weights fit every label" if missed > 1e-8 else "")
+    return ConvexFit(w, intercept(w), missed**2, "no weights fit every label" if missed > 1e-8 else "")
+
+
+def _least_squares(objective: Objective) -> tuple[DeviceArray, DeviceArray, Callable[[DeviceArray], float]]:
+    """Return rows and labels less weighted means, so that b drops out, times sqrt(v); and what b is then, given w."""
+    rows, labels, root = objective.rows, objective.labels, array_module(objective.rows).sqrt(objective.scale)
+    if not objective.intercept:
+        return rows * root[:, None], labels * root, lambda w: 0.0
+    share = objective.scale / objective.scale.sum()
+    centre, mean = share @ rows, share @ labels
+    return (rows - centre) * root[:, None], (labels - mean) * root, lambda w: float(mean - centre @ w)
