@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -85,17 +85,10 @@ def along_first_axis(name: str, values: Floats, kappa: Floats, weights: Floats, 
     return np.asarray(make_interp_spline(axis, means, k=5, axis=1)(positions))
 
 
-class SpectrumRow(NamedTuple):
-    """The spectrum of one point as a table, and how it was solved."""
-
-    values: dict[str, Any]
-    status: str
-    residual: float
-    iterations: int
-
-
-def describe_spectrum(spectrum: Spectrum, x: Floats, size: FiniteSize, unit: float = 1.0) -> SpectrumRow:
-    """Return density and distribution at x (in multiples of `unit`), edges, gaps, atom, mean, outliers of one point."""
+def describe_spectrum(
+    spectrum: Spectrum, x: Floats, size: FiniteSize, unit: float = 1.0
+) -> tuple[dict[str, Any], str, float, int]:
+    """Return what is known of one point, x in multiples of `unit`, and how it was solved: status, residual, steps."""
     law = bulk_law(spectrum)
     density, first = spectrum.density(unit * x)
     outside = (unit * x > law.upper) | (unit * x < law.lower)
@@ -125,7 +118,7 @@ def describe_spectrum(spectrum: Spectrum, x: Floats, size: FiniteSize, unit: flo
     elif np.isnan(density).any():
         status = f"the density was not solved at {np.isnan(density).sum()} of {len(x)} values of x"
     residual = max(law.residual, float(np.max(first.residual)))
-    return SpectrumRow(values, status, residual, max(law.iterations, int(np.max(first.iterations))))
+    return values, status, residual, max(law.iterations, int(np.max(first.iterations)))
 
 
 def _is_whole(law: Law, spectrum: Spectrum) -> bool:
@@ -139,18 +132,11 @@ def _is_whole(law: Law, spectrum: Spectrum) -> bool:
     return law.lower == 0 and abs(law.mass + law.mass_below(spectrum) - 1) <= MASS_TOLERANCE
 
 
-class ResolventRow(NamedTuple):
-    """V1 (Z, k, k) and V2 (Z, k) of one point at complex z, and how they were solved."""
+def describe_resolvent(spectrum: Spectrum, z: Array) -> tuple[Array, Array, str, float, int]:
+    """Return V1 (Z, k, k) and V2 (Z, k) of one point, the block traces of the resolvent of Phi^T Phi/p, how solved.
 
-    V1: Array
-    V2: Array
-    status: str
-    residual: float
-    iterations: int
-
-
-def describe_resolvent(spectrum: Spectrum, z: Array) -> ResolventRow:
-    """Return the block traces of the resolvent of Phi^T Phi/p; m(conj z) = conj m(z), m = sum_q V2_q."""
+    m(conj z) = conj m(z), m = sum_q V2_q.
+    """
     upper = np.where(z.imag < 0, z.conj(), z)
     upper = upper + 1j * np.where(upper.imag == 0, 1e-14 * np.abs(upper), 0.0)
     first = spectrum.solve(upper)
@@ -159,4 +145,4 @@ def describe_resolvent(spectrum: Spectrum, z: Array) -> ResolventRow:
     V1, V2 = np.where(below[:, None, None], V1.conj(), V1), np.where(below[:, None], V2.conj(), V2)
     lost = int(np.sum(~is_physical(first)))
     status = f"not solved at {lost} of {len(z)} values of z" if lost else ""
-    return ResolventRow(V1, V2, status, float(np.max(first.residual)), int(np.max(first.iterations)))
+    return V1, V2, status, float(np.max(first.residual)), int(np.max(first.iterations))

@@ -24,17 +24,12 @@ if TYPE_CHECKING:
 class Response(Stacked):
     """How the bulk of B points with k blocks answers to Vh1 (B, k, k) and D (B, k)."""
 
-    R: Array
-    """beta V2 (B, k)."""
-    S: Array
-    """beta V1 (B, k, k)."""
-    g: Array
-    """What the bulk keeps beside R for its next solve: g of spiked_features (3.2), or what stands for it."""
+    R: Array  # beta V2 (B, k)
+    S: Array  # beta V1 (B, k, k)
+    g: Array  # what the bulk keeps for its next solve: g of spiked_features (3.2), or what stands for it
     Vh1: Array
     D: Array
-    block_width: Floats
-    """beta_q = pi_q p/d, (B, k)."""
-
+    block_width: Floats  # beta_q = pi_q p/d, (B, k)
     motion: Motion | None = field(default=None, init=False, repr=False)
     """How the inner solution of the bulk moves, which `Bulk.tangents` asks for next."""
     known: Any = field(default=None, init=False, repr=False)

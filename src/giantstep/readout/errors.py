@@ -14,7 +14,7 @@ from giantstep.readout.fitted_means import count_parameters
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
-from giantstep.types import Floats, Integers
+from giantstep.types import Floats
 
 
 def field_variance(features: Features) -> Floats:
@@ -104,14 +104,6 @@ class Errors(Stacked):
     along: Floats
     """RES and c0 at the nodes (B, 2, N), if asked for; else without nodes."""
 
-    @classmethod
-    def gathered(cls, parts: list[Errors], index: Integers, count: int, shapes: dict[str, tuple[int, ...]]) -> Errors:
-        """Put chunks of points where `index` says among `count`; NaN elsewhere."""
-        whole = cls(**{name: np.full((count, *shapes.get(name, ())), np.nan) for name in cls.__dataclass_fields__})
-        for name in cls.__dataclass_fields__ if parts else ():
-            getattr(whole, name)[index] = np.concatenate([getattr(part, name) for part in parts])
-        return whole
-
 
 def ridge_errors(
     first: FirstOrder, size: FiniteSize | None = None, *, packed: bool | None = None, at_nodes: bool = False
@@ -133,7 +125,11 @@ def ridge_errors(
     features = equations.features
     (k, N), L, X = features.mu1.shape[1:], features.Jp.shape[1], features.omega.shape[1]
     shapes = {"theta": (k,), "x": (X,), "tau": (L, k), "Q1": (k, k), "Q2": (k,), "along": (2, N if at_nodes else 0)}
-    return Errors.gathered(parts, index, len(first.V), shapes)
+    blank = {name: np.full((len(first.V), *shapes.get(name, ())), np.nan) for name in Errors.__dataclass_fields__}
+    whole = Errors(**blank)
+    if parts:
+        whole.put(index, Errors.join(parts))
+    return whole
 
 
 def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: bool) -> Errors:

@@ -233,7 +233,7 @@ def fit_on_same_sample(
     if neurons.gaussian_rows:  # |w_i|^2 fluctuates
         G[:, 0, 0] += neurons.activation.hermite(2)[2] ** 2 * width
     bulk = solve_random_features(neurons.activation, samples, width, ridge)
-    fixed = (*sample, G, width, width / samples, *linear_and_rest(neurons.activation))
+    fixed: Any = (*sample, G, width, width / samples, *linear_and_rest(neurons.activation))
     v, remainder, across, along, own, objective = _fitted(*fixed, bulk.nu)
     *_, moved = _fitted(*fixed, bulk.nu + 1j * DERIVATIVE_STEP)
     norm = moved.imag / DERIVATIVE_STEP / bulk.slope  # d objective/d lambda: the fit is stationary

@@ -27,8 +27,7 @@ class FiniteSize(Stacked):
     `FiniteSize(1/d)` alone is a layer whose block means are those of independent rows, `gram` = diag(1/p_q).
     """
 
-    inverse_dim: Floats
-    """1/d (B,), 0 in the limit."""
+    inverse_dim: Floats  # 1/d (B,), 0 in the limit
     gram: Floats | None = None
     """Products of the means of the blocks: of unit bulk rows (B, k, k), (2.4); lambda Gam(lambda) at J atoms of the
     inputs (B, J, k, k), (6.2). None: those of independent rows."""
@@ -60,14 +59,10 @@ class FiniteSize(Stacked):
 class AlongMeans(NamedTuple):
     """How a bulk answers along the means of its blocks, at J atoms: (6.3), (6.4); isotropic rows have one."""
 
-    masses: Floats
-    """(J,)."""
-    G: Array
-    """Gt = (I + Vh1 m)^-1 Vh1 with m = diag(scale R) (B, J, k, k)."""
-    Y: Array
-    """(I + m Vh1)^-1 (B, J, k, k)."""
-    scale: Floats
-    """Squared scale of the rows, lambda B_q^2 (B or 1, J, k)."""
+    masses: Floats  # (J,)
+    G: Array  # Gt = (I + Vh1 m)^-1 Vh1 with m = diag(scale R) (B, J, k, k)
+    Y: Array  # (I + m Vh1)^-1 (B, J, k, k)
+    scale: Floats  # squared scale of the rows, lambda B_q^2 (B or 1, J, k)
 
 
 def one_stretch(inverse_dim: Floats, k: int) -> Floats:
@@ -109,14 +104,10 @@ def root_of(matrix: Floats) -> Floats:
 class MeanPush(NamedTuple):
     """What the means leave in the fluctuations: (3.3)-(3.5), or (6.4)."""
 
-    paid: Floats
-    """R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`."""
-    Q1: Floats
-    """Added to Q1 as it is (B, k, k)."""
-    Q2: Floats
-    """Added to Q2 as it is (B, k)."""
-    drive: Floats | None = None
-    """What acts on the bulk as a change of Vh1 (B, k, k), for `Tangents.apply`; None: nothing."""
+    paid: Floats  # R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`
+    Q1: Floats  # added to Q1 as it is (B, k, k)
+    Q2: Floats  # added to Q2 as it is (B, k)
+    drive: Floats | None = None  # what acts on the bulk as a change of Vh1 (B, k, k), for `Tangents.apply`
 
     def through(self, tangents: Tangents) -> tuple[Array, Array]:
         """Return what is added to Q1 and Q2, with the answer of the bulk to the drive."""

@@ -28,7 +28,7 @@ from giantstep.readout import (
 from giantstep.readout.first_order import begin
 from giantstep.readout.input_bulk import QuadraticNoise
 from giantstep.readout.stacked import Stacked
-from giantstep.types import Array, Booleans, Floats, Integers, Points, Strings
+from giantstep.types import Booleans, Floats, Integers, Points, Strings
 
 TRIED_NODES = 4000
 """Nodes up to which a point that fails is tried at the nodes: steep features along one direction have so many."""
@@ -79,8 +79,8 @@ class Asked:
         """Return the first-order equations of the ridge fit."""
         width, ridge = self.points["width_per_dim"], self.points["readout.ridge"]
         ratio = self.points["samples_per_dim"] / width
-        equations = Equations.of_ridge(self._labelled(features), ratio, width, ridge, self.bulk, self.pi)
-        return with_quadratic_noise(equations)
+        equations = Equations.of_ridge(self._labelled(features), ratio, width, ridge)
+        return with_quadratic_noise(dataclasses.replace(equations, bulk=self.bulk, pi=self.pi))
 
     def take(self, index: Integers) -> Asked:
         """Return the points in `index`."""
@@ -182,19 +182,23 @@ def _ridge_status(asked: Asked, first: FirstOrder, errors: Errors) -> Strings:
     # after a perfect fit there is only rounding in Q2
     negative = np.min(errors.Q2, axis=1) < -ROUNDING * np.max(errors.Q2, axis=1)
     negative &= errors.test > ROUNDING * errors.null
-    reasons = np.full(len(errors.test), "", dtype=object)
-    for row in range(len(reasons)):
-        if not np.isfinite(errors.test[row]):
+    status = _status(errors, first.residual, asked.tolerance, first.iterations, "steps", "loss identity")
+    status[(status == "") & below_noise] = "digits lost: the test error is below the label noise"
+    status[(status == "") & negative] = "digits lost: the norm of a block is negative"
+    return status
+
+
+def _status(
+    solution: Errors | Classifier, residual: Floats, tolerance: float, iterations: Integers, steps: str, identity: str
+) -> Strings:
+    reasons = np.full(len(residual), "", dtype=object)
+    for row, violation in enumerate(solution.identity):
+        if not np.isfinite(solution.test[row]):
             reasons[row] = "the solution is not finite"
-        elif first.residual[row] > asked.tolerance:
-            steps = first.iterations[row]
-            reasons[row] = f"residual {first.residual[row]:.1e} above the tolerance after {steps} steps"
-        elif errors.identity[row] > IDENTITY:
-            reasons[row] = f"digits lost: the loss identity is violated by {errors.identity[row]:.1e}"
-        elif below_noise[row]:
-            reasons[row] = "digits lost: the test error is below the label noise"
-        elif negative[row]:
-            reasons[row] = "digits lost: the norm of a block is negative"
+        elif residual[row] > tolerance:
+            reasons[row] = f"residual {residual[row]:.1e} above the tolerance after {iterations[row]} {steps}"
+        elif violation > IDENTITY:
+            reasons[row] = f"digits lost: the {identity} is violated by {violation:.1e}"
     return reasons
 
 
@@ -229,7 +233,9 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
     assert features.rho is not None and features.kappa is not None
     separable = np.broadcast_to(np.all(features.rho == 0, axis=1), ones.shape) & (flip == 0)
     separable &= features.kappa.shape[1] > 0
-    status = _class_status(classifier, max(asked.tolerance, GOOD_ENOUGH), separable)
+    residual, tolerance = classifier.residual, max(asked.tolerance, GOOD_ENOUGH)
+    status = _status(classifier, residual, tolerance, classifier.iterations, "sweeps", "stationarity of the fit")
+    status[(residual > tolerance) & separable] = SEPARATED
     nothing = np.full(len(ones), np.nan)
     return Fit(
         classifier,
@@ -238,29 +244,13 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
         classifier.V1 / classifier.V2[:, None, :],
         0.5 * ones,
         status,
-        classifier.residual,
+        residual,
         classifier.iterations,
         nothing,
         nothing.copy(),
         np.zeros(len(ones), dtype=bool),
         equations=equations,
     )
-
-
-def _class_status(classifier: Classifier, tolerance: float, separable: Array) -> Strings:
-    reasons = np.full(len(classifier.test), "", dtype=object)
-    for row in range(len(reasons)):
-        unsolved = classifier.residual[row] > tolerance
-        if unsolved and separable[row]:
-            reasons[row] = SEPARATED
-        elif not np.isfinite(classifier.test[row]):
-            reasons[row] = "the solution is not finite"
-        elif unsolved:
-            sweeps = classifier.iterations[row]
-            reasons[row] = f"residual {classifier.residual[row]:.1e} above the tolerance after {sweeps} sweeps"
-        elif classifier.identity[row] > IDENTITY:
-            reasons[row] = f"digits lost: the stationarity of the fit is violated by {classifier.identity[row]:.1e}"
-    return reasons
 
 
 # -- The least errors of given features: on all data ------------------------------------------------------

@@ -100,25 +100,18 @@ class NewtonBulk(Stacked):
         far = np.flatnonzero(~(motion.size < ending))
         if far.size:
             part, there = self.take(far), inside.take(far)
-            g[far], R[far] = part._converge(there, g[far], R[far], cold[far], ending, motion.take(far))
-            again = part.motion(g[far], R[far], there)
-            if len(far) == len(R):
-                motion = again
-            else:
-                motion.put(far, again)
+            g[far], R[far] = part._iterate(there, g[far], R[far], cold[far], ending, motion.take(far))
+            lost = far[~np.isfinite(R[far]).all(axis=1) & ~cold[far]]
+            if lost.size:  # points that a warm start leads astray start once more, cold
+                again, anew = self.take(lost), inside.take(lost)
+                begun = again.guess(anew)
+                all_cold = np.ones(len(lost), bool)
+                g[lost], R[lost] = again._iterate(anew, *begun, all_cold, ending, again.motion(*begun, anew))
+            found = part.motion(g[far], R[far], there)
+            if len(far) < len(R):
+                motion.put(far, found)
+            motion = motion if len(far) < len(R) else found
         return motion.carry(Response(R, motion.S, g, Vh1, D, block_width))
-
-    def _converge(
-        self, inside: Inside, g: Array, R: Array, cold: Booleans, ending: float, motion: Motion
-    ) -> tuple[Array, Array]:
-        """Solve from anywhere; points that a warm start leads astray start once more, cold."""
-        g, R = self._iterate(inside, g, R, cold, ending, motion)
-        lost = ~np.isfinite(R).all(axis=1) & ~cold
-        if lost.any():
-            again, there = self.take(lost), inside.take(lost)
-            start, anew = again.guess(there), np.ones(lost.sum(), bool)
-            g[lost], R[lost] = again._iterate(there, *start, anew, ending, again.motion(*start, there))
-        return g, R
 
     def _iterate(
         self, inside: Inside, g: Array, R: Array, cold: Booleans, ending: float, motion: Motion

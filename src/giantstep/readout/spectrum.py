@@ -7,7 +7,7 @@ Resolvent and density at complex z; edges and the atom at 0 on the real axis; th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -166,7 +166,7 @@ class Spectrum:
         inside = np.flatnonzero(~self._is_outside(x))
         if not inside.size or inside[-1] == len(x) - 1:
             return float(np.nan)
-        return self.edge_between(x[inside[-1]], x[inside[-1] + 1], self._is_outside)
+        return self.edge_between(x[inside[-1]], x[inside[-1] + 1], of_all=True)
 
     def lower_edge(self) -> float:
         """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
@@ -174,44 +174,33 @@ class Spectrum:
         inside = np.flatnonzero(~self._is_outside(x))
         if not inside.size:
             return float(np.nan)
-        return self.edge_between(x[inside[0]], x[inside[0] - 1], self._is_outside) if inside[0] else 0.0
+        return self.edge_between(x[inside[0]], x[inside[0] - 1], of_all=True) if inside[0] else 0.0
 
-    def _is_dark(self, x: Floats) -> Booleans:
-        """Tell where the bulk has no density."""
-        return self._without_density(self.density(x)[1])
+    def _is_outside(self, x: Floats, of_all: bool = True) -> Booleans:
+        """Tell which x are below or above the whole bulk, or (not `of_all`) where there is no density.
 
-    def _without_density(self, first: FirstOrder) -> Booleans:
-        """Tell which solutions have no density: Im m, without the atom at zero, is about 1e-7 of m there."""
-        m = self.stieltjes(first) - self.atom / first.equations.a
-        return ~(is_physical(first) & (m.imag > DARK * np.abs(m)))
-
-    def _is_outside(self, x: Floats) -> Booleans:
-        """Tell which x are below or above the whole bulk.
-
-        Beyond a part of it that is too narrow to be seen, 1 + V has turned its sign at some nodes, or R of some blocks,
-        or g of some atoms of the inputs.
+        Im m, without the atom at zero, is about 1e-7 of m there. Beyond a part of the bulk that is too narrow to be
+        seen, 1 + V has turned its sign at some nodes, or R of some blocks, or g of some atoms of the inputs.
         """
         first = self.density(x)[1]
-        signs = [first.denominator, first.response.R]
-        if isinstance(self.equations.bulk, InputBulk):
+        m = self.stieltjes(first) - self.atom / first.equations.a
+        dark = ~(is_physical(first) & (m.imag > DARK * np.abs(m)))
+        signs = [first.denominator, first.response.R] if of_all else []
+        if of_all and isinstance(self.equations.bulk, InputBulk):
             signs.append(np.einsum("bjqq->bjq", first.response.g).reshape(len(x), -1))
-        one_sign = np.all([np.ptp(np.sign(part.real), axis=1) == 0 for part in signs], axis=0)
-        return one_sign & self._without_density(first)
+        return np.all([dark, *(np.ptp(np.sign(part.real), axis=1) == 0 for part in signs)], axis=0)
 
-    def edge_between(
-        self, inside: float, outside: float, is_outside: Callable[[Floats], Booleans] | None = None
-    ) -> float:
-        """Return the edge between a point inside the bulk and one outside, where by default there is no density.
+    def edge_between(self, inside: float, outside: float, of_all: bool = False) -> float:
+        """Return the edge between a point inside the bulk and one outside, of the whole bulk or of a part.
 
         The edge is enclosed, then the zero of density^2, a smooth function of x inside, is extrapolated.
         """
         from scipy.interpolate import BarycentricInterpolator
 
-        is_outside = is_outside or self._is_dark
         while abs(outside - inside) > 1e-4 * outside:
             check_time()
             x = np.linspace(inside, outside, 5)
-            last = np.flatnonzero(np.append(is_outside(x[1:-1]), True))[0]
+            last = np.flatnonzero(np.append(self._is_outside(x[1:-1], of_all), True))[0]
             inside, outside = x[last], x[last + 1]
         x = inside + np.copysign(inside, inside - outside) * EDGE_POINTS
         square = self.stieltjes(self.beside(x)).imag ** 2
@@ -288,36 +277,26 @@ def bulk_law(spectrum: Spectrum) -> Law:
     values = np.zeros(panels.nodes.shape)
     residual, iterations = 0.0, 0
     fresh = np.ones(len(values), dtype=bool)
-    for _ in range(MAX_REFINEMENTS):  # towards the edges of gaps, where p/d is large or small
+    for left in reversed(range(MAX_REFINEMENTS + 1)):  # towards the edges of gaps, where p/d is large or small
         check_time()
         density, first = spectrum.density(panels.nodes[fresh].ravel())
         values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
         residual = max(residual, float(np.max(first.residual)))
         iterations = max(iterations, int(np.max(first.iterations)))
         rough = (panels.roughness(values) > ROUGH) & (panels.right > FINEST * reach)
-        if not rough.any():
+        if not (left and rough.any()):
             break
         panels, origin = panels.split(rough)
         fresh = origin < 0
         values = np.where(fresh[:, None], 0.0, values[origin])
-    else:
-        density, _ = spectrum.density(panels.nodes[fresh].ravel())
-        values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
     resolved = 0.0 if lower > 1e-2 * FINEST * reach else FINEST * reach  # a bulk that begins well above zero is smooth
-    seen = panels.nodes.ravel() > resolved
-    gaps = find_gaps(spectrum, panels.nodes.ravel()[seen], values.ravel()[seen])
+    x, gaps = panels.nodes.ravel(), list[tuple[float, float]]()
+    lit = np.flatnonzero((values.ravel() * x > DARK) & (x > resolved))
+    for last, first_again in zip(lit, lit[1:]):  # gaps too narrow for two nodes are not seen
+        if first_again - last > 2:
+            begin, end = spectrum.edge_between(x[last], x[last + 1]), (x[first_again], x[first_again - 1])
+            gaps.append((begin, spectrum.edge_between(*end)))
     return Law(lower, upper, atom, panels, values, gaps, residual, iterations)
-
-
-def find_gaps(spectrum: Spectrum, x: Floats, density: Floats) -> list[tuple[float, float]]:
-    """Return the gaps between stretches of x with a density; those too narrow for two nodes are not seen."""
-    lit = np.flatnonzero(density * x > DARK)
-    breaks = np.flatnonzero(np.diff(lit) > 2)
-    pairs = [(lit[index], lit[index + 1]) for index in breaks]
-    return [
-        (spectrum.edge_between(x[left], x[left + 1]), spectrum.edge_between(x[right], x[right - 1]))
-        for left, right in pairs
-    ]
 
 
 def _far_quantile(spectrum: Spectrum) -> float:

@@ -104,9 +104,12 @@ def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Des
     fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE))
     if all(one.learnt < 2 for one in fine) and (problem.target.all_planes or layer.batch is not None):
         return [(one, None) for one in fine]
-    coarse = describe(problem, layer, RULES[1], finer=LINE_RULE)
-    pairs = [(one, other, other.features.with_power_of(one.features)) for one, other in zip(fine, coarse)]
-    return [(one, dataclasses.replace(other, features=features)) for one, other, features in pairs]
+    pairs = []
+    for one, other in zip(fine, describe(problem, layer, RULES[1], finer=LINE_RULE)):
+        exact, rough = (np.sum(f.hh * f.weights, axis=1, keepdims=True) for f in (one.features, other.features))
+        features = dataclasses.replace(other.features, hh=other.features.hh + exact - rough)  # E y^2 is no feature's
+        pairs.append((one, dataclasses.replace(other, features=features)))
+    return pairs
 
 
 def _together(descriptions: Sequence[tuple[Description, Description | None]]) -> list[list[int]]:
