@@ -56,10 +56,10 @@ class Equations(Stacked):
     """Fractions of the blocks (B, k), where those of a point are not `Features.pi`: whole neurons at a finite d."""
 
     @classmethod
-    def of_ridge(cls, features: Features, ratio: Floats, width: Floats, ridge: Floats) -> Equations:
+    def of_ridge(cls, features: Features, ratio: Floats, width: Floats, ridge: Floats, *bulk: Bulk) -> Equations:
         """Return the equations of the ridge fit in the normalisation that stays finite as ridge -> 0."""
         a, b = np.where(ratio < 1, 1.0, ridge), np.where(ratio < 1, ridge, 1.0)
-        return cls(features, ratio, width, a, b)
+        return cls(features, ratio, width, a, b, *bulk)
 
     @property
     def packing(self) -> Packing:

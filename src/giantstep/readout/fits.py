@@ -79,8 +79,8 @@ class Asked:
         """Return the first-order equations of the ridge fit."""
         width, ridge = self.points["width_per_dim"], self.points["readout.ridge"]
         ratio = self.points["samples_per_dim"] / width
-        equations = Equations.of_ridge(self._labelled(features), ratio, width, ridge)
-        return with_quadratic_noise(dataclasses.replace(equations, bulk=self.bulk, pi=self.pi))
+        equations = Equations.of_ridge(self._labelled(features), ratio, width, ridge, self.bulk)
+        return with_quadratic_noise(dataclasses.replace(equations, pi=self.pi))
 
     def take(self, index: Integers) -> Asked:
         """Return the points in `index`."""

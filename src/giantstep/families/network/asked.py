@@ -59,8 +59,13 @@ def chosen_theories(network: Network, points: Points, what: str, theory: str | N
     if theory not in ("auto", *FINITE_DIM):
         return chosen
     _, c1, c2 = np.abs(network.activation.hermite(2))
+    asked = np.isfinite(points["dim"]) & (network.inputs is not None and what == "errors")
+    says = {
+        "split": asked & (network.target.directions == 1),
+        "quadratic": asked & ~finite_batches(points) & (not network.readout.classes),
+    }
     for index in range(len(chosen)):
-        known = _known_refinements(network, points, what, index)
+        known = [name for name, holds in says.items() if holds[index]]
         if theory in FINITE_DIM and theory not in known:
             allowed = '"exact" where inputs are isotropic, without a finite dim, or where what is not "errors"'
             more = {"split": "several directions", "quadratic": "finite batches or classes"}
@@ -70,15 +75,6 @@ def chosen_theories(network: Network, points: Points, what: str, theory: str | N
             sizes = {"split": c1 * np.sqrt(law.leading_variance()), "quadratic": c2 * np.sqrt(law.second_moment() / 2)}
             chosen[index] = max(known, key=lambda name: sizes[name])
     return chosen
-
-
-def _known_refinements(network: Network, points: Points, what: str, index: int) -> list[str]:
-    """Return the theories of a finite dimension that say something of a point."""
-    if network.inputs is None or what != "errors" or not np.isfinite(points["dim"][index]):
-        return []
-    quadratic = not finite_batches(points)[index] and not network.readout.classes
-    known = {"split": network.target.directions == 1, "quadratic": quadratic}
-    return [name for name, holds in known.items() if holds]
 
 
 def rank_warnings(network: Network, points: Points) -> list[str]:

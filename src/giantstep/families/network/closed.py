@@ -78,8 +78,8 @@ def same_sample_errors(
         )
     spike, neurons, count = step.spike(network, points), _neurons(network), points["width_per_dim"] * points["dim"]
     strength = spike.eta * spike.c1 * np.sqrt((spike.g1**2 + spike.noise) / count)
-    samples, width, ridge = (points[name] for name in ("samples_per_dim", "width_per_dim", "readout.ridge"))
-    numbers = (samples, width, ridge, points["noise"], spike.residual, strength, count)
+    own = (points[name] for name in ("samples_per_dim", "width_per_dim", "readout.ridge", "noise"))
+    numbers = (*own, spike.residual, strength, count)
     answer = _errors_answer(network, fit_on_same_sample(neurons, network.label, *numbers, order))
     answer.attrs["theory"] = "exact"
     strong, largest = np.abs(strength) > STRONG_ON_SAMPLE, f"{np.max(np.abs(strength)):.2g}"

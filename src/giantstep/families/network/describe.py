@@ -102,7 +102,8 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
     given, basis = view.given, view.basis
     s, sets = scale_of(problem, layer), len(layer)
     A = layer.U @ basis.learnt @ given.nodes.T
-    moments = _moments(problem, A, s)
+    moments = Moments(*tabulated(problem.activation, lambda f, *at: np.stack(f.moments(*at)), A, s))
+    moments = moments._replace(noise=np.maximum(moments.noise, 0.0))
     slope = moments.slope / s[..., None]  # D_1
     h1, lengths = given.h1.T, 0
     if problem.isotropic and layer.batch is None:
@@ -120,10 +121,17 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         if layer.batch is not None:  # y is |b|^2 there: finite_batches_several_steps (6.1)
             Js = Js / (2 * s[..., None])
     T0, Jp = channels(along, across, Js, given.nodes, slope, moments.curvature, unit)
-    field, rho = _classes(problem, layer, view, len(h1))
 
     def for_all(values: Floats) -> Floats:
         return np.broadcast_to(values, (sets, *np.shape(values)))
+
+    field, rho, normal = None, None, problem.network.class_direction
+    if normal is not None:  # the label is the sign of the field and of what lies along unlearnt directions
+        direction = normal @ layer.frame[0]
+        along_rest = direction @ basis.rest
+        unlearnt = np.zeros(len(h1))
+        unlearnt[: len(along_rest)] = np.where(np.abs(along_rest) < 1e-12, 0.0, along_rest)
+        field, rho = for_all(given.nodes @ (direction @ basis.learnt)), for_all(unlearnt)
 
     features = Features(
         pi=problem.pi[0],
@@ -137,8 +145,8 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         h=for_all(given.h),
         h1=for_all(h1),
         hh=for_all(given.square),
-        field=None if field is None else for_all(field),
-        rho=None if rho is None else for_all(rho),
+        field=field,
+        rho=rho,
         stretch=s[..., None] * moments.curvature if np.isfinite(problem.numbers["dim"]).any() else None,
         kappa=for_all(given.nodes.T),
     )
@@ -148,24 +156,6 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         columns = np.eye(layer.U.shape[2], 2)
     along = for_all(np.pad(columns, ((0, 0), (0, 2 - columns.shape[1]))).T)
     return features, along, lengths
-
-
-def _classes(problem: Problem, layer: Layer, view: SharedView, unlearnt: int) -> tuple[Floats | None, Floats | None]:
-    """Return the field at the nodes and rho along the unlearnt directions, of which the label is the sign; or None."""
-    normal = problem.network.class_direction
-    if normal is None:
-        return None, None
-    direction = normal @ layer.frame[0]
-    rho = np.zeros(unlearnt)
-    rest = direction @ view.basis.rest
-    rho[: len(rest)] = np.where(np.abs(rest) < 1e-12, 0.0, rest)
-    return view.given.nodes @ (direction @ view.basis.learnt), rho
-
-
-def _moments(problem: Problem, A: Floats, s: Floats) -> Moments:
-    """Return the moments of the blocks at A (S, k, N)."""
-    moments = Moments(*tabulated(problem.activation, lambda f, *at: np.stack(f.moments(*at)), A, s))
-    return moments._replace(noise=np.maximum(moments.noise, 0.0))
 
 
 def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]:

@@ -25,7 +25,6 @@ from giantstep.gaussian.conditional import ConditionalTarget, coarsened, conditi
 from giantstep.gaussian.subspaces import FEW_AXES, LEARNT, Directions, split_directions
 from giantstep.gaussian.target import Plane
 from giantstep.readout import SignBulk
-from giantstep.readout.block_means import whole_length
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Booleans, Floats, Integers, Strings
 
@@ -172,44 +171,30 @@ def moved(problem: Problem, layer: Layer, motion: BlockRows, rate: Floats, keep:
     return after
 
 
-def with_length(problem: Problem, layer: Layer, U: Floats, length: Floats) -> Layer:
-    """Return the layer with other U, and rows of this `length` beside the mean of their block: (2.6)."""
-    B = whole_length(length, layer.length, layer.feedback, problem.neurons)[..., None]
-    Js = np.sign(B) * layer.JB[:, :, 0]
-    Js[..., -1] = 0.5 / np.abs(B[..., 0])
-    past = np.concatenate([layer.past[:, :-1], B[:, None]], axis=1)
-    return dataclasses.replace(layer, U=U, B=B, Js=Js, past=past, length=length)
-
-
 def without_mean(problem: Problem, rows: Floats) -> Floats:
     """Return rows (..., K) of what the quadratic fluctuations of the atoms do; on the sphere their sum is fixed."""
     length = np.sqrt(problem.inputs.masses)
     return rows if problem.network.rows == "gaussian" else rows - (rows @ length)[..., None] * length
 
 
-def length_root(problem: Problem, layer: Layer) -> Floats:
-    """Return square roots (M, k, t, rank) of d Cov of the lengths, structured_inputs (3.7)."""
-    inputs = problem.inputs
-    weighted = np.swapaxes(inputs.eigenvalues * layer.past**2, 1, 2)  # (M, k, t, K)
-    if np.isfinite(problem.quadratic_dim):
-        return without_mean(problem, weighted * np.sqrt(2 * inputs.masses))
-    cov = 2 * np.einsum("mqtj,mquj,j->mqtu", weighted, weighted, inputs.masses)
-    if problem.network.rows == "sphere":
-        mean = inputs.average(weighted)
-        cov = cov - 2 * mean[..., :, None] * mean[..., None, :]
-    values, vectors = np.linalg.eigh(cov)
-    size = np.max(np.abs(weighted)) ** 2
-    kept = np.max(values, axis=(0, 1)) > RANK * size
-    return vectors[..., kept] * np.sqrt(np.maximum(values[..., None, kept], 0.0))
-
-
 def independent_spread(problem: Problem, layer: Layer) -> tuple[Floats, Floats, int]:
     """Return JU (M, k, R, C) and Js (M, k, C) over independent standard normals, and how many of these are lengths.
 
-    The lengths come first, then the other columns in their order.
+    The lengths come first, then the other columns in their order. `root` (M, k, t, rank) is a square root of d Cov of
+    the lengths, structured_inputs (3.7).
     """
-    root = length_root(problem, layer)
-    lengths = np.array(layer.is_length)
+    inputs, lengths = problem.inputs, np.array(layer.is_length)
+    weighted = np.swapaxes(inputs.eigenvalues * layer.past**2, 1, 2)  # (M, k, t, K)
+    if np.isfinite(problem.quadratic_dim):
+        root = without_mean(problem, weighted * np.sqrt(2 * inputs.masses))
+    else:
+        cov = 2 * np.einsum("mqtj,mquj,j->mqtu", weighted, weighted, inputs.masses)
+        if problem.network.rows == "sphere":
+            mean = inputs.average(weighted)
+            cov = cov - 2 * mean[..., :, None] * mean[..., None, :]
+        values, vectors = np.linalg.eigh(cov)
+        kept = np.max(values, axis=(0, 1)) > RANK * np.max(np.abs(weighted)) ** 2
+        root = vectors[..., kept] * np.sqrt(np.maximum(values[..., None, kept], 0.0))
     JU = np.concatenate([layer.JU[..., lengths] @ root, layer.JU[..., ~lengths]], axis=3)
     Js = np.concatenate([(layer.Js[:, :, None, lengths] @ root)[:, :, 0], layer.Js[..., ~lengths]], axis=2)
     return JU, Js, root.shape[3]

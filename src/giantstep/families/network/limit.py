@@ -56,7 +56,9 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
         getattr(module, f"answer_{what}")(table, share, moment, time, settings)
     answer = table.answer
     answer.warnings = list(dict.fromkeys([*answer.warnings, *_warnings(network, points, theory)]))
-    answer.attrs["theory"] = _said(points, chosen, bool(answer.approximations))
+    named = (chosen == "exact") & finite_batches(points) & bool(answer.approximations)
+    names = np.where(named, "isotropic", chosen)
+    answer.attrs["theory"] = " and ".join(name for name in THEORIES if name in names)
     if table.finite_size:
         answer.attrs["finite_size"] = "; ".join(table.finite_size)
     return answer
@@ -72,23 +74,12 @@ def _moments(table: Table, chosen: Strings, times: Integers) -> Iterator[tuple[S
                     yield share, moment, int(np.searchsorted(times, moment.time))
             for number, reason in reasons.items():
                 table.note(share.index[share.owner == number], reason)
-            _say(table, moment)
-
-
-def _say(table: Table, last: Moment) -> None:
-    """Say what the limit approximated up to the last time, what it did not learn, and what of a finite size it has."""
-    problem, layer = last.problem, last.layer
-    table.answer.approximations |= dict(layer.accuracy)
-    table.answer.warnings += _unlearnt(last)
-    if np.isfinite(problem.neurons).any():
-        table.finite_size[terms_of(problem, layer)] = None
-        table.answer.warnings += means_warning(problem, layer)
-
-
-def _said(points: Points, chosen: Strings, approximated: bool) -> str:
-    """Say which theories answered."""
-    names = np.where((chosen == "exact") & finite_batches(points) & approximated, "isotropic", chosen)
-    return " and ".join(name for name in THEORIES if name in names)
+            problem, layer = moment.problem, moment.layer  # the last ones that were reached
+            table.answer.approximations |= dict(layer.accuracy)
+            table.answer.warnings += _unlearnt(moment)
+            if np.isfinite(problem.neurons).any():
+                table.finite_size[terms_of(problem, layer)] = None
+                table.answer.warnings += means_warning(problem, layer)
 
 
 def refuse_missing(network: Network, points: Points, what: str, theory: str | None) -> None:

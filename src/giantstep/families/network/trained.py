@@ -105,22 +105,17 @@ class Trained:
         if output is None:
             output = self.second_layer if square else 0.0 * self.second_layer
         if math.isfinite(batch):
-            real = self._flipped(stream) if self.flip else network
-            return batch_gradient(real, output, max(1, round(batch)), self.draws, offset=offset, stream=stream)
+            target, draws = network.target, self.draws
+
+            def flipped(signal: DeviceArray) -> DeviceArray:  # classes that are flipped, for one pass over a batch
+                labels = target(signal)
+                return xp.where(draws.uniform(stream + "_flips", len(labels)) < self.flip, -labels, labels)
+
+            real = dataclasses.replace(network, target=flipped) if self.flip else network
+            return batch_gradient(real, output, max(1, round(batch)), draws, offset=offset, stream=stream)
         expansion = (self.network_of.expansion, self.inputs)
         kept = 1 - 2 * self.flip
         return population_gradient(network.activation, expansion, network.weights, output, xp, kept, offset), None
-
-    def _flipped(self, stream: str) -> RealNetwork:
-        """Return the network whose classes are flipped, for one pass over a batch."""
-        target, draws = self.network.target, self.draws
-
-        def flipped(signal: DeviceArray) -> DeviceArray:
-            labels = target(signal)
-            turned = draws.uniform(stream + "_flips", len(labels)) < self.flip
-            return draws.xp.where(turned, -labels, labels)
-
-        return dataclasses.replace(self.network, target=flipped)
 
 
 def outputs_of(
