@@ -7,7 +7,7 @@ Resolvent and density at complex z; edges and the atom at 0 on the real axis; th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -103,14 +103,14 @@ class Spectrum:
         found = begin(self.at(-z, np.ones(len(z))), responses.take(slice(count, None)))
         position = np.log(np.abs(at))
         for fresh, around in bisect(position, np.arange(len(at)) < count):
-            neighbours = [responses.take(side) for side in around]
-            linear = linear_weights(position[fresh], position[around])
-            cubic = cubic_weights(position[fresh], position[around], linear)
-            equations = self.at(-at[fresh], np.ones(len(fresh)))
-            start = begin(equations, combine(neighbours, cubic))
-            wild = ~_points_upward(start)
-            if wild.any():
-                start = begin(equations, combine(neighbours, np.where(wild, linear, cubic)))
+            (left, right), (low, high) = (responses.take(side) for side in around), position[around]
+            share = np.clip((position[fresh] - low) / np.where(low == high, 1.0, high - low), 0.0, 1.0)
+            between = {
+                name: np.einsum("b,b...->b...", 1 - share, getattr(left, name))
+                + np.einsum("b,b...->b...", share, getattr(right, name))
+                for name in ("R", "S", "g")
+            }
+            start = begin(self.at(-at[fresh], np.ones(len(fresh))), dataclasses.replace(left, **between))
             part = self._from_neighbours(at[fresh], start)
             responses.put(fresh, part.response)
             found.put(fresh - count, part)
@@ -230,12 +230,8 @@ def is_physical(first: FirstOrder) -> Booleans:
 
     From a neighbour outside the bulk Newton can reach a solution inside whose V is negative at some kappa.
     """
-    return (first.residual < 1e-8) & _points_upward(first)
-
-
-def _points_upward(first: FirstOrder) -> Booleans:
     upward = np.all(first.V.imag >= -1e-12 * np.abs(first.V), axis=1)
-    return upward & np.all(first.response.R.imag > 0, axis=1)
+    return (first.residual < 1e-8) & upward & np.all(first.response.R.imag > 0, axis=1)
 
 
 @dataclass
@@ -307,45 +303,12 @@ def _far_quantile(spectrum: Spectrum) -> float:
     return float(2 * x[heavy[-1]]) if heavy.size else float(x[4])
 
 
-# -- Starts of a Newton iteration from solutions that are known: which ones -------------------------------
-
-
 NEAR = 0.1
 """Difference of positions up to which a solution starts another one without steps between."""
 
 
-def combine(responses: Sequence[Response], weights: Floats) -> Response:
-    """Return starts that are combinations of responses, with weights (responses, B)."""
-    names = ("R", "S", "g")
-    parts = {name: np.stack([getattr(one, name) for one in responses]) for name in names}
-    combined = {name: np.einsum("mb,mb...->b...", weights, part) for name, part in parts.items()}
-    return dataclasses.replace(responses[0], **combined)
-
-
-def linear_weights(x: Floats, around: Floats) -> Floats:
-    """Return the weights (4, B) of interpolation on the line between the inner two of four neighbours."""
-    _, left, right, _ = around
-    share = np.clip((x - left) / np.where(left == right, 1.0, right - left), 0.0, 1.0)
-    return np.array([0 * share, 1 - share, share, 0 * share])
-
-
-def lagrange_weights(x: Floats, nodes: Floats) -> Floats:
-    """Return the weights (m, B) of the values at `nodes` (m, B or 1) in the polynomial through them, at x (B,)."""
-    apart = nodes[:, None] - nodes
-    others = ~np.eye(len(nodes), dtype=bool)[:, :, None]
-    ratios = (x - nodes)[None] / np.where(apart == 0, 1.0, apart)
-    weights: Floats = np.prod(np.where(others, ratios, 1.0), axis=1)
-    return weights
-
-
-def cubic_weights(x: Floats, around: Floats, linear: Floats) -> Floats:
-    """Return the weights (4, B) of cubic interpolation; the linear ones where there are not two on either side."""
-    lone = (np.diff(around, axis=0) == 0).any(axis=0)
-    return np.where(lone, linear, lagrange_weights(x, around))
-
-
 def bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integers]]:
-    """Yield (which entries come next, two on either side that are done (4, ...)) until all are done.
+    """Yield (which entries come next, one on either side that is done (2, ...)) until all are done.
 
     Those that are near (`NEAR`) to one that is done come next, and the middle of every gap. Where there is none on one
     side, it is the nearest one again.
@@ -361,6 +324,5 @@ def bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integer
         in_gap = np.arange(len(after)) - np.searchsorted(after, after)
         middle = np.bincount(after, minlength=len(known) + 1)[after] // 2 == in_gap
         fresh = middle | (np.abs(at[nearest] - at[todo]) < NEAR)
-        around = known[np.clip(after[fresh] + np.arange(-2, 2)[:, None], 0, len(known) - 1)]
-        yield order[todo[fresh]], order[around]
+        yield order[todo[fresh]], order[np.stack([left[fresh], right[fresh]])]
         done[order[todo[fresh]]] = True
