@@ -28,9 +28,8 @@ from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.tables import tabulated
 from giantstep.gaussian.target import Plane
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
-from giantstep.readout.block_means import products_of_means
 from giantstep.readout.features import channels, mean_functions
-from giantstep.readout.finite_size import one_stretch, stretch_of_atoms
+from giantstep.readout.finite_size import one_stretch, products_of_means, stretch_of_atoms
 from giantstep.readout.input_spread import InputSpread
 from giantstep.types import Floats, Integers
 

@@ -11,16 +11,16 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.network.describe import Description, describe, finite_size
+from giantstep.families.network.layer import Moment, reason_of
 from giantstep.families.network.problem import Share, take_points
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
-from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.family import LOOSE, Answer
 from giantstep.gaussian.conditional import condition
 from giantstep.padding import corner
 from giantstep.readout import Features
-from giantstep.readout.block_means import in_initial_rows
 from giantstep.readout.features import MANY_NODES
+from giantstep.readout.finite_size import in_initial_rows
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
 from giantstep.types import Array, Integers, Points, Strings
 

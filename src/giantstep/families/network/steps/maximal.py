@@ -144,7 +144,7 @@ class MaximalStep(GradientStep):
 
     def at_dimension(self, problem: Problem, before: Layer, after: Layer, gradient: Gradient, number: int) -> Layer:
         """Return the layer with what a finite width does to the rows themselves: finite_size_steps (2.5), (2.6)."""
-        from giantstep.readout.block_means import self_overlaps, whole_length
+        from giantstep.readout.finite_size import self_overlaps, whole_length
 
         if not after.all_terms or not np.isfinite(problem.neurons).any():
             return after
