@@ -125,21 +125,14 @@ def describe_spectrum(
 
 
 def _is_whole(law: Law, spectrum: Spectrum) -> bool:
-    """Tell whether the mass of a law is one.
-
-    Rows whose features hardly vary (a strong spike saturates most activations) make eigenvalues of any size below the
-    panels, but above what counts as zero.
-    """
+    """Tell whether the mass of a law is one; features that hardly vary make eigenvalues below the panels, too."""
     if abs(law.mass + law.atom - 1) <= MASS_TOLERANCE:
         return True
     return law.lower == 0 and abs(law.mass + law.mass_below(spectrum) - 1) <= MASS_TOLERANCE
 
 
 def describe_resolvent(spectrum: Spectrum, z: Array) -> tuple[Array, Array, str, float, int]:
-    """Return V1 (Z, k, k) and V2 (Z, k) of one point, the block traces of the resolvent of Phi^T Phi/p, how solved.
-
-    m(conj z) = conj m(z), m = sum_q V2_q.
-    """
+    """Return the traces V1 (Z, k, k) and V2 (Z, k) of the resolvent of Phi^T Phi/p at one point, and how solved."""
     upper = np.where(z.imag < 0, z.conj(), z)
     upper = upper + 1j * np.where(upper.imag == 0, 1e-14 * np.abs(upper), 0.0)
     first = spectrum.solve(upper)
@@ -214,10 +207,7 @@ class _Spikes:
         return self.factors(np.array([z]))[0]
 
     def factors(self, z: Floats) -> Array:
-        """Return 1 + sign(R) times the eigenvalues, increasing (Z, .).
-
-        They pass smoothly through 1 where R changes its sign; NaN where the blocks have different signs.
-        """
+        """Return 1 + sign(R) times the eigenvalues, increasing (Z, .); NaN where the blocks have different signs."""
         first = self.spectrum.beside(z)
         sign = np.sign(first.response.R.real).mean(axis=1)
         sign = np.where(is_physical(first) & (np.abs(sign) == 1), sign, np.nan)

@@ -119,10 +119,7 @@ class Bulk(Protocol):
         """Return the derivative of the response."""
 
     def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
-        """Return P and `absorbed`, both (B, X, X): the channel coefficients x have the prior P0^-1 = P^-1 - absorbed.
-
-        The read-out minimises its error plus x^T P0^-1 x. `absorbed` is what P has already counted of the error.
-        """
+        """Return P and `absorbed` (B, X, X), what P has counted of the error: the prior is P0^-1 = P^-1 - absorbed."""
 
     def along_means(self, response: Response) -> AlongMeans:
         """Return how the bulk answers along the means of the blocks, at a finite dimension."""

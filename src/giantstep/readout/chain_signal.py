@@ -30,10 +30,8 @@ class ChainSignal:
 
     bulk: ChainBulk
     state: ChainState
-    products: list[Array]
-    """E_t[f_a f_b Lt] of the functions of every step (B, functions, functions, 2k, 2k)."""
-    inverse: Array
-    """The columns of Gm^-1 for the coordinates that are asked for (B, rows, X)."""
+    products: list[Array]  # E_t[f_a f_b Lt] of the functions of every step (B, functions, functions, 2k, 2k)
+    inverse: Array  # the columns of Gm^-1 for the coordinates that are asked for (B, rows, X)
 
     @classmethod
     def at(cls, bulk: ChainBulk, state: ChainState) -> ChainSignal:
@@ -63,10 +61,7 @@ class ChainSignal:
         return self.roots[:, :, None] * self.scaled_covariance * self.roots[:, None, :]
 
     def moved(self, dual: Floats, blocks: Array, log_R: Array, dH: Array) -> Array:
-        """Return how dual^T P dual moves along directions A: blocks (B, A, T, 2k, 2k), log R (B, A, k), H (B, A, K, K).
-
-        One solution of Gm y = dual serves them all: dual^T dP dual = -y^T dGm y, beside the scale of the fields.
-        """
+        """Return how dual^T P dual moves along directions A: -y^T dGm y, Gm y = dual, beside the scale of fields."""
         bulk, state = self.bulk, self.state
         count, k = state.root.shape
         scaled = self.roots * dual

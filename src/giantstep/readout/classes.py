@@ -74,8 +74,7 @@ class Classifier(Stacked):
     residual: Floats
     iterations: Integers
     dual: Floats
-    penalty: Floats
-    """Those of `Signal`."""
+    penalty: Floats  # those of `Signal`
     V: Floats
     Q: Floats
     c0: Floats

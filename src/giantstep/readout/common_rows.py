@@ -30,8 +30,7 @@ class CommonRows:
 
     product: Floats
     """PB = lambda B_q B_q' at the J atoms: (J, k, k) of all points, or (B, J, k, k) where each has its own."""
-    masses: Floats
-    """Masses of the atoms (J,), of sum 1."""
+    masses: Floats  # masses of the atoms (J,), of sum 1
 
     def take(self, index: Any) -> Self:
         """Return itself."""

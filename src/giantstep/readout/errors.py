@@ -62,10 +62,7 @@ def opposite_signs(x: Floats, y: Floats, correlation: Floats) -> Floats:
 
 
 def sign_disagreement(mean: Floats, variance: Floats, shared: Floats, weights: Floats) -> float:
-    """Return how often two outputs of this mean and variance (N,) and the covariance `shared` differ in sign.
-
-    beyond_the_error (2.6), on a rule that resolves sqrt(variance)/|slope of the mean|.
-    """
+    """Return how often outputs (N,) of the covariance `shared` differ in sign: beyond_the_error (2.6)."""
     from scipy.special import owens_t
 
     own, other = np.maximum(variance - shared, 0.0), np.maximum(variance + shared, 1e-300)
@@ -92,15 +89,11 @@ class Errors(Stacked):
     norm: Floats
     null: Floats
     theta: Floats
-    x: Floats
-    """Coefficients of the channels (B, X), called t in (4.5)."""
-    tau: Floats
-    """What they make of the unlearnt directions (B, L, k)."""
-    Q1: Floats
-    """Without the target's directions: spiked_features adds sum_l tau_l tau_l^T."""
+    x: Floats  # coefficients of the channels (B, X), called t in (4.5)
+    tau: Floats  # what they make of the unlearnt directions (B, L, k)
+    Q1: Floats  # without the target's directions: spiked_features adds sum_l tau_l tau_l^T
     Q2: Floats
-    identity: Floats
-    """By how much (4.10) is violated."""
+    identity: Floats  # by how much (4.10) is violated
     along: Floats
     """RES and c0 at the nodes (B, 2, N), if asked for; else without nodes."""
 
@@ -108,10 +101,7 @@ class Errors(Stacked):
 def ridge_errors(
     first: FirstOrder, size: FiniteSize | None = None, *, packed: bool | None = None, at_nodes: bool = False
 ) -> Errors:
-    """Return the errors at each point, in the limit or at their finite size.
-
-    `at_nodes` asks for the error and the mean output at the nodes of kappa.
-    """
+    """Return the errors at each point, in the limit or at their finite size; `along` if asked for `at_nodes`."""
     size = FiniteSize.limit(len(first.V)) if size is None else size
     equations, response = first.equations, first.response
     packed = equations.packed if packed is None else packed
@@ -191,10 +181,7 @@ def mean_residual(first: FirstOrder, signal: Signal, size: FiniteSize) -> Floats
 def fluctuations(
     first: FirstOrder, signal: Signal, size: FiniteSize, packed: bool
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return RES at the nodes, Q1, Q2, and what the means alone leave in Q1.
-
-    few_steps_readout (4.6)-(4.8), one linear system; at a finite size with finite_size_steps (3.3)-(3.6).
-    """
+    """Return RES at the nodes, Q1, Q2 of few_steps_readout (4.6)-(4.8), and what the means alone leave in Q1."""
     equations, features, squared = first.equations, first.equations.features, first.squared_weights
     tangents = equations.bulk.tangents(first.response)
     width = equations.width[:, None, None]

@@ -167,10 +167,7 @@ def mean_functions(moments: Moments) -> Floats:
 def channels(
     along: Floats, across: Floats, Js: Floats, nodes: Floats, slope: Floats, curvature: Floats, unit: Floats
 ) -> tuple[Floats, Floats]:
-    """Return T0 (S, C k, N) and Jp (S, L, C k) of channels that act along kappa, across it, and on s.
-
-    `along` (S, k, m, C), `across` (S, k, L, C) and Js (S, k, C) are how they act, `nodes` (N, m) places along kappa.
-    """
+    """Return T0 (S, C k, N), Jp (S, L, C k) of channels: (S, k, m, C) along kappa, (S, k, L, C) across it, on s."""
     T0 = np.swapaxes(along, 2, 3) @ nodes.T * slope[:, :, None]  # (S, k, C, N)
     T0 = T0 + Js[..., None] * curvature[:, :, None]
     Jp = across / unit[..., None, None]  # (S, k, L, C)

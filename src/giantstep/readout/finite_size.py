@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FiniteSize(Stacked):
-    """The finite size of B points with k blocks of p_q = beta_q d neurons.
-
-    `FiniteSize(1/d)` alone is a layer whose block means are those of independent rows, `gram` = diag(1/p_q).
-    """
+    """The finite size of B points with k blocks of p_q = beta_q d neurons; of independent rows if only d is known."""
 
     inverse_dim: Floats  # 1/d (B,), 0 in the limit
     gram: Floats | None = None

@@ -87,10 +87,7 @@ class Equations(Stacked):
         return weights
 
     def split_points(self, index: Integers, size: int) -> Iterator[Integers | slice]:
-        """Yield the points of `index` in chunks that stay in cache: `size` each, fewer where there are many nodes.
-
-        Neighbours come as a slice, which takes views.
-        """
+        """Yield `index` in chunks that stay in cache, `size` or fewer where nodes are many; neighbours as a slice."""
         blocks, nodes = self.features.mu1.shape[1:]
         size = max(1, size * MANY_NODES // max(nodes, MANY_NODES))
         if blocks == 1 or nodes == 1:

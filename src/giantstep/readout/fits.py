@@ -53,8 +53,7 @@ class Asked:
     points: Points
     tolerance: float
     size: FiniteSize
-    pi: Floats | None = None
-    """Fractions of the blocks of every point, where they are not those of the features."""
+    pi: Floats | None = None  # fractions of the blocks of every point, where they are not those of the features
     coarse: Features | None = None
     """The same features on a coarser rule, by which the error of the rule is measured."""
     with_floors: bool = False
@@ -96,8 +95,7 @@ class Fit(Stacked):
     solution: Errors | Classifier
     V1: Floats
     V2: Floats
-    kept: Floats
-    """S diag(1/R) of the bulk (B, k, k), what the fit keeps along the means of the blocks."""
+    kept: Floats  # S diag(1/R) of the bulk (B, k, k), what the fit keeps along the means of the blocks
     null: Floats
     status: Strings
     residual: Floats
@@ -105,10 +103,8 @@ class Fit(Stacked):
     all_data: Floats
     floor: Floats
     rare: Booleans
-    first: FirstOrder | None = None
-    """The first-order solution behind a ridge fit."""
-    equations: Equations | None = None
-    """What a fit of classes solved."""
+    first: FirstOrder | None = None  # the first-order solution behind a ridge fit
+    equations: Equations | None = None  # what a fit of classes solved
 
 
 def with_quadratic_noise(equations: Equations) -> Equations:
@@ -125,10 +121,7 @@ def with_quadratic_noise(equations: Equations) -> Equations:
 
 
 def solve_ridge(asked: Asked) -> Fit:
-    """Return the ridge fit; a point that fails in packed coordinates is tried at the nodes themselves.
-
-    Packed coordinates lose digits where blocks are nearly dependent (a linear activation); the nodes do not.
-    """
+    """Return the ridge fit; where packed coordinates lose digits (a linear activation), at the nodes themselves."""
     fit = _solve_ridge(asked)
     (blocks, nodes), again = asked.features.mu1.shape[1:], np.flatnonzero(fit.status != "")
     if again.size and blocks <= PACKED_BLOCKS and nodes <= TRIED_NODES and not asked.bulks[0].packed_only:

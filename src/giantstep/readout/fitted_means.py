@@ -26,12 +26,10 @@ class FittedMeans:
     response: Response
     width: Floats
     size: FiniteSize
-    functions: Floats
-    """mu0 and T0 (1 or B, F, N)."""
+    functions: Floats  # mu0 and T0 (1 or B, F, N)
     pairs: Floats
     """Products of what two channels have along the unlearnt directions that are treated on their own (B, X, X)."""
-    inverse: Floats
-    """H^-1 (B, F, F)."""
+    inverse: Floats  # H^-1 (B, F, F)
 
     @classmethod
     def of(

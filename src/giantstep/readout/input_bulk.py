@@ -26,11 +26,9 @@ class QuadraticNoise(Stacked):
     """What the quadratic channels of a finite dimension add to the outputs: structured_inputs (8.1)."""
 
     features: Features
-    curvature: Floats
-    """Nu of the blocks at the nodes (1, k, N)."""
+    curvature: Floats  # nu of the blocks at the nodes (1, k, N)
     ratio: Floats
-    b: Floats
-    """Sizes of the points (B,), as in `Equations`."""
+    b: Floats  # sizes of the points (B,), as in `Equations`
 
     shared: ClassVar[tuple[str, ...]] = ("features", "curvature")
 

@@ -149,10 +149,7 @@ class InputSpread:
         return 0.5 * (P + np.swapaxes(P, 1, 2))
 
     def paid(self, response: Response, quadratic: Array, dual: Array) -> tuple[Array, Array, Array]:
-        """Return sum_c t_qc^2 (B, k) and the products (B, k, k) of the silent parts of tau, at `dual` = P^-1 v.
-
-        The last products are those of the coordinates that enter through nu.
-        """
+        """Return sum_c t_qc^2 (B, k), products (B, k, k) of silent parts of tau, linear and through nu, at P^-1 v."""
         R = response.R
         count, k = R.shape
         weights = np.swapaxes(dual.reshape(count, -1, k), 1, 2)  # (B, k, n)

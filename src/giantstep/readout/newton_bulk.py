@@ -77,10 +77,8 @@ class NewtonBulk(Stacked):
 
     packed_only: ClassVar[bool] = True
     max_steps: ClassVar[int]
-    cold_steps: ClassVar[int] = 0
-    """Plain steps before the first one of Newton, for a cold start."""
-    nearly: ClassVar[float] = 0.0
-    """Mismatch from which one more Newton step ends the iteration."""
+    cold_steps: ClassVar[int] = 0  # plain steps before the first one of Newton, for a cold start
+    nearly: ClassVar[float] = 0.0  # mismatch from which one more Newton step ends the iteration
 
     @abstractmethod
     def guess(self, inside: Inside) -> tuple[Array, Array]:
@@ -194,10 +192,7 @@ def pair_operator(weights: Array, left: Array, right: Array) -> Array:
 
 
 def real_root(R: Array) -> tuple[Array, Array]:
-    """Return |R|^1/2 (B, k) and the sign of R (B,): outside the bulk of a spectrum all R of a point have one sign.
-
-    Complex roots have the sign 1.
-    """
+    """Return |R|^1/2 (B, k) and the sign of R (B,), which all R of a point have in common; 1 for complex ones."""
     if np.iscomplexobj(R):
         return np.sqrt(R), np.ones(len(R))
     sign = np.sign(R[:, 0])

@@ -156,10 +156,7 @@ def projected_power(target: Floats, cosine: Floats, degrees: list[int]) -> Float
 def weight_spikes(
     width: Floats, eta: Floats, c1: float, g1: float, noise: Floats, initial_output: Floats
 ) -> dict[str, Floats]:
-    """Return bulk and extreme singular values of points (B,), `noise` = E r^2 d/n0; inside the bulk they are its edges.
-
-    The squared cosines of their vectors are NaN there.
-    """
+    """Return bulk and extreme singular values (B,), `noise` = E r^2 d/n0; its edges and NaN inside the bulk."""
     moved = eta * c1
     ell = (1 - initial_output * moved * c1) ** 2 + moved**2 * (g1**2 + noise)
     lower, upper = np.abs(1 - np.sqrt(width)), 1 + np.sqrt(width)

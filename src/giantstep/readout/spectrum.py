@@ -191,10 +191,7 @@ class Spectrum:
         return np.all([dark, *(np.ptp(np.sign(part.real), axis=1) == 0 for part in signs)], axis=0)
 
     def edge_between(self, inside: float, outside: float, of_all: bool = False) -> float:
-        """Return the edge between a point inside the bulk and one outside, of the whole bulk or of a part.
-
-        The edge is enclosed, then the zero of density^2, a smooth function of x inside, is extrapolated.
-        """
+        """Return the edge of the whole bulk or of a part, enclosed, then extrapolated as the zero of density^2."""
         from scipy.interpolate import BarycentricInterpolator
 
         while abs(outside - inside) > 1e-4 * outside:
@@ -243,8 +240,7 @@ class Law:
     atom: float
     panels: Panels
     on_panels: Array
-    gaps: list[tuple[float, float]]
-    """Intervals between the edges in which there is no density."""
+    gaps: list[tuple[float, float]]  # intervals between the edges in which there is no density
     residual: float
     iterations: int
 

@@ -15,8 +15,7 @@ from giantstep.types import Array
 class Stacked:
     """A dataclass whose arrays, and parts that are stacked themselves, start with one axis of points."""
 
-    shared: ClassVar[tuple[str, ...]] = ()
-    """Fields that belong to all points."""
+    shared: ClassVar[tuple[str, ...]] = ()  # fields that belong to all points
     goes_along: ClassVar[tuple[str, ...]] = ()
     """Fields without a place in the constructor that some of the points take along. Points that are joined or
     overwritten lose all such fields: a solver left them, and finds them again."""

@@ -31,10 +31,7 @@ class Gradient(Stacked):
 def follow_gradient(
     problem: Problem, layer: Layer, share: Floats, whitening: Floats, with_noise: bool = False
 ) -> Gradient:
-    """Return the gradient of every set: structured_inputs (3.1)-(3.5), averages at the old U and s; F: (2.2), (6.1).
-
-    `share` (M, k) is what the gradient sees of the output of every block.
-    """
+    """Return the gradient of every set: structured_inputs (3.1)-(3.5), finite_size_steps (2.2), (6.1)."""
     parts, order = [], []
     for view in views(problem, layer):
         rows = view.rows

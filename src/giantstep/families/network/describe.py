@@ -78,10 +78,7 @@ class Description:
 def describe(
     problem: Problem, layer: Layer, fineness: float = 1.0, *, leading: bool = False, finer: float = 1.0
 ) -> Iterator[Description]:
-    """Yield the descriptions of all parameter sets, on rules of this fineness that break where a class ends.
-
-    `leading` and `finer` are those of `views`.
-    """
+    """Yield the descriptions of all parameter sets, on rules that break where a class ends; options as `views`."""
     few = len(problem.zeta) <= PACKED_BLOCKS  # many blocks are solved at the nodes, which must not be many then
     normal = problem.network.class_direction
     ends = CLASS_ENDS if few else CLASS_ENDS[:1]

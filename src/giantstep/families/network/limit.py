@@ -172,10 +172,7 @@ def _unlearnt(moment: Moment) -> list[str]:
 
 
 def prepare(network: Network, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose what both engines must share: the times, and where a spectrum or a mean along kappa is wanted.
-
-    The times begin with ``settings["first"]``, for who asks after some steps only.
-    """
+    """Choose what both engines must share: the times from settings["first"] on, and where a spectrum is wanted."""
     refuse_shift(network, what)
     times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
     question = network.questions[what]

@@ -108,10 +108,7 @@ class Share:
 
 
 def second_layer_law(network: Network, whole: bool = False) -> tuple[Floats, Floats]:
-    """Return the values zeta_q and probabilities pi_q; a Gaussian law becomes its Gauss-Hermite nodes.
-
-    Those that matter for a read-out, or the `whole` of a coarser rule.
-    """
+    """Return zeta_q and pi_q; a Gaussian law becomes its nodes that matter for a fit, or a `whole` coarser rule."""
     law = network.second_layer
     if isinstance(law, Vocabulary):
         return np.array(law.values), np.array(law.probabilities)

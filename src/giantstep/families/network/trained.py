@@ -71,10 +71,7 @@ class Trained:
         return self.streams.format(number=number)
 
     def training(self, draws: Draws | None = None, noise: str = "train") -> Iterator[tuple[DeviceArray, DeviceArray]]:
-        """Yield (features, labels) of the samples of the fit, as many as the largest size; classes are not flipped.
-
-        Other `draws` give other samples, another stream of the `noise` other labels of the same samples.
-        """
+        """Yield (features, labels) of the samples of the fit; other draws, or another stream of the noise, if given."""
         network, rows, stream, draws = self.network, int(self.samples.max()), "train", draws or self.draws
         if self.network_of.fit_sample == "same":  # drawn once more from the start of their streams
             stream = noise = self.stream(len(self.network_of.steps) - 1)
@@ -121,10 +118,7 @@ class Trained:
 def outputs_of(
     networks: Sequence[Trained], fits: Mapping[Copy, DeviceArray], rows: int, moved: Moved | None = None
 ) -> Iterator[tuple[Floats, Floats, DeviceArray]]:
-    """Yield the outputs of all fits (copies, m, B) at fresh inputs, the coordinates (m, r) of their labels, the inputs.
-
-    Fits (p, B) of the first network come first. `moved` makes inputs of another law out of those of the fit.
-    """
+    """Yield the outputs of all fits (copies, m, B) at fresh, `moved` inputs, their coordinates (m, r), the inputs."""
     draws = networks[0].draws
     streams = [trained.network.samples("test", rows, draws.anew(), moved) for trained in networks]
     for chunks in zip(*streams):

@@ -94,10 +94,7 @@ def asked_about(table: Table, share: Share, moment: Moment, seen: list[Descripti
 
 
 def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Description, Description | None]]:
-    """Return what the read-out sees on one rule, and on a second one where the error of the first is not known.
-
-    Along one direction rules are exact to 1e-12, and break where the target does, as far as its planes are known.
-    """
+    """Return what is seen on one rule, and on a second one where the error of the first is not known (1e-12)."""
     problem, layer = moment.problem, moment.layer
     if settings.get("tolerance", SOLVED) > LOOSE:
         return [(one, None) for one in describe(problem, layer, LOOSE_RULE)]
@@ -167,10 +164,7 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
 
 
 def by_block(values: Array, blocks: int) -> Array:
-    """Sum values over the nodes or sub-blocks of each block, in all their axes after the first.
-
-    A Gaussian law has nodes, not blocks of neurons, and their sum is shown.
-    """
+    """Sum values over the nodes or sub-blocks of each block (a Gaussian law has one), in all axes after the first."""
     for axis in range(1, values.ndim):
         if values.shape[axis] != blocks:
             shape = (*values.shape[:axis], blocks, -1, *values.shape[axis + 1 :])
