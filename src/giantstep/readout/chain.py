@@ -74,14 +74,9 @@ class ChainStep(Stacked):
         return self.frame.shape[1]
 
     @property
-    def functions(self) -> int:
-        """Number of functions of a sample."""
-        return int(np.sqrt(2 * self.pairs.shape[1]))
-
-    @property
     def fresh(self) -> int:
-        """Number of directions that the batch adds."""
-        return self.functions - self.frame.shape[2]
+        """Number of directions that the batch adds: functions of a sample beside zeta."""
+        return int(np.sqrt(2 * self.pairs.shape[1])) - self.frame.shape[2]
 
     def padded(self, nodes: int) -> ChainStep:
         """Return the step with this many nodes; those that are added have no weight."""

@@ -108,6 +108,10 @@ class _State(Stacked):
         return _State(V, Q, rest[:, :nodes], rest[:, nodes:].reshape(self.tau.shape), self.response)
 
 
+_Fit = tuple[_State, Signal, Floats, Floats, tuple[Floats, Floats, Floats, Floats]]
+"""What a sweep knows: its new state, the signal, Q1, Q2, and the moments of the channel."""
+
+
 def classify(equations: Equations, loss: str, flip: Floats, size: FiniteSize) -> Classifier:
     """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features field and rho."""
     equations = frequent(equations)
@@ -152,7 +156,7 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: Finite
         if not active.size:
             break
     fit = _sweep(equations, loss, flip, size, state)
-    return _observables(equations, loss, flip, *fit, residual, iterations)
+    return _observables(equations, loss, flip, fit, residual, iterations)
 
 
 class _Mixing:
@@ -192,13 +196,8 @@ class _Mixing:
 
 
 def _sweep(
-    equations: Equations,
-    loss: Loss,
-    flip: Floats,
-    size: FiniteSize,
-    state: _State,
-    stretch: Floats | float = 1.0,
-) -> tuple[_State, Signal, Floats, Floats, tuple[Floats, Floats, Floats, Floats]]:
+    equations: Equations, loss: Loss, flip: Floats, size: FiniteSize, state: _State, stretch: Floats | float = 1.0
+) -> _Fit:
     """Return the next state, and the signal, Q1, Q2 and moments of the channel; `stretch` is that of `both_labels`."""
     features, width = equations.features, equations.width[:, None]
     weights = equations.ratio[:, None] * features.weights
@@ -288,17 +287,9 @@ def _below(laws: MarginLaws, bound: Floats) -> Floats:
 
 
 def _observables(
-    equations: Equations,
-    loss: Loss,
-    flip: Floats,
-    state: _State,
-    signal: Signal,
-    Q1: Floats,
-    Q2: Floats,
-    moments: tuple[Floats, Floats, Floats, Floats],
-    residual: Floats,
-    iterations: Integers,
+    equations: Equations, loss: Loss, flip: Floats, fit: _Fit, residual: Floats, iterations: Integers
 ) -> Classifier:
+    state, signal, Q1, Q2, (g, g2, slope, teacher) = fit
     features, r, ridge = equations.features, equations.ratio, equations.a
     weights = np.broadcast_to(features.weights, state.V.shape)
     norm = Q2.sum(axis=1)
@@ -308,7 +299,6 @@ def _observables(
     if features.turned is not None:
         wrong = misclassified(features, signal.c0, signal.c1, state.Q, features.turned)
     # a is stationary: ridge |a|^2 = sum_mu g_mu f_mu, where E[g f] = E[g omega] + V E g^2; Stein gives E[g omega]
-    g, g2, slope, teacher = moments
     pull = state.c0 * g - state.Q * slope + _covariance(features, state.tau) * teacher + state.V * g2
     stationary = r * np.sum(weights * pull, axis=1)
     return Classifier(

@@ -102,7 +102,7 @@ def ridge_errors(
     first: FirstOrder, size: FiniteSize | None = None, *, packed: bool | None = None, at_nodes: bool = False
 ) -> Errors:
     """Return the errors at each point, in the limit or at their finite size; `along` if asked for `at_nodes`."""
-    size = FiniteSize.limit(len(first.V)) if size is None else size
+    size = FiniteSize(np.zeros(len(first.V))) if size is None else size
     equations, response = first.equations, first.response
     packed = equations.packed if packed is None else packed
     solved = np.isfinite(first.residual) & np.all(first.denominator > 0, axis=1) & np.all(response.R > 0, axis=1)

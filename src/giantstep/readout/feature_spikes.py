@@ -84,21 +84,14 @@ class Neurons(NamedTuple):
 
 
 def feature_spikes(
-    neurons: Neurons,
-    width: Floats,
-    samples: Floats,
-    dim: Floats,
-    s: Floats,
-    power: Floats,
-    added: Floats,
-    degrees: Integers,
+    neurons: Neurons, sizes: tuple[Floats, ...], s: Floats, power: Floats, added: Floats, degrees: Integers
 ) -> dict[str, Array]:
-    """Return the spikes of B points and the names of these `degrees`; ratios per dimension.
+    """Return the spikes of B points of these sizes (p/d, n/d, d) and the names of these `degrees`.
 
-    |w_i|^2 = 1 + added zeta_i^2, and power = eta^2 |beta|^2 counts where `dim` is infinite.
+    |w_i|^2 = 1 + added zeta_i^2, and power = eta^2 |beta|^2 counts where d is infinite.
     """
     rows = []
-    for p, n, d, size, square, more in zip(*(array.tolist() for array in (width, samples, dim, s, power, added))):
+    for p, n, d, size, square, more in zip(*(array.tolist() for array in (*sizes, s, power, added))):
         pairs = _small_step(neurons, square, p) if d == np.inf else _with_dimension(neurons, size, d, p, more)
         rows.append(_outliers(*linear_and_rest(neurons.activation), p, p / n, *pairs, degrees))
     values = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
@@ -208,21 +201,13 @@ DERIVATIVE_STEP = 1e-30
 
 
 def fit_on_same_sample(
-    neurons: Neurons,
-    label: Function,
-    samples: Floats,
-    width: Floats,
-    ridge: Floats,
-    noise: Floats,
-    power: Floats,
-    strength: Floats,
-    count: Floats,
-    order: int,
+    neurons: Neurons, label: Function, numbers: tuple[Floats, ...], strength: Floats, count: Floats, order: int
 ) -> dict[str, Floats]:
     """Return the errors of B points with spikes of these strengths s, in networks of `count` neurons.
 
-    Ratios are per dimension, `power` is E r^2, and `order` the highest degree of the features.
+    The numbers are n/d, p/d, the ridge, the label noise, and E r^2; `order` is the highest degree of the features.
     """
+    samples, width, ridge, noise, power = numbers
     rows = np.stack([1 / samples, noise, power], axis=1)
     distinct, which = np.unique(rows, axis=0, return_inverse=True)
     of_laws = ([_second_moments(neurons, label, order, leak, *row) for row in distinct] for leak in (1.0, 0.0))

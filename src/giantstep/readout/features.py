@@ -94,11 +94,6 @@ class Features(Stacked):
             for values, scale in ((self.mu1, np.sqrt(size)), (self.mu2, size))
         )
 
-    def for_variance(self) -> Features:
-        """Return what the equations for V read, mu1 and mu2; the other functions of kappa lose their nodes."""
-        dropped = {name: getattr(self, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
-        return dataclasses.replace(self, **dropped, field=None, rho=None, stretch=None, kappa=None)
-
     def sums(self, weights: Array, functions: Floats) -> Array:
         """Return sum_n weights functions (B, F), for weights (B, N) and functions (1 or B, F, N)."""
         return (functions @ weights[:, :, None])[:, :, 0]

@@ -15,7 +15,7 @@ at the K atoms of the inputs; isotropic inputs have one. Arrays start with an ax
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -46,11 +46,6 @@ class FiniteSize(Stacked):
     """What the steps add to the products of the means of independent rows (B, k, k), where `gram` is not known: along
     directions that the law of the rows does not prefer, which after finite batches is an approximation."""
 
-    @classmethod
-    def limit(cls, count: int) -> Self:
-        """Return that of an infinite dimension."""
-        return cls(np.zeros(count))
-
     @property
     def in_limit(self) -> bool:
         """Whether no point has a finite dimension."""
@@ -70,13 +65,11 @@ class AlongMeans(NamedTuple):
     scale: Floats  # squared scale of the rows, lambda B_q^2 (B or 1, J, k)
 
 
-def one_stretch(inverse_dim: Floats, k: int) -> Floats:
-    """Return the covariance of the stretches of isotropic inputs, which move all blocks together: (3.6)."""
-    return np.repeat(0.5 * inverse_dim, k * k).reshape(-1, k, k)
-
-
 def stretch_of_atoms(inverse_dim: Floats, scale: Floats, masses: Floats) -> Floats:
-    """Return the covariance of the stretches for lambda B_q^2 = scale (..., J, k) at atoms: (6.5) over s_q^2 s_q'^2."""
+    """Return the covariance of the stretches for lambda B_q^2 = scale (B, J, k) at atoms: (6.5) over s_q^2 s_q'^2.
+
+    Isotropic inputs, which are one atom, move all blocks together: (3.6).
+    """
     relative = scale / (masses @ scale)[..., None, :]
     products = np.swapaxes(relative * masses[:, None], -1, -2) @ relative
     return 0.5 * inverse_dim[:, None, None] * products

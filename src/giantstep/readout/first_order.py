@@ -161,11 +161,7 @@ def cold_start(equations: Equations) -> tuple[Array, Response]:
 
 
 def solve_first_order(
-    equations: Equations,
-    start: FirstOrder | None = None,
-    *,
-    packed: bool | None = None,
-    goal: float = 1e-13,
+    equations: Equations, start: FirstOrder | None = None, *, packed: bool | None = None, goal: float = 1e-13
 ) -> FirstOrder:
     """Solve for V at every point, real or complex by the dtype of `equations.a`, until the residual is below `goal`.
 
@@ -182,7 +178,10 @@ def solve_first_order(
             start = dataclasses.replace(start, equations=alone, V=start.V[:, :1])
         first = solve_first_order(alone, start, packed=packed, goal=goal)
         return dataclasses.replace(first, equations=equations, V=np.repeat(first.V, nodes, axis=1))
-    parts, inner = [], dataclasses.replace(equations, features=equations.features.for_variance())
+    # V depends on mu1 and mu2: the other functions of kappa lose their nodes
+    dropped = {name: getattr(equations.features, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
+    few = dataclasses.replace(equations.features, **dropped, field=None, rho=None, stretch=None, kappa=None)
+    parts, inner = [], dataclasses.replace(equations, features=few)
     for index in equations.split_points(np.arange(len(equations.ratio)), equations.chunk(packed)):
         warm = None if start is None else start.take(index)
         parts.append(_solve_chunk(inner.take(index), warm, packed, goal))

@@ -8,25 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.family import LOOSE
-from giantstep.readout import (
-    GOOD_ENOUGH,
-    PACKED_BLOCKS,
-    Bulk,
-    Classifier,
-    Equations,
-    Errors,
-    Features,
-    FiniteSize,
-    FirstOrder,
-    InputBulk,
-    Response,
-    classify,
-    ridge_errors,
-    solve_first_order,
-    solve_signal,
-)
-from giantstep.readout.first_order import begin
-from giantstep.readout.input_bulk import QuadraticNoise
+from giantstep.readout.bulk import Bulk, Response
+from giantstep.readout.classes import GOOD_ENOUGH, Classifier, classify
+from giantstep.readout.errors import Errors, ridge_errors
+from giantstep.readout.features import PACKED_BLOCKS, Features
+from giantstep.readout.finite_size import FiniteSize
+from giantstep.readout.first_order import Equations, FirstOrder, begin, solve_first_order
+from giantstep.readout.input_bulk import InputBulk, QuadraticNoise
+from giantstep.readout.signal import solve_signal
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Booleans, Floats, Integers, Points, Strings
 
@@ -151,11 +140,8 @@ def _solve_ridge(asked: Asked, packed: bool | None = None) -> Fit:
     with np.errstate(divide="ignore", invalid="ignore"):
         V1, V2 = first.response.S / scale[:, None, None], first.response.R / scale[:, None]
     rare = _rare_inputs_matter(first, errors, size) & (status == "")
-    null = np.array(errors.null)
-    kept = first.response.S / first.response.R[:, None, :]
-    return Fit(
-        errors, V1, V2, kept, null, status, np.array(residual), first.iterations, all_data, np.array(floor), rare, first
-    )
+    known = (errors, V1, V2, first.response.S / first.response.R[:, None, :], np.array(errors.null), status)
+    return Fit(*known, np.array(residual), first.iterations, all_data, np.array(floor), rare, first)
 
 
 def _quadrature_errors(coarse: FirstOrder, test: Floats, size: FiniteSize, owner: Integers) -> Floats:
@@ -229,21 +215,9 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
     residual, tolerance = classifier.residual, max(asked.tolerance, GOOD_ENOUGH)
     status = _status(classifier, residual, tolerance, classifier.iterations, "sweeps", "stationarity of the fit")
     status[(residual > tolerance) & separable] = SEPARATED
-    nothing = np.full(len(ones), np.nan)
-    return Fit(
-        classifier,
-        classifier.V1,
-        classifier.V2,
-        classifier.V1 / classifier.V2[:, None, :],
-        0.5 * ones,
-        status,
-        residual,
-        classifier.iterations,
-        nothing,
-        nothing.copy(),
-        np.zeros(len(ones), dtype=bool),
-        equations=equations,
-    )
+    kept, iterations = classifier.V1 / classifier.V2[:, None, :], classifier.iterations
+    known = (classifier, classifier.V1, classifier.V2, kept, 0.5 * ones, status, residual, iterations)
+    return Fit(*known, np.nan * ones, np.nan * ones, np.zeros(len(ones), dtype=bool), equations=equations)
 
 
 # -- The least errors of given features: on all data ------------------------------------------------------
@@ -262,7 +236,10 @@ def floors(equations: Equations, owner: Integers, noise: Floats) -> tuple[Floats
     """
     pairs = np.stack([owner, equations.width], axis=1)
     _, chosen, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    part = _on_all_data(equations.take(chosen))
+    part, ones = equations.take(chosen), np.ones(len(chosen))
+    part = dataclasses.replace(part, ratio=ones, a=0.0 * ones, b=ones)
+    if isinstance(part.bulk, InputBulk):  # the noise of quadratic channels vanishes with 1/d
+        part = dataclasses.replace(part, bulk=dataclasses.replace(part.bulk, noise=None))
     features, count = part.features, len(chosen)
     weights = np.broadcast_to(features.weights, (count, features.weights.shape[1]))
     Vh1, Vh2 = features.moments(weights)
@@ -284,19 +261,11 @@ def floors(equations: Equations, owner: Integers, noise: Floats) -> tuple[Floats
     return (all_data - own)[which] + noise, floor[which] + noise
 
 
-def _on_all_data(equations: Equations) -> Equations:
-    """Return the equations of these points at rho = 1, a = 0, b = 1."""
-    ones, bulk = np.ones(len(equations.width)), equations.bulk
-    if isinstance(bulk, InputBulk):
-        bulk = dataclasses.replace(bulk, noise=None)  # of the limit: it vanishes with 1/d
-    return Equations(equations.features, ones, equations.width, 0.0 * ones, ones, bulk, equations.pi)
-
-
 def _unexplained(equations: Equations, response: Response, weights: Floats) -> Floats:
     """Return what the means and channels with the penalties of this response do not explain of the labels."""
     features = equations.features
     psih = np.swapaxes((features.mu1 * weights[:, None, :]) @ np.swapaxes(features.h1, 1, 2), 1, 2)
-    signal = solve_signal(equations, response, weights, features.h, psih, FiniteSize.limit(len(weights)))
+    signal = solve_signal(equations, response, weights, features.h, psih, FiniteSize(np.zeros(len(weights))))
     explained = signal.c0 * features.h + np.sum(features.h1 * signal.c1, axis=1)
     return np.sum(features.weights * (features.hh - explained), axis=1)
 

@@ -52,13 +52,9 @@ class FittedMeans:
         return cls(features, response, equations.width, size, functions, pairs, inverse)
 
     @property
-    def _per_neuron(self) -> Floats:
+    def per_neuron(self) -> Floats:
+        """1/p (B, 1, 1)."""
         return (self.size.inverse_dim / self.width)[:, None, None]
-
-    @property
-    def direct(self) -> Floats:
-        """H^-1/p (B, F, F)."""
-        return self._per_neuron * self.inverse
 
     def covariance(self, driven: Floats, Q2: Floats) -> Floats:
         """Return the covariance of the coefficients (B, F, F), for E[(y - f)^2] times weights at the nodes (B, N).
@@ -69,7 +65,7 @@ class FittedMeans:
         k, X = len(features.pi), features.omega.shape[1]
         sigma, own = _along_and_across(features, self.functions, self.pairs, driven), np.arange(k, k + X)
         sigma[:, own, own] += features.per_channel(self.width[:, None] * Q2) / (features.omega * R**2)
-        return self._per_neuron * (self.inverse @ sigma @ self.inverse)
+        return self.per_neuron * (self.inverse @ sigma @ self.inverse)
 
     def at_nodes(self, matrix: Floats, bulk: Floats) -> Floats:
         """Return the form of a matrix (B, F, F) at the nodes (B, N).
@@ -80,7 +76,11 @@ class FittedMeans:
         features, k = self.features, len(self.features.pi)
         folded = (self.pairs * matrix[:, k:, k:]).reshape(len(matrix), features.channels, k, features.channels, k)
         rest = folded.sum(axis=(1, 3)) - self.counted_twice(bulk)
-        added = _forms_at_nodes(self.functions, matrix) + features.quadratic(rest, np.zeros(rest.shape[:2]))
+        if len(self.functions) < len(matrix):  # one point after the other where they share their functions
+            form = np.stack([np.sum(self.functions[0] * (one @ self.functions[0]), axis=0) for one in matrix])
+        else:
+            form = np.sum(self.functions * (matrix @ self.functions), axis=1)
+        added = form + features.quadratic(rest, np.zeros(rest.shape[:2]))
         if features.even:
             added = np.broadcast_to(np.sum(features.weights * added, axis=1, keepdims=True), added.shape)
         return np.asarray(added)
@@ -114,7 +114,7 @@ def count_parameters(
     """
     means = ridge_means(first, penalty, size)
     added = means.at_nodes(means.covariance(ridge_drive(first, res), Q2), Q1)
-    return added, means.at_nodes(means.direct, first.response.S / first.equations.width[:, None, None])
+    return added, means.at_nodes(means.per_neuron * means.inverse, first.response.S / means.width[:, None, None])
 
 
 def _along_and_across(features: Features, functions: Floats, pairs: Floats, weights: Floats) -> Floats:
@@ -124,10 +124,3 @@ def _along_and_across(features: Features, functions: Floats, pairs: Floats, weig
     across = features.moments(weights)[0]
     matrix[:, k:, k:] += pairs * np.tile(across, (1, features.channels, features.channels))
     return matrix
-
-
-def _forms_at_nodes(functions: Floats, matrices: Floats) -> Floats:
-    """Return f^T matrix f at the nodes (B, N) of functions (1 or B, F, N)."""
-    if len(functions) < len(matrices):
-        return np.stack([np.sum(functions[0] * (matrix @ functions[0]), axis=0) for matrix in matrices])
-    return np.asarray(np.sum(functions * (matrices @ functions), axis=1))

@@ -79,8 +79,8 @@ def same_sample_errors(
     spike, neurons, count = step.spike(network, points), _neurons(network), points["width_per_dim"] * points["dim"]
     strength = spike.eta * spike.c1 * np.sqrt((spike.g1**2 + spike.noise) / count)
     own = (points[name] for name in ("samples_per_dim", "width_per_dim", "readout.ridge", "noise"))
-    numbers = (*own, spike.residual, strength, count)
-    answer = _errors_answer(network, fit_on_same_sample(neurons, network.label, *numbers, order))
+    fit = fit_on_same_sample(neurons, network.label, (*own, spike.residual), strength, count, order)
+    answer = _errors_answer(network, fit)
     answer.attrs["theory"] = "exact"
     strong, largest = np.abs(strength) > STRONG_ON_SAMPLE, f"{np.max(np.abs(strength)):.2g}"
     if strong.any():
@@ -111,7 +111,7 @@ def answer_spikes(step: WeakStep, network: Network, points: Points, settings: Ma
     length = np.where(spike.eta == 0, 1.0, spike.power(eta) / eta**2)  # b^2
     s = spike.eta * spike.c1 * np.sqrt(np.maximum(length, 0.0) / (width * dim))  # 0 without a dimension
     sizes, power = (width, points["samples_per_dim"], dim), spike.eta**2 * length
-    values = feature_spikes(neurons, *sizes, s, power, added, degrees)
+    values = feature_spikes(neurons, sizes, s, power, added, degrees)
     answer = Answer.closed(values, status=np.where(np.isfinite(dim) & (length <= 0), NO_LENGTH, ""))
     if np.max(np.abs(s)) > STRONG_SPIKE:
         answer.warnings.append(

@@ -15,21 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.families.network.layer import (
-    Layer,
-    SharedView,
-    independent_spread,
-    scale_of,
-    views,
-    without_mean,
-)
+from giantstep.families.network.layer import Layer, SharedView, independent_spread, scale_of, views, without_mean
 from giantstep.families.network.problem import Problem
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.tables import tabulated
 from giantstep.gaussian.target import Plane
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
 from giantstep.readout.features import channels, mean_functions
-from giantstep.readout.finite_size import one_stretch, products_of_means, stretch_of_atoms
+from giantstep.readout.finite_size import products_of_means, stretch_of_atoms
 from giantstep.readout.input_spread import InputSpread
 from giantstep.types import Floats, Integers
 
@@ -197,18 +190,16 @@ def finite_size(problem: Problem, layer: Layer, members: Integers, dim: Floats) 
         products = products_of_means(layer.feedback, problem.neurons)[:, 0]
         independent = np.eye(k) * (layer.B[..., 0] ** 2 / problem.neurons)[:, None]
         return FiniteSize(inverse_dim, excess=(products - independent)[members])
+    scale = (problem.inputs.eigenvalues * layer.B**2).swapaxes(1, 2)[members]
+    stretch = stretch_of_atoms(inverse_dim, scale, problem.inputs.masses)
     if layer.stretched:
-        return FiniteSize(inverse_dim, stretch=one_stretch(inverse_dim, k))
+        return FiniteSize(inverse_dim, stretch=stretch)
     gram = gram_of_means(problem, layer)[members]
-    if not problem.isotropic:
-        if problem.network.readout.classes:  # the identity of their fit does not know the stretch
-            return FiniteSize(inverse_dim, gram)
-        scale = (problem.inputs.eigenvalues * layer.B**2).swapaxes(1, 2)[members]
-        return FiniteSize(inverse_dim, gram, stretch_of_atoms(inverse_dim, scale, problem.inputs.masses))
-    if not layer.all_terms:
+    if problem.isotropic and layer.all_terms:
+        return FiniteSize(inverse_dim, gram, stretch, np.full(len(dim), float(layer.U.shape[2])))
+    if problem.isotropic or problem.network.readout.classes:  # the identity of their fit does not know the stretch
         return FiniteSize(inverse_dim, gram)
-    directions = np.full(len(dim), float(layer.U.shape[2]))
-    return FiniteSize(inverse_dim, gram, one_stretch(inverse_dim, k), directions)
+    return FiniteSize(inverse_dim, gram, stretch)
 
 
 def gram_of_means(problem: Problem, layer: Layer) -> Floats:

@@ -5,7 +5,7 @@ Two theories of a finite dimension are for inputs of low effective rank, where t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -32,6 +32,10 @@ GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
     "give dim= for a prediction at a finite size."
 )
+BOUND = 9.0
+"""Largest |kappa| that rules reach."""
+FINITE_DIM = ("split", "quadratic")
+"""Theories of inputs of low effective rank, structured_inputs (8.2) and (8.1)."""
 FILLED_BY = {
     **dict.fromkeys(("steps", "along", "spectrum", "resolvent"), "others"),
     **dict.fromkeys(("shift", "sensitivity", "calibration"), "tested"),
@@ -173,22 +177,26 @@ def _unlearnt(moment: Moment) -> list[str]:
 
 def prepare(network: Network, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Choose what both engines must share: the times from settings["first"] on, and where a spectrum is wanted."""
+    from giantstep.readout.answers import check_x, check_z, choose_x
+    from giantstep.readout.feature_spikes import check_degrees
+
     refuse_shift(network, what)
-    times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
-    question = network.questions[what]
-    settings = {
-        **{name: value for name, value in settings.items() if name != "first"},
-        "time": times,
-        **question.labels,
-    }
+    times, question = every_time(len(network.steps))[int(settings.get("first", 0)) :], network.questions[what]
+    kept = {name: value for name, value in settings.items() if name != "first"}
+    settings = {**kept, "time": times, **question.labels}
     if what == "spectrum" and settings.get("x") is None:
         from giantstep.families.network.answers.others import unit_of
-        from giantstep.readout.answers import choose_x
 
         found = _all_spectra(network, points, settings)  # cells that reach beyond the largest upper edge of the grid
         return {**settings, "x": choose_x((spectrum, unit_of(spectrum, settings)) for _, _, spectrum, _ in found)}
-    known = {name: check for name, check in checks().items() if name in question.settings}
-    return {**settings, **{name: check(settings.get(name)) for name, check in known.items()}}
+    several = f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}"
+    kappa = partial(check_list, "kappa", several, _positions, np.arange(-12, 13) / 4)
+    checks = {"x": check_x, "z": check_z, "degree": check_degrees, "kappa": kappa, **CHECKS}  # they fill in, too
+    return settings | {name: checks[name](settings.get(name)) for name in checks if name in question.settings}
+
+
+def _positions(numbers: Floats) -> bool:
+    return len(numbers) > 1 and bool(np.all(np.diff(numbers) > 0) and np.max(np.abs(numbers)) <= BOUND)
 
 
 def _all_spectra(network: Network, points: Points, settings: Mapping[str, Any]) -> Iterator[tuple[int, int, Any, Any]]:
@@ -220,34 +228,6 @@ def count_outliers(network: Network, points: Points, dim: int, times: Integers) 
     except InputError:
         pass
     return counts
-
-
-# -- What a question asks for beside the network: its settings --------------------------------------------
-
-
-BOUND = 9.0
-"""Largest |kappa| that rules reach."""
-FINITE_DIM = ("split", "quadratic")
-"""Theories of inputs of low effective rank, structured_inputs (8.2) and (8.1)."""
-
-
-def checks() -> Mapping[str, Callable[[Any], Any]]:
-    """Return setting -> what checks it and fills it in where it is left out."""
-    from giantstep.readout.answers import check_x, check_z
-    from giantstep.readout.feature_spikes import check_degrees
-
-    several = f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}"
-    return {
-        "x": check_x,
-        "z": check_z,
-        "degree": check_degrees,
-        "kappa": partial(check_list, "kappa", several, _positions, np.arange(-12, 13) / 4),
-        **CHECKS,
-    }
-
-
-def _positions(numbers: Floats) -> bool:
-    return len(numbers) > 1 and bool(np.all(np.diff(numbers) > 0) and np.max(np.abs(numbers)) <= BOUND)
 
 
 # -- theories of a finite dimension -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,17 +42,17 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
     if time == 0:
         _fill_constants(table, share)
     for group in groups(table, share, moment, settings):
-        fit, index, learnt = table.network.readout.solve(group.asked), group.index, float(group.seen[0].learnt)
+        fit, index = table.network.readout.solve(group.asked), group.index
         solution = fit.solution
         values: dict[str, Array] = {
-            "test_error": solution.test,
-            "train_error": solution.train,
-            "test_misclassified": solution.misclassified,
+            **{
+                "test_error": solution.test,
+                "train_error": solution.train,
+                "test_misclassified": solution.misclassified,
+            },
             **{name: getattr(solution, name) for name in ("objective", "norm", "Q2", "theta", "identity")},
-            "V2": fit.V2,
-            "learned": np.full(len(index), learnt),
-            "all_data_error": fit.all_data,
-            "floor": fit.floor,
+            **{"V2": fit.V2, "all_data_error": fit.all_data, "floor": fit.floor},
+            "learned": np.full(len(index), float(group.seen[0].learnt)),
             **_of_rows(moment, fit, group),
         }
         for name, array in values.items():
@@ -68,8 +68,14 @@ def groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, An
     except InputError as error:
         table.note(share.points_of(moment.sets)[0], reason_of(error))
         return
-    for together in _together(descriptions):
-        parts = [descriptions[number] for number in together]
+    together: dict[object, list[tuple[Description, Description | None]]] = {}  # those of one shape, where nodes are few
+    for number, (fine, coarse) in enumerate(descriptions):
+        f, kin = fine.features, fine.bulks[0].kin
+        alone = f.weights.shape[1] > MANY_NODES or kin is None
+        nodes = None if coarse is None else coarse.features.weights.shape[1]
+        key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, kin)
+        together.setdefault(key, []).append((fine, coarse))
+    for parts in together.values():
         group = asked_about(table, share, moment, [fine for fine, _ in parts])
         size = group.asked.size
         asked = dataclasses.replace(
@@ -107,18 +113,6 @@ def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Des
         features = dataclasses.replace(other.features, hh=other.features.hh + exact - rough)  # E y^2 is no feature's
         pairs.append((one, dataclasses.replace(other, features=features)))
     return pairs
-
-
-def _together(descriptions: Sequence[tuple[Description, Description | None]]) -> list[list[int]]:
-    """Return which descriptions can be solved together: those of one shape, where nodes are few."""
-    groups: dict[object, list[int]] = {}
-    for number, (fine, coarse) in enumerate(descriptions):
-        f, kin = fine.features, fine.bulks[0].kin
-        alone = f.weights.shape[1] > MANY_NODES or kin is None
-        nodes = None if coarse is None else coarse.features.weights.shape[1]
-        key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, kin)
-        groups.setdefault(key, []).append(number)
-    return list(groups.values())
 
 
 def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: Integers) -> None:
