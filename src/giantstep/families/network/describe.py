@@ -23,7 +23,7 @@ from giantstep.gaussian.target import Plane
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
 from giantstep.readout.features import channels, mean_functions
 from giantstep.readout.finite_size import products_of_means, stretch_of_atoms
-from giantstep.readout.input_spread import InputSpread
+from giantstep.readout.input_bulk import InputSpread
 from giantstep.types import Floats, Integers
 
 _WHOLE = "whole numbers of samples and neurons; "

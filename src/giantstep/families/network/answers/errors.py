@@ -12,9 +12,8 @@ import numpy as np
 from giantstep.errors import InputError
 from giantstep.families.network.describe import Description, describe, finite_size
 from giantstep.families.network.layer import Moment, reason_of
-from giantstep.families.network.problem import Share, take_points
+from giantstep.families.network.problem import LINE_RULE, LOOSE_RULE, RULES, SOLVED, Share, take_points
 from giantstep.families.network.scenario import Network
-from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
 from giantstep.family import LOOSE, Answer
 from giantstep.gaussian.conditional import condition
 from giantstep.padding import corner
@@ -45,13 +44,10 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
         fit, index = table.network.readout.solve(group.asked), group.index
         solution = fit.solution
         values: dict[str, Array] = {
-            **{
-                "test_error": solution.test,
-                "train_error": solution.train,
-                "test_misclassified": solution.misclassified,
-            },
+            **{"test_error": solution.test, "train_error": solution.train},
             **{name: getattr(solution, name) for name in ("objective", "norm", "Q2", "theta", "identity")},
-            **{"V2": fit.V2, "all_data_error": fit.all_data, "floor": fit.floor},
+            **{"test_misclassified": solution.misclassified, "all_data_error": fit.all_data, "floor": fit.floor},
+            "V2": fit.V2,
             "learned": np.full(len(index), float(group.seen[0].learnt)),
             **_of_rows(moment, fit, group),
         }
