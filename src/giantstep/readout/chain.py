@@ -21,7 +21,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -184,7 +184,10 @@ class ChainBulk(NewtonBulk):
     def motion(self, g: Array, R: Array, inside: Inside) -> Motion:
         """Evaluate (4.3), (4.4) at the blocks and R, and linearise them (4.6)."""
         state = ChainState.at(self, g, R, inside.Vh1)
-        missed, missed_R, size = state.mismatch(R, inside.D, inside.block_width)
+        image = np.stack([state.block(own, own) for own in map(self.fields, range(len(self.steps)))], axis=1)
+        missed, missed_R = image - g, R * inside.D + state.paid - inside.block_width
+        size = np.max(np.abs(missed), axis=(1, 2, 3)) / np.max(np.abs(image), axis=(1, 2, 3))
+        size = np.maximum(size, np.max(np.abs(missed_R) / inside.block_width, axis=1))
         matrix, operators, of_log = _linearised(self, state, R, inside.D)
         count, k = R.shape
         dVh1 = packed_directions(k)
@@ -231,8 +234,7 @@ class ChainBulk(NewtonBulk):
         """Return the response along the special directions, which the inner solution keeps."""
         if response.known is None:
             response.known = ChainSignal.at(self, ChainState.at(self, response.g, response.R, response.Vh1))
-        signal: ChainSignal = response.known
-        return signal
+        return cast(ChainSignal, response.known)
 
 
 @dataclass
@@ -240,7 +242,6 @@ class ChainState:
     """The matrices of (4.1)-(4.3) at given blocks, R and Vh1; everything has a leading axis of points."""
 
     bulk: ChainBulk
-    blocks: Array  # (B, T, 2k, 2k)
     root: Array  # (B, k): |R|^1/2
     sign: Array  # (B,)
     W: Array  # (B, k, k)
@@ -271,7 +272,7 @@ class ChainState:
             H[:, own[:, None], own] += mean
             links.append(link)
             means.append(mean)
-        return cls(bulk, blocks, root, sign, W, links, means, H, small_inverse(H))
+        return cls(bulk, root, sign, W, links, means, H, small_inverse(H))
 
     def block(self, rows: Integers, columns: Integers) -> Array:
         """Return a block of C (B, rows, columns)."""
@@ -292,13 +293,6 @@ class ChainState:
     def paid(self) -> Array:
         """(C_TT W)_qq (B, k)."""
         return np.einsum("bij,bji->bi", self.block(self.bulk.ends, self.bulk.ends), self.W)
-
-    def mismatch(self, R: Array, D: Array, block_width: Floats) -> tuple[Array, Array, Floats]:
-        """Return by how much (4.3) and (4.4) are missed, and the relative size of that."""
-        image = np.stack([self.block(own, own) for own in map(self.bulk.fields, range(len(self.bulk.steps)))], axis=1)
-        of_blocks, of_R = image - self.blocks, R * D + self.paid - block_width
-        relative = np.max(np.abs(of_blocks), axis=(1, 2, 3)) / np.max(np.abs(image), axis=(1, 2, 3))
-        return of_blocks, of_R, np.maximum(relative, np.max(np.abs(of_R) / block_width, axis=1))
 
 
 def _link(step: ChainStep, block: Array, sign: Array) -> Array:
@@ -330,8 +324,7 @@ def _sandwich(left: Array, right: Array, operator: Array) -> Array:
     """Return the matrix of X -> left Op(X) right on flattened X."""
     count, rows, columns = left.shape[0], left.shape[1], right.shape[2]
     both = left[:, :, None, :, None] * np.swapaxes(right, 1, 2)[:, None, :, None, :]
-    sandwich: Array = both.reshape(count, rows * columns, -1) @ operator
-    return sandwich
+    return np.asarray(both.reshape(count, rows * columns, -1) @ operator)
 
 
 def _linearised(bulk: ChainBulk, state: ChainState, R: Array, D: Array) -> tuple[Array, list[Array], Array]:

@@ -30,6 +30,7 @@ the start.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,16 +212,16 @@ def fit_on_same_sample(
     rows = np.stack([1 / samples, noise, power], axis=1)
     distinct, which = np.unique(rows, axis=0, return_inverse=True)
     of_laws = ([_second_moments(neurons, label, order, leak, *row) for row in distinct] for leak in (1.0, 0.0))
-    sample, (clean, _) = ([np.stack(part)[which.reshape(-1)] for part in zip(*found)] for found in of_laws)
+    (M, m), (clean, _) = ([np.stack(part)[which.reshape(-1)] for part in zip(*found)] for found in of_laws)
     strengths, which = np.unique(strength, return_inverse=True)
     vectors = [neurons.right_vectors(s, order) for s in strengths]
     G = np.stack([(neurons.pi * u) @ u.T for u in vectors])[which.reshape(-1)] * count[:, None, None]  # (6b)
     if neurons.gaussian_rows:  # |w_i|^2 fluctuates
         G[:, 0, 0] += neurons.activation.hermite(2)[2] ** 2 * width
     bulk = solve_random_features(neurons.activation, samples, width, ridge)
-    fixed: Any = (*sample, G, width, width / samples, *linear_and_rest(neurons.activation))
-    v, remainder, across, along, own, objective = _fitted(*fixed, bulk.nu)
-    *_, moved = _fitted(*fixed, bulk.nu + 1j * DERIVATIVE_STEP)
+    fitted = partial(_fitted, M, m, G, width, width / samples, *linear_and_rest(neurons.activation))
+    v, remainder, across, along, own, objective = fitted(bulk.nu)
+    *_, moved = fitted(bulk.nu + 1j * DERIVATIVE_STEP)
     norm = moved.imag / DERIVATIVE_STEP / bulk.slope  # d objective/d lambda: the fit is stationary
     test = _quadratic(v, clean) + remainder + ((1 - bulk.slope) * across + own * along**2) / bulk.slope
     values = {"test_error": test, "train_error": objective - bulk.ridge * norm, "objective": objective, "norm": norm}

@@ -56,10 +56,12 @@ class Equations(Stacked):
     """Fractions of the blocks (B, k), where those of a point are not `Features.pi`: whole neurons at a finite d."""
 
     @classmethod
-    def of_ridge(cls, features: Features, ratio: Floats, width: Floats, ridge: Floats, *bulk: Bulk) -> Equations:
+    def of_ridge(
+        cls, features: Features, ratio: Floats, width: Floats, ridge: Floats, bulk: Bulk | None = None
+    ) -> Equations:
         """Return the equations of the ridge fit in the normalisation that stays finite as ridge -> 0."""
         a, b = np.where(ratio < 1, 1.0, ridge), np.where(ratio < 1, ridge, 1.0)
-        return cls(features, ratio, width, a, b, *bulk)
+        return cls(features, ratio, width, a, b, IsotropicBulk() if bulk is None else bulk)
 
     @property
     def packing(self) -> Packing:
@@ -83,8 +85,7 @@ class Equations(Stacked):
 
     def node_weights(self, denominator: Array) -> Array:
         """Return r w/denominator at the nodes (B, N)."""
-        weights: Array = self.ratio[:, None] * self.features.weights / denominator
-        return weights
+        return np.asarray(self.ratio[:, None] * self.features.weights / denominator)
 
     def split_points(self, index: Integers, size: int) -> Iterator[Integers | slice]:
         """Yield `index` in chunks that stay in cache, `size` or fewer where nodes are many; neighbours as a slice."""
@@ -253,8 +254,7 @@ def _newton_increment(equations: Equations, response: Response, squared: Array, 
         L = tangents.matrix / equations.width[:, None, None]
         source = features.sums(squared * mismatch, features.packed)[:, :, None]
         y = solve_each(np.eye(L.shape[1]) - L @ packed_coupling(equations, squared), L @ source)[:, :, 0]
-        increment: Array = mismatch + features.combine(y * equations.packing.multiplicity)
-        return increment
+        return np.asarray(mismatch + features.combine(y * equations.packing.multiplicity))
     Ker = tangents.kernel(features.mu1, features.mu2) / equations.width[:, None, None]
     matrix = np.eye(Ker.shape[1]) - Ker * squared[:, None, :]
     return solve_each(matrix, mismatch[:, :, None])[:, :, 0]

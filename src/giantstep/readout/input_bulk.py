@@ -328,8 +328,7 @@ class InputTangents(CommonTangents):
         if noise is None:
             return 0.0
         products = self._paid(dual)[2]
-        added: Array = np.sum(noise.curvature * (products @ noise.curvature), axis=1)
-        return added
+        return np.asarray(np.sum(noise.curvature * (products @ noise.curvature), axis=1))
 
 
 # -- Many atoms of a spectrum as few: Gauss rules of groups of neighbours ---------------------------------

@@ -86,8 +86,7 @@ class Spectrum:
 
     def stieltjes(self, first: FirstOrder) -> Array:
         """Return m(z) = sum_q V2_q of solutions."""
-        m: Array = first.response.R.sum(axis=1) / self.width
-        return m
+        return np.asarray(first.response.R.sum(axis=1) / self.width)
 
     # -- complex z -------------------------------------------------------------------------------------------------
 
@@ -149,8 +148,7 @@ class Spectrum:
                 at = np.concatenate([self._near_axis[0], at])
                 responses = Response.join([self._near_axis[1], responses])
             self._near_axis = at, responses
-        density = np.maximum(0.0, self.stieltjes(first).imag / np.pi)
-        return np.where(is_physical(first), density, np.nan), first
+        return np.where(sound, np.maximum(0.0, self.stieltjes(first).imag / np.pi), np.nan), first
 
     # -- edges -----------------------------------------------------------------------------------------------------
 
@@ -264,7 +262,11 @@ class Law:
 def bulk_law(spectrum: Spectrum) -> Law:
     """Compute the law of one point."""
     upper, lower, atom = spectrum.upper_edge(), spectrum.lower_edge(), spectrum.atom
-    reach = upper if np.isfinite(upper) else _far_quantile(spectrum)
+    reach = upper
+    if not np.isfinite(upper):  # a point that leaves a mass below 1e-6 above it
+        x = spectrum.mean * 2.0 ** np.arange(0, 16)
+        heavy = np.flatnonzero(np.nan_to_num(spectrum.density(x)[0]) * x > 1e-6)
+        reach = float(2 * x[heavy[-1]] if heavy.size else x[4])
     panels = bulk_panels(lower if np.isfinite(lower) else 0.0, reach)
     values = np.zeros(panels.nodes.shape)
     residual, iterations = 0.0, 0
@@ -289,14 +291,6 @@ def bulk_law(spectrum: Spectrum) -> Law:
             begin, end = spectrum.edge_between(x[last], x[last + 1]), (x[first_again], x[first_again - 1])
             gaps.append((begin, spectrum.edge_between(*end)))
     return Law(lower, upper, atom, panels, values, gaps, residual, iterations)
-
-
-def _far_quantile(spectrum: Spectrum) -> float:
-    """Return a point that leaves a mass below 1e-6 above it, for a bulk without an upper edge."""
-    x = spectrum.mean * 2.0 ** np.arange(0, 16)
-    density, _ = spectrum.density(x)
-    heavy = np.flatnonzero(np.nan_to_num(density) * x > 1e-6)
-    return float(2 * x[heavy[-1]]) if heavy.size else float(x[4])
 
 
 NEAR = 0.1

@@ -93,8 +93,7 @@ def small_inverse(matrices: Array) -> Array:
 def small_product(left: Array, right: Array) -> Array:
     """Multiply stacks of small matrices; size 2 in closed form, for speed."""
     if left.shape[-1] != 2:
-        product: Array = left @ right
-        return product
+        return np.asarray(left @ right)
     first = left[..., :, 0, None] * right[..., None, 0, :]
     first += left[..., :, 1, None] * right[..., None, 1, :]
     return first

@@ -5,7 +5,7 @@ Two theories of a finite dimension are for inputs of low effective rank, where t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -191,7 +191,8 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
         return {**settings, "x": choose_x((spectrum, unit_of(spectrum, settings)) for _, _, spectrum, _ in found)}
     several = f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}"
     kappa = partial(check_list, "kappa", several, _positions, np.arange(-12, 13) / 4)
-    checks = {"x": check_x, "z": check_z, "degree": check_degrees, "kappa": kappa, **CHECKS}  # they fill in, too
+    checks: dict[str, Callable[[Any], Any]] = {"x": check_x, "z": check_z, "degree": check_degrees, "kappa": kappa}
+    checks |= CHECKS  # all of them fill in, too
     return settings | {name: checks[name](settings.get(name)) for name in checks if name in question.settings}
 
 

@@ -103,7 +103,7 @@ def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Des
     fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE))
     if all(one.learnt < 2 for one in fine) and (problem.target.all_planes or layer.batch is not None):
         return [(one, None) for one in fine]
-    pairs = []
+    pairs: list[tuple[Description, Description | None]] = []
     for one, other in zip(fine, describe(problem, layer, RULES[1], finer=LINE_RULE)):
         exact, rough = (np.sum(f.hh * f.weights, axis=1, keepdims=True) for f in (one.features, other.features))
         features = dataclasses.replace(other.features, hh=other.features.hh + exact - rough)  # E y^2 is no feature's
