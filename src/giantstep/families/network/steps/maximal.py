@@ -216,7 +216,7 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
     chains, first = Chains((Chain.start(k, r, problem.network.rows == "gaussian"),) * sets), 0
     if isinstance(layer.batch, Chains):  # else what was done on the population so far is repeated
         chains, first = layer.batch, number
-    noises = zip(*(problem.numbers[name].tolist() for name in ("noise", "flip")))
+    noises = list(zip(*(problem.numbers[name].tolist() for name in ("noise", "flip"))))
     for step in range(first, number + 1):
         inverse, keep = 1 / problem.of_step(step, "batch_per_dim"), 1 - problem.of_step(step, "weight_decay")
         numbers = zip(problem.strengths(step), problem.fed_back(step), inverse.tolist(), keep.tolist(), noises)
