@@ -68,7 +68,12 @@ class Asked:
         width, ridge = self.points["width_per_dim"], self.points["readout.ridge"]
         ratio = self.points["samples_per_dim"] / width
         equations = Equations.of_ridge(self._labelled(features), ratio, width, ridge, self.bulk)
-        return with_quadratic_noise(dataclasses.replace(equations, pi=self.pi))
+        equations, (bulk, seen) = dataclasses.replace(equations, pi=self.pi), (equations.bulk, equations.features)
+        if not isinstance(bulk, InputBulk) or not bulk.spread.quadratic:
+            return equations
+        curvature = seen.T0[:, -len(seen.pi) :]  # what y_q multiplies, in the noise of the quadratic channels
+        noise = QuadraticNoise(seen, curvature, equations.ratio, equations.b)
+        return dataclasses.replace(equations, bulk=dataclasses.replace(bulk, noise=noise))
 
     def take(self, index: Integers) -> Asked:
         """Return the points in `index`."""
@@ -94,16 +99,6 @@ class Fit(Stacked):
     rare: Booleans
     first: FirstOrder | None = None  # the first-order solution behind a ridge fit
     equations: Equations | None = None  # what a fit of classes solved
-
-
-def with_quadratic_noise(equations: Equations) -> Equations:
-    """Return equations whose bulk knows the noise of its quadratic channels, where it has any."""
-    bulk, features = equations.bulk, equations.features
-    if not isinstance(bulk, InputBulk) or not bulk.spread.quadratic:
-        return equations
-    curvature = features.T0[:, -len(features.pi) :]  # what y_q multiplies
-    noise = QuadraticNoise(features, curvature, equations.ratio, equations.b)
-    return dataclasses.replace(equations, bulk=dataclasses.replace(bulk, noise=noise))
 
 
 # -- ridge -----------------------------------------------------------------------------------------------------------
