@@ -154,8 +154,8 @@ def finite_batch_network(second_layer: gs.Vocabulary) -> gs.OneStep:
 def plain_finite_batch(s: gs.OneStep) -> int:
     """Iterate the first-order equations of a finite batch as they stand, one point; return the number of sweeps."""
     from giantstep.families.network.describe import describe
+    from giantstep.families.network.layer import follow
     from giantstep.families.network.problem import share_points
-    from giantstep.families.network.trajectory import follow
     from giantstep.readout import Equations, first_order
     from giantstep.readout.chain import ChainState
 

@@ -7,8 +7,8 @@ import pytest
 from problems import planted, ridge_fit, setting_e, trapezoid
 
 from giantstep.readout import FiniteSize, InputBulk, classify, ridge_errors, solve_first_order
-from giantstep.readout.finite_size import one_stretch, stretch_of_atoms
-from giantstep.readout.input_spread import InputSpread
+from giantstep.readout.finite_size import stretch_of_atoms
+from giantstep.readout.input_bulk import InputSpread
 
 DIM = 200.0
 SCALARS = ("test", "train", "norm", "objective")
@@ -59,7 +59,8 @@ def test_the_loss_identity_holds_with_any_means_and_the_stretch():
     s_nu = np.gradient(equations.features.mu1, axis=2)  # any function of kappa
     equations = dataclasses.replace(equations, features=dataclasses.replace(equations.features, stretch=s_nu))
     first = solve_first_order(equations)
-    for one in (size(some_gram(2)), size(some_gram(2), stretch=one_stretch(np.array([1 / DIM]), 2))):
+    stretch = stretch_of_atoms(np.array([1 / DIM]), np.ones((1, 1, 2)), np.ones(1))
+    for one in (size(some_gram(2)), size(some_gram(2), stretch=stretch)):
         assert ridge_errors(first, one).identity[0] < 1e-13
 
 
@@ -121,7 +122,7 @@ def test_atoms_that_are_alike_are_isotropic_rows():
     assert_same(found, expected, 1e-12, SCALARS)
     np.testing.assert_allclose(
         stretch_of_atoms(np.array([1 / DIM]), np.ones((1, 2, 2)) * s**2, np.array([0.3, 0.7])),
-        one_stretch(np.array([1 / DIM]), 2),
+        np.full((1, 2, 2), 0.5 / DIM),
         rtol=1e-14,
     )
 

@@ -1,3 +1,5 @@
+from .answers import OUTLIER_ROOM as OUTLIER_ROOM
+from .answers import find_outliers as find_outliers
 from .bulk import Bulk as Bulk
 from .bulk import Response as Response
 from .bulk import Tangents as Tangents
@@ -16,8 +18,6 @@ from .first_order import Equations as Equations
 from .first_order import FirstOrder as FirstOrder
 from .first_order import solve_first_order as solve_first_order
 from .input_bulk import InputBulk as InputBulk
-from .outliers import OUTLIER_ROOM as OUTLIER_ROOM
-from .outliers import find_outliers as find_outliers
 from .sign_bulk import SignBulk as SignBulk
 from .signal import Signal as Signal
 from .signal import solve_signal as solve_signal

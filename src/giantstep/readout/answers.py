@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.gaussian import Function
-from giantstep.readout.finite_size import FiniteSize
-from giantstep.readout.outliers import OUTLIER_ROOM, find_outliers, find_outliers_inside
+from giantstep.readout.finite_size import FiniteSize, mean_penalty
+from giantstep.readout.first_order import FirstOrder
+from giantstep.readout.signal import direction_error, prior_factor
 from giantstep.readout.spectrum import Law, Spectrum, bulk_law, is_physical
-from giantstep.solve.finite import require_finite
+from giantstep.solve.finite import brent_root, require_finite
 from giantstep.types import Array, Floats
 
 MASS_TOLERANCE = 0.02
@@ -85,17 +88,10 @@ def along_first_axis(name: str, values: Floats, kappa: Floats, weights: Floats, 
     return np.asarray(make_interp_spline(axis, means, k=5, axis=1)(positions))
 
 
-class SpectrumRow(NamedTuple):
-    """The spectrum of one point as a table, and how it was solved."""
-
-    values: dict[str, Any]
-    status: str
-    residual: float
-    iterations: int
-
-
-def describe_spectrum(spectrum: Spectrum, x: Floats, size: FiniteSize, unit: float = 1.0) -> SpectrumRow:
-    """Return density and distribution at x (in multiples of `unit`), edges, gaps, atom, mean, outliers of one point."""
+def describe_spectrum(
+    spectrum: Spectrum, x: Floats, size: FiniteSize, unit: float = 1.0
+) -> tuple[dict[str, Any], str, float, int]:
+    """Return what is known of one point, x in multiples of `unit`, and how it was solved: status, residual, steps."""
     law = bulk_law(spectrum)
     density, first = spectrum.density(unit * x)
     outside = (unit * x > law.upper) | (unit * x < law.lower)
@@ -125,32 +121,18 @@ def describe_spectrum(spectrum: Spectrum, x: Floats, size: FiniteSize, unit: flo
     elif np.isnan(density).any():
         status = f"the density was not solved at {np.isnan(density).sum()} of {len(x)} values of x"
     residual = max(law.residual, float(np.max(first.residual)))
-    return SpectrumRow(values, status, residual, max(law.iterations, int(np.max(first.iterations))))
+    return values, status, residual, max(law.iterations, int(np.max(first.iterations)))
 
 
 def _is_whole(law: Law, spectrum: Spectrum) -> bool:
-    """Tell whether the mass of a law is one.
-
-    Rows whose features hardly vary (a strong spike saturates most activations) make eigenvalues of any size below the
-    panels, but above what counts as zero.
-    """
+    """Tell whether the mass of a law is one; features that hardly vary make eigenvalues below the panels, too."""
     if abs(law.mass + law.atom - 1) <= MASS_TOLERANCE:
         return True
     return law.lower == 0 and abs(law.mass + law.mass_below(spectrum) - 1) <= MASS_TOLERANCE
 
 
-class ResolventRow(NamedTuple):
-    """V1 (Z, k, k) and V2 (Z, k) of one point at complex z, and how they were solved."""
-
-    V1: Array
-    V2: Array
-    status: str
-    residual: float
-    iterations: int
-
-
-def describe_resolvent(spectrum: Spectrum, z: Array) -> ResolventRow:
-    """Return the block traces of the resolvent of Phi^T Phi/p; m(conj z) = conj m(z), m = sum_q V2_q."""
+def describe_resolvent(spectrum: Spectrum, z: Array) -> tuple[Array, Array, str, float, int]:
+    """Return the traces V1 (Z, k, k) and V2 (Z, k) of the resolvent of Phi^T Phi/p at one point, and how solved."""
     upper = np.where(z.imag < 0, z.conj(), z)
     upper = upper + 1j * np.where(upper.imag == 0, 1e-14 * np.abs(upper), 0.0)
     first = spectrum.solve(upper)
@@ -159,4 +141,101 @@ def describe_resolvent(spectrum: Spectrum, z: Array) -> ResolventRow:
     V1, V2 = np.where(below[:, None, None], V1.conj(), V1), np.where(below[:, None], V2.conj(), V2)
     lost = int(np.sum(~is_physical(first)))
     status = f"not solved at {lost} of {len(z)} values of z" if lost else ""
-    return ResolventRow(V1, V2, status, float(np.max(first.residual)), int(np.max(first.iterations)))
+    return V1, V2, status, float(np.max(first.residual)), int(np.max(first.iterations))
+
+
+# -- Eigenvalues above the bulk of the feature covariance: spiked_features 7.4 ----------------------------
+
+
+GAP_POINTS = 33
+EDGE_MARGIN = 1e-5
+"""Distance from an edge, relative to it, from which outliers are looked for."""
+OUTLIER_ROOM = 8
+"""Eigenvalues above the bulk that an answer has room for."""
+
+
+def find_outliers(spectrum: Spectrum, edge: float, size: FiniteSize) -> Array:
+    """Return the eigenvalues above the edge, largest first (7.4); inf for those that grow with the dimension."""
+    if not np.isfinite(edge):
+        edge = spectrum.end
+    if not np.isfinite(edge):
+        return np.empty(0)
+    spikes = _Spikes(spectrum, size)
+    just_above = edge * (1 + EDGE_MARGIN)
+    outliers = []
+    for rank in range(int(np.sum(spikes.at(just_above) < 0))):
+        low, high = just_above, 2 * edge
+        while spikes.at(high)[rank] < 0:
+            check_time()
+            low, high = high, 2 * high
+        outliers.append(spikes.root(rank, low, high))
+    growing = spikes.growing if size.in_limit else 0
+    return np.concatenate([np.full(growing, np.inf), np.sort(outliers)[::-1]])[:OUTLIER_ROOM]
+
+
+def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], size: FiniteSize) -> Array:
+    """Return the eigenvalues in a gap of the bulk, largest first: where a factor of the determinant vanishes."""
+    low, high = gap
+    margin = EDGE_MARGIN * (high - low)
+    z = np.linspace(low + margin, high - margin, GAP_POINTS)
+    spikes = _Spikes(spectrum, size)
+    factors = spikes.factors(z)
+    roots = []
+    for left in range(GAP_POINTS - 1):
+        check_time()
+        for rank in np.flatnonzero(factors[left] * factors[left + 1] < 0):
+            with suppress(ValueError):  # NaN between two points that were solved
+                roots.append(spikes.root(int(rank), z[left], z[left + 1]))
+    return np.sort(roots)[::-1]
+
+
+class _Spikes:
+    """Factors of the determinant at real z outside the bulk, of which one vanishes at an outlier."""
+
+    def __init__(self, spectrum: Spectrum, size: FiniteSize) -> None:
+        self.spectrum, self.size = spectrum, size
+        features = spectrum.equations.features
+        eigenvalues = np.linalg.eigvalsh((features.mu0[0] * features.weights[0]) @ features.mu0[0].T)
+        self.growing = int(np.sum(eigenvalues > 1e-10 * max(1.0, eigenvalues[-1]))) if eigenvalues[-1] > 1e-14 else 0
+
+    def root(self, rank: int, low: float, high: float) -> float:
+        """Return where the factor number `rank` vanishes."""
+        return brent_root(lambda z: float(self.at(z)[rank]), low, high, xtol=1e-12 * high, rtol=1e-12)
+
+    def at(self, z: float) -> Array:
+        """Return the factors at one z."""
+        return self.factors(np.array([z]))[0]
+
+    def factors(self, z: Floats) -> Array:
+        """Return 1 + sign(R) times the eigenvalues, increasing (Z, .); NaN where the blocks have different signs."""
+        first = self.spectrum.beside(z)
+        sign = np.sign(first.response.R.real).mean(axis=1)
+        sign = np.where(is_physical(first) & (np.abs(sign) == 1), sign, np.nan)
+        eigenvalues = [self._eigenvalues(first.take(np.array([number]))) for number in range(len(z))]
+        return np.sort(1 + sign[:, None] * np.array(eigenvalues))
+
+    def _eigenvalues(self, first: FirstOrder) -> Array:
+        """Return the eigenvalues of C^T r E[(B0 B0^T + sum_l B1_l B1_l^T)/(1+V)] C, largest first.
+
+        B0 = (sqrt(d) mu0, T0) and B1_l = (0, Jp_l mu1); C C^T = |R| for the means, |P0| for the channels. What the
+        penalty of the means is at a finite size beside 1/(d R) is added.
+        """
+        features = self.spectrum.equations.features
+        k = len(features.pi)
+        response, weights, R = first.response, first.node_weights[0].real, first.response.R.real
+        P, absorbed = first.equations.bulk.covariance(response, features.omega)
+        C = prior_factor(P.real, -absorbed.real, R)[0]
+        root = np.sqrt(np.abs(R[0]))[:, None]
+        functions = np.concatenate([features.mu0[0] * root, C.T @ features.T0[0]])
+        matrix = (functions * weights) @ functions.T
+        matrix[k:, k:] += C.T @ direction_error(first.equations, response)[0].real @ C
+        if not self.size.in_limit:
+            dim = 1 / self.size.inverse_dim[0]
+            scale = np.concatenate([np.full(k, np.sqrt(dim)), np.ones(len(C))])
+            matrix = matrix * scale[:, None] * scale
+            penalty = mean_penalty(first.equations.bulk, features, response, first.node_weights, self.size)[0].real
+            matrix[:k, :k] += dim * root * penalty * root.T - np.diag(np.sign(R[0]))
+            return np.linalg.eigvalsh(matrix)[::-1]
+        means, cross, rest = matrix[:k, :k], matrix[:k, k:], matrix[k:, k:]
+        eliminated = rest - cross.T @ np.linalg.pinv(means, rcond=1e-10, hermitian=True) @ cross
+        return np.linalg.eigvalsh(0.5 * (eliminated + eliminated.T))[::-1]

@@ -24,17 +24,12 @@ if TYPE_CHECKING:
 class Response(Stacked):
     """How the bulk of B points with k blocks answers to Vh1 (B, k, k) and D (B, k)."""
 
-    R: Array
-    """beta V2 (B, k)."""
-    S: Array
-    """beta V1 (B, k, k)."""
-    g: Array
-    """What the bulk keeps beside R for its next solve: g of spiked_features (3.2), or what stands for it."""
+    R: Array  # beta V2 (B, k)
+    S: Array  # beta V1 (B, k, k)
+    g: Array  # what the bulk keeps for its next solve: g of spiked_features (3.2), or what stands for it
     Vh1: Array
     D: Array
-    block_width: Floats
-    """beta_q = pi_q p/d, (B, k)."""
-
+    block_width: Floats  # beta_q = pi_q p/d, (B, k)
     motion: Motion | None = field(default=None, init=False, repr=False)
     """How the inner solution of the bulk moves, which `Bulk.tangents` asks for next."""
     known: Any = field(default=None, init=False, repr=False)
@@ -124,10 +119,7 @@ class Bulk(Protocol):
         """Return the derivative of the response."""
 
     def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
-        """Return P and `absorbed`, both (B, X, X): the channel coefficients x have the prior P0^-1 = P^-1 - absorbed.
-
-        The read-out minimises its error plus x^T P0^-1 x. `absorbed` is what P has already counted of the error.
-        """
+        """Return P and `absorbed` (B, X, X), what P has counted of the error: the prior is P0^-1 = P^-1 - absorbed."""
 
     def along_means(self, response: Response) -> AlongMeans:
         """Return how the bulk answers along the means of the blocks, at a finite dimension."""

@@ -21,7 +21,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -74,14 +74,9 @@ class ChainStep(Stacked):
         return self.frame.shape[1]
 
     @property
-    def functions(self) -> int:
-        """Number of functions of a sample."""
-        return int(np.sqrt(2 * self.pairs.shape[1]))
-
-    @property
     def fresh(self) -> int:
-        """Number of directions that the batch adds."""
-        return self.functions - self.frame.shape[2]
+        """Number of directions that the batch adds: functions of a sample beside zeta."""
+        return int(np.sqrt(2 * self.pairs.shape[1])) - self.frame.shape[2]
 
     def padded(self, nodes: int) -> ChainStep:
         """Return the step with this many nodes; those that are added have no weight."""
@@ -93,67 +88,40 @@ class ChainStep(Stacked):
 
 
 @dataclass(frozen=True)
-class ChainLaw:
-    """The steps of M parameter sets of one shape, and the special directions that are asked for."""
-
-    steps: tuple[ChainStep, ...]
-    norms: Floats  # (M, T + 1, k): c_q after every step
-    directions: Floats  # (M, D, n)
-    targets: int
-    """Directions of the target, the first ones."""
-    gaussian_rows: bool
-    """Whether the rows were Gaussian at the start."""
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """What laws must have in common to be stacked; nodes are padded."""
-        steps = tuple((step.first, step.frame.shape[2], step.fresh) for step in self.steps)
-        return steps, self.norms.shape[1:], self.directions.shape[1:], self.targets, self.gaussian_rows
-
-    @classmethod
-    def stack(cls, laws: Sequence[ChainLaw]) -> ChainLaw:
-        """Return the sets of several laws of one shape, one after the other."""
-        if len(laws) == 1:
-            return laws[0]
-        steps = []
-        for links in zip(*(law.steps for law in laws)):
-            nodes = max(link.weights.shape[1] for link in links)
-            steps.append(ChainStep.join([link.padded(nodes) for link in links]))
-        norms, directions = (np.concatenate([getattr(law, name) for law in laws]) for name in ("norms", "directions"))
-        return dataclasses.replace(laws[0], steps=tuple(steps), norms=norms, directions=directions)
-
-
-@dataclass(frozen=True)
 class ChainBulk(NewtonBulk):
-    """The bulk after some steps, for B points with k blocks, each with one of the sets of a law.
+    """The bulk after some steps, for B points with k blocks, each with one of M parameter sets of one shape.
 
     The tables of the sets are kept once; those of the points at hand are looked up when they are asked for.
     """
 
-    law: ChainLaw
+    of_sets: tuple[ChainStep, ...]
+    norms_of_sets: Floats  # (M, T + 1, k): c_q after every step
+    asked: Floats  # (M, D, n): the directions that are asked for
+    targets: int  # directions of the target, the first ones
+    gaussian_rows: bool  # whether the rows were Gaussian at the start
     owner: Integers  # (B,): which set a point has
 
     max_steps: ClassVar[int] = 300
     cold_steps: ClassVar[int] = 6
     nearly: ClassVar[float] = 1e-9
-    shared: ClassVar[tuple[str, ...]] = ("law",)
+    shared: ClassVar[tuple[str, ...]] = ("of_sets", "norms_of_sets", "asked", "targets", "gaussian_rows")
 
     @cached_property
     def steps(self) -> tuple[ChainStep, ...]:
         """The steps of every point; tables that all points share are kept once."""
         if np.ptp(self.owner) == 0:
-            return tuple(step.take(self.owner[:1]).for_all(len(self.owner)) for step in self.law.steps)
-        return tuple(step.take(self.owner) for step in self.law.steps)
+            return tuple(step.take(self.owner[:1]).for_all(len(self.owner)) for step in self.of_sets)
+        return tuple(step.take(self.owner) for step in self.of_sets)
 
     @cached_property
     def norms(self) -> Floats:
         """c_q of every point after every step (B, T + 1, k)."""
-        return np.asarray(self.law.norms[self.owner])
+        return np.asarray(self.norms_of_sets[self.owner])
 
     @property
     def directions(self) -> Floats:
         """The directions that are asked for, of every point (B, D, n)."""
-        return np.asarray(self.law.directions[self.owner])
+        return np.asarray(self.asked[self.owner])
 
     @property
     def row_norm(self) -> Floats:
@@ -163,22 +131,31 @@ class ChainBulk(NewtonBulk):
     @property
     def nodes(self) -> int:
         """The largest number of nodes of a step."""
-        return max(step.weights.shape[1] for step in self.law.steps)
+        return max(step.weights.shape[1] for step in self.of_sets)
 
     @property
     def kin(self) -> object:
-        """The shape of the law; None where nodes are many."""
-        return None if self.nodes > MANY_NODES else self.law.shape
+        """The shape, in which nodes do not count: they are padded; None where they are many."""
+        steps = tuple((step.first, step.frame.shape[2], step.fresh) for step in self.of_sets)
+        shape = (steps, self.norms_of_sets.shape[1:], self.asked.shape[1:], self.targets, self.gaussian_rows)
+        return None if self.nodes > MANY_NODES else shape
 
     @classmethod
     def stack(cls, bulks: Sequence[ChainBulk], owner: Integers) -> ChainBulk:
         """Return the bulk of points that have ``bulks[owner[b]]``, each of one set."""
-        return cls(ChainLaw.stack([bulk.law for bulk in bulks]), owner)
+        if len(bulks) == 1:
+            return dataclasses.replace(bulks[0], owner=owner)
+        steps = []
+        for links in zip(*(bulk.of_sets for bulk in bulks)):
+            nodes = max(link.weights.shape[1] for link in links)
+            steps.append(ChainStep.join([link.padded(nodes) for link in links]))
+        norms, asked = (np.concatenate([getattr(bulk, name) for bulk in bulks]) for name in ("norms_of_sets", "asked"))
+        return dataclasses.replace(bulks[0], of_sets=tuple(steps), norms_of_sets=norms, asked=asked, owner=owner)
 
     @property
     def chunk(self) -> int:
         """How many points to solve together."""
-        return int(np.clip(VALUES // (self.nodes * 4 * self.law.norms.shape[2] ** 2), 1, MOST_POINTS))
+        return int(np.clip(VALUES // (self.nodes * 4 * self.norms_of_sets.shape[2] ** 2), 1, MOST_POINTS))
 
     def fields(self, step: int) -> Integers:
         """Return where the fields (tau^{t-1}, h^t) of a step are, counted from 0, among all K."""
@@ -207,24 +184,27 @@ class ChainBulk(NewtonBulk):
     def motion(self, g: Array, R: Array, inside: Inside) -> Motion:
         """Evaluate (4.3), (4.4) at the blocks and R, and linearise them (4.6)."""
         state = ChainState.at(self, g, R, inside.Vh1)
-        missed, missed_R, size = state.mismatch(R, inside.D, inside.block_width)
-        linear = _Linear.at(self, state, R, inside.D)
+        image = np.stack([state.block(own, own) for own in map(self.fields, range(len(self.steps)))], axis=1)
+        missed, missed_R = image - g, R * inside.D + state.paid - inside.block_width
+        size = np.max(np.abs(missed), axis=(1, 2, 3)) / np.max(np.abs(image), axis=(1, 2, 3))
+        size = np.maximum(size, np.max(np.abs(missed_R) / inside.block_width, axis=1))
+        matrix, operators, of_log = _linearised(self, state, R, inside.D)
         count, k = R.shape
         dVh1 = packed_directions(k)
         pairs, directions, unknown = len(dVh1) - k, len(dVh1) + 1, missed[0].size
-        dW = np.zeros((count, directions, k, k), linear.matrix.dtype)
+        dW = np.zeros((count, directions, k, k), matrix.dtype)
         dW[:, :-1] = state.scale[:, None] * dVh1
         moved, moved_R = _from_W(self, state, dW)
         right = np.concatenate([moved.reshape(count, directions, -1), -moved_R], axis=2).swapaxes(1, 2)
         q = np.arange(k)
         right[:, unknown + q, pairs + q] -= R
         right[:, :unknown, -1], right[:, unknown:, -1] = missed.reshape(count, -1), -missed_R
-        change = solve_each(linear.matrix, right).swapaxes(1, 2)
+        change = solve_each(matrix, right).swapaxes(1, 2)
         shape = (count, directions, *missed.shape[1:])
         dblocks, dlog = change[:, :, :unknown].reshape(shape), change[:, :, unknown:]
-        dW = dW + np.einsum("baq,bqij->baij", dlog, linear.of_log)
+        dW = dW + np.einsum("baq,bqij->baij", dlog, of_log)
         dH = np.zeros((count, directions, *state.H.shape[1:]), dW.dtype)
-        for t, operator in enumerate(linear.operators):
+        for t, operator in enumerate(operators):
             own = self.fields(t)
             flat = dblocks[:, :, t].reshape(count, directions, -1, 1)
             dH[:, :, own[:, None], own] -= (operator[:, None] @ flat).reshape(count, directions, *missed.shape[2:])
@@ -254,8 +234,7 @@ class ChainBulk(NewtonBulk):
         """Return the response along the special directions, which the inner solution keeps."""
         if response.known is None:
             response.known = ChainSignal.at(self, ChainState.at(self, response.g, response.R, response.Vh1))
-        signal: ChainSignal = response.known
-        return signal
+        return cast(ChainSignal, response.known)
 
 
 @dataclass
@@ -263,14 +242,11 @@ class ChainState:
     """The matrices of (4.1)-(4.3) at given blocks, R and Vh1; everything has a leading axis of points."""
 
     bulk: ChainBulk
-    blocks: Array  # (B, T, 2k, 2k)
     root: Array  # (B, k): |R|^1/2
     sign: Array  # (B,)
     W: Array  # (B, k, k)
-    links: list[Array]
-    """Lt of every step at its nodes (B, J, 2k, 2k)."""
-    means: list[Array]
-    """E_t[Lt] (B, 2k, 2k)."""
+    links: list[Array]  # Lt of every step at its nodes (B, J, 2k, 2k)
+    means: list[Array]  # E_t[Lt] (B, 2k, 2k)
     H: Array  # (B, K, K)
     C: Array
 
@@ -296,7 +272,7 @@ class ChainState:
             H[:, own[:, None], own] += mean
             links.append(link)
             means.append(mean)
-        return cls(bulk, blocks, root, sign, W, links, means, H, small_inverse(H))
+        return cls(bulk, root, sign, W, links, means, H, small_inverse(H))
 
     def block(self, rows: Integers, columns: Integers) -> Array:
         """Return a block of C (B, rows, columns)."""
@@ -317,13 +293,6 @@ class ChainState:
     def paid(self) -> Array:
         """(C_TT W)_qq (B, k)."""
         return np.einsum("bij,bji->bi", self.block(self.bulk.ends, self.bulk.ends), self.W)
-
-    def mismatch(self, R: Array, D: Array, block_width: Floats) -> tuple[Array, Array, Floats]:
-        """Return by how much (4.3) and (4.4) are missed, and the relative size of that."""
-        image = np.stack([self.block(own, own) for own in map(self.bulk.fields, range(len(self.bulk.steps)))], axis=1)
-        of_blocks, of_R = image - self.blocks, R * D + self.paid - block_width
-        relative = np.max(np.abs(of_blocks), axis=(1, 2, 3)) / np.max(np.abs(image), axis=(1, 2, 3))
-        return of_blocks, of_R, np.maximum(relative, np.max(np.abs(of_R) / block_width, axis=1))
 
 
 def _link(step: ChainStep, block: Array, sign: Array) -> Array:
@@ -355,50 +324,41 @@ def _sandwich(left: Array, right: Array, operator: Array) -> Array:
     """Return the matrix of X -> left Op(X) right on flattened X."""
     count, rows, columns = left.shape[0], left.shape[1], right.shape[2]
     both = left[:, :, None, :, None] * np.swapaxes(right, 1, 2)[:, None, :, None, :]
-    sandwich: Array = both.reshape(count, rows * columns, -1) @ operator
-    return sandwich
+    return np.asarray(both.reshape(count, rows * columns, -1) @ operator)
 
 
-@dataclass
-class _Linear:
-    """(4.6): the Jacobian of the mismatch in (blocks, log R), and what the blocks alone do to E_t[Lt]."""
+def _linearised(bulk: ChainBulk, state: ChainState, R: Array, D: Array) -> tuple[Array, list[Array], Array]:
+    """Return (4.6), the Jacobian of the mismatch in (blocks, log R): (B, T 4k^2 + k, same), and its parts.
 
-    matrix: Array  # (B, T 4k^2 + k, same)
-    operators: list[Array]
-    """X -> E_t[Lt X Lt]/alpha_t, of every step."""
-    of_log: Array
-    """dW along d log R_q (B, k, k, k)."""
-
-    @classmethod
-    def at(cls, bulk: ChainBulk, state: ChainState, R: Array, D: Array) -> _Linear:
-        """Linearise; blocks move H by -sum_t E_t[Lt dC_t Lt]/alpha_t, log R moves W."""
-        (count, k), steps = R.shape, len(bulk.steps)
-        square, ends = 4 * k * k, bulk.ends
-        weights = [step.weights * step.inverse[:, None] for step in bulk.steps]
-        operators = [pair_operator(*of_step) for of_step in zip(weights, state.links, state.links)]
-        own = [bulk.fields(t) for t in range(steps)]
-        matrix = np.zeros((count, steps * square + k, steps * square + k), np.result_type(state.C, R))
-        for s, operator in enumerate(operators):
-            column = slice(s * square, (s + 1) * square)
-            for t in range(steps):
-                matrix[:, t * square : (t + 1) * square, column] = -_sandwich(
-                    state.block(own[t], own[s]), state.block(own[s], own[t]), operator
-                )
-            response = _sandwich(state.block(ends, own[s]), state.block(own[s], ends), operator)
-            response = response.reshape(count, k, k, square)
-            matrix[:, steps * square :, column] = np.einsum("bijx,bji->bix", response, state.W)
-        diagonal = np.arange(steps * square)
-        matrix[:, diagonal, diagonal] += 1.0
-        of_log = np.zeros((count, k, k, k), state.W.dtype)
-        for block in range(k):
-            of_log[:, block, block] += 0.5 * state.W[:, block]
-            of_log[:, block, :, block] += 0.5 * state.W[:, :, block]
-        moved, moved_R = _from_W(bulk, state, of_log)
-        matrix[:, : steps * square, steps * square :] = -moved.reshape(count, k, -1).swapaxes(1, 2)
-        matrix[:, steps * square :, steps * square :] = moved_R.swapaxes(1, 2)
-        q = np.arange(k)
-        matrix[:, steps * square + q, steps * square + q] += R * D
-        return cls(matrix, operators, of_log)
+    Blocks move H by -sum_t E_t[Lt dC_t Lt]/alpha_t, X -> E_t[Lt X Lt]/alpha_t of every step; log R moves W, the last.
+    """
+    (count, k), steps = R.shape, len(bulk.steps)
+    square, ends = 4 * k * k, bulk.ends
+    weights = [step.weights * step.inverse[:, None] for step in bulk.steps]
+    operators = [pair_operator(*of_step) for of_step in zip(weights, state.links, state.links)]
+    own = [bulk.fields(t) for t in range(steps)]
+    matrix = np.zeros((count, steps * square + k, steps * square + k), np.result_type(state.C, R))
+    for s, operator in enumerate(operators):
+        column = slice(s * square, (s + 1) * square)
+        for t in range(steps):
+            matrix[:, t * square : (t + 1) * square, column] = -_sandwich(
+                state.block(own[t], own[s]), state.block(own[s], own[t]), operator
+            )
+        response = _sandwich(state.block(ends, own[s]), state.block(own[s], ends), operator)
+        response = response.reshape(count, k, k, square)
+        matrix[:, steps * square :, column] = np.einsum("bijx,bji->bix", response, state.W)
+    diagonal = np.arange(steps * square)
+    matrix[:, diagonal, diagonal] += 1.0
+    of_log = np.zeros((count, k, k, k), state.W.dtype)
+    for block in range(k):
+        of_log[:, block, block] += 0.5 * state.W[:, block]
+        of_log[:, block, :, block] += 0.5 * state.W[:, :, block]
+    moved, moved_R = _from_W(bulk, state, of_log)
+    matrix[:, : steps * square, steps * square :] = -moved.reshape(count, k, -1).swapaxes(1, 2)
+    matrix[:, steps * square :, steps * square :] = moved_R.swapaxes(1, 2)
+    q = np.arange(k)
+    matrix[:, steps * square + q, steps * square + q] += R * D
+    return matrix, operators, of_log
 
 
 def _from_W(bulk: ChainBulk, state: ChainState, dW: Array) -> tuple[Array, Array]:

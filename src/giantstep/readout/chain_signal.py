@@ -30,10 +30,8 @@ class ChainSignal:
 
     bulk: ChainBulk
     state: ChainState
-    products: list[Array]
-    """E_t[f_a f_b Lt] of the functions of every step (B, functions, functions, 2k, 2k)."""
-    inverse: Array
-    """The columns of Gm^-1 for the coordinates that are asked for (B, rows, X)."""
+    products: list[Array]  # E_t[f_a f_b Lt] of the functions of every step (B, functions, functions, 2k, 2k)
+    inverse: Array  # the columns of Gm^-1 for the coordinates that are asked for (B, rows, X)
 
     @classmethod
     def at(cls, bulk: ChainBulk, state: ChainState) -> ChainSignal:
@@ -63,29 +61,28 @@ class ChainSignal:
         return self.roots[:, :, None] * self.scaled_covariance * self.roots[:, None, :]
 
     def moved(self, dual: Floats, blocks: Array, log_R: Array, dH: Array) -> Array:
-        """Return how dual^T P dual moves along directions A: blocks (B, A, T, 2k, 2k), log R (B, A, k), H (B, A, K, K).
-
-        One solution of Gm y = dual serves them all: dual^T dP dual = -y^T dGm y, beside the scale of the fields.
-        """
+        """Return how dual^T P dual moves along directions A: -y^T dGm y, Gm y = dual, beside the scale of fields."""
         bulk, state = self.bulk, self.state
         count, k = state.root.shape
         scaled = self.roots * dual
         y = (self.inverse @ scaled[:, :, None])[:, :, 0]
         of_log = scaled * (self.scaled_covariance @ scaled[:, :, None])[:, :, 0]
         change = (log_R @ of_log.reshape(count, -1, k).sum(axis=1)[:, :, None])[:, :, 0]
-        om, et = _split(bulk, y)
-        of_H = _square(om[:, : bulk.law.targets])
+        D, K = bulk.asked.shape[1], state.C.shape[1]
+        om = y[:, : D * K].reshape(count, D, K)  # of every direction, et of those of batch noise
+        et = y[:, D * K : (2 * D - bulk.targets) * K].reshape(count, -1, K)
+        of_H = _square(om[:, : bulk.targets])
         of_C = -_square(et)
         for t, (step, link) in enumerate(zip(bulk.steps, state.links)):
-            own = bulk.fields(t)
+            own, root = bulk.fields(t), np.sqrt(step.inverse)[:, None, None]
             along = np.swapaxes(step.frame, 1, 2) @ om[:, : step.first][:, :, own]
             of_H[:, own[:, None], own] -= _square(along)
-            v, noise = _coefficients(bulk, state, t, along, et)
-            at_nodes = _at_nodes(step.pairs, v, link.shape)
-            of_block = (link @ at_nodes @ link).sum(axis=1) * step.inverse[:, None, None]
+            noise = et[:, step.first - bulk.targets : step.first - bulk.targets + step.fresh]
+            carried = -root * (noise @ np.swapaxes(state.C[:, own], 1, 2))
+            v = np.concatenate([along, carried], axis=1)  # for each of its functions (B, F, 2k)
+            of_block = (link @ _at_nodes(step.pairs, v, link.shape) @ link).sum(axis=1) * root**2
             change += np.einsum("baij,bij->ba", blocks[:, :, t], of_block)  # minus the minus of dGm
             met = np.einsum("bfgij,bgj->bfi", self.products[t][:, along.shape[1] :], v)
-            root = np.sqrt(step.inverse)[:, None, None]
             of_C[:, own] -= 2 * root * np.swapaxes(met, 1, 2) @ noise
         dC = -state.C[:, None] @ dH @ state.C[:, None]
         change -= np.einsum("baij,bij->ba", dH, of_H) + np.einsum("baij,bij->ba", dC, of_C)
@@ -116,28 +113,12 @@ def _square(rows: Array) -> Array:
     return np.asarray(np.swapaxes(rows, 1, 2) @ rows)
 
 
-def _split(bulk: ChainBulk, y: Array) -> tuple[Array, Array]:
-    """Return om (B, D, K) and et (B, D - targets, K)."""
-    count, D = len(y), bulk.directions.shape[1]
-    K = (2 * len(bulk.steps) + 1) * bulk.norms.shape[2]
-    om = y[:, : D * K].reshape(count, D, K)
-    return om, y[:, D * K : (2 * D - bulk.law.targets) * K].reshape(count, -1, K)
-
-
-def _coefficients(bulk: ChainBulk, state: ChainState, t: int, along: Array, et: Array) -> tuple[Array, Array]:
-    """Return v of a step for each of its functions (B, F, 2k), and the multipliers of its own noise (B, fresh, K)."""
-    step, own = bulk.steps[t], bulk.fields(t)
-    noise = et[:, step.first - bulk.law.targets : step.first - bulk.law.targets + step.fresh]
-    carried = -np.sqrt(step.inverse)[:, None, None] * (noise @ np.swapaxes(state.C[:, own], 1, 2))
-    return np.concatenate([along, carried], axis=1), noise
-
-
 def _matrix(bulk: ChainBulk, state: ChainState, products: list[Array]) -> Array:
     """Return Gm (B, rows, rows): om of every direction, et of those of batch noise, y^1.., yh^1.., and y^0."""
     steps, (count, k) = len(bulk.steps), state.root.shape
-    D, targets, K = bulk.directions.shape[1], bulk.law.targets, state.C.shape[1]
+    D, targets, K = bulk.asked.shape[1], bulk.targets, state.C.shape[1]
     base = (2 * D - targets) * K
-    rows = base + 2 * steps * k + (k if bulk.law.gaussian_rows else 0)
+    rows = base + 2 * steps * k + (k if bulk.gaussian_rows else 0)
     Gm = np.zeros((count, rows, rows), state.C.dtype)
     om = np.arange(D * K).reshape(D, K)
     et = np.pad(D * K + np.arange((D - targets) * K).reshape(-1, K), ((targets, 0), (0, 0)))  # by direction
@@ -172,10 +153,10 @@ def _matrix(bulk: ChainBulk, state: ChainState, products: list[Array]) -> Array:
         Gm[:, yh, yh] = -sign * step.spread
         _couple(Gm, yh, om[: step.carried.shape[2], own[:k]], step.carried)
         _couple(Gm, yh, om[: step.own.shape[2], own[k:]], -sign[:, :, None] * step.own)
-        if t or bulk.law.gaussian_rows:
+        if t or bulk.gaussian_rows:
             Gm[:, yh, before] = Gm[:, before, yh] = step.gain
             _couple(Gm, before, om[: step.bent.shape[2], own[k:]], step.bent)
-    if bulk.law.gaussian_rows:
+    if bulk.gaussian_rows:
         begin = base + 2 * steps * k + q
         Gm[:, begin, begin] = 0.5 * sign
     return Gm
@@ -197,5 +178,5 @@ def _selection(bulk: ChainBulk, rows: int) -> Floats:
     for q in range(k):
         where = np.arange(D) * K + steps * k + q
         asked[:, where[:, None], np.arange(n) * k + q] = bulk.directions
-        asked[:, (2 * D - bulk.law.targets) * K + (steps - 1) * k + q, n * k + q] = 1.0
+        asked[:, (2 * D - bulk.targets) * K + (steps - 1) * k + q, n * k + q] = 1.0
     return asked

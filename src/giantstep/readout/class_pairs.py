@@ -14,11 +14,10 @@ import numpy as np
 from giantstep.gaussian import normal_distribution
 from giantstep.gaussian.grids import even_rule
 from giantstep.readout.classes import LOSSES, Classifier, frequent, turned
-from giantstep.readout.errors import field_variance
+from giantstep.readout.errors import FittedMeans, field_variance
 from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, push_of_means
 from giantstep.readout.first_order import Equations
-from giantstep.readout.fitted_means import FittedMeans
 from giantstep.readout.pairs import Overlap
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Floats, Integers

@@ -76,16 +76,13 @@ class Classifier(Stacked):
     residual: Floats
     iterations: Integers
     dual: Floats
-    penalty: Floats
-    """Those of `Signal`."""
+    penalty: Floats  # those of `Signal`
     V: Floats
     Q: Floats
     c0: Floats
-    """Response, variance and mean of the output at the nodes of `frequent` (B, N)."""
     drive: Floats
-    """E g^2 there."""
     slope: Floats
-    """-E dg/domega there."""
+    """Response, variance and mean of the output at the nodes of `frequent` (B, N), E g^2, -E dg/domega there."""
     response: Response
 
 
@@ -113,6 +110,10 @@ class _State(Stacked):
         return _State(V, Q, rest[:, :nodes], rest[:, nodes:].reshape(self.tau.shape), self.response)
 
 
+_Fit = tuple[_State, Signal, Floats, Floats, tuple[Floats, Floats, Floats, Floats]]
+"""What a sweep knows: its new state, the signal, Q1, Q2, and the moments of the channel."""
+
+
 def classify(equations: Equations, loss: str, flip: Floats, size: FiniteSize) -> Classifier:
     """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features field and rho."""
     equations = frequent(equations)
@@ -131,29 +132,33 @@ def frequent(equations: Equations) -> Equations:
 
 @np.errstate(all="ignore")  # a point that leaves the real numbers is stopped and flagged
 def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: FiniteSize) -> Classifier:
-    count = len(equations.ratio)
-    state = _start(equations)
+    V, response = cold_start(equations)
+    features, count = equations.features, len(V)
+    Q = np.maximum(0.1 * np.broadcast_to(np.sum(features.mu1**2 + features.mu2, axis=1), V.shape), 1e-3)
+    tau = np.zeros((count, features.Jp.shape[1], len(features.pi)))
+    state = _State(np.minimum(V, 10.0), Q, np.zeros(V.shape), tau, response)
     residual, best = np.full(count, np.inf), np.full(count, np.inf)
     iterations, stalled = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    mixing = _Mixing(np.broadcast_to(equations.features.weights, state.V.shape), state.tau[0].size)
+    mixing = _Mixing(np.broadcast_to(features.weights, V.shape), tau[0].size)
     active = np.arange(count)
     for _ in range(MAX_SWEEPS):
         check_time()
         old = state.take(active)
         stretch = np.where(residual[active] > FAR, STRETCH, 1.0)
-        new, _ = _sweep(equations.take(active), loss, flip[active], size.take(active), old, stretch)
-        now = _distance(old, new, mixing.share[active])
+        new, *_ = _sweep(equations.take(active), loss, flip[active], size.take(active), old, stretch)
+        now = (mixing.share[active] * np.abs(new.coordinates() - old.coordinates())).max(axis=1)
+        now = np.where(np.isfinite(now), now, np.inf)
         iterations[active] += 1
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.minimum(best[active], now)
         residual[active] = now
-        done = (now < GOAL) | ((now < GOOD_ENOUGH) & (stalled[active] >= 3)) | ~np.isfinite(now)
+        done = (now < GOAL) | ((now < GOOD_ENOUGH) & (stalled[active] >= 3)) | np.isinf(now)
         state.put(active, mixing.next(old, new, active, now, best[active]))
         active = active[~done]
         if not active.size:
             break
-    state, fit = _sweep(equations, loss, flip, size, state)
-    return _observables(equations, loss, flip, state, fit, residual, iterations)
+    fit = _sweep(equations, loss, flip, size, state)
+    return _observables(equations, loss, flip, fit, residual, iterations)
 
 
 class _Mixing:
@@ -161,9 +166,13 @@ class _Mixing:
 
     def __init__(self, weights: Floats, means: int) -> None:
         count = len(weights)
-        self.share = _for_all(np.minimum(weights / _SELDOM, 1.0) ** 0.5, means)
-        """How much a coordinate counts for the distance of two sweeps: less at rare nodes."""
-        self.norm = _for_all(np.maximum(weights, _SELDOM) ** 0.5, means)  # rare nodes follow, but must settle too
+
+        def for_all(nodes: Floats) -> Floats:  # one number for every coordinate; 1 for the means
+            return np.concatenate([nodes, nodes, nodes, np.ones((count, means))], axis=1)
+
+        # how much a coordinate counts for the distance of two sweeps: at rare nodes rounding is magnified
+        self.share = for_all(np.minimum(weights / _SELDOM, 1.0) ** 0.5)
+        self.norm = for_all(np.maximum(weights, _SELDOM) ** 0.5)  # rare nodes follow, but must settle too
         self.positions = np.full((count, MEMORY + 1, self.norm.shape[1]), np.nan)
         self.steps = np.full_like(self.positions, np.nan)
 
@@ -188,34 +197,10 @@ class _Mixing:
         return new.at(np.where(good[:, None], mixed, image))
 
 
-def _start(equations: Equations) -> _State:
-    V, response = cold_start(equations)
-    features = equations.features
-    Q = 0.1 * np.broadcast_to(np.sum(features.mu1**2 + features.mu2, axis=1), V.shape)
-    tau = np.zeros((len(V), features.Jp.shape[1], len(features.pi)))
-    return _State(np.minimum(V, 10.0), np.maximum(Q, 1e-3), np.zeros(V.shape), tau, response)
-
-
-@dataclass
-class _Fit:
-    """What a sweep knows of its new state."""
-
-    signal: Signal
-    response: Response
-    Q1: Floats
-    Q2: Floats
-    moments: tuple[Floats, Floats, Floats, Floats]
-
-
 def _sweep(
-    equations: Equations,
-    loss: Loss,
-    flip: Floats,
-    size: FiniteSize,
-    state: _State,
-    stretch: Floats | float = 1.0,
-) -> tuple[_State, _Fit]:
-    """Return the next state: channel, hats, bulk, means; `stretch`, for each point, is that of `both_labels`."""
+    equations: Equations, loss: Loss, flip: Floats, size: FiniteSize, state: _State, stretch: Floats | float = 1.0
+) -> _Fit:
+    """Return the next state, and the signal, Q1, Q2 and moments of the channel; `stretch` is that of `both_labels`."""
     features, width = equations.features, equations.width[:, None]
     weights = equations.ratio[:, None] * features.weights
     g, g2, slope, along = moments = _channel(equations, loss, flip, state, stretch)
@@ -223,7 +208,8 @@ def _sweep(
     D = equations.a[:, None] + Vh2
     response = equations.bulk.solve(Vh1, D, equations.block_width, state.response)
     moved = (features.mu1 @ (weights * along)[:, :, None])[:, :, 0]
-    psih = _rho(features)[:, :, None] * moved[:, None, :]
+    assert features.rho is not None
+    psih = features.rho[:, :, None] * moved[:, None, :]
     stiff = stiffness(slope, state.V, np.ones_like(slope))
     signal = solve_signal(equations, response, weights * stiff, state.c0 + g / stiff, psih, size)
 
@@ -235,7 +221,7 @@ def _sweep(
     Q1, Q2 = Q1 + dQ1 / width[:, :, None] + of_means[0], Q2 + dQ2 / width + of_means[1]
     Q = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1) + stretched_variance(features, signal.theta, size)
     new = _State(variance_function(equations, response), Q, signal.c0, signal.tau, response)
-    return new, _Fit(signal, response, Q1, Q2, moments)
+    return new, signal, Q1, Q2, moments
 
 
 def turned(features: Features, flip: Floats) -> Floats:
@@ -243,15 +229,10 @@ def turned(features: Features, flip: Floats) -> Floats:
     return flip[:, None] if features.turned is None else features.turned
 
 
-def _rho(features: Features) -> Floats:
-    assert features.rho is not None
-    return features.rho
-
-
 def _covariance(features: Features, tau: Floats) -> Floats:
     """Return the covariance of the output and the field given kappa, rho . c1 (B, N)."""
-    direction: Floats = (_rho(features)[:, None, :] @ tau @ features.mu1)[:, 0, :]
-    return direction
+    assert features.rho is not None
+    return np.asarray((features.rho[:, None, :] @ tau @ features.mu1)[:, 0, :])
 
 
 def _rows(equations: Equations, flip: Floats, state: _State) -> MarginLaws:
@@ -307,39 +288,19 @@ def _below(laws: MarginLaws, bound: Floats) -> Floats:
     return (1 - 2 * laws.flip) * below + laws.flip * ndtr(-x)
 
 
-def _for_all(nodes: Floats, means: int) -> Floats:
-    """Return one number for every coordinate, from those at the nodes; 1 for the means."""
-    return np.concatenate([nodes, nodes, nodes, np.ones((len(nodes), means))], axis=1)
-
-
-def _distance(old: _State, new: _State, share: Floats) -> Floats:
-    """Return how far a state is from its image: the largest change of a coordinate, times its share.
-
-    At rare nodes rounding is magnified, and nothing depends on it.
-    """
-    moved = (share * np.abs(new.coordinates() - old.coordinates())).max(axis=1)
-    return np.where(np.isfinite(moved), moved, np.inf)
-
-
 def _observables(
-    equations: Equations,
-    loss: Loss,
-    flip: Floats,
-    state: _State,
-    fit: _Fit,
-    residual: Floats,
-    iterations: Integers,
+    equations: Equations, loss: Loss, flip: Floats, fit: _Fit, residual: Floats, iterations: Integers
 ) -> Classifier:
-    features, r, ridge, signal = equations.features, equations.ratio, equations.a, fit.signal
+    state, signal, Q1, Q2, (g, g2, slope, teacher) = fit
+    features, r, ridge = equations.features, equations.ratio, equations.a
     weights = np.broadcast_to(features.weights, state.V.shape)
-    norm = fit.Q2.sum(axis=1)
+    norm = Q2.sum(axis=1)
     train_loss, train = _training(equations, loss, flip, state)
     missed = misclassified(features, signal.c0, signal.c1, state.Q)
     wrong = (1 - 2 * flip) * missed + flip
     if features.turned is not None:
         wrong = misclassified(features, signal.c0, signal.c1, state.Q, features.turned)
     # a is stationary: ridge |a|^2 = sum_mu g_mu f_mu, where E[g f] = E[g omega] + V E g^2; Stein gives E[g omega]
-    g, g2, slope, teacher = fit.moments
     pull = state.c0 * g - state.Q * slope + _covariance(features, state.tau) * teacher + state.V * g2
     stationary = r * np.sum(weights * pull, axis=1)
     return Classifier(
@@ -351,10 +312,10 @@ def _observables(
         theta=signal.theta,
         x=signal.x,
         tau=signal.tau,
-        Q1=fit.Q1,
-        Q2=fit.Q2,
-        V1=fit.response.S / equations.width[:, None, None],
-        V2=fit.response.R / equations.width[:, None],
+        Q1=Q1,
+        Q2=Q2,
+        V1=state.response.S / equations.width[:, None, None],
+        V2=state.response.R / equations.width[:, None],
         identity=np.abs(stationary - ridge * norm) / (ridge * norm),
         residual=residual,
         iterations=iterations,
@@ -365,5 +326,5 @@ def _observables(
         c0=signal.c0,
         drive=g2,
         slope=slope,
-        response=fit.response,
+        response=state.response,
     )

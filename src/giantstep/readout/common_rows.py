@@ -30,8 +30,7 @@ class CommonRows:
 
     product: Floats
     """PB = lambda B_q B_q' at the J atoms: (J, k, k) of all points, or (B, J, k, k) where each has its own."""
-    masses: Floats
-    """Masses of the atoms (J,), of sum 1."""
+    masses: Floats  # masses of the atoms (J,), of sum 1
 
     def take(self, index: Any) -> Self:
         """Return itself."""
@@ -50,8 +49,7 @@ class CommonRows:
     @property
     def row_norm(self) -> Floats:
         """Squared norm of the rows in the metric of the inputs, (1, k) or (1, 1)."""
-        norm: Floats = np.einsum("j,jqq->q", self.masses, self.product)[None]
-        return norm
+        return np.asarray(np.einsum("j,jqq->q", self.masses, self.product)[None])
 
     def start(self, a: Array, block_width: Floats) -> Response:
         """Return the answer to Vh = 0."""
@@ -94,13 +92,11 @@ class CommonRows:
 
     def at_atoms(self, response: Response) -> tuple[Array, Array]:
         """Return S(lambda) and Th = (I + diag(R) H)^-1 of a response at the atoms (B, J, k, k)."""
-        known: tuple[Array, Array] | None = response.known
-        return self._at_atoms(response.Vh1, response.R)[1:] if known is None else known
+        return self._at_atoms(response.Vh1, response.R)[1:] if response.known is None else response.known
 
     def average(self, values: Array) -> Array:
         """Return int dmu of values at the atoms (B, J, ...)."""
-        means: Array = np.tensordot(self.masses, values, (0, 1))
-        return means
+        return np.asarray(np.tensordot(self.masses, values, (0, 1)))
 
     def along_means(self, response: Response) -> AlongMeans:
         """Return Gt and Y of finite_size_steps (6.3), (6.4), without a division by B_q."""

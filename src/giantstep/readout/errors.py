@@ -1,4 +1,8 @@
-"""Test and training error of the ridge fit, given the first-order solution: least squares and a linear system."""
+"""Test and training error of the ridge fit, given the first-order solution: least squares and a linear system.
+
+finite_size_steps (3.7) for the errors of one network, beyond_the_error (2.12)-(2.14) for two of them. Of the unlearnt
+directions the residual given kappa stands for that given z.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.gaussian import normal_distribution
+from giantstep.readout.bulk import Response
 from giantstep.readout.features import Features
-from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_variance
-from giantstep.readout.first_order import FirstOrder, packed_coupling
-from giantstep.readout.fitted_means import count_parameters
+from giantstep.readout.finite_size import FiniteSize, gram_at_nodes, push_of_means, stretched_variance
+from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
-from giantstep.types import Floats, Integers
+from giantstep.types import Floats
 
 
 def field_variance(features: Features) -> Floats:
@@ -62,10 +66,7 @@ def opposite_signs(x: Floats, y: Floats, correlation: Floats) -> Floats:
 
 
 def sign_disagreement(mean: Floats, variance: Floats, shared: Floats, weights: Floats) -> float:
-    """Return how often two outputs of this mean and variance (N,) and the covariance `shared` differ in sign.
-
-    beyond_the_error (2.6), on a rule that resolves sqrt(variance)/|slope of the mean|.
-    """
+    """Return how often outputs (N,) of the covariance `shared` differ in sign: beyond_the_error (2.6)."""
     from scipy.special import owens_t
 
     own, other = np.maximum(variance - shared, 0.0), np.maximum(variance + shared, 1e-300)
@@ -92,35 +93,20 @@ class Errors(Stacked):
     norm: Floats
     null: Floats
     theta: Floats
-    x: Floats
-    """Coefficients of the channels (B, X), called t in (4.5)."""
-    tau: Floats
-    """What they make of the unlearnt directions (B, L, k)."""
-    Q1: Floats
-    """Without the target's directions: spiked_features adds sum_l tau_l tau_l^T."""
+    x: Floats  # coefficients of the channels (B, X), called t in (4.5)
+    tau: Floats  # what they make of the unlearnt directions (B, L, k)
+    Q1: Floats  # without the target's directions: spiked_features adds sum_l tau_l tau_l^T
     Q2: Floats
-    identity: Floats
-    """By how much (4.10) is violated."""
+    identity: Floats  # by how much (4.10) is violated
     along: Floats
     """RES and c0 at the nodes (B, 2, N), if asked for; else without nodes."""
-
-    @classmethod
-    def gathered(cls, parts: list[Errors], index: Integers, count: int, shapes: dict[str, tuple[int, ...]]) -> Errors:
-        """Put chunks of points where `index` says among `count`; NaN elsewhere."""
-        whole = cls(**{name: np.full((count, *shapes.get(name, ())), np.nan) for name in cls.__dataclass_fields__})
-        for name in cls.__dataclass_fields__ if parts else ():
-            getattr(whole, name)[index] = np.concatenate([getattr(part, name) for part in parts])
-        return whole
 
 
 def ridge_errors(
     first: FirstOrder, size: FiniteSize | None = None, *, packed: bool | None = None, at_nodes: bool = False
 ) -> Errors:
-    """Return the errors at each point, in the limit or at their finite size.
-
-    `at_nodes` asks for the error and the mean output at the nodes of kappa.
-    """
-    size = FiniteSize.limit(len(first.V)) if size is None else size
+    """Return the errors at each point, in the limit or at their finite size; `along` if asked for `at_nodes`."""
+    size = FiniteSize(np.zeros(len(first.V))) if size is None else size
     equations, response = first.equations, first.response
     packed = equations.packed if packed is None else packed
     solved = np.isfinite(first.residual) & np.all(first.denominator > 0, axis=1) & np.all(response.R > 0, axis=1)
@@ -133,7 +119,11 @@ def ridge_errors(
     features = equations.features
     (k, N), L, X = features.mu1.shape[1:], features.Jp.shape[1], features.omega.shape[1]
     shapes = {"theta": (k,), "x": (X,), "tau": (L, k), "Q1": (k, k), "Q2": (k,), "along": (2, N if at_nodes else 0)}
-    return Errors.gathered(parts, index, len(first.V), shapes)
+    blank = {name: np.full((len(first.V), *shapes.get(name, ())), np.nan) for name in Errors.__dataclass_fields__}
+    whole = Errors(**blank)
+    if parts:
+        whole.put(index, Errors.join(parts))
+    return whole
 
 
 def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: bool) -> Errors:
@@ -195,10 +185,7 @@ def mean_residual(first: FirstOrder, signal: Signal, size: FiniteSize) -> Floats
 def fluctuations(
     first: FirstOrder, signal: Signal, size: FiniteSize, packed: bool
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return RES at the nodes, Q1, Q2, and what the means alone leave in Q1.
-
-    few_steps_readout (4.6)-(4.8), one linear system; at a finite size with finite_size_steps (3.3)-(3.6).
-    """
+    """Return RES at the nodes, Q1, Q2 of few_steps_readout (4.6)-(4.8), and what the means alone leave in Q1."""
     equations, features, squared = first.equations, first.equations.features, first.squared_weights
     tangents = equations.bulk.tangents(first.response)
     width = equations.width[:, None, None]
@@ -220,3 +207,114 @@ def fluctuations(
     res = solve_each(np.eye(Ker.shape[1]) - Ker * squared[:, None, :], bare[:, :, None])[:, :, 0]
     dQ1, dQ2 = tangents.apply(*features.moments(squared * res))
     return res, Q1 + dQ1 / width, Q2 + dQ2 / width[:, 0], means.Q1
+
+
+# -- The fitted means are k + k C parameters --------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMeans:
+    """How the coefficients (theta, x) of B points, F of them, answer to what drives them."""
+
+    features: Features
+    response: Response
+    width: Floats
+    size: FiniteSize
+    functions: Floats  # mu0 and T0 (1 or B, F, N)
+    pairs: Floats
+    """Products of what two channels have along the unlearnt directions that are treated on their own (B, X, X)."""
+    inverse: Floats  # H^-1 (B, F, F)
+
+    @classmethod
+    def of(
+        cls, equations: Equations, response: Response, weights: Floats, penalty: Floats, size: FiniteSize
+    ) -> FittedMeans:
+        """Return those of a fit whose least squares has `weights` at the nodes (B, N) and this `penalty` of theta."""
+        features = equations.features
+        assert size.directions is not None and features.kappa is not None
+        k, X = len(features.pi), features.omega.shape[1]
+        treated = np.arange(features.Jp.shape[1]) < size.directions[:, None] - features.kappa.shape[1]
+        Jp = features.Jp * treated[:, :, None]
+        pairs, functions = np.swapaxes(Jp, 1, 2) @ Jp, np.concatenate([features.mu0, features.T0], axis=1)
+        H = _along_and_across(features, functions, pairs, weights)
+        H[:, :k, :k] += penalty
+        R, own = features.per_channel(response.R), np.arange(k, k + X)
+        H[:, own, own] += 1 / (features.omega * R)
+        scale = np.sqrt(np.concatenate([response.R, features.omega * R], axis=1))
+        unit = scale[:, :, None] * scale[:, None, :]
+        inverse = solve_each(H * unit, np.eye(k + X)) * unit
+        return cls(features, response, equations.width, size, functions, pairs, inverse)
+
+    @property
+    def per_neuron(self) -> Floats:
+        """1/p (B, 1, 1)."""
+        return (self.size.inverse_dim / self.width)[:, None, None]
+
+    def covariance(self, driven: Floats, Q2: Floats) -> Floats:
+        """Return the covariance of the coefficients (B, F, F), for E[(y - f)^2] times weights at the nodes (B, N).
+
+        `Q2` (B, k) is the noise of the layer's own rows, which networks with the same layer share.
+        """
+        features, R = self.features, self.features.per_channel(self.response.R)
+        k, X = len(features.pi), features.omega.shape[1]
+        sigma, own = _along_and_across(features, self.functions, self.pairs, driven), np.arange(k, k + X)
+        sigma[:, own, own] += features.per_channel(self.width[:, None] * Q2) / (features.omega * R**2)
+        return self.per_neuron * (self.inverse @ sigma @ self.inverse)
+
+    def at_nodes(self, matrix: Floats, bulk: Floats) -> Floats:
+        """Return the form of a matrix (B, F, F) at the nodes (B, N).
+
+        `bulk` (B, k, k) has counted the directions that are treated on their own already. Where no feature depends on
+        kappa its direction is like all others: the mean over kappa stands for the values at the nodes.
+        """
+        features, k = self.features, len(self.features.pi)
+        folded = (self.pairs * matrix[:, k:, k:]).reshape(len(matrix), features.channels, k, features.channels, k)
+        rest = folded.sum(axis=(1, 3)) - self.counted_twice(bulk)
+        if len(self.functions) < len(matrix):  # one point after the other where they share their functions
+            form = np.stack([np.sum(self.functions[0] * (one @ self.functions[0]), axis=0) for one in matrix])
+        else:
+            form = np.sum(self.functions * (matrix @ self.functions), axis=1)
+        added = form + features.quadratic(rest, np.zeros(rest.shape[:2]))
+        if features.even:
+            added = np.broadcast_to(np.sum(features.weights * added, axis=1, keepdims=True), added.shape)
+        return np.asarray(added)
+
+    def counted_twice(self, bulk: Floats) -> Floats:
+        """Return what a matrix of the bulk (B, k, k) has of the directions that are treated on their own."""
+        assert self.size.directions is not None
+        return (self.size.directions * self.size.inverse_dim)[:, None, None] * bulk
+
+
+def ridge_means(first: FirstOrder, penalty: Floats, size: FiniteSize) -> FittedMeans:
+    """Return the fitted means of a ridge fit."""
+    return FittedMeans.of(first.equations, first.response, first.node_weights, penalty, size)
+
+
+def ridge_drive(first: FirstOrder, res: Floats) -> Floats:
+    """Return what drives the means of a ridge fit of this residual at the nodes (B, N)."""
+    features = first.equations.features
+    if features.even:
+        res = np.broadcast_to(np.sum(features.weights * res, axis=1, keepdims=True), res.shape)
+    return np.asarray(first.squared_weights * res)
+
+
+def count_parameters(
+    first: FirstOrder, penalty: Floats, res: Floats, Q1: Floats, Q2: Floats, size: FiniteSize
+) -> tuple[Floats, Floats]:
+    """Return what k + k C fitted parameters add to RES and V at the nodes (B, N): (3.7), for isotropic rows.
+
+    `penalty` is that of theta, Q1 without the part of the means; the directions that the features treat on their own
+    are not counted twice, and unlearnt ones beyond them are like all others.
+    """
+    means = ridge_means(first, penalty, size)
+    added = means.at_nodes(means.covariance(ridge_drive(first, res), Q2), Q1)
+    return added, means.at_nodes(means.per_neuron * means.inverse, first.response.S / means.width[:, None, None])
+
+
+def _along_and_across(features: Features, functions: Floats, pairs: Floats, weights: Floats) -> Floats:
+    """Return sum_n weights B B^T (B, F, F), with what channels have along the unlearnt directions."""
+    k = len(features.pi)
+    matrix = gram_at_nodes(functions, weights)
+    across = features.moments(weights)[0]
+    matrix[:, k:, k:] += pairs * np.tile(across, (1, features.channels, features.channels))
+    return matrix

@@ -39,36 +39,23 @@ class Features(Stacked):
     has one axis of length X = C k, channel after channel: entry c k + q. Every array starts with the axis of the sets.
     """
 
-    pi: Floats
-    """Fractions of the blocks (k,), the same for all sets."""
-    weights: Floats
-    """Weights of the nodes (M, N), of sum 1; the equations do not ask where the nodes are."""
+    pi: Floats  # fractions of the blocks (k,), the same for all sets
+    weights: Floats  # of the nodes (M, N), of sum 1; the equations do not ask where the nodes are
     mu0: Floats
     mu1: Floats
-    mu2: Floats
-    """Conditional functions of the blocks (M, k, N)."""
-    T0: Floats
-    """What a channel adds as a function of kappa (M, X, N)."""
-    omega: Floats
-    """Weights of the channels (M, X): the variances of eps."""
-    Jp: Floats
-    """What a channel adds along the unlearnt directions, in units of mu1 (M, L, X)."""
+    mu2: Floats  # conditional functions of the blocks (M, k, N)
+    T0: Floats  # what a channel adds as a function of kappa (M, X, N)
+    omega: Floats  # weights of the channels (M, X): the variances of eps
+    Jp: Floats  # what a channel adds along the unlearnt directions, in units of mu1 (M, L, X)
     h: Floats
     h1: Floats
-    hh: Floats
-    """Labels given kappa: (M, N), (M, L, N), (M, N)."""
+    hh: Floats  # labels given kappa: (M, N), (M, L, N), (M, N)
     field: Floats | None = None
-    rho: Floats | None = None
-    """The sign of field + sum_l rho_l xi_l is the class: (M, N) and (M, L). None: there are no classes."""
-    blur: Floats | None = None
-    """Variance (M,) of noise that is added to the field before its sign is taken. None: there is none."""
-    turned: Floats | None = None
-    """Probability (M, N) that a class is turned, where it depends on kappa. None: it is one number."""
-    stretch: Floats | None = None
-    """What a feature gains where the input is stretched, (M, k, N), counted at a finite dimension. None: nothing."""
-    kappa: Floats | None = None
-    """The nodes themselves (M, m, N), for callers; no equation reads them."""
-
+    rho: Floats | None = None  # the sign of field + sum_l rho_l xi_l is the class: (M, N) and (M, L), if there are any
+    blur: Floats | None = None  # variance (M,) of noise that is added to the field before its sign is taken
+    turned: Floats | None = None  # probability (M, N) that a class is turned, where it depends on kappa
+    stretch: Floats | None = None  # what a feature gains where the input is stretched, (M, k, N), at a finite dimension
+    kappa: Floats | None = None  # the nodes themselves (M, m, N), for callers; no equation reads them
     shared: ClassVar[tuple[str, ...]] = ("pi",)
 
     def take(self, index: Any) -> Features:
@@ -95,10 +82,6 @@ class Features(Stacked):
         """Repeat values of blocks (..., k) for all channels (..., X)."""
         return np.concatenate([values] * self.channels, axis=-1)
 
-    def over_channels(self, values: Array) -> Array:
-        """Sum values of channels (..., X) over the channels of each block (..., k)."""
-        return values.reshape(*values.shape[:-1], self.channels, len(self.pi)).sum(axis=-2)
-
     @cached_property
     def even(self) -> bool:
         """Whether no block depends on kappa but by rounding (a layer that took no step): V is the same everywhere.
@@ -110,15 +93,6 @@ class Features(Stacked):
             bool(np.ptp(values, axis=-1).max() <= EVEN * scale)
             for values, scale in ((self.mu1, np.sqrt(size)), (self.mu2, size))
         )
-
-    def for_variance(self) -> Features:
-        """Return what the equations for V read, mu1 and mu2; the other functions of kappa lose their nodes."""
-        dropped = {name: getattr(self, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
-        return dataclasses.replace(self, **dropped, field=None, rho=None, stretch=None, kappa=None)
-
-    def at_one_node(self) -> Features:
-        """Return even features at their first node, which carries the weight of all."""
-        return dataclasses.replace(self.at_nodes(np.array([0])), weights=self.weights.sum(axis=1, keepdims=True))
 
     def sums(self, weights: Array, functions: Floats) -> Array:
         """Return sum_n weights functions (B, F), for weights (B, N) and functions (1 or B, F, N)."""
@@ -137,11 +111,6 @@ class Features(Stacked):
         """Return sum_n weights mu1 mu1^T (B, k, k) and sum_n weights mu2 (B, k) for weights of the nodes (B, N)."""
         return packing(len(self.pi)).unpack(self.sums(weights, self.packed))
 
-    def with_power_of(self, fine: Features) -> Features:
-        """Return these, on a coarse rule, with E y^2 of the fine one, whose error is no error of the features."""
-        power = [np.sum(one.hh * one.weights, axis=1, keepdims=True) for one in (fine, self)]
-        return dataclasses.replace(self, hh=self.hh + power[0] - power[1])
-
 
 @dataclass(frozen=True)
 class Packing:
@@ -149,8 +118,7 @@ class Packing:
 
     rows: Integers
     columns: Integers
-    multiplicity: Floats
-    """How often a coordinate counts in a sum over the matrix: 2 for q < q', else 1."""
+    multiplicity: Floats  # how often a coordinate counts in a sum over the matrix: 2 for q < q', else 1
 
     def pack(self, matrix: Array, vector: Array) -> Array:
         """Return the packed coordinates (B, K)."""
@@ -194,10 +162,7 @@ def mean_functions(moments: Moments) -> Floats:
 def channels(
     along: Floats, across: Floats, Js: Floats, nodes: Floats, slope: Floats, curvature: Floats, unit: Floats
 ) -> tuple[Floats, Floats]:
-    """Return T0 (S, C k, N) and Jp (S, L, C k) of channels that act along kappa, across it, and on s.
-
-    `along` (S, k, m, C), `across` (S, k, L, C) and Js (S, k, C) are how they act, `nodes` (N, m) places along kappa.
-    """
+    """Return T0 (S, C k, N), Jp (S, L, C k) of channels: (S, k, m, C) along kappa, (S, k, L, C) across it, on s."""
     T0 = np.swapaxes(along, 2, 3) @ nodes.T * slope[:, :, None]  # (S, k, C, N)
     T0 = T0 + Js[..., None] * curvature[:, :, None]
     Jp = across / unit[..., None, None]  # (S, k, L, C)

@@ -3,15 +3,23 @@
 The means m_q of the rows of the blocks are k more directions that the fit does not see as such. It pays for them
 through theta: finite_size_steps sections 3, 4 and 6, whose equations are cited by number here. All of it is of order
 1/d, and 1/d = 0 is the limit.
+
+The mean m_q of the p_q rows of a block (without their target components) has a squared length of order 1/p_q, and the
+network's own output, which contains it, turns these means among themselves at every step. They are followed as
+
+    m_q = sum_c F_qc n_c,   n_c independent vectors with |n_c|^2 = 1/p_c (of block c modulo k where there are more),
+
+at the K atoms of the inputs; isotropic inputs have one. Arrays start with an axis of M networks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from giantstep.gaussian import Function, expectation
 from giantstep.readout.features import Features
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats, Points
@@ -22,13 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FiniteSize(Stacked):
-    """The finite size of B points with k blocks of p_q = beta_q d neurons.
+    """The finite size of B points with k blocks of p_q = beta_q d neurons; of independent rows if only d is known."""
 
-    `FiniteSize(1/d)` alone is a layer whose block means are those of independent rows, `gram` = diag(1/p_q).
-    """
-
-    inverse_dim: Floats
-    """1/d (B,), 0 in the limit."""
+    inverse_dim: Floats  # 1/d (B,), 0 in the limit
     gram: Floats | None = None
     """Products of the means of the blocks: of unit bulk rows (B, k, k), (2.4); lambda Gam(lambda) at J atoms of the
     inputs (B, J, k, k), (6.2). None: those of independent rows."""
@@ -41,11 +45,6 @@ class FiniteSize(Stacked):
     excess: Floats | None = None
     """What the steps add to the products of the means of independent rows (B, k, k), where `gram` is not known: along
     directions that the law of the rows does not prefer, which after finite batches is an approximation."""
-
-    @classmethod
-    def limit(cls, count: int) -> Self:
-        """Return that of an infinite dimension."""
-        return cls(np.zeros(count))
 
     @property
     def in_limit(self) -> bool:
@@ -60,23 +59,17 @@ class FiniteSize(Stacked):
 class AlongMeans(NamedTuple):
     """How a bulk answers along the means of its blocks, at J atoms: (6.3), (6.4); isotropic rows have one."""
 
-    masses: Floats
-    """(J,)."""
-    G: Array
-    """Gt = (I + Vh1 m)^-1 Vh1 with m = diag(scale R) (B, J, k, k)."""
-    Y: Array
-    """(I + m Vh1)^-1 (B, J, k, k)."""
-    scale: Floats
-    """Squared scale of the rows, lambda B_q^2 (B or 1, J, k)."""
-
-
-def one_stretch(inverse_dim: Floats, k: int) -> Floats:
-    """Return the covariance of the stretches of isotropic inputs, which move all blocks together: (3.6)."""
-    return np.repeat(0.5 * inverse_dim, k * k).reshape(-1, k, k)
+    masses: Floats  # (J,)
+    G: Array  # Gt = (I + Vh1 m)^-1 Vh1 with m = diag(scale R) (B, J, k, k)
+    Y: Array  # (I + m Vh1)^-1 (B, J, k, k)
+    scale: Floats  # squared scale of the rows, lambda B_q^2 (B or 1, J, k)
 
 
 def stretch_of_atoms(inverse_dim: Floats, scale: Floats, masses: Floats) -> Floats:
-    """Return the covariance of the stretches for lambda B_q^2 = scale (..., J, k) at atoms: (6.5) over s_q^2 s_q'^2."""
+    """Return the covariance of the stretches for lambda B_q^2 = scale (B, J, k) at atoms: (6.5) over s_q^2 s_q'^2.
+
+    Isotropic inputs, which are one atom, move all blocks together: (3.6).
+    """
     relative = scale / (masses @ scale)[..., None, :]
     products = np.swapaxes(relative * masses[:, None], -1, -2) @ relative
     return 0.5 * inverse_dim[:, None, None] * products
@@ -109,14 +102,10 @@ def root_of(matrix: Floats) -> Floats:
 class MeanPush(NamedTuple):
     """What the means leave in the fluctuations: (3.3)-(3.5), or (6.4)."""
 
-    paid: Floats
-    """R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`."""
-    Q1: Floats
-    """Added to Q1 as it is (B, k, k)."""
-    Q2: Floats
-    """Added to Q2 as it is (B, k)."""
-    drive: Floats | None = None
-    """What acts on the bulk as a change of Vh1 (B, k, k), for `Tangents.apply`; None: nothing."""
+    paid: Floats  # R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`
+    Q1: Floats  # added to Q1 as it is (B, k, k)
+    Q2: Floats  # added to Q2 as it is (B, k)
+    drive: Floats | None = None  # what acts on the bulk as a change of Vh1 (B, k, k), for `Tangents.apply`
 
     def through(self, tangents: Tangents) -> tuple[Array, Array]:
         """Return what is added to Q1 and Q2, with the answer of the bulk to the drive."""
@@ -188,3 +177,48 @@ def whole_blocks(pi: Floats, neurons: Floats) -> Floats:
     counts = np.diff(edges, axis=1)
     rounded = finite & (counts > 0).all(axis=1)
     return np.where(rounded[:, None], counts, pi * neurons[:, None])
+
+
+# -- What giant steps do to the means of the blocks of neurons at a finite width: finite_size_steps sections 2 ---
+
+
+def products_of_means(F: Floats, neurons: Floats) -> Floats:
+    """Return Gam_qq' = <m_q, m_q'> (M, K, k, k) for blocks of so many neurons (M, k): (2.4), (6.2)."""
+    per_column = np.tile(1 / neurons, (1, F.shape[-1] // F.shape[-2]))
+    return (F * per_column[:, None, None, :]) @ np.swapaxes(F, 2, 3)
+
+
+def whole_length(length: Floats, plain: Floats, F: Floats, neurons: Floats) -> Floats:
+    """Return s_q (M, k): rows of this length beside their mean, and the mean of the block (isotropic inputs): (2.6).
+
+    Nodes of a continuous law stand for less than one neuron, which has no mean beside itself: what the other neurons
+    and its own output add is taken relative to the `plain` length of its row, without feedback.
+    """
+    mean = np.einsum("mqq->mq", products_of_means(F[:, :1], neurons)[:, 0])
+    beside = np.where(neurons >= 1, length**2 * (1 - 1 / neurons), length**2 - plain**2 / neurons)
+    return np.copysign(np.sqrt(beside + mean), length)
+
+
+def in_initial_rows(means: Floats, theta: Floats, kept: Floats, per_neuron: Floats) -> Floats:
+    """Return what to add to Q1 of the bulk rows to have that of the rows w0_i before the steps (B, k, k).
+
+    Along the mean n_c of the initial rows of block c the fit has theta_q F_qc/s_q - x_qc of the bulk rows, with
+    x = (I - Th) diag(theta) F/s what it gives up, and theta_q delta_qc - x_qc of the initial ones. `kept` is Th.
+    """
+    carried = theta[:, :, None] * means
+    of_bulk = kept @ carried
+    of_start = of_bulk - carried + theta[:, :, None] * np.eye(theta.shape[1])
+    weight = per_neuron[:, None, :]
+    return (of_start * weight) @ np.swapaxes(of_start, 1, 2) - (of_bulk * weight) @ np.swapaxes(of_bulk, 1, 2)
+
+
+def self_overlaps(activation: Function, tau: Floats) -> Floats:
+    """Return O = E[t sigma(tau t) sigma'(tau t)]/tau for t ~ N(0, 1), of (2.5); lengths that are the same share one."""
+    lengths, which = np.unique(tau, return_inverse=True)
+
+    def overlap(length: float) -> float:
+        kinks = tuple(kink / length for kink in activation.kinks)
+        value, _ = expectation(lambda t: t * activation(length * t) * activation.derivative(length * t), kinks=kinks)
+        return float(value) / length
+
+    return np.array([overlap(length) for length in lengths.tolist()])[which].reshape(tau.shape)

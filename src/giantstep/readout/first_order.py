@@ -21,7 +21,6 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -58,18 +57,11 @@ class Equations(Stacked):
 
     @classmethod
     def of_ridge(
-        cls,
-        features: Features,
-        ratio: Floats,
-        width: Floats,
-        ridge: Floats,
-        bulk: Bulk | None = None,
-        pi: Floats | None = None,
+        cls, features: Features, ratio: Floats, width: Floats, ridge: Floats, bulk: Bulk | None = None
     ) -> Equations:
         """Return the equations of the ridge fit in the normalisation that stays finite as ridge -> 0."""
-        kernel_side = ratio < 1
-        a, b = np.where(kernel_side, 1.0, ridge), np.where(kernel_side, ridge, 1.0)
-        return cls(features, ratio, width, a, b, IsotropicBulk() if bulk is None else bulk, pi)
+        a, b = np.where(ratio < 1, 1.0, ridge), np.where(ratio < 1, ridge, 1.0)
+        return cls(features, ratio, width, a, b, IsotropicBulk() if bulk is None else bulk)
 
     @property
     def packing(self) -> Packing:
@@ -93,14 +85,10 @@ class Equations(Stacked):
 
     def node_weights(self, denominator: Array) -> Array:
         """Return r w/denominator at the nodes (B, N)."""
-        weights: Array = self.ratio[:, None] * self.features.weights / denominator
-        return weights
+        return np.asarray(self.ratio[:, None] * self.features.weights / denominator)
 
     def split_points(self, index: Integers, size: int) -> Iterator[Integers | slice]:
-        """Yield the points of `index` in chunks that stay in cache: `size` each, fewer where there are many nodes.
-
-        Neighbours come as a slice, which takes views.
-        """
+        """Yield `index` in chunks that stay in cache, `size` or fewer where nodes are many; neighbours as a slice."""
         blocks, nodes = self.features.mu1.shape[1:]
         size = max(1, size * MANY_NODES // max(nodes, MANY_NODES))
         if blocks == 1 or nodes == 1:
@@ -156,10 +144,8 @@ def variance_function(equations: Equations, response: Response) -> Array:
 
 def begin(equations: Equations, response: Response) -> FirstOrder:
     """Return what an iteration starts from that knows a response nearby, or on another rule."""
-    count = len(equations.ratio)
-    return FirstOrder(
-        equations, variance_function(equations, response), response, np.zeros(count), np.zeros(count, dtype=np.int64)
-    )
+    V = variance_function(equations, response)
+    return FirstOrder(equations, V, response, np.zeros(len(V)), np.zeros(len(V), dtype=np.int64))
 
 
 def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
@@ -176,22 +162,27 @@ def cold_start(equations: Equations) -> tuple[Array, Response]:
 
 
 def solve_first_order(
-    equations: Equations,
-    start: FirstOrder | None = None,
-    *,
-    packed: bool | None = None,
-    goal: float = 1e-13,
+    equations: Equations, start: FirstOrder | None = None, *, packed: bool | None = None, goal: float = 1e-13
 ) -> FirstOrder:
-    """Solve for V at every point, in chunks that stay in cache; real or complex by the dtype of `equations.a`.
+    """Solve for V at every point, real or complex by the dtype of `equations.a`, until the residual is below `goal`.
 
     `start`, the solution of as many points, warm-starts; without it Newton starts from above (Vh = 0), where it needs
     no damping. `packed` chooses the coordinates; by default they are packed for at most 8 blocks.
-    A residual below `goal` ends the iteration.
     """
     packed = equations.packed if packed is None else packed
-    if equations.features.weights.shape[1] > 1 and equations.features.even:
-        return _solve_at_one_node(equations, start, packed=packed, goal=goal)
-    parts, inner = [], dataclasses.replace(equations, features=equations.features.for_variance())
+    nodes = equations.features.weights.shape[1]
+    if nodes > 1 and equations.features.even:  # V is the same at all of them: the first one carries their weight
+        weight = equations.features.weights.sum(axis=1, keepdims=True)
+        one = dataclasses.replace(equations.features.at_nodes(np.array([0])), weights=weight)
+        alone = dataclasses.replace(equations, features=one)
+        if start is not None:
+            start = dataclasses.replace(start, equations=alone, V=start.V[:, :1])
+        first = solve_first_order(alone, start, packed=packed, goal=goal)
+        return dataclasses.replace(first, equations=equations, V=np.repeat(first.V, nodes, axis=1))
+    # V depends on mu1 and mu2: the other functions of kappa lose their nodes
+    dropped = {name: getattr(equations.features, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
+    few = dataclasses.replace(equations.features, **dropped, field=None, rho=None, stretch=None, kappa=None)
+    parts, inner = [], dataclasses.replace(equations, features=few)
     for index in equations.split_points(np.arange(len(equations.ratio)), equations.chunk(packed)):
         warm = None if start is None else start.take(index)
         parts.append(_solve_chunk(inner.take(index), warm, packed, goal))
@@ -199,16 +190,6 @@ def solve_first_order(
     return FirstOrder(
         equations, np.concatenate(V), Response.join(responses), np.concatenate(residual), np.concatenate(iterations)
     )
-
-
-def _solve_at_one_node(equations: Equations, start: FirstOrder | None, **settings: Any) -> FirstOrder:
-    """Solve where no function depends on kappa: V is the same at all nodes."""
-    alone = dataclasses.replace(equations, features=equations.features.at_one_node())
-    if start is not None:
-        start = dataclasses.replace(start, equations=alone, V=start.V[:, :1])
-    first = solve_first_order(alone, start, **settings)
-    V = np.repeat(first.V, equations.features.weights.shape[1], axis=1)
-    return dataclasses.replace(first, equations=equations, V=V)
 
 
 def _solve_chunk(
@@ -273,8 +254,7 @@ def _newton_increment(equations: Equations, response: Response, squared: Array, 
         L = tangents.matrix / equations.width[:, None, None]
         source = features.sums(squared * mismatch, features.packed)[:, :, None]
         y = solve_each(np.eye(L.shape[1]) - L @ packed_coupling(equations, squared), L @ source)[:, :, 0]
-        increment: Array = mismatch + features.combine(y * equations.packing.multiplicity)
-        return increment
+        return np.asarray(mismatch + features.combine(y * equations.packing.multiplicity))
     Ker = tangents.kernel(features.mu1, features.mu2) / equations.width[:, None, None]
     matrix = np.eye(Ker.shape[1]) - Ker * squared[:, None, :]
     return solve_each(matrix, mismatch[:, :, None])[:, :, 0]

@@ -8,27 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.family import LOOSE
-from giantstep.readout import (
-    GOOD_ENOUGH,
-    PACKED_BLOCKS,
-    Bulk,
-    Classifier,
-    Equations,
-    Errors,
-    Features,
-    FiniteSize,
-    FirstOrder,
-    InputBulk,
-    Response,
-    classify,
-    ridge_errors,
-    solve_first_order,
-    solve_signal,
-)
-from giantstep.readout.first_order import begin
-from giantstep.readout.input_bulk import QuadraticNoise
+from giantstep.readout.bulk import Bulk, Response
+from giantstep.readout.classes import GOOD_ENOUGH, Classifier, classify
+from giantstep.readout.errors import Errors, ridge_errors
+from giantstep.readout.features import PACKED_BLOCKS, Features
+from giantstep.readout.finite_size import FiniteSize
+from giantstep.readout.first_order import Equations, FirstOrder, begin, solve_first_order
+from giantstep.readout.input_bulk import InputBulk, QuadraticNoise
+from giantstep.readout.signal import solve_signal
 from giantstep.readout.stacked import Stacked
-from giantstep.types import Array, Booleans, Floats, Integers, Points, Strings
+from giantstep.types import Booleans, Floats, Integers, Points, Strings
 
 TRIED_NODES = 4000
 """Nodes up to which a point that fails is tried at the nodes: steep features along one direction have so many."""
@@ -53,8 +42,7 @@ class Asked:
     points: Points
     tolerance: float
     size: FiniteSize
-    pi: Floats | None = None
-    """Fractions of the blocks of every point, where they are not those of the features."""
+    pi: Floats | None = None  # fractions of the blocks of every point, where they are not those of the features
     coarse: Features | None = None
     """The same features on a coarser rule, by which the error of the rule is measured."""
     with_floors: bool = False
@@ -79,8 +67,13 @@ class Asked:
         """Return the first-order equations of the ridge fit."""
         width, ridge = self.points["width_per_dim"], self.points["readout.ridge"]
         ratio = self.points["samples_per_dim"] / width
-        equations = Equations.of_ridge(self._labelled(features), ratio, width, ridge, self.bulk, self.pi)
-        return with_quadratic_noise(equations)
+        equations = Equations.of_ridge(self._labelled(features), ratio, width, ridge, self.bulk)
+        equations, (bulk, seen) = dataclasses.replace(equations, pi=self.pi), (equations.bulk, equations.features)
+        if not isinstance(bulk, InputBulk) or not bulk.spread.quadratic:
+            return equations
+        curvature = seen.T0[:, -len(seen.pi) :]  # what y_q multiplies, in the noise of the quadratic channels
+        noise = QuadraticNoise(seen, curvature, equations.ratio, equations.b)
+        return dataclasses.replace(equations, bulk=dataclasses.replace(bulk, noise=noise))
 
     def take(self, index: Integers) -> Asked:
         """Return the points in `index`."""
@@ -96,8 +89,7 @@ class Fit(Stacked):
     solution: Errors | Classifier
     V1: Floats
     V2: Floats
-    kept: Floats
-    """S diag(1/R) of the bulk (B, k, k), what the fit keeps along the means of the blocks."""
+    kept: Floats  # S diag(1/R) of the bulk (B, k, k), what the fit keeps along the means of the blocks
     null: Floats
     status: Strings
     residual: Floats
@@ -105,30 +97,15 @@ class Fit(Stacked):
     all_data: Floats
     floor: Floats
     rare: Booleans
-    first: FirstOrder | None = None
-    """The first-order solution behind a ridge fit."""
-    equations: Equations | None = None
-    """What a fit of classes solved."""
-
-
-def with_quadratic_noise(equations: Equations) -> Equations:
-    """Return equations whose bulk knows the noise of its quadratic channels, where it has any."""
-    bulk, features = equations.bulk, equations.features
-    if not isinstance(bulk, InputBulk) or not bulk.spread.quadratic:
-        return equations
-    curvature = features.T0[:, -len(features.pi) :]  # what y_q multiplies
-    noise = QuadraticNoise(features, curvature, equations.ratio, equations.b)
-    return dataclasses.replace(equations, bulk=dataclasses.replace(bulk, noise=noise))
+    first: FirstOrder | None = None  # the first-order solution behind a ridge fit
+    equations: Equations | None = None  # what a fit of classes solved
 
 
 # -- ridge -----------------------------------------------------------------------------------------------------------
 
 
 def solve_ridge(asked: Asked) -> Fit:
-    """Return the ridge fit; a point that fails in packed coordinates is tried at the nodes themselves.
-
-    Packed coordinates lose digits where blocks are nearly dependent (a linear activation); the nodes do not.
-    """
+    """Return the ridge fit; where packed coordinates lose digits (a linear activation), at the nodes themselves."""
     fit = _solve_ridge(asked)
     (blocks, nodes), again = asked.features.mu1.shape[1:], np.flatnonzero(fit.status != "")
     if again.size and blocks <= PACKED_BLOCKS and nodes <= TRIED_NODES and not asked.bulks[0].packed_only:
@@ -158,11 +135,8 @@ def _solve_ridge(asked: Asked, packed: bool | None = None) -> Fit:
     with np.errstate(divide="ignore", invalid="ignore"):
         V1, V2 = first.response.S / scale[:, None, None], first.response.R / scale[:, None]
     rare = _rare_inputs_matter(first, errors, size) & (status == "")
-    null = np.array(errors.null)
-    kept = first.response.S / first.response.R[:, None, :]
-    return Fit(
-        errors, V1, V2, kept, null, status, np.array(residual), first.iterations, all_data, np.array(floor), rare, first
-    )
+    known = (errors, V1, V2, first.response.S / first.response.R[:, None, :], np.array(errors.null), status)
+    return Fit(*known, np.array(residual), first.iterations, all_data, np.array(floor), rare, first)
 
 
 def _quadrature_errors(coarse: FirstOrder, test: Floats, size: FiniteSize, owner: Integers) -> Floats:
@@ -182,19 +156,23 @@ def _ridge_status(asked: Asked, first: FirstOrder, errors: Errors) -> Strings:
     # after a perfect fit there is only rounding in Q2
     negative = np.min(errors.Q2, axis=1) < -ROUNDING * np.max(errors.Q2, axis=1)
     negative &= errors.test > ROUNDING * errors.null
-    reasons = np.full(len(errors.test), "", dtype=object)
-    for row in range(len(reasons)):
-        if not np.isfinite(errors.test[row]):
+    status = _status(errors, first.residual, asked.tolerance, first.iterations, "steps", "loss identity")
+    status[(status == "") & below_noise] = "digits lost: the test error is below the label noise"
+    status[(status == "") & negative] = "digits lost: the norm of a block is negative"
+    return status
+
+
+def _status(
+    solution: Errors | Classifier, residual: Floats, tolerance: float, iterations: Integers, steps: str, identity: str
+) -> Strings:
+    reasons = np.full(len(residual), "", dtype=object)
+    for row, violation in enumerate(solution.identity):
+        if not np.isfinite(solution.test[row]):
             reasons[row] = "the solution is not finite"
-        elif first.residual[row] > asked.tolerance:
-            steps = first.iterations[row]
-            reasons[row] = f"residual {first.residual[row]:.1e} above the tolerance after {steps} steps"
-        elif errors.identity[row] > IDENTITY:
-            reasons[row] = f"digits lost: the loss identity is violated by {errors.identity[row]:.1e}"
-        elif below_noise[row]:
-            reasons[row] = "digits lost: the test error is below the label noise"
-        elif negative[row]:
-            reasons[row] = "digits lost: the norm of a block is negative"
+        elif residual[row] > tolerance:
+            reasons[row] = f"residual {residual[row]:.1e} above the tolerance after {iterations[row]} {steps}"
+        elif violation > IDENTITY:
+            reasons[row] = f"digits lost: the {identity} is violated by {violation:.1e}"
     return reasons
 
 
@@ -229,38 +207,12 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
     assert features.rho is not None and features.kappa is not None
     separable = np.broadcast_to(np.all(features.rho == 0, axis=1), ones.shape) & (flip == 0)
     separable &= features.kappa.shape[1] > 0
-    status = _class_status(classifier, max(asked.tolerance, GOOD_ENOUGH), separable)
-    nothing = np.full(len(ones), np.nan)
-    return Fit(
-        classifier,
-        classifier.V1,
-        classifier.V2,
-        classifier.V1 / classifier.V2[:, None, :],
-        0.5 * ones,
-        status,
-        classifier.residual,
-        classifier.iterations,
-        nothing,
-        nothing.copy(),
-        np.zeros(len(ones), dtype=bool),
-        equations=equations,
-    )
-
-
-def _class_status(classifier: Classifier, tolerance: float, separable: Array) -> Strings:
-    reasons = np.full(len(classifier.test), "", dtype=object)
-    for row in range(len(reasons)):
-        unsolved = classifier.residual[row] > tolerance
-        if unsolved and separable[row]:
-            reasons[row] = SEPARATED
-        elif not np.isfinite(classifier.test[row]):
-            reasons[row] = "the solution is not finite"
-        elif unsolved:
-            sweeps = classifier.iterations[row]
-            reasons[row] = f"residual {classifier.residual[row]:.1e} above the tolerance after {sweeps} sweeps"
-        elif classifier.identity[row] > IDENTITY:
-            reasons[row] = f"digits lost: the stationarity of the fit is violated by {classifier.identity[row]:.1e}"
-    return reasons
+    residual, tolerance = classifier.residual, max(asked.tolerance, GOOD_ENOUGH)
+    status = _status(classifier, residual, tolerance, classifier.iterations, "sweeps", "stationarity of the fit")
+    status[(residual > tolerance) & separable] = SEPARATED
+    kept, iterations = classifier.V1 / classifier.V2[:, None, :], classifier.iterations
+    known = (classifier, classifier.V1, classifier.V2, kept, 0.5 * ones, status, residual, iterations)
+    return Fit(*known, np.nan * ones, np.nan * ones, np.zeros(len(ones), dtype=bool), equations=equations)
 
 
 # -- The least errors of given features: on all data ------------------------------------------------------
@@ -279,7 +231,10 @@ def floors(equations: Equations, owner: Integers, noise: Floats) -> tuple[Floats
     """
     pairs = np.stack([owner, equations.width], axis=1)
     _, chosen, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    part = _on_all_data(equations.take(chosen))
+    part, ones = equations.take(chosen), np.ones(len(chosen))
+    part = dataclasses.replace(part, ratio=ones, a=0.0 * ones, b=ones)
+    if isinstance(part.bulk, InputBulk):  # the noise of quadratic channels vanishes with 1/d
+        part = dataclasses.replace(part, bulk=dataclasses.replace(part.bulk, noise=None))
     features, count = part.features, len(chosen)
     weights = np.broadcast_to(features.weights, (count, features.weights.shape[1]))
     Vh1, Vh2 = features.moments(weights)
@@ -301,19 +256,11 @@ def floors(equations: Equations, owner: Integers, noise: Floats) -> tuple[Floats
     return (all_data - own)[which] + noise, floor[which] + noise
 
 
-def _on_all_data(equations: Equations) -> Equations:
-    """Return the equations of these points at rho = 1, a = 0, b = 1."""
-    ones, bulk = np.ones(len(equations.width)), equations.bulk
-    if isinstance(bulk, InputBulk):
-        bulk = dataclasses.replace(bulk, noise=None)  # of the limit: it vanishes with 1/d
-    return Equations(equations.features, ones, equations.width, 0.0 * ones, ones, bulk, equations.pi)
-
-
 def _unexplained(equations: Equations, response: Response, weights: Floats) -> Floats:
     """Return what the means and channels with the penalties of this response do not explain of the labels."""
     features = equations.features
     psih = np.swapaxes((features.mu1 * weights[:, None, :]) @ np.swapaxes(features.h1, 1, 2), 1, 2)
-    signal = solve_signal(equations, response, weights, features.h, psih, FiniteSize.limit(len(weights)))
+    signal = solve_signal(equations, response, weights, features.h, psih, FiniteSize(np.zeros(len(weights))))
     explained = signal.c0 * features.h + np.sum(features.h1 * signal.c1, axis=1)
     return np.sum(features.weights * (features.hh - explained), axis=1)
 

@@ -1,10 +1,21 @@
-"""Rows on inputs with a covariance: structured_inputs (4.2)-(4.4) and (4.8), integrals over atoms of the spectrum."""
+"""Rows on inputs with a covariance: structured_inputs (4.2)-(4.4) and (4.8), integrals over atoms of the spectrum.
+
+A block spreads by tau_q = JU_q t_q in R whitened coordinates and y_q = Js_q t_q, structured_inputs (4.5). The fit sees
+v = (Q^T tau, y) only, Q the learnt directions and those of the target; what goes into the other R - m - L' coordinates
+is an error without use, and t costs sum_c t_qc^2/R_q. Minimised over t at given v, both are v^T P^-1 v with
+
+    P = W D W^T - W D J^T M J D W^T,   D = diag R,   W = (Q^T JU, Js),   M = [(Vh1 x 1)^-1 + J D J^T]^-1,
+
+M inverted on the complement of Q.
+JU_q is a diagonal and a matrix of low rank, so that M is k x k algebra in every coordinate and a small system.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,9 +24,214 @@ from giantstep.gaussian.grids import gauss_rule
 from giantstep.readout.bulk import Response
 from giantstep.readout.common_rows import CommonRows, CommonTangents
 from giantstep.readout.features import Features
-from giantstep.readout.input_spread import InputSpread, SpreadOfSets
 from giantstep.readout.stacked import Stacked
-from giantstep.types import Array, Floats, Integers
+from giantstep.solve import solve_each
+from giantstep.types import Array, Floats, Indices, Integers
+
+_PROBES = 24
+_RANK = 1e-13
+_FLOOR = 1e-13
+"""Added to Vh1, relative to its size, where several blocks may make it singular."""
+
+
+@dataclass(frozen=True)
+class InputSpread:
+    """The spread of k blocks in R coordinates with C channel variables, and the m + L' directions that a fit sees."""
+
+    JU: Floats  # (k, R, C)
+    Js: Floats  # (k, C)
+    diagonal: Floats  # (k, R): JU without it, in `columns`, has a low rank
+    columns: Indices  # (R,)
+    seen: Floats  # (R, m + L'), orthonormal columns
+    own: Floats  # (k, R): what each coordinate has of one more variable of its own, beside JU
+    quadratic: int = 0
+    """How many coordinates, the last ones, enter through nu_q in place of D_1q: structured_inputs (8.1)."""
+
+    def with_quadratic_noise(self, size: Floats, moved: Floats) -> InputSpread:
+        """Return the spread with one more coordinate for each of K atoms, its noise He_2: structured_inputs (8.1).
+
+        It enters through nu_q. Its variables are the first K: they move it by `size` (k, K) times `moved` (K, K).
+        """
+        K, (k, R, C) = len(moved), self.JU.shape
+        JU = np.zeros((k, R + K, C))
+        JU[:, :R] = self.JU
+        JU[:, R:, :K] = size[:, :, None] * moved
+        return dataclasses.replace(
+            self,
+            JU=JU,
+            diagonal=np.concatenate([self.diagonal, size], axis=1),
+            columns=np.concatenate([self.columns, np.arange(K)]),
+            seen=np.pad(self.seen, ((0, K), (0, 0))),
+            own=np.pad(self.own, ((0, 0), (0, K))),
+            quadratic=K,
+        )
+
+    @cached_property
+    def rows(self) -> Floats:
+        """W_q = (Q^T JU_q, Js_q), (k, m + L' + 1, C)."""
+        return np.concatenate([self.seen.T @ self.JU, self.Js[:, None, :]], axis=1)
+
+    @cached_property
+    def gram(self) -> Floats:
+        """W_q W_q^T (k, m + L' + 1, m + L' + 1), own variables included."""
+        gram = self.rows @ np.swapaxes(self.rows, 1, 2)
+        gram[:, :-1, :-1] += self.seen.T @ (self.own[:, :, None] ** 2 * self.seen)
+        return gram
+
+    @cached_property
+    def pushed(self) -> Floats:
+        """JU_q W_q^T (k, R, m + L' + 1), own variables included."""
+        pushed = self.JU @ np.swapaxes(self.rows, 1, 2)
+        pushed[:, :, :-1] += self.own[:, :, None] ** 2 * self.seen
+        return pushed
+
+    @property
+    def free(self) -> bool:
+        """Whether channel coefficients t reach every visible v = (Q^T tau, y) at no cost in the silent coordinates.
+
+        They do where some t changes the length y_q = Js_q t_q of the rows and leaves their place tau_q = JU_q t_q as it
+        is, structured_inputs (4.5).
+        """
+        linear = len(self.seen) - self.quadratic
+        columns, JU = self.columns[:linear], self.JU[:, :linear]
+        square, theta = JU[:, :, columns], np.delete(JU, columns, axis=2)
+        back = (self.Js[:, None, columns] @ np.linalg.solve(square, theta))[:, 0]
+        standing = np.delete(self.Js, columns, axis=1) - back
+        size = np.linalg.norm(self.Js, axis=1)
+        return bool(np.all(np.linalg.norm(standing, axis=1) > 1e-9 * np.where(size > 0, size, 1.0)))
+
+    @cached_property
+    def low_rank(self) -> tuple[Floats, Floats]:
+        """F (k, R, 2f) and the inverse of E (k, 2f, 2f) of JU_q JU_q^T = diagonal^2 + F_q E_q F_q^T."""
+        columns = self.columns
+        parts = [_factor(self.JU[q], self.diagonal[q], columns) for q in range(len(self.JU))]
+        f = max(left.shape[1] for left, _ in parts)
+        k, R = self.diagonal.shape
+        F, inverse = np.zeros((k, R, 2 * f)), np.zeros((k, 2 * f, 2 * f))
+        for q, (left, right) in enumerate(parts):  # E = [[Z Z^T, 1], [1, 0]]; idle columns of F cost nothing
+            n = left.shape[1]
+            F[q, :, :n] = left
+            F[q, :, f : f + n] = self.diagonal[q][:, None] * right[:, columns].T
+            inverse[q, :f, f:] = inverse[q, f:, :f] = np.eye(f)
+            inverse[q, f : f + n, f : f + n] = -right @ right.T
+        return F, inverse
+
+    def silenced(self, response: Response, quadratic: Array, vectors: Array) -> Array:
+        """Apply M to vectors (B, k, R, N); `quadratic` (B, k, k) stands for Vh1 where nu stands for D_1."""
+        R = response.R
+        count, k = R.shape
+        F, inverse = self.low_rank
+        squares = R[:, None, :] * (self.diagonal**2 + self.own**2).T  # (B, R, k)
+        wide = np.broadcast_to(_floored(response.Vh1)[:, None], (*squares.shape, k)).copy()
+        wide[:, squares.shape[1] - self.quadratic :] = _floored(quadratic)[:, None]
+        mixing = np.eye(k) + wide * squares[:, :, None, :]
+        Y = solve_each(mixing, wide)  # in every coordinate
+        basis = np.concatenate([F, np.broadcast_to(self.seen, (k, *self.seen.shape))], axis=2)  # (k, R, f')
+        width, f = basis.shape[2], F.shape[2]
+        system = np.einsum("bcqr,qcf,rcg->bqfrg", Y, basis, basis, optimize=True)
+        for q in range(k):
+            system[:, q, :f, q, :f] += inverse[q] / R[:, q, None, None]
+        through = np.einsum("bcqr,brcn->bqcn", Y, vectors, optimize=True)
+        right = np.einsum("qcf,bqcn->bqfn", basis, through).reshape(count, k * width, -1)
+        solved = solve_each(system.reshape(count, k * width, k * width), right).reshape(count, k, width, -1)
+        lifted = np.einsum("rcg,brgn->brcn", basis, solved, optimize=True)
+        return through - np.einsum("bcqr,brcn->bqcn", Y, lifted, optimize=True)
+
+    def covariance(self, response: Response, quadratic: Array) -> Array:
+        """Return P (B, X, X), channel after channel: the entry c k + q belongs to coefficient c of block q."""
+        R = response.R
+        count, k = R.shape
+        n = self.rows.shape[1]
+        right = np.zeros((count, k, self.seen.shape[0], k, n), R.dtype)
+        for q in range(k):
+            right[:, q, :, q] = R[:, q, None, None] * self.pushed[q]
+        through = self.silenced(response, quadratic, right.reshape(count, k, -1, k * n)).reshape(right.shape)
+        P = -np.einsum("bq,qcm,bqcrn->bmqnr", R, self.pushed, through, optimize=True)
+        for q in range(k):
+            P[:, :, q, :, q] += R[:, q, None, None] * self.gram[q]
+        P = P.reshape(count, n * k, n * k)
+        return 0.5 * (P + np.swapaxes(P, 1, 2))
+
+    def paid(self, response: Response, quadratic: Array, dual: Array) -> tuple[Array, Array, Array]:
+        """Return sum_c t_qc^2 (B, k), products (B, k, k) of silent parts of tau, linear and through nu, at P^-1 v."""
+        R = response.R
+        count, k = R.shape
+        weights = np.swapaxes(dual.reshape(count, -1, k), 1, 2)  # (B, k, n)
+        vector = R[:, :, None] * np.einsum("qcn,bqn->bqc", self.pushed, weights)
+        silent = self.silenced(response, quadratic, vector[..., None])[..., 0]
+        t = np.einsum("qnx,bqn->bqx", self.rows, weights) - np.einsum("qcx,bqc->bqx", self.JU, silent, optimize=True)
+        t = R[:, :, None] * t
+        own = R[:, :, None] * self.own * (weights[:, :, :-1] @ self.seen.T - silent)
+        tau = np.einsum("qcx,bqx->bqc", self.JU, t, optimize=True) + self.own * own
+        across = tau - np.einsum("cs,ds,bqd->bqc", self.seen, self.seen, tau, optimize=True)
+        linear = across.shape[2] - self.quadratic
+        parts = (part @ np.swapaxes(part, 1, 2) for part in (across[:, :, :linear], across[:, :, linear:]))
+        return np.sum(t**2, axis=2) + np.sum(own**2, axis=2), *parts
+
+
+@dataclass(frozen=True)
+class SpreadOfSets:
+    """The spreads of several parameter sets that see the same number of directions, and which one each point has."""
+
+    spreads: tuple[InputSpread, ...]
+    owner: Integers
+    quadratic: ClassVar[int] = 0
+
+    def take(self, index: Any) -> SpreadOfSets:
+        """Return the points in `index`."""
+        return SpreadOfSets(self.spreads, self.owner[index])
+
+    @property
+    def free(self) -> Array:
+        """Whether the spread of each point is free (B,)."""
+        return np.array([spread.free for spread in self.spreads])[self.owner]
+
+    def covariance(self, response: Response, quadratic: Array) -> Array:
+        """Return P (B, X, X)."""
+        (P,) = self._each(lambda spread, rows: (spread.covariance(response.take(rows), quadratic[rows]),))
+        return P
+
+    def paid(self, response: Response, quadratic: Array, dual: Array) -> tuple[Array, Array, Array]:
+        """Return what `InputSpread.paid` does."""
+        squares, silent, curved = self._each(
+            lambda spread, rows: spread.paid(response.take(rows), quadratic[rows], dual[rows])
+        )
+        return squares, silent, curved
+
+    def _each(self, answer: Callable[[InputSpread, Integers], tuple[Array, ...]]) -> tuple[Array, ...]:
+        """Return the answers of the points of every set, in the order of the points."""
+        order = np.argsort(self.owner, kind="stable")
+        sets, counts = np.unique(self.owner, return_counts=True)
+        parts = [
+            answer(self.spreads[number], rows) for number, rows in zip(sets, np.split(order, np.cumsum(counts)[:-1]))
+        ]
+        back = np.argsort(order)
+        return tuple(np.concatenate(column)[back] for column in zip(*parts))
+
+
+def _floored(matrix: Array) -> Array:
+    """Return Vh1 without a null space, which several blocks that are alike would give it."""
+    k = matrix.shape[1]
+    size = np.abs(np.einsum("bqq->b", matrix)) if k > 1 else np.zeros(len(matrix))
+    return matrix + _FLOOR * size[:, None, None] * np.eye(k)
+
+
+def _factor(JU: Floats, diagonal: Floats, columns: Indices) -> tuple[Floats, Floats]:
+    """Return A (R, f) and Z (f, C) with A Z = JU minus the diagonal in these columns, f as small as it goes."""
+    R = len(JU)
+    low = JU.copy()
+    low[np.arange(R), columns] -= diagonal
+    size = np.abs(JU).max()
+    if R <= _PROBES:
+        basis = np.eye(R)
+    else:
+        basis = np.linalg.qr(low @ np.random.default_rng(0).standard_normal((low.shape[1], _PROBES)))[0]
+        if np.abs(low - basis @ (basis.T @ low)).max() > 100 * _RANK * size:
+            basis = np.eye(R)
+    left, values, right = np.linalg.svd(basis.T @ low, full_matrices=False)
+    kept = values > _RANK * size
+    return basis @ left[:, kept], values[kept, None] * right[kept]
+
 
 MOST_MATRICES = 2560
 """Points times atoms that are solved together."""
@@ -26,11 +242,9 @@ class QuadraticNoise(Stacked):
     """What the quadratic channels of a finite dimension add to the outputs: structured_inputs (8.1)."""
 
     features: Features
-    curvature: Floats
-    """Nu of the blocks at the nodes (1, k, N)."""
+    curvature: Floats  # nu of the blocks at the nodes (1, k, N)
     ratio: Floats
-    b: Floats
-    """Sizes of the points (B,), as in `Equations`."""
+    b: Floats  # sizes of the points (B,), as in `Equations`
 
     shared: ClassVar[tuple[str, ...]] = ("features", "curvature")
 
@@ -114,8 +328,7 @@ class InputTangents(CommonTangents):
         if noise is None:
             return 0.0
         products = self._paid(dual)[2]
-        added: Array = np.sum(noise.curvature * (products @ noise.curvature), axis=1)
-        return added
+        return np.asarray(np.sum(noise.curvature * (products @ noise.curvature), axis=1))
 
 
 # -- Many atoms of a spectrum as few: Gauss rules of groups of neighbours ---------------------------------

@@ -77,10 +77,8 @@ class NewtonBulk(Stacked):
 
     packed_only: ClassVar[bool] = True
     max_steps: ClassVar[int]
-    cold_steps: ClassVar[int] = 0
-    """Plain steps before the first one of Newton, for a cold start."""
-    nearly: ClassVar[float] = 0.0
-    """Mismatch from which one more Newton step ends the iteration."""
+    cold_steps: ClassVar[int] = 0  # plain steps before the first one of Newton, for a cold start
+    nearly: ClassVar[float] = 0.0  # mismatch from which one more Newton step ends the iteration
 
     @abstractmethod
     def guess(self, inside: Inside) -> tuple[Array, Array]:
@@ -100,25 +98,18 @@ class NewtonBulk(Stacked):
         far = np.flatnonzero(~(motion.size < ending))
         if far.size:
             part, there = self.take(far), inside.take(far)
-            g[far], R[far] = part._converge(there, g[far], R[far], cold[far], ending, motion.take(far))
-            again = part.motion(g[far], R[far], there)
-            if len(far) == len(R):
-                motion = again
-            else:
-                motion.put(far, again)
+            g[far], R[far] = part._iterate(there, g[far], R[far], cold[far], ending, motion.take(far))
+            lost = far[~np.isfinite(R[far]).all(axis=1) & ~cold[far]]
+            if lost.size:  # points that a warm start leads astray start once more, cold
+                again, anew = self.take(lost), inside.take(lost)
+                begun = again.guess(anew)
+                all_cold = np.ones(len(lost), bool)
+                g[lost], R[lost] = again._iterate(anew, *begun, all_cold, ending, again.motion(*begun, anew))
+            found = part.motion(g[far], R[far], there)
+            if len(far) < len(R):
+                motion.put(far, found)
+            motion = motion if len(far) < len(R) else found
         return motion.carry(Response(R, motion.S, g, Vh1, D, block_width))
-
-    def _converge(
-        self, inside: Inside, g: Array, R: Array, cold: Booleans, ending: float, motion: Motion
-    ) -> tuple[Array, Array]:
-        """Solve from anywhere; points that a warm start leads astray start once more, cold."""
-        g, R = self._iterate(inside, g, R, cold, ending, motion)
-        lost = ~np.isfinite(R).all(axis=1) & ~cold
-        if lost.any():
-            again, there = self.take(lost), inside.take(lost)
-            start, anew = again.guess(there), np.ones(lost.sum(), bool)
-            g[lost], R[lost] = again._iterate(there, *start, anew, ending, again.motion(*start, there))
-        return g, R
 
     def _iterate(
         self, inside: Inside, g: Array, R: Array, cold: Booleans, ending: float, motion: Motion
@@ -201,10 +192,7 @@ def pair_operator(weights: Array, left: Array, right: Array) -> Array:
 
 
 def real_root(R: Array) -> tuple[Array, Array]:
-    """Return |R|^1/2 (B, k) and the sign of R (B,): outside the bulk of a spectrum all R of a point have one sign.
-
-    Complex roots have the sign 1.
-    """
+    """Return |R|^1/2 (B, k) and the sign of R (B,), which all R of a point have in common; 1 for complex ones."""
     if np.iscomplexobj(R):
         return np.sqrt(R), np.ones(len(R))
     sign = np.sign(R[:, 0])

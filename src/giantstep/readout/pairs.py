@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.readout.errors import fit_means, fluctuations, mean_residual
+from giantstep.readout.errors import count_parameters, fit_means, fluctuations, mean_residual, ridge_drive, ridge_means
 from giantstep.readout.features import packed_products
 from giantstep.readout.finite_size import FiniteSize, push_of_means
 from giantstep.readout.first_order import FirstOrder, packed_coupling
-from giantstep.readout.fitted_means import count_parameters, ridge_drive, ridge_means
 from giantstep.readout.signal import Signal
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each

@@ -98,71 +98,37 @@ def solve_random_features(activation: Function, samples: Floats, width: Floats, 
     return RandomFeatures(goal, q, nu, t, dt, tau, dtau, 1 - q + q * (2 * nu * t + nu**2 * dt))
 
 
-@dataclass(frozen=True)
-class TargetSeries:
-    """What the closed forms need of the target: c_*k = E[g He_k]/k!, k = 0..K, and E y^2 (B,)."""
-
-    coefficients: Floats
-    power: Floats
-
-    @classmethod
-    def of(cls, target: Function, noise: Floats, order: int) -> TargetSeries:
-        """Read the coefficients up to `order` off a target function."""
-        normalised = target.hermite(order) / np.sqrt([float(factorial(k)) for k in range(order + 1)])
-        return cls(normalised, target.second_moment(np.zeros(1), np.ones(1))[0] + noise)
-
-
-def untrained(activation: Function, target: TargetSeries, bulk: RandomFeatures) -> tuple[Floats, Floats]:
-    """Return V and V' of random features, step_size_regimes (3e); a constant is learnt for free where c0 is not 0."""
-    c0, c1 = activation.hermite(1)
-    free = target.coefficients[0] ** 2 if abs(c0) > 1e-12 else 0.0
-    weight = (c1 * target.coefficients[1]) ** 2
-    return target.power - free - weight * bulk.tau, -weight * bulk.dtau
-
-
-def small_step(
-    activation: Function, target: TargetSeries, bulk: RandomFeatures, eta: Floats, power: Floats
-) -> tuple[Floats, Floats]:
-    """Return V and V' after a step of size eta = O(1): step_size_regimes (5a).
-
-    `power` is eta^2 b^2, b = |beta|, which may be negative where the initial output matters.
-    """
-    c1 = activation.hermite(1)[1]
-    V, dV = untrained(activation, target, bulk)
-    t, dt = c1**4 * bulk.t, c1**4 * bulk.dt
-    w, dw = 1 - c1**2 * bulk.tau, -(c1**2) * bulk.dtau
-    up, down = t * w**2, 1 + power * t * w
-    dup, ddown = dt * w**2 + 2 * t * w * dw, power * (dt * w + t * dw)
-    weight = target.coefficients[1] ** 4 * eta**2
-    return V - weight * up / down, dV - weight * (dup / down - up * ddown / down**2)
-
-
-def plateau(
-    activation: Function, target: TargetSeries, bulk: RandomFeatures, cosine: Floats, degree: int
-) -> tuple[Floats, Floats]:
-    """Return V and V' where the spikes of degree 1..`degree` diverge, fitted free: step_size_regimes (7a)."""
-    active = active_degrees(activation, degree)
-    c1 = activation.hermite(1)[1]
-    learnt = projected_power(target, cosine, active)
-    sine = 1 - cosine**2 if 1 in active else np.ones_like(cosine)
-    weight = (c1 * target.coefficients[1]) ** 2 * sine
-    return target.power - learnt - weight * bulk.tau, -weight * bulk.dtau
-
-
 def after_step(
     activation: Function,
-    target: TargetSeries,
+    target: Floats,
+    label_power: Floats,
     bulk: RandomFeatures,
     eta: Floats,
     power: Floats,
     cosine: Floats,
     degrees: Integers,
 ) -> tuple[Floats, Floats]:
-    """Return V and V' of points whose spikes of degree 1..`degrees` diverge (B,); with 0 the step is small."""
-    V, dV = small_step(activation, target, bulk, eta, power)
-    for degree in np.unique(degrees[degrees > 0]).tolist():
-        rows = degrees == degree
-        V[rows], dV[rows] = (values[rows] for values in plateau(activation, target, bulk, cosine, degree))
+    """Return V and V' of points whose spikes of degree 1..`degrees` diverge (B,); with 0 the step is small.
+
+    `target` are E[g h_k] of the target, `label_power` is E y^2 (B,), and `power` eta^2 b^2, b = |beta|, which may be
+    negative where the initial output matters.
+    """
+    c0, c1 = activation.hermite(1)
+    free = target[0] ** 2 if abs(c0) > 1e-12 else 0.0  # a constant is learnt for free where c0 is not 0
+    linear = (c1 * target[1]) ** 2
+    # random features, step_size_regimes (3e), with the spike of a step of size eta = O(1), (5a)
+    t, dt = c1**4 * bulk.t, c1**4 * bulk.dt
+    w, dw = 1 - c1**2 * bulk.tau, -(c1**2) * bulk.dtau
+    up, down = t * w**2, 1 + power * t * w
+    dup, ddown = dt * w**2 + 2 * t * w * dw, power * (dt * w + t * dw)
+    weight = target[1] ** 4 * eta**2
+    V = label_power - free - linear * bulk.tau - weight * up / down
+    dV = -linear * bulk.dtau - weight * (dup / down - up * ddown / down**2)
+    for degree in np.unique(degrees[degrees > 0]).tolist():  # spikes that diverge are fitted free: (7a)
+        rows, active = degrees == degree, active_degrees(activation, degree)
+        rest = linear * (1 - cosine[rows] ** 2 if 1 in active else 1.0)
+        V[rows] = label_power[rows] - projected_power(target, cosine[rows], active) - rest * bulk.tau[rows]
+        dV[rows] = -rest * bulk.dtau[rows]
     return V, dV
 
 
@@ -172,19 +138,16 @@ def active_degrees(activation: Function, degree: int) -> list[int]:
     return [k for k in range(degree + 1) if abs(coefficients[k]) > 1e-10]
 
 
-def projected_power(target: TargetSeries, cosine: Floats, degrees: list[int]) -> Floats:
+def projected_power(target: Floats, cosine: Floats, degrees: list[int]) -> Floats:
     """Return |P y|^2, the squared norm of the projection of y on the monomials kappa^k, k in `degrees`."""
-    top = max(degrees, default=0)
-    monomials = np.zeros((top + 1, len(degrees)))
+    orders = np.arange(max(degrees, default=0) + 1)
+    monomials = np.zeros((len(orders), len(degrees)))
     for column, k in enumerate(degrees):
         for m in range(k // 2 + 1):
             weight = factorial(k) / (2**m * factorial(m) * factorial(k - 2 * m))
             monomials[k - 2 * m, column] = weight * np.sqrt(factorial(k - 2 * m))
-    basis, _ = np.linalg.qr(monomials)
-    orders = np.arange(top + 1)
-    scale = np.sqrt([float(factorial(k)) for k in orders]) * target.coefficients[: top + 1]
-    values = scale * cosine[:, None] ** orders  # h_j^y = sqrt(j!) c_*j cos^j
-    return np.sum((values @ basis) ** 2, axis=1)
+    values = target[: len(orders)] * cosine[:, None] ** orders  # h_j^y = E[g h_j] cos^j
+    return np.sum((values @ np.linalg.qr(monomials)[0]) ** 2, axis=1)
 
 
 # -- The extreme singular values of the weights after a small or growing step: step_size_regimes section 4 ---
@@ -193,10 +156,7 @@ def projected_power(target: TargetSeries, cosine: Floats, degrees: list[int]) ->
 def weight_spikes(
     width: Floats, eta: Floats, c1: float, g1: float, noise: Floats, initial_output: Floats
 ) -> dict[str, Floats]:
-    """Return bulk and extreme singular values of points (B,), `noise` = E r^2 d/n0; inside the bulk they are its edges.
-
-    The squared cosines of their vectors are NaN there.
-    """
+    """Return bulk and extreme singular values (B,), `noise` = E r^2 d/n0; its edges and NaN inside the bulk."""
     moved = eta * c1
     ell = (1 - initial_output * moved * c1) ** 2 + moved**2 * (g1**2 + noise)
     lower, upper = np.abs(1 - np.sqrt(width)), 1 + np.sqrt(width)

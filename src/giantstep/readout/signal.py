@@ -34,10 +34,8 @@ class Signal:
     tau: Floats
     c0: Floats
     c1: Floats
-    dual: Floats
-    """P^-1 x for P of `Bulk.covariance` (B, X)."""
-    penalty: Floats
-    """P of theta (B, k, k)."""
+    dual: Floats  # P^-1 x for P of `Bulk.covariance` (B, X)
+    penalty: Floats  # P of theta (B, k, k)
 
 
 def solve_signal(
@@ -60,7 +58,8 @@ def solve_signal(
     functions = np.concatenate([features.mu0 * scale, np.swapaxes(C, 1, 2) @ features.T0], axis=1)
     solution, c0 = least_squares(weights, wanted, functions, root, sources)
     x = (C @ solution[:, k:, None])[:, :, 0]
-    tau = features.over_channels(features.Jp * x[:, None, :])
+    tau = features.Jp * x[:, None, :]
+    tau = tau.reshape(*tau.shape[:-1], features.channels, k).sum(axis=-2)
     dual = features.sums(weights * (wanted - c0), features.T0) + source
     dual = dual - (counted @ x[:, :, None])[:, :, 0]
     return Signal(solution[:, :k] * scale[:, :, 0], x, tau, c0, tau @ features.mu1, dual, penalty)
@@ -81,16 +80,12 @@ def prior_factor(P: Array, counted: Array, R: Array) -> Array:
     try:
         return np.linalg.cholesky(prior)
     except np.linalg.LinAlgError:
-        return np.stack([_root(matrix) for matrix in prior])
-
-
-def _root(matrix: Array) -> Array:
-    """Return a factor of one matrix, which may be singular."""
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        eigenvalues, vectors = np.linalg.eigh(matrix)
-        return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        if len(prior) > 1:  # some of them may be singular
+            return np.concatenate(
+                [prior_factor(*(part[[number]] for part in (P, counted, R))) for number in range(len(R))]
+            )
+        eigenvalues, vectors = np.linalg.eigh(prior)
+        return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None]
 
 
 def least_squares(

@@ -7,7 +7,7 @@ Resolvent and density at complex z; edges and the atom at 0 on the real axis; th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -86,8 +86,7 @@ class Spectrum:
 
     def stieltjes(self, first: FirstOrder) -> Array:
         """Return m(z) = sum_q V2_q of solutions."""
-        m: Array = first.response.R.sum(axis=1) / self.width
-        return m
+        return np.asarray(first.response.R.sum(axis=1) / self.width)
 
     # -- complex z -------------------------------------------------------------------------------------------------
 
@@ -103,14 +102,14 @@ class Spectrum:
         found = begin(self.at(-z, np.ones(len(z))), responses.take(slice(count, None)))
         position = np.log(np.abs(at))
         for fresh, around in bisect(position, np.arange(len(at)) < count):
-            neighbours = [responses.take(side) for side in around]
-            linear = linear_weights(position[fresh], position[around])
-            cubic = cubic_weights(position[fresh], position[around], linear)
-            equations = self.at(-at[fresh], np.ones(len(fresh)))
-            start = begin(equations, combine(neighbours, cubic))
-            wild = ~_points_upward(start)
-            if wild.any():
-                start = begin(equations, combine(neighbours, np.where(wild, linear, cubic)))
+            (left, right), (low, high) = (responses.take(side) for side in around), position[around]
+            share = np.clip((position[fresh] - low) / np.where(low == high, 1.0, high - low), 0.0, 1.0)
+            between = {
+                name: np.einsum("b,b...->b...", 1 - share, getattr(left, name))
+                + np.einsum("b,b...->b...", share, getattr(right, name))
+                for name in ("R", "S", "g")
+            }
+            start = begin(self.at(-at[fresh], np.ones(len(fresh))), dataclasses.replace(left, **between))
             part = self._from_neighbours(at[fresh], start)
             responses.put(fresh, part.response)
             found.put(fresh - count, part)
@@ -149,8 +148,7 @@ class Spectrum:
                 at = np.concatenate([self._near_axis[0], at])
                 responses = Response.join([self._near_axis[1], responses])
             self._near_axis = at, responses
-        density = np.maximum(0.0, self.stieltjes(first).imag / np.pi)
-        return np.where(is_physical(first), density, np.nan), first
+        return np.where(sound, np.maximum(0.0, self.stieltjes(first).imag / np.pi), np.nan), first
 
     # -- edges -----------------------------------------------------------------------------------------------------
 
@@ -166,7 +164,7 @@ class Spectrum:
         inside = np.flatnonzero(~self._is_outside(x))
         if not inside.size or inside[-1] == len(x) - 1:
             return float(np.nan)
-        return self.edge_between(x[inside[-1]], x[inside[-1] + 1], self._is_outside)
+        return self.edge_between(x[inside[-1]], x[inside[-1] + 1], of_all=True)
 
     def lower_edge(self) -> float:
         """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
@@ -174,44 +172,30 @@ class Spectrum:
         inside = np.flatnonzero(~self._is_outside(x))
         if not inside.size:
             return float(np.nan)
-        return self.edge_between(x[inside[0]], x[inside[0] - 1], self._is_outside) if inside[0] else 0.0
+        return self.edge_between(x[inside[0]], x[inside[0] - 1], of_all=True) if inside[0] else 0.0
 
-    def _is_dark(self, x: Floats) -> Booleans:
-        """Tell where the bulk has no density."""
-        return self._without_density(self.density(x)[1])
+    def _is_outside(self, x: Floats, of_all: bool = True) -> Booleans:
+        """Tell which x are below or above the whole bulk, or (not `of_all`) where there is no density.
 
-    def _without_density(self, first: FirstOrder) -> Booleans:
-        """Tell which solutions have no density: Im m, without the atom at zero, is about 1e-7 of m there."""
-        m = self.stieltjes(first) - self.atom / first.equations.a
-        return ~(is_physical(first) & (m.imag > DARK * np.abs(m)))
-
-    def _is_outside(self, x: Floats) -> Booleans:
-        """Tell which x are below or above the whole bulk.
-
-        Beyond a part of it that is too narrow to be seen, 1 + V has turned its sign at some nodes, or R of some blocks,
-        or g of some atoms of the inputs.
+        Im m, without the atom at zero, is about 1e-7 of m there. Beyond a part of the bulk that is too narrow to be
+        seen, 1 + V has turned its sign at some nodes, or R of some blocks, or g of some atoms of the inputs.
         """
         first = self.density(x)[1]
-        signs = [first.denominator, first.response.R]
-        if isinstance(self.equations.bulk, InputBulk):
+        m = self.stieltjes(first) - self.atom / first.equations.a
+        dark = ~(is_physical(first) & (m.imag > DARK * np.abs(m)))
+        signs = [first.denominator, first.response.R] if of_all else []
+        if of_all and isinstance(self.equations.bulk, InputBulk):
             signs.append(np.einsum("bjqq->bjq", first.response.g).reshape(len(x), -1))
-        one_sign = np.all([np.ptp(np.sign(part.real), axis=1) == 0 for part in signs], axis=0)
-        return one_sign & self._without_density(first)
+        return np.all([dark, *(np.ptp(np.sign(part.real), axis=1) == 0 for part in signs)], axis=0)
 
-    def edge_between(
-        self, inside: float, outside: float, is_outside: Callable[[Floats], Booleans] | None = None
-    ) -> float:
-        """Return the edge between a point inside the bulk and one outside, where by default there is no density.
-
-        The edge is enclosed, then the zero of density^2, a smooth function of x inside, is extrapolated.
-        """
+    def edge_between(self, inside: float, outside: float, of_all: bool = False) -> float:
+        """Return the edge of the whole bulk or of a part, enclosed, then extrapolated as the zero of density^2."""
         from scipy.interpolate import BarycentricInterpolator
 
-        is_outside = is_outside or self._is_dark
         while abs(outside - inside) > 1e-4 * outside:
             check_time()
             x = np.linspace(inside, outside, 5)
-            last = np.flatnonzero(np.append(is_outside(x[1:-1]), True))[0]
+            last = np.flatnonzero(np.append(self._is_outside(x[1:-1], of_all), True))[0]
             inside, outside = x[last], x[last + 1]
         x = inside + np.copysign(inside, inside - outside) * EDGE_POINTS
         square = self.stieltjes(self.beside(x)).imag ** 2
@@ -241,12 +225,8 @@ def is_physical(first: FirstOrder) -> Booleans:
 
     From a neighbour outside the bulk Newton can reach a solution inside whose V is negative at some kappa.
     """
-    return (first.residual < 1e-8) & _points_upward(first)
-
-
-def _points_upward(first: FirstOrder) -> Booleans:
     upward = np.all(first.V.imag >= -1e-12 * np.abs(first.V), axis=1)
-    return upward & np.all(first.response.R.imag > 0, axis=1)
+    return (first.residual < 1e-8) & upward & np.all(first.response.R.imag > 0, axis=1)
 
 
 @dataclass
@@ -258,8 +238,7 @@ class Law:
     atom: float
     panels: Panels
     on_panels: Array
-    gaps: list[tuple[float, float]]
-    """Intervals between the edges in which there is no density."""
+    gaps: list[tuple[float, float]]  # intervals between the edges in which there is no density
     residual: float
     iterations: int
 
@@ -283,90 +262,43 @@ class Law:
 def bulk_law(spectrum: Spectrum) -> Law:
     """Compute the law of one point."""
     upper, lower, atom = spectrum.upper_edge(), spectrum.lower_edge(), spectrum.atom
-    reach = upper if np.isfinite(upper) else _far_quantile(spectrum)
+    reach = upper
+    if not np.isfinite(upper):  # a point that leaves a mass below 1e-6 above it
+        x = spectrum.mean * 2.0 ** np.arange(0, 16)
+        heavy = np.flatnonzero(np.nan_to_num(spectrum.density(x)[0]) * x > 1e-6)
+        reach = float(2 * x[heavy[-1]] if heavy.size else x[4])
     panels = bulk_panels(lower if np.isfinite(lower) else 0.0, reach)
     values = np.zeros(panels.nodes.shape)
     residual, iterations = 0.0, 0
     fresh = np.ones(len(values), dtype=bool)
-    for _ in range(MAX_REFINEMENTS):  # towards the edges of gaps, where p/d is large or small
+    for left in reversed(range(MAX_REFINEMENTS + 1)):  # towards the edges of gaps, where p/d is large or small
         check_time()
         density, first = spectrum.density(panels.nodes[fresh].ravel())
         values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
         residual = max(residual, float(np.max(first.residual)))
         iterations = max(iterations, int(np.max(first.iterations)))
         rough = (panels.roughness(values) > ROUGH) & (panels.right > FINEST * reach)
-        if not rough.any():
+        if not (left and rough.any()):
             break
         panels, origin = panels.split(rough)
         fresh = origin < 0
         values = np.where(fresh[:, None], 0.0, values[origin])
-    else:
-        density, _ = spectrum.density(panels.nodes[fresh].ravel())
-        values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
     resolved = 0.0 if lower > 1e-2 * FINEST * reach else FINEST * reach  # a bulk that begins well above zero is smooth
-    seen = panels.nodes.ravel() > resolved
-    gaps = find_gaps(spectrum, panels.nodes.ravel()[seen], values.ravel()[seen])
+    x, gaps = panels.nodes.ravel(), list[tuple[float, float]]()
+    lit = np.flatnonzero((values.ravel() * x > DARK) & (x > resolved))
+    for last, first_again in zip(lit, lit[1:]):  # gaps too narrow for two nodes are not seen
+        if first_again - last > 2:
+            begin, end = spectrum.edge_between(x[last], x[last + 1]), (x[first_again], x[first_again - 1])
+            gaps.append((begin, spectrum.edge_between(*end)))
     return Law(lower, upper, atom, panels, values, gaps, residual, iterations)
-
-
-def find_gaps(spectrum: Spectrum, x: Floats, density: Floats) -> list[tuple[float, float]]:
-    """Return the gaps between stretches of x with a density; those too narrow for two nodes are not seen."""
-    lit = np.flatnonzero(density * x > DARK)
-    breaks = np.flatnonzero(np.diff(lit) > 2)
-    pairs = [(lit[index], lit[index + 1]) for index in breaks]
-    return [
-        (spectrum.edge_between(x[left], x[left + 1]), spectrum.edge_between(x[right], x[right - 1]))
-        for left, right in pairs
-    ]
-
-
-def _far_quantile(spectrum: Spectrum) -> float:
-    """Return a point that leaves a mass below 1e-6 above it, for a bulk without an upper edge."""
-    x = spectrum.mean * 2.0 ** np.arange(0, 16)
-    density, _ = spectrum.density(x)
-    heavy = np.flatnonzero(np.nan_to_num(density) * x > 1e-6)
-    return float(2 * x[heavy[-1]]) if heavy.size else float(x[4])
-
-
-# -- Starts of a Newton iteration from solutions that are known: which ones -------------------------------
 
 
 NEAR = 0.1
 """Difference of positions up to which a solution starts another one without steps between."""
 
 
-def combine(responses: Sequence[Response], weights: Floats) -> Response:
-    """Return starts that are combinations of responses, with weights (responses, B)."""
-    names = ("R", "S", "g")
-    parts = {name: np.stack([getattr(one, name) for one in responses]) for name in names}
-    combined = {name: np.einsum("mb,mb...->b...", weights, part) for name, part in parts.items()}
-    return dataclasses.replace(responses[0], **combined)
-
-
-def linear_weights(x: Floats, around: Floats) -> Floats:
-    """Return the weights (4, B) of interpolation on the line between the inner two of four neighbours."""
-    _, left, right, _ = around
-    share = np.clip((x - left) / np.where(left == right, 1.0, right - left), 0.0, 1.0)
-    return np.array([0 * share, 1 - share, share, 0 * share])
-
-
-def lagrange_weights(x: Floats, nodes: Floats) -> Floats:
-    """Return the weights (m, B) of the values at `nodes` (m, B or 1) in the polynomial through them, at x (B,)."""
-    apart = nodes[:, None] - nodes
-    others = ~np.eye(len(nodes), dtype=bool)[:, :, None]
-    ratios = (x - nodes)[None] / np.where(apart == 0, 1.0, apart)
-    weights: Floats = np.prod(np.where(others, ratios, 1.0), axis=1)
-    return weights
-
-
-def cubic_weights(x: Floats, around: Floats, linear: Floats) -> Floats:
-    """Return the weights (4, B) of cubic interpolation; the linear ones where there are not two on either side."""
-    lone = (np.diff(around, axis=0) == 0).any(axis=0)
-    return np.where(lone, linear, lagrange_weights(x, around))
-
-
 def bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integers]]:
-    """Yield (which entries come next, two on either side that are done (4, ...)) until all are done.
+    """Yield (which entries come next, one on either side that is done (2, ...)) until all are done.
 
     Those that are near (`NEAR`) to one that is done come next, and the middle of every gap. Where there is none on one
     side, it is the nearest one again.
@@ -382,6 +314,5 @@ def bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integer
         in_gap = np.arange(len(after)) - np.searchsorted(after, after)
         middle = np.bincount(after, minlength=len(known) + 1)[after] // 2 == in_gap
         fresh = middle | (np.abs(at[nearest] - at[todo]) < NEAR)
-        around = known[np.clip(after[fresh] + np.arange(-2, 2)[:, None], 0, len(known) - 1)]
-        yield order[todo[fresh]], order[around]
+        yield order[todo[fresh]], order[np.stack([left[fresh], right[fresh]])]
         done[order[todo[fresh]]] = True

@@ -15,8 +15,7 @@ from giantstep.types import Array
 class Stacked:
     """A dataclass whose arrays, and parts that are stacked themselves, start with one axis of points."""
 
-    shared: ClassVar[tuple[str, ...]] = ()
-    """Fields that belong to all points."""
+    shared: ClassVar[tuple[str, ...]] = ()  # fields that belong to all points
     goes_along: ClassVar[tuple[str, ...]] = ()
     """Fields without a place in the constructor that some of the points take along. Points that are joined or
     overwritten lose all such fields: a solver left them, and finds them again."""
@@ -94,8 +93,7 @@ def small_inverse(matrices: Array) -> Array:
 def small_product(left: Array, right: Array) -> Array:
     """Multiply stacks of small matrices; size 2 in closed form, for speed."""
     if left.shape[-1] != 2:
-        product: Array = left @ right
-        return product
+        return np.asarray(left @ right)
     first = left[..., :, 0, None] * right[..., None, 0, :]
     first += left[..., :, 1, None] * right[..., None, 1, :]
     return first

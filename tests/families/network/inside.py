@@ -12,9 +12,8 @@ from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.answers.others import spectra
 from giantstep.families.network.describe import Description, describe, finite_size
 from giantstep.families.network.experiment import trained_networks, whiten
-from giantstep.families.network.layer import Layer
+from giantstep.families.network.layer import Layer, follow
 from giantstep.families.network.problem import Problem, Share, share_points
-from giantstep.families.network.trajectory import follow
 from giantstep.readout import Features, FiniteSize, Spectrum
 from giantstep.readout.finite_size import whole_sizes
 from giantstep.readout.fits import Asked

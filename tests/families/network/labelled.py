@@ -12,8 +12,8 @@ from scipy.special import expit, ndtr
 import giantstep as gs
 from giantstep.families.network.answers.errors import Table, groups
 from giantstep.families.network.answers.laws import Fits
+from giantstep.families.network.layer import follow
 from giantstep.families.network.problem import share_points
-from giantstep.families.network.trajectory import follow
 from giantstep.readout import Features
 
 from .beyond_settings import THREE, planted

@@ -11,9 +11,9 @@ from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.answers.laws import solved_groups
 from giantstep.families.network.answers.tested import of_classes
 from giantstep.families.network.answers.variance import overlaps_of
+from giantstep.families.network.layer import follow
 from giantstep.families.network.problem import share_points
 from giantstep.families.network.shift import FreshLaw
-from giantstep.families.network.trajectory import follow
 from giantstep.readout.calibration import LogitLaw, wrong_signs
 from giantstep.readout.pairs import ridge_parts
 

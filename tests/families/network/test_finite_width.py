@@ -15,7 +15,7 @@ from giantstep.comparison import judged_side
 from giantstep.families.network.answers import errors
 from giantstep.families.network.describe import finite_size
 from giantstep.families.network.layer import shifted, start
-from giantstep.readout.block_means import products_of_means
+from giantstep.readout.finite_size import products_of_means
 
 from .inside import layers_of, problem_of
 

@@ -97,7 +97,7 @@ def test_outliers() -> None:
     bulk = bulk_of("tanh(2*(z-2))", 0.7, 10, 6)
     edge = bulk.upper_edge()
     assert edge == pytest.approx(9.14196, abs=5.1e-6)
-    spike, outlier = find_outliers(bulk, edge, FiniteSize.limit(1))
+    spike, outlier = find_outliers(bulk, edge, FiniteSize(np.zeros(1)))
     assert spike == np.inf  # the mean grows with the dimension
     assert outlier == pytest.approx(10.3297, abs=5.1e-5)
     four = bulk_of("relu", [1, -0.5, 1.5, -2], 2, 1.5, pi=[0.7, 0.1, 0.1, 0.1])

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.families.network.layer import BlockRows, Layer, SharedView, scale_of, views
-from giantstep.families.network.problem import Problem
-from giantstep.families.network.tolerances import RANK
+from giantstep.families.network.problem import RANK, Problem
 from giantstep.gaussian import Function
 from giantstep.gaussian.conditional import Residual
 from giantstep.gaussian.functions import tabulated
@@ -31,10 +30,7 @@ class Gradient(Stacked):
 def follow_gradient(
     problem: Problem, layer: Layer, share: Floats, whitening: Floats, with_noise: bool = False
 ) -> Gradient:
-    """Return the gradient of every set: structured_inputs (3.1)-(3.5), averages at the old U and s; F: (2.2), (6.1).
-
-    `share` (M, k) is what the gradient sees of the output of every block.
-    """
+    """Return the gradient of every set: structured_inputs (3.1)-(3.5), finite_size_steps (2.2), (6.1)."""
     parts, order = [], []
     for view in views(problem, layer):
         rows = view.rows
@@ -52,7 +48,10 @@ def _gradient_of(
     D = tabulated(problem.activation, Function.smoothed, A, s)
     said = (share[:, None] @ D[0])[:, 0]
     residual = Residual(view.given, view.basis, problem.kept[view.rows], said)
-    slope, pull = _slopes(problem, layer, whitening)
+    inputs, power = problem.inputs, 1 - whitening[:, None]
+    slope = np.where(inputs.eigenvalues > 0, np.maximum(inputs.eigenvalues, 1e-300) ** power, 0.0)  # lambda^(1-c)
+    ones = np.ones((len(slope), layer.U.shape[2] - len(inputs.atoms)))  # what is planted, noise: on isotropic inputs
+    pull = np.concatenate([slope[:, inputs.atoms], ones], axis=1)  # the same at the coordinates (M, R)
     growth, bent = residual.mean(D[2]), residual.linear(D[3])  # E[res D_2] (M, k), E[res D_3 zt] (M, k, R)
     bend = (bent[:, :, None, :] @ layer.JU)[:, :, 0] + (s * residual.mean(D[4]))[..., None] * layer.Js
     U = zeta * pull[:, None] * residual.linear(D[1])
@@ -73,15 +72,6 @@ def _gradient_of(
         shared = (D[1] * power[:, None]) @ np.swapaxes(D[1], 1, 2)
         total = (derivative.second_moment(A, s[..., None]) @ power[:, :, None])[..., 0]
     return Gradient(BlockRows(U, B, JU, JB, F), slopes, bends, shared, total)
-
-
-def _slopes(problem: Problem, layer: Layer, whitening: Floats) -> tuple[Floats, Floats]:
-    """Return lambda F(lambda) = lambda^(1-c) at the atoms (M, K) and at the coordinates (M, R)."""
-    inputs, extra = problem.inputs, layer.U.shape[2] - len(problem.inputs.atoms)
-    power = 1 - whitening[:, None]
-    slope = np.where(inputs.eigenvalues > 0, np.maximum(inputs.eigenvalues, 1e-300) ** power, 0.0)
-    ones = np.ones((len(slope), extra))  # planted directions and the noise of batches, on isotropic inputs
-    return slope, np.concatenate([slope[:, inputs.atoms], ones], axis=1)
 
 
 # -- the noise of a finite batch as a part of every row, an approximation ----------------------------------------------

@@ -18,9 +18,8 @@ from giantstep.families.network.problem import second_layer_law
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.steps.weak import REMAINDER, WeakStep
 from giantstep.family import Answer
-from giantstep.readout import random_features as formulas
-from giantstep.readout.feature_spikes import HIGHEST_DEGREE, Neurons, SameSample, check_degrees, feature_spikes
-from giantstep.readout.random_features import weight_spikes
+from giantstep.readout.feature_spikes import HIGHEST_DEGREE, Neurons, check_degrees, feature_spikes, fit_on_same_sample
+from giantstep.readout.random_features import after_step, solve_random_features, weight_spikes
 from giantstep.types import Floats, Points
 
 NOT_FINITE = "the closed form has no finite answer here"
@@ -41,28 +40,28 @@ def _neurons(network: Network, whole: bool = False) -> Neurons:
 def limit_errors(step: WeakStep, network: Network, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="errors"`` of a small or growing step without a dimension; the other variables are not computed."""
     degrees, ridge = step.spike_degrees(points), points["readout.ridge"]
-    target = formulas.TargetSeries.of(network.label, points["noise"], int(max(degrees.max(), 1)))
+    activation, target = network.activation, network.label.hermite(int(max(degrees.max(), 1)))
+    power = network.label.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
     samples, width = points["samples_per_dim"], points["width_per_dim"]
-    bulk = formulas.solve_random_features(network.activation, samples, width, ridge)
-    activation, spike, neurons = network.activation, step.spike(network, points), _neurons(network)
+    bulk = solve_random_features(activation, samples, width, ridge)
+    spike, neurons = step.spike(network, points), _neurons(network)
     large = np.full(len(ridge), 1e12)  # the shift of the initial output has died out
     cosine = spike.g1 / (np.sqrt(spike.power(large)) / large)
     centred = abs(activation.hermite(0)[0]) < 1e-12
     eta = spike.eta * np.sqrt(neurons.power - (0.0 if centred else neurons.mean**2))
-    risk = formulas.after_step(activation, target, bulk, eta, spike.power(eta), cosine, degrees)
+    risk = after_step(activation, target, power, bulk, eta, spike.power(eta), cosine, degrees)
     test, train, objective = bulk.errors(*risk)
     with np.errstate(divide="ignore", invalid="ignore"):
         norm = np.where(ridge > 0, (objective - train) * (samples / width) / ridge, np.nan)
-    values = {"test_error": test, "train_error": train, "objective": objective, "norm": norm}
-    values["null_error"] = target.power
+    values = {"test_error": test, "train_error": train, "objective": objective, "norm": norm, "null_error": power}
     return _errors_answer(network, values)
 
 
-def _errors_answer(network: Network, values: dict[str, Floats], **more: Any) -> Answer:
+def _errors_answer(network: Network, values: dict[str, Floats]) -> Answer:
     g0, g1 = network.label.hermite(1)
     values["affine_error"] = values["null_error"] - g0**2 - g1**2
     solved = np.isfinite(values["test_error"]) & np.isfinite(values["train_error"])
-    return Answer.closed(values, status=np.where(solved, "", NOT_FINITE), **more)
+    return Answer.closed(values, status=np.where(solved, "", NOT_FINITE))
 
 
 def same_sample_errors(
@@ -79,9 +78,10 @@ def same_sample_errors(
         )
     spike, neurons, count = step.spike(network, points), _neurons(network), points["width_per_dim"] * points["dim"]
     strength = spike.eta * spike.c1 * np.sqrt((spike.g1**2 + spike.noise) / count)
-    samples, width, ridge = (points[name] for name in ("samples_per_dim", "width_per_dim", "readout.ridge"))
-    fit = SameSample(neurons, network.label, samples, width, ridge, points["noise"], spike.residual, order)
-    answer = _errors_answer(network, fit.errors(strength, count), attrs={"theory": "exact"})
+    own = (points[name] for name in ("samples_per_dim", "width_per_dim", "readout.ridge", "noise"))
+    fit = fit_on_same_sample(neurons, network.label, (*own, spike.residual), strength, count, order)
+    answer = _errors_answer(network, fit)
+    answer.attrs["theory"] = "exact"
     strong, largest = np.abs(strength) > STRONG_ON_SAMPLE, f"{np.max(np.abs(strength)):.2g}"
     if strong.any():
         answer.warnings.append(
@@ -111,7 +111,7 @@ def answer_spikes(step: WeakStep, network: Network, points: Points, settings: Ma
     length = np.where(spike.eta == 0, 1.0, spike.power(eta) / eta**2)  # b^2
     s = spike.eta * spike.c1 * np.sqrt(np.maximum(length, 0.0) / (width * dim))  # 0 without a dimension
     sizes, power = (width, points["samples_per_dim"], dim), spike.eta**2 * length
-    values = feature_spikes(neurons, *sizes, s, power, added, degrees)
+    values = feature_spikes(neurons, sizes, s, power, added, degrees)
     answer = Answer.closed(values, status=np.where(np.isfinite(dim) & (length <= 0), NO_LENGTH, ""))
     if np.max(np.abs(s)) > STRONG_SPIKE:
         answer.warnings.append(

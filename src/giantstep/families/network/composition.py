@@ -34,7 +34,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 """What may be asked of a network, as changes of the plain one (one direction, isotropic, large batches, ridge)."""
 BOTH: Mapping[frozenset[str], Mapping[str, Any]] = {
-    frozenset({"two directions", "logistic"}): {"target": "sign(z1 + z2)"},
+    frozenset({"two directions", "logistic"}): {"target": "sign(z1 + z2)"}
 }
 """Where two options change the same field: the label is then a sign of one direction of two."""
 Verdict = Literal["exact", "approximate", "no theory"]

@@ -15,23 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.families.network.layer import (
-    Layer,
-    SharedView,
-    independent_spread,
-    scale_of,
-    views,
-    without_mean,
-)
+from giantstep.families.network.layer import Layer, SharedView, independent_spread, scale_of, views, without_mean
 from giantstep.families.network.problem import Problem
 from giantstep.gaussian.functions import tabulated
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.target import Plane
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
-from giantstep.readout.block_means import products_of_means
 from giantstep.readout.features import channels, mean_functions
-from giantstep.readout.finite_size import one_stretch, stretch_of_atoms
-from giantstep.readout.input_spread import InputSpread
+from giantstep.readout.finite_size import products_of_means, stretch_of_atoms
+from giantstep.readout.input_bulk import InputSpread
 from giantstep.types import Floats, Integers
 
 _WHOLE = "whole numbers of samples and neurons; "
@@ -82,10 +74,7 @@ class Description:
 def describe(
     problem: Problem, layer: Layer, fineness: float = 1.0, *, leading: bool = False, finer: float = 1.0
 ) -> Iterator[Description]:
-    """Yield the descriptions of all parameter sets, on rules of this fineness that break where a class ends.
-
-    `leading` and `finer` are those of `views`.
-    """
+    """Yield the descriptions of all parameter sets, on rules that break where a class ends; options as `views`."""
     few = len(problem.zeta) <= PACKED_BLOCKS  # many blocks are solved at the nodes, which must not be many then
     normal = problem.network.class_direction
     ends = CLASS_ENDS if few else CLASS_ENDS[:1]
@@ -105,7 +94,8 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
     given, basis = view.given, view.basis
     s, sets = scale_of(problem, layer), len(layer)
     A = layer.U @ basis.learnt @ given.nodes.T
-    moments = _moments(problem, A, s)
+    moments = Moments(*tabulated(problem.activation, lambda f, *at: np.stack(f.moments(*at)), A, s))
+    moments = moments._replace(noise=np.maximum(moments.noise, 0.0))
     slope = moments.slope / s[..., None]  # D_1
     h1, lengths = given.h1.T, 0
     if problem.isotropic and layer.batch is None:
@@ -123,10 +113,17 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         if layer.batch is not None:  # y is |b|^2 there: finite_batches_several_steps (6.1)
             Js = Js / (2 * s[..., None])
     T0, Jp = channels(along, across, Js, given.nodes, slope, moments.curvature, unit)
-    field, rho = _classes(problem, layer, view, len(h1))
 
     def for_all(values: Floats) -> Floats:
         return np.broadcast_to(values, (sets, *np.shape(values)))
+
+    field, rho, normal = None, None, problem.network.class_direction
+    if normal is not None:  # the label is the sign of the field and of what lies along unlearnt directions
+        direction = normal @ layer.frame[0]
+        along_rest = direction @ basis.rest
+        unlearnt = np.zeros(len(h1))
+        unlearnt[: len(along_rest)] = np.where(np.abs(along_rest) < 1e-12, 0.0, along_rest)
+        field, rho = for_all(given.nodes @ (direction @ basis.learnt)), for_all(unlearnt)
 
     features = Features(
         pi=problem.pi[0],
@@ -140,8 +137,8 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         h=for_all(given.h),
         h1=for_all(h1),
         hh=for_all(given.square),
-        field=None if field is None else for_all(field),
-        rho=None if rho is None else for_all(rho),
+        field=field,
+        rho=rho,
         stretch=s[..., None] * moments.curvature if np.isfinite(problem.numbers["dim"]).any() else None,
         kappa=for_all(given.nodes.T),
     )
@@ -151,24 +148,6 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         columns = np.eye(layer.U.shape[2], 2)
     along = for_all(np.pad(columns, ((0, 0), (0, 2 - columns.shape[1]))).T)
     return features, along, lengths
-
-
-def _classes(problem: Problem, layer: Layer, view: SharedView, unlearnt: int) -> tuple[Floats | None, Floats | None]:
-    """Return the field at the nodes and rho along the unlearnt directions, of which the label is the sign; or None."""
-    normal = problem.network.class_direction
-    if normal is None:
-        return None, None
-    direction = normal @ layer.frame[0]
-    rho = np.zeros(unlearnt)
-    rest = direction @ view.basis.rest
-    rho[: len(rest)] = np.where(np.abs(rest) < 1e-12, 0.0, rest)
-    return view.given.nodes @ (direction @ view.basis.learnt), rho
-
-
-def _moments(problem: Problem, A: Floats, s: Floats) -> Moments:
-    """Return the moments of the blocks at A (S, k, N)."""
-    moments = Moments(*tabulated(problem.activation, lambda f, *at: np.stack(f.moments(*at)), A, s))
-    return moments._replace(noise=np.maximum(moments.noise, 0.0))
 
 
 def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]:
@@ -214,18 +193,16 @@ def finite_size(problem: Problem, layer: Layer, members: Integers, dim: Floats) 
         products = products_of_means(layer.feedback, problem.neurons)[:, 0]
         independent = np.eye(k) * (layer.B[..., 0] ** 2 / problem.neurons)[:, None]
         return FiniteSize(inverse_dim, excess=(products - independent)[members])
+    scale = (problem.inputs.eigenvalues * layer.B**2).swapaxes(1, 2)[members]
+    stretch = stretch_of_atoms(inverse_dim, scale, problem.inputs.masses)
     if layer.stretched:
-        return FiniteSize(inverse_dim, stretch=one_stretch(inverse_dim, k))
+        return FiniteSize(inverse_dim, stretch=stretch)
     gram = gram_of_means(problem, layer)[members]
-    if not problem.isotropic:
-        if problem.network.readout.classes:  # the identity of their fit does not know the stretch
-            return FiniteSize(inverse_dim, gram)
-        scale = (problem.inputs.eigenvalues * layer.B**2).swapaxes(1, 2)[members]
-        return FiniteSize(inverse_dim, gram, stretch_of_atoms(inverse_dim, scale, problem.inputs.masses))
-    if not layer.all_terms:
+    if problem.isotropic and layer.all_terms:
+        return FiniteSize(inverse_dim, gram, stretch, np.full(len(dim), float(layer.U.shape[2])))
+    if problem.isotropic or problem.network.readout.classes:  # the identity of their fit does not know the stretch
         return FiniteSize(inverse_dim, gram)
-    directions = np.full(len(dim), float(layer.U.shape[2]))
-    return FiniteSize(inverse_dim, gram, one_stretch(inverse_dim, k), directions)
+    return FiniteSize(inverse_dim, gram, stretch)
 
 
 def gram_of_means(problem: Problem, layer: Layer) -> Floats:

@@ -170,8 +170,8 @@ def _fitted(network: Network, dim: float) -> tuple[FittedPoint | None, str]:
     """Return the fit of a network after its last step, or why there is none."""
     from giantstep.families.network.answers.errors import Table
     from giantstep.families.network.answers.laws import solved_groups
+    from giantstep.families.network.layer import follow
     from giantstep.families.network.problem import share_points
-    from giantstep.families.network.trajectory import follow
 
     points, reasons = _point(network, dim), dict[int, str]()
     table = Table(network, points, 1)

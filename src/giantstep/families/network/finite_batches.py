@@ -18,7 +18,7 @@ from giantstep.gaussian.conditional import LabelLaw, label_law
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.gaussian.subspaces import split_directions
 from giantstep.gaussian.target import Target
-from giantstep.readout.chain import ChainBulk, ChainLaw, ChainStep
+from giantstep.readout.chain import ChainBulk, ChainStep
 from giantstep.types import Floats
 
 RULE = 0.4
@@ -72,8 +72,8 @@ class Chain:
 
     def bulk(self, directions: Floats) -> ChainBulk:
         """Return the law of the rows, asked for these directions (D, n)."""
-        law = ChainLaw(self.steps, np.stack(self.norms)[None], directions[None], self.targets, self.gaussian_rows)
-        return ChainBulk(law, np.zeros(1, np.int64))
+        norms, owner = np.stack(self.norms)[None], np.zeros(1, np.int64)
+        return ChainBulk(self.steps, norms, directions[None], self.targets, self.gaussian_rows, owner)
 
     def covariance(self) -> Floats:
         """Return d Cov of (<b_i, directions>, |b_i|^2) over the rows of each block (k, D + 1, D + 1): (5.5)."""

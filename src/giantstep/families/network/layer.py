@@ -17,15 +17,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from giantstep.errors import InputError
+from giantstep.errors import Code, InputError
 from giantstep.families.network.finite_batches import Chains
-from giantstep.families.network.problem import Problem
-from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK
+from giantstep.families.network.problem import CANCELLED, DIVERGED, MOST_LEARNT, RANK, Problem
 from giantstep.gaussian.conditional import ConditionalTarget, coarsened, condition
+from giantstep.gaussian.grids import hermite_rule
 from giantstep.gaussian.subspaces import FEW_AXES, LEARNT, Directions, split_directions
 from giantstep.gaussian.target import Plane
 from giantstep.readout import SignBulk
-from giantstep.readout.block_means import whole_length
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Booleans, Floats, Integers, Strings
 
@@ -172,44 +171,30 @@ def moved(problem: Problem, layer: Layer, motion: BlockRows, rate: Floats, keep:
     return after
 
 
-def with_length(problem: Problem, layer: Layer, U: Floats, length: Floats) -> Layer:
-    """Return the layer with other U, and rows of this `length` beside the mean of their block: (2.6)."""
-    B = whole_length(length, layer.length, layer.feedback, problem.neurons)[..., None]
-    Js = np.sign(B) * layer.JB[:, :, 0]
-    Js[..., -1] = 0.5 / np.abs(B[..., 0])
-    past = np.concatenate([layer.past[:, :-1], B[:, None]], axis=1)
-    return dataclasses.replace(layer, U=U, B=B, Js=Js, past=past, length=length)
-
-
 def without_mean(problem: Problem, rows: Floats) -> Floats:
     """Return rows (..., K) of what the quadratic fluctuations of the atoms do; on the sphere their sum is fixed."""
     length = np.sqrt(problem.inputs.masses)
     return rows if problem.network.rows == "gaussian" else rows - (rows @ length)[..., None] * length
 
 
-def length_root(problem: Problem, layer: Layer) -> Floats:
-    """Return square roots (M, k, t, rank) of d Cov of the lengths, structured_inputs (3.7)."""
-    inputs = problem.inputs
-    weighted = np.swapaxes(inputs.eigenvalues * layer.past**2, 1, 2)  # (M, k, t, K)
-    if np.isfinite(problem.quadratic_dim):
-        return without_mean(problem, weighted * np.sqrt(2 * inputs.masses))
-    cov = 2 * np.einsum("mqtj,mquj,j->mqtu", weighted, weighted, inputs.masses)
-    if problem.network.rows == "sphere":
-        mean = inputs.average(weighted)
-        cov = cov - 2 * mean[..., :, None] * mean[..., None, :]
-    values, vectors = np.linalg.eigh(cov)
-    size = np.max(np.abs(weighted)) ** 2
-    kept = np.max(values, axis=(0, 1)) > RANK * size
-    return vectors[..., kept] * np.sqrt(np.maximum(values[..., None, kept], 0.0))
-
-
 def independent_spread(problem: Problem, layer: Layer) -> tuple[Floats, Floats, int]:
     """Return JU (M, k, R, C) and Js (M, k, C) over independent standard normals, and how many of these are lengths.
 
-    The lengths come first, then the other columns in their order.
+    The lengths come first, then the other columns in their order. `root` (M, k, t, rank) is a square root of d Cov of
+    the lengths, structured_inputs (3.7).
     """
-    root = length_root(problem, layer)
-    lengths = np.array(layer.is_length)
+    inputs, lengths = problem.inputs, np.array(layer.is_length)
+    weighted = np.swapaxes(inputs.eigenvalues * layer.past**2, 1, 2)  # (M, k, t, K)
+    if np.isfinite(problem.quadratic_dim):
+        root = without_mean(problem, weighted * np.sqrt(2 * inputs.masses))
+    else:
+        cov = 2 * np.einsum("mqtj,mquj,j->mqtu", weighted, weighted, inputs.masses)
+        if problem.network.rows == "sphere":
+            mean = inputs.average(weighted)
+            cov = cov - 2 * mean[..., :, None] * mean[..., None, :]
+        values, vectors = np.linalg.eigh(cov)
+        kept = np.max(values, axis=(0, 1)) > RANK * np.max(np.abs(weighted)) ** 2
+        root = vectors[..., kept] * np.sqrt(np.maximum(values[..., None, kept], 0.0))
     JU = np.concatenate([layer.JU[..., lengths] @ root, layer.JU[..., ~lengths]], axis=3)
     Js = np.concatenate([(layer.Js[:, :, None, lengths] @ root)[:, :, 0], layer.Js[..., ~lengths]], axis=2)
     return JU, Js, root.shape[3]
@@ -307,3 +292,73 @@ def trouble(problem: Problem, layer: Layer) -> Strings:
     reasons[np.min(s, axis=1) < CANCELLED] = CANCELS
     reasons[~np.all(norm < DIVERGED, axis=1)] = DIVERGES
     return reasons
+
+
+# -- The steps of a problem one after the other: the layer at every time ----------------------------------
+
+
+SPLIT_NODES = {1: 7, 2: 5}
+"""Sub-blocks of each block, for one block and for more: structured_inputs (8.2)."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A problem at one time: which parameter sets are still followed, their problem and their layer."""
+
+    time: int
+    sets: Integers
+    problem: Problem
+    layer: Layer
+
+
+def follow(problem: Problem, theory: str, reasons: dict[int, str]) -> Iterator[Moment]:
+    """Yield the layer before the first step and after every one; why sets are given up is put into `reasons`."""
+    sets = np.arange(len(problem.frame))
+    layer = start(problem)
+    if theory == "split":
+        problem, layer = _split_blocks(problem)
+    yield Moment(0, sets, problem, layer)
+    for number, step in enumerate(problem.network.steps):
+        try:
+            layer = step.advance(problem, layer, number, theory)
+        except InputError as error:  # more nodes than there is memory for
+            reasons |= dict.fromkeys(sets.tolist(), reason_of(error))
+            return
+        found = trouble(problem, layer)
+        where = f" (steps.{number})" if len(problem.network.steps) > 1 else ""
+        reasons |= {int(sets[row]): f"{found[row]}{where}" for row in np.flatnonzero(found != "")}
+        kept = np.flatnonzero(found == "")
+        if not kept.size:
+            return
+        if len(kept) < len(sets):
+            sets, layer, problem = sets[kept], layer.take(kept), problem.take(kept)
+        yield Moment(number + 1, sets, problem, layer)
+
+
+def reason_of(error: InputError) -> str:
+    """Return why a point is not answered: what was refused on its way."""
+    text = str(error).rstrip(".")
+    fewer = "; smaller rates, fewer `atoms` of the inputs or a preconditioner need fewer, gs.simulate none"
+    return text[:1].lower() + text[1:] + (fewer if error.code is Code.TOO_MANY_NODES else "")
+
+
+def _split_blocks(problem: Problem) -> tuple[Problem, Layer]:
+    """Return the problem with sub-blocks along the leading channel, and its start: structured_inputs (8.2).
+
+    What is linear in the channel n = L^1/2 V^T of one target direction at an infinite dimension is followed at the
+    nodes of a Gauss-Hermite rule at a finite one: n.eps = x_l, so that U starts at L^1/2 n x_l/sqrt(d).
+    """
+    nodes, weights = hermite_rule(SPLIT_NODES[min(len(problem.zeta), 2)])
+    finer = dataclasses.replace(
+        problem,
+        zeta=np.repeat(problem.zeta, len(nodes)),
+        pi=(problem.pi[:, :, None] * weights / weights.sum()).reshape(len(problem.pi), -1),
+    )
+    layer, root = start(finer), np.sqrt(problem.coordinate_eigenvalues)
+    n = root * problem.inputs.frame[0]
+    n /= np.linalg.norm(n)
+    dim = float(problem.numbers["dim"][0])
+    U = np.tile(nodes, len(problem.zeta))[:, None] * (root * n) / np.sqrt(dim)
+    layer.U[:] = U
+    layer.JU[..., 1:] -= np.outer(root * n, n)
+    return finer, layer

@@ -1,32 +1,41 @@
-"""The limit of a network: the map of its steps, the features they leave, and the read-out after every one of them."""
+"""The limit of a network: the map of its steps, the features they leave, and the read-out after every one of them.
+
+Two theories of a finite dimension are for inputs of low effective rank, where the limit warns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from giantstep.checks import every_time
+from giantstep.checks import check_list, every_time
 from giantstep.errors import InputError, bad_field, field_error
 from giantstep.families.network.answers.errors import Table
-from giantstep.families.network.asked import checks, chosen_theories, rank_warnings
-from giantstep.families.network.beyond import BEYOND, lacking_beyond
+from giantstep.families.network.beyond import BEYOND, CHECKS, lacking_beyond
 from giantstep.families.network.describe import means_warning, terms_of
-from giantstep.families.network.problem import Share, finite_batches, share_points, take_points
+from giantstep.families.network.layer import Moment, follow
+from giantstep.families.network.problem import Share, finite_batches, input_law, inputs_at, share_points, take_points
 from giantstep.families.network.scenario import THEORIES, Network
 from giantstep.families.network.shift import refuse_shift
-from giantstep.families.network.trajectory import Moment, follow
 from giantstep.family import Answer
 from giantstep.gaussian.subspaces import split_directions
+from giantstep.inputs.parts import InputRows
+from giantstep.inputs.tables import LEAST_RANKS, warnings_of
 from giantstep.readout.finite_size import whole_sizes
-from giantstep.types import Integers, Points, Strings
+from giantstep.types import Floats, Integers, Points, Strings
 
 GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
     "give dim= for a prediction at a finite size."
 )
+BOUND = 9.0
+"""Largest |kappa| that rules reach."""
+FINITE_DIM = ("split", "quadratic")
+"""Theories of inputs of low effective rank, structured_inputs (8.2) and (8.1)."""
 FILLED_BY = {
     **dict.fromkeys(("steps", "along", "spectrum", "resolvent"), "others"),
     **dict.fromkeys(("shift", "sensitivity", "calibration"), "tested"),
@@ -56,7 +65,9 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
         getattr(module, f"answer_{what}")(table, share, moment, time, settings)
     answer = table.answer
     answer.warnings = list(dict.fromkeys([*answer.warnings, *_warnings(network, points, theory)]))
-    answer.attrs["theory"] = _said(points, chosen, bool(answer.approximations))
+    named = (chosen == "exact") & finite_batches(points) & bool(answer.approximations)
+    names = np.where(named, "isotropic", chosen)
+    answer.attrs["theory"] = " and ".join(name for name in THEORIES if name in names)
     if table.finite_size:
         answer.attrs["finite_size"] = "; ".join(table.finite_size)
     return answer
@@ -72,23 +83,12 @@ def _moments(table: Table, chosen: Strings, times: Integers) -> Iterator[tuple[S
                     yield share, moment, int(np.searchsorted(times, moment.time))
             for number, reason in reasons.items():
                 table.note(share.index[share.owner == number], reason)
-            _say(table, moment)
-
-
-def _say(table: Table, last: Moment) -> None:
-    """Say what the limit approximated up to the last time, what it did not learn, and what of a finite size it has."""
-    problem, layer = last.problem, last.layer
-    table.answer.approximations |= dict(layer.accuracy)
-    table.answer.warnings += _unlearnt(last)
-    if np.isfinite(problem.neurons).any():
-        table.finite_size[terms_of(problem, layer)] = None
-        table.answer.warnings += means_warning(problem, layer)
-
-
-def _said(points: Points, chosen: Strings, approximated: bool) -> str:
-    """Say which theories answered."""
-    names = np.where((chosen == "exact") & finite_batches(points) & approximated, "isotropic", chosen)
-    return " and ".join(name for name in THEORIES if name in names)
+            problem, layer = moment.problem, moment.layer  # the last ones that were reached
+            table.answer.approximations |= dict(layer.accuracy)
+            table.answer.warnings += _unlearnt(moment)
+            if np.isfinite(problem.neurons).any():
+                table.finite_size[terms_of(problem, layer)] = None
+                table.answer.warnings += means_warning(problem, layer)
 
 
 def refuse_missing(network: Network, points: Points, what: str, theory: str | None) -> None:
@@ -176,26 +176,28 @@ def _unlearnt(moment: Moment) -> list[str]:
 
 
 def prepare(network: Network, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose what both engines must share: the times, and where a spectrum or a mean along kappa is wanted.
+    """Choose what both engines must share: the times from settings["first"] on, and where a spectrum is wanted."""
+    from giantstep.readout.answers import check_x, check_z, choose_x
+    from giantstep.readout.feature_spikes import check_degrees
 
-    The times begin with ``settings["first"]``, for who asks after some steps only.
-    """
     refuse_shift(network, what)
-    times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
-    question = network.questions[what]
-    settings = {
-        **{name: value for name, value in settings.items() if name != "first"},
-        "time": times,
-        **question.labels,
-    }
+    times, question = every_time(len(network.steps))[int(settings.get("first", 0)) :], network.questions[what]
+    kept = {name: value for name, value in settings.items() if name != "first"}
+    settings = {**kept, "time": times, **question.labels}
     if what == "spectrum" and settings.get("x") is None:
         from giantstep.families.network.answers.others import unit_of
-        from giantstep.readout.answers import choose_x
 
         found = _all_spectra(network, points, settings)  # cells that reach beyond the largest upper edge of the grid
         return {**settings, "x": choose_x((spectrum, unit_of(spectrum, settings)) for _, _, spectrum, _ in found)}
-    known = {name: check for name, check in checks().items() if name in question.settings}
-    return {**settings, **{name: check(settings.get(name)) for name, check in known.items()}}
+    several = f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}"
+    kappa = partial(check_list, "kappa", several, _positions, np.arange(-12, 13) / 4)
+    checks: dict[str, Callable[[Any], Any]] = {"x": check_x, "z": check_z, "degree": check_degrees, "kappa": kappa}
+    checks |= CHECKS  # all of them fill in, too
+    return settings | {name: checks[name](settings.get(name)) for name in checks if name in question.settings}
+
+
+def _positions(numbers: Floats) -> bool:
+    return len(numbers) > 1 and bool(np.all(np.diff(numbers) > 0) and np.max(np.abs(numbers)) <= BOUND)
 
 
 def _all_spectra(network: Network, points: Points, settings: Mapping[str, Any]) -> Iterator[tuple[int, int, Any, Any]]:
@@ -227,3 +229,55 @@ def count_outliers(network: Network, points: Points, dim: int, times: Integers) 
     except InputError:
         pass
     return counts
+
+
+# -- theories of a finite dimension -----------------------------------------------------------------------------------
+
+
+def chosen_theories(network: Network, points: Points, what: str, theory: str | None) -> Strings:
+    """Return the theory of every point, which `theory="auto"` leaves open.
+
+    "exact" where both effective ranks are large, where the limit is asked for, or where neither refinement is known;
+    else the one whose fluctuation in the features is larger at the start: c_1 sqrt(tau_2/d) of the leading channel,
+    not linearised by structured_inputs (8.2), or c_2 sqrt(int lambda^2/(2 d)) of w0^T Sigma w0, split by (8.1).
+    """
+    chosen = np.full(len(points["dim"]), "exact" if theory in (None, "auto") else theory, dtype=object)
+    if theory not in ("auto", *FINITE_DIM):
+        return chosen
+    _, c1, c2 = np.abs(network.activation.hermite(2))
+    asked = np.isfinite(points["dim"]) & (network.inputs is not None and what == "errors")
+    says = {
+        "split": asked & (network.target.directions == 1),
+        "quadratic": asked & ~finite_batches(points) & (not network.readout.classes),
+    }
+    for index in range(len(chosen)):
+        known = [name for name, holds in says.items() if holds[index]]
+        if theory in FINITE_DIM and theory not in known:
+            allowed = '"exact" where inputs are isotropic, without a finite dim, or where what is not "errors"'
+            more = {"split": "several directions", "quadratic": "finite batches or classes"}
+            raise bad_field("theory", theory, f"{allowed}; or where there are {more[theory]}")
+        if theory == "auto" and known and np.any(_effective_ranks(network, points, index) < LEAST_RANKS):
+            law = input_law(network, points, index)
+            sizes = {"split": c1 * np.sqrt(law.leading_variance()), "quadratic": c2 * np.sqrt(law.second_moment() / 2)}
+            chosen[index] = max(known, key=lambda name: sizes[name])
+    return chosen
+
+
+def rank_warnings(network: Network, points: Points) -> list[str]:
+    """Warn where the corrections to the limit, which are of order 1/r_eff and 1/r_4, are not small."""
+    inputs = network.inputs
+    if inputs is None:
+        return []
+    names = ["dim", *(name for name in points if name.startswith("inputs."))]
+    first = np.unique(np.stack([points[name] for name in names], axis=1), axis=0, return_index=True)[1]
+    ranks = np.array([_effective_ranks(network, points, int(index)) for index in first])
+    excess = inputs.norm_excess() if isinstance(inputs, InputRows) else 0.0
+    return warnings_of(ranks, excess)
+
+
+def _effective_ranks(network: Network, points: Points, index: int) -> Floats:
+    """Return r_eff and r_4 of one point, in the dimension that is asked about or that the inputs have."""
+    inputs = inputs_at(network, points, index).inputs
+    assert inputs is not None
+    of_dim = inputs.rank_dim(float(points["dim"][index]))
+    return of_dim * np.array(input_law(network, points, index).effective_ranks())

@@ -45,10 +45,7 @@ def measure_errors(trained: Trained, ridges: Floats, settings: Mapping[str, Any]
 
 
 def wrong_signs(network: Network, outputs: Floats, signal: Floats) -> Floats:
-    """Return how often outputs (copies, m, B) have another sign than their class, in the mean over copies (B,).
-
-    NaN without a direction whose sign the output is held against.
-    """
+    """Return how often outputs (copies, m, B) have another sign than their class, over copies (B,); NaN without one."""
     if network.class_direction is None:
         return np.full(outputs.shape[2], np.nan)
     side = np.sign(signal @ network.class_direction)
@@ -152,10 +149,7 @@ def measure_resolvent(trained: Trained, ridges: Floats, settings: Mapping[str, A
 
 
 def measure_weights(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the largest and the smallest singular value of the weights and where their vectors point.
-
-    They are the same for all points; the vectors are those of the extreme singular values, inside the bulk or not.
-    """
+    """Return the extreme singular values of the weights and where their vectors point, the same for all points."""
     xp, second_layer = trained.draws.xp, trained.second_layer
     values = {}
     extremes = extreme_singular_vectors(trained.network.weights, xp)
@@ -169,10 +163,7 @@ def measure_weights(trained: Trained, ridges: Floats, settings: Mapping[str, Any
 
 
 def measure_spikes(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the largest singular values of F/sqrt(n) on the fit sample, and their left vectors' overlaps.
-
-    Degrees are those of the functions h_j(kappa), kappa the place along the leading direction (beta of the gradient).
-    """
+    """Return the largest singular values of F/sqrt(n) on the fit sample, and their overlaps with h_j(kappa)."""
     degrees = check_degrees(settings.get("degree"))
     blocks, sizes = _features_and_functions(trained, degrees), (trained.network.width, len(degrees) + 1)
     values, overlaps = leading_singular_values(blocks, *sizes, trained.samples, SPIKE_ROOM, trained.draws.xp)

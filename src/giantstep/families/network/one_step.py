@@ -127,10 +127,7 @@ class OneStep(Preset):
         return np.full(len(points["ridge"]), int(self.step.kind != "none"))
 
     def own_settings(self, settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
-        """Ask for the time after the step only; "isotropic" is the published map here, where it is defined.
-
-        What was prepared may be that of another scenario in the same table, with a step or without one.
-        """
+        """Ask for the time after the step only; "isotropic" is the published map here, where it is defined."""
         renamed = {"isotropic": "published" if self.step.kind == "maximal" and self.inputs is None else "isotropic"}
         theory = settings.get("theory")
         own = {**settings, "theory": renamed.get(str(theory), theory), "floors": False}

@@ -71,10 +71,7 @@ class Trained:
         return self.streams.format(number=number)
 
     def training(self, draws: Draws | None = None, noise: str = "train") -> Iterator[tuple[DeviceArray, DeviceArray]]:
-        """Yield (features, labels) of the samples of the fit, as many as the largest size; classes are not flipped.
-
-        Other `draws` give other samples, another stream of the `noise` other labels of the same samples.
-        """
+        """Yield (features, labels) of the samples of the fit; other draws, or another stream of the noise, if given."""
         network, rows, stream, draws = self.network, int(self.samples.max()), "train", draws or self.draws
         if self.network_of.fit_sample == "same":  # drawn once more from the start of their streams
             stream = noise = self.stream(len(self.network_of.steps) - 1)
@@ -105,31 +102,23 @@ class Trained:
         if output is None:
             output = self.second_layer if square else 0.0 * self.second_layer
         if math.isfinite(batch):
-            real = self._flipped(stream) if self.flip else network
-            return batch_gradient(real, output, max(1, round(batch)), self.draws, offset=offset, stream=stream)
+            target, draws = network.target, self.draws
+
+            def flipped(signal: DeviceArray) -> DeviceArray:  # classes that are flipped, for one pass over a batch
+                labels = target(signal)
+                return xp.where(draws.uniform(stream + "_flips", len(labels)) < self.flip, -labels, labels)
+
+            real = dataclasses.replace(network, target=flipped) if self.flip else network
+            return batch_gradient(real, output, max(1, round(batch)), draws, offset=offset, stream=stream)
         expansion = (self.network_of.expansion, self.inputs)
         kept = 1 - 2 * self.flip
         return population_gradient(network.activation, expansion, network.weights, output, xp, kept, offset), None
-
-    def _flipped(self, stream: str) -> RealNetwork:
-        """Return the network whose classes are flipped, for one pass over a batch."""
-        target, draws = self.network.target, self.draws
-
-        def flipped(signal: DeviceArray) -> DeviceArray:
-            labels = target(signal)
-            turned = draws.uniform(stream + "_flips", len(labels)) < self.flip
-            return draws.xp.where(turned, -labels, labels)
-
-        return dataclasses.replace(self.network, target=flipped)
 
 
 def outputs_of(
     networks: Sequence[Trained], fits: Mapping[Copy, DeviceArray], rows: int, moved: Moved | None = None
 ) -> Iterator[tuple[Floats, Floats, DeviceArray]]:
-    """Yield the outputs of all fits (copies, m, B) at fresh inputs, the coordinates (m, r) of their labels, the inputs.
-
-    Fits (p, B) of the first network come first. `moved` makes inputs of another law out of those of the fit.
-    """
+    """Yield the outputs of all fits (copies, m, B) at fresh, `moved` inputs, their coordinates (m, r), the inputs."""
     draws = networks[0].draws
     streams = [trained.network.samples("test", rows, draws.anew(), moved) for trained in networks]
     for chunks in zip(*streams):

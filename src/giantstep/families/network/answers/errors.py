@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +11,15 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.network.describe import Description, describe, finite_size
-from giantstep.families.network.problem import Share, take_points
+from giantstep.families.network.layer import Moment, reason_of
+from giantstep.families.network.problem import LINE_RULE, LOOSE_RULE, RULES, SOLVED, Share, take_points
 from giantstep.families.network.scenario import Network
-from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
-from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.family import LOOSE, Answer
 from giantstep.gaussian.conditional import condition
 from giantstep.padding import corner
 from giantstep.readout import Features
-from giantstep.readout.block_means import in_initial_rows
 from giantstep.readout.features import MANY_NODES
+from giantstep.readout.finite_size import in_initial_rows
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
 from giantstep.types import Array, Integers, Points, Strings
 
@@ -42,17 +41,14 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
     if time == 0:
         _fill_constants(table, share)
     for group in groups(table, share, moment, settings):
-        fit, index, learnt = table.network.readout.solve(group.asked), group.index, float(group.seen[0].learnt)
+        fit, index = table.network.readout.solve(group.asked), group.index
         solution = fit.solution
         values: dict[str, Array] = {
-            "test_error": solution.test,
-            "train_error": solution.train,
-            "test_misclassified": solution.misclassified,
+            **{"test_error": solution.test, "train_error": solution.train},
             **{name: getattr(solution, name) for name in ("objective", "norm", "Q2", "theta", "identity")},
+            **{"test_misclassified": solution.misclassified, "all_data_error": fit.all_data, "floor": fit.floor},
             "V2": fit.V2,
-            "learned": np.full(len(index), learnt),
-            "all_data_error": fit.all_data,
-            "floor": fit.floor,
+            "learned": np.full(len(index), float(group.seen[0].learnt)),
             **_of_rows(moment, fit, group),
         }
         for name, array in values.items():
@@ -68,8 +64,14 @@ def groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, An
     except InputError as error:
         table.note(share.points_of(moment.sets)[0], reason_of(error))
         return
-    for together in _together(descriptions):
-        parts = [descriptions[number] for number in together]
+    together: dict[object, list[tuple[Description, Description | None]]] = {}  # those of one shape, where nodes are few
+    for number, (fine, coarse) in enumerate(descriptions):
+        f, kin = fine.features, fine.bulks[0].kin
+        alone = f.weights.shape[1] > MANY_NODES or kin is None
+        nodes = None if coarse is None else coarse.features.weights.shape[1]
+        key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, kin)
+        together.setdefault(key, []).append((fine, coarse))
+    for parts in together.values():
         group = asked_about(table, share, moment, [fine for fine, _ in parts])
         size = group.asked.size
         asked = dataclasses.replace(
@@ -94,31 +96,19 @@ def asked_about(table: Table, share: Share, moment: Moment, seen: list[Descripti
 
 
 def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Description, Description | None]]:
-    """Return what the read-out sees on one rule, and on a second one where the error of the first is not known.
-
-    Along one direction rules are exact to 1e-12, and break where the target does, as far as its planes are known.
-    """
+    """Return what is seen on one rule, and on a second one where the error of the first is not known (1e-12)."""
     problem, layer = moment.problem, moment.layer
     if settings.get("tolerance", SOLVED) > LOOSE:
         return [(one, None) for one in describe(problem, layer, LOOSE_RULE)]
     fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE))
     if all(one.learnt < 2 for one in fine) and (problem.target.all_planes or layer.batch is not None):
         return [(one, None) for one in fine]
-    coarse = describe(problem, layer, RULES[1], finer=LINE_RULE)
-    pairs = [(one, other, other.features.with_power_of(one.features)) for one, other in zip(fine, coarse)]
-    return [(one, dataclasses.replace(other, features=features)) for one, other, features in pairs]
-
-
-def _together(descriptions: Sequence[tuple[Description, Description | None]]) -> list[list[int]]:
-    """Return which descriptions can be solved together: those of one shape, where nodes are few."""
-    groups: dict[object, list[int]] = {}
-    for number, (fine, coarse) in enumerate(descriptions):
-        f, kin = fine.features, fine.bulks[0].kin
-        alone = f.weights.shape[1] > MANY_NODES or kin is None
-        nodes = None if coarse is None else coarse.features.weights.shape[1]
-        key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, kin)
-        groups.setdefault(key, []).append(number)
-    return list(groups.values())
+    pairs: list[tuple[Description, Description | None]] = []
+    for one, other in zip(fine, describe(problem, layer, RULES[1], finer=LINE_RULE)):
+        exact, rough = (np.sum(f.hh * f.weights, axis=1, keepdims=True) for f in (one.features, other.features))
+        features = dataclasses.replace(other.features, hh=other.features.hh + exact - rough)  # E y^2 is no feature's
+        pairs.append((one, dataclasses.replace(other, features=features)))
+    return pairs
 
 
 def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: Integers) -> None:
@@ -164,10 +154,7 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
 
 
 def by_block(values: Array, blocks: int) -> Array:
-    """Sum values over the nodes or sub-blocks of each block, in all their axes after the first.
-
-    A Gaussian law has nodes, not blocks of neurons, and their sum is shown.
-    """
+    """Sum values over the nodes or sub-blocks of each block (a Gaussian law has one), in all axes after the first."""
     for axis in range(1, values.ndim):
         if values.shape[axis] != blocks:
             shape = (*values.shape[:axis], blocks, -1, *values.shape[axis + 1 :])

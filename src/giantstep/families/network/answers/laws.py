@@ -11,10 +11,9 @@ import numpy as np
 
 from giantstep.families.network.answers.errors import Group, Table, groups, note_fit
 from giantstep.families.network.fresh_inputs import FreshInputs, inputs_of, resolved, scale_of_features
-from giantstep.families.network.layer import Layer, independent_spread, scale_of
+from giantstep.families.network.layer import Layer, Moment, independent_spread, scale_of
 from giantstep.families.network.problem import Problem, Share
 from giantstep.families.network.shift import FreshLaw
-from giantstep.families.network.trajectory import Moment
 from giantstep.gaussian.target import Target
 from giantstep.readout import Classifier
 from giantstep.readout.class_pairs import ClassParts, class_parts, spread_of_classes

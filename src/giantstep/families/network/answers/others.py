@@ -12,10 +12,8 @@ from giantstep.errors import InputError
 from giantstep.families.network.answers.errors import Table, asked_about, by_block
 from giantstep.families.network.describe import describe
 from giantstep.families.network.finite_batches import Chains
-from giantstep.families.network.layer import independent_spread, scale_of, views
-from giantstep.families.network.problem import Share
-from giantstep.families.network.tolerances import SOLVED, SPECTRUM_RULE
-from giantstep.families.network.trajectory import Moment, reason_of
+from giantstep.families.network.layer import Moment, independent_spread, reason_of, scale_of, views
+from giantstep.families.network.problem import SOLVED, SPECTRUM_RULE, Share
 from giantstep.readout import Equations, FiniteSize, InputBulk, SignBulk, Spectrum, ridge_errors, solve_first_order
 from giantstep.readout.answers import (
     UNBOUNDED,
@@ -121,11 +119,11 @@ def answer_spectrum(table: Table, share: Share, moment: Moment, time: int, setti
     """Fill ``what="spectrum"``: density, distribution, edges, gaps, atom and outliers."""
     try:
         for point, spectrum, size, _ in spectra(table, share, moment):
-            row = describe_spectrum(spectrum, settings["x"], size, unit_of(spectrum, settings))
-            for name, value in row.values.items():
+            values, *how = describe_spectrum(spectrum, settings["x"], size, unit_of(spectrum, settings))
+            for name, value in values.items():
                 table.put(name, np.array([point]), time, np.asarray(value)[None])
-            table.note(np.array([point]), row.status, row.residual, row.iterations)
-            if np.isinf(row.values["upper_edge"]):
+            table.note(np.array([point]), str(how[0]), *how[1:])
+            if np.isinf(values["upper_edge"]):
                 table.answer.warnings.append(UNBOUNDED)
     except InputError as error:
         table.note(share.index, reason_of(error))
@@ -136,11 +134,11 @@ def answer_resolvent(table: Table, share: Share, moment: Moment, time: int, sett
     blocks = table.network.blocks
     rows_known = moment.problem.isotropic and moment.problem.target.directions == 1
     for point, spectrum, _, scale in spectra(table, share, moment):
-        row = describe_resolvent(spectrum, settings["z"])
-        V1, V2 = by_block(scale[:, None] * row.V1 * scale, blocks), by_block(row.V2, blocks)
+        V1, V2, *how = describe_resolvent(spectrum, settings["z"])
+        V1, V2 = by_block(scale[:, None] * V1 * scale, blocks), by_block(V2, blocks)
         traces = {"m": V2.sum(axis=1), "V2": V2, "V1": V1 if rows_known else np.full_like(V1, np.nan)}
         index = np.array([point])
         for name, trace in traces.items():
             table.put(f"{name}_real", index, time, trace.real[None])
             table.put(f"{name}_imag", index, time, trace.imag[None])
-        table.note(index, row.status, row.residual, row.iterations)
+        table.note(index, str(how[0]), *how[1:])

@@ -16,10 +16,10 @@ from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.answers.laws import Fits, FittedPoint, solved_groups
 from giantstep.families.network.answers.variance import half_disagreements, overlaps_of
 from giantstep.families.network.fresh_inputs import FOR_MEANS, FOR_QUANTILES, FreshInputs
+from giantstep.families.network.layer import Moment, reason_of
 from giantstep.families.network.problem import Share
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.shift import FreshLaw, test_law
-from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.gaussian.target import Target
 from giantstep.readout.calibration import NAIVE, LogitLaw, coverage, honest_width, wrong_signs
 from giantstep.readout.output_law import OutputLaw

@@ -12,8 +12,8 @@ from giantstep.errors import InputError
 from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.answers.laws import Fits, FittedPoint, solved_groups
 from giantstep.families.network.beyond import SHARED
+from giantstep.families.network.layer import Moment
 from giantstep.families.network.problem import Share
-from giantstep.families.network.trajectory import Moment
 from giantstep.readout.calibration import wrong_signs
 from giantstep.readout.errors import sign_disagreement
 from giantstep.readout.pairs import Overlap, Parts

@@ -15,7 +15,6 @@ from giantstep.types import Booleans, Floats, Points
 
 if TYPE_CHECKING:
     from giantstep.families.network.averages import Gradient
-    from giantstep.families.network.finite_batches import StepFields
     from giantstep.families.network.layer import Layer
     from giantstep.families.network.problem import Problem
     from giantstep.families.network.scenario import Network
@@ -115,7 +114,7 @@ class MaximalStep(GradientStep):
 
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer after the step: structured_inputs (3.1)-(3.5), and what is known of the batch's noise."""
-        from giantstep.families.network.averages import follow_gradient
+        from giantstep.families.network.averages import add_noise, follow_gradient
         from giantstep.families.network.layer import moved
 
         finite = np.isfinite(problem.of_step(number, "batch_per_dim")) & (problem.of_step(number, "rate") != 0)
@@ -135,26 +134,32 @@ class MaximalStep(GradientStep):
             motion = motion.plus(momentum, layer.velocity, np.ones(len(layer)))
         keep, rate = 1 - problem.of_step(number, "weight_decay"), problem.of_step(number, "rate")
         after = dataclasses.replace(moved(problem, layer, motion, rate, keep), velocity=motion)
-        if finite.any():
-            return _with_batch_noise(problem, after, gradient, number)
-        return self.at_dimension(problem, layer, after, gradient, number)
+        if not finite.any():
+            return self.at_dimension(problem, layer, after, gradient, number)
+        # what all neurons share of the noise of the batch, and what each has for itself: few_steps_readout (6.1)
+        alpha0 = problem.of_step(number, "batch_per_dim")[:, None]
+        shared, total = gradient.common / alpha0[..., None], gradient.total / alpha0
+        noisy = add_noise(problem, after, problem.strengths(number), shared, total)
+        return dataclasses.replace(noisy, accuracy=(*layer.accuracy, (ISOTROPIC, ISOTROPIC_ERROR)))
 
     def at_dimension(self, problem: Problem, before: Layer, after: Layer, gradient: Gradient, number: int) -> Layer:
         """Return the layer with what a finite width does to the rows themselves: finite_size_steps (2.5), (2.6)."""
-        from giantstep.families.network.layer import with_length
-        from giantstep.readout.block_means import self_overlaps
+        from giantstep.readout.finite_size import self_overlaps, whole_length
 
         if not after.all_terms or not np.isfinite(problem.neurons).any():
             return after
-        shrink, B = np.zeros(after.length.shape), before.B[..., 0]
+        shrink, b = np.zeros(after.length.shape), before.B[..., 0]
         if self.loss == "square":
-            tau = np.sqrt(np.sum(before.U**2, axis=2) + B**2)
-            beside = (
-                self_overlaps(problem.activation, tau) - np.diagonal(gradient.slopes, axis1=1, axis2=2) - gradient.bends
-            )
+            beside = self_overlaps(problem.activation, np.sqrt(np.sum(before.U**2, axis=2) + b**2)) - gradient.bends
+            beside -= np.diagonal(gradient.slopes, axis1=1, axis2=2)
             width = problem.neurons.sum(axis=1, keepdims=True)
             shrink = problem.strengths(number) * problem.zeta / width * beside  # f_q of (2.5)
-        return with_length(problem, after, after.U - shrink[..., None] * before.U, after.length - shrink * B)
+        U, length = after.U - shrink[..., None] * before.U, after.length - shrink * b
+        B = whole_length(length, after.length, after.feedback, problem.neurons)[..., None]
+        Js = np.sign(B) * after.JB[:, :, 0]
+        Js[..., -1] = 0.5 / np.abs(B[..., 0])
+        past = np.concatenate([after.past[:, :-1], B[:, None]], axis=1)
+        return dataclasses.replace(after, U=U, B=B, Js=Js, past=past, length=length)
 
     # -- the experiment --------------------------------------------------------------------------------------------
 
@@ -204,15 +209,18 @@ def outside_batches(network: Network, points: Points) -> str:
 
 def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
     """Return the layer after the step where it, or one before it, has a finite batch: finite_batches_several_steps."""
-    from giantstep.families.network.finite_batches import Chain, Chains
+    from giantstep.families.network.finite_batches import Chain, Chains, StepFields
     from giantstep.families.network.layer import start
 
     k, r, sets = len(problem.zeta), problem.target.directions, len(problem.frame)
     chains, first = Chains((Chain.start(k, r, problem.network.rows == "gaussian"),) * sets), 0
     if isinstance(layer.batch, Chains):  # else what was done on the population so far is repeated
         chains, first = layer.batch, number
+    noises = list(zip(*(problem.numbers[name].tolist() for name in ("noise", "flip"))))
     for step in range(first, number + 1):
-        fields = [_fields_of(problem, step, row) for row in range(sets)]
+        inverse, keep = 1 / problem.of_step(step, "batch_per_dim"), 1 - problem.of_step(step, "weight_decay")
+        numbers = zip(problem.strengths(step), problem.fed_back(step), inverse.tolist(), keep.tolist(), noises)
+        fields = [StepFields(*own, *noise) for *own, noise in numbers]
         chains = chains.advance(problem.activation, problem.target, fields)
     frame = np.broadcast_to(np.eye(r, chains.U.shape[2]), (sets, r, chains.U.shape[2]))
     return dataclasses.replace(
@@ -223,16 +231,6 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
         batch=chains,
         rows_known=np.full(sets, number == 0),
     )
-
-
-def _fields_of(problem: Problem, number: int, row: int) -> StepFields:
-    """Return the numbers of a maximal step for one parameter set."""
-    from giantstep.families.network.finite_batches import StepFields
-
-    names = ("rate", "batch_per_dim", "weight_decay")
-    rate, batch, decay = (float(problem.of_step(number, name)[row]) for name in names)
-    noise, flip = (float(problem.numbers[name][row]) for name in ("noise", "flip"))
-    return StepFields(rate * problem.zeta, problem.fed_back(number)[row], 1 / batch, 1 - decay, noise, flip)
 
 
 def _published(problem: Problem, number: int) -> Layer:
@@ -266,13 +264,3 @@ def _published(problem: Problem, number: int) -> Layer:
         all_terms=False,
         accuracy=((PUBLISHED, PUBLISHED_ERROR),) if np.any(problem.of_step(number, "rate") != 0) else (),
     )
-
-
-def _with_batch_noise(problem: Problem, layer: Layer, gradient: Gradient, number: int) -> Layer:
-    """Add the noise of a finite batch, what all neurons share and what each has for itself: few_steps_readout (6.1)."""
-    from giantstep.families.network.averages import add_noise
-
-    alpha0 = problem.of_step(number, "batch_per_dim")
-    shared, total = gradient.common / alpha0[:, None, None], gradient.total / alpha0[:, None]
-    noisy = add_noise(problem, layer, problem.strengths(number), shared, total)
-    return dataclasses.replace(noisy, accuracy=(*layer.accuracy, (ISOTROPIC, ISOTROPIC_ERROR)))
