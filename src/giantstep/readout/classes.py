@@ -33,7 +33,7 @@ from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.stacked import Stacked
 from giantstep.risk import LOSSES, Loss, MarginLaws, SignLabels, both_labels, moments_at, stiffness
 from giantstep.solve import solve_each
-from giantstep.types import Floats, Indices, Integers
+from giantstep.types import Booleans, Floats, Indices, Integers
 
 CHUNK = 8
 NODES = 8
@@ -111,14 +111,34 @@ class _State(Stacked):
         return _State(V, Q, rest[:, :nodes], rest[:, nodes:].reshape(self.tau.shape), self.response)
 
 
-def classify(equations: Equations, loss: str, flip: Floats, size: FiniteSize) -> Classifier:
-    """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features field and rho."""
-    equations = frequent(equations)
+def classify(
+    equations: Equations, loss: str, flip: Floats, size: FiniteSize, apart: bool | Booleans = False
+) -> Classifier:
+    """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features field and rho.
+
+    Points that are `apart`, where the fit grows without bound, have one sweep.
+    """
+    equations, apart = frequent(equations), np.broadcast_to(apart, flip.shape)
     parts = [
-        _classify_chunk(equations.take(chunk), LOSSES[loss], flip[chunk], size.take(chunk))
+        _classify_chunk(equations.take(chunk), LOSSES[loss], flip[chunk], size.take(chunk), apart[chunk])
         for chunk in equations.split_points(np.arange(len(equations.ratio)), CHUNK)
     ]
     return Classifier.join(parts)
+
+
+def separated(features: Features) -> Booleans:
+    """Tell for each set of features whether their means, which cost nothing in the limit, separate the classes."""
+    from scipy.optimize import linprog
+
+    assert features.field is not None
+    apart = np.zeros(len(features.weights), dtype=bool)
+    if features.turned is not None or _rho(features).any():
+        return apart
+    for row, often in enumerate(features.weights > _RARE):
+        margins = np.nan_to_num(np.sign(features.field[row]) * features.mu0[row])[:, often]
+        none, one = np.zeros(len(margins)), np.ones(margins.shape[1])  # margins of one or more, at any coefficients
+        apart[row] = linprog(none, -margins.T, -one, bounds=(None, None)).success
+    return apart
 
 
 def frequent(equations: Equations) -> Equations:
@@ -128,7 +148,7 @@ def frequent(equations: Equations) -> Equations:
 
 
 @np.errstate(all="ignore")  # a point that leaves the real numbers is stopped and flagged
-def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: FiniteSize) -> Classifier:
+def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: FiniteSize, apart: Booleans) -> Classifier:
     count = len(equations.ratio)
     state = _start(equations)
     residual, best = np.full(count, np.inf), np.full(count, np.inf)
@@ -145,7 +165,7 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: Finite
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.minimum(best[active], now)
         residual[active] = now
-        done = (now < GOAL) | ((now < GOOD_ENOUGH) & (stalled[active] >= 3)) | ~np.isfinite(now)
+        done = apart[active] | (now < GOAL) | ((now < GOOD_ENOUGH) & (stalled[active] >= 3)) | ~np.isfinite(now)
         state.put(active, mixing.next(old, new, active, now, best[active]))
         active = active[~done]
         if not active.size:

@@ -25,10 +25,11 @@ from giantstep.readout import (
     solve_first_order,
     solve_signal,
 )
+from giantstep.readout.classes import separated
 from giantstep.readout.first_order import begin
 from giantstep.readout.input_bulk import QuadraticNoise
 from giantstep.readout.stacked import Stacked
-from giantstep.types import Array, Booleans, Floats, Integers, Points, Strings
+from giantstep.types import Booleans, Floats, Integers, Points, Strings
 
 TRIED_NODES = 4000
 """Nodes up to which a point that fails is tried at the nodes: steep features along one direction have so many."""
@@ -225,11 +226,11 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
     width, flip = numbers["width_per_dim"], numbers["flip"]
     features, ratio = asked.labelled, numbers["samples_per_dim"] / width
     equations = Equations(features, ratio, width, numbers["readout.ridge"], ones, asked.bulk, asked.pi)
-    classifier = classify(equations, loss, flip, asked.size)
-    assert features.rho is not None and features.kappa is not None
-    separable = np.broadcast_to(np.all(features.rho == 0, axis=1), ones.shape) & (flip == 0)
-    separable &= features.kappa.shape[1] > 0
-    status = _class_status(classifier, max(asked.tolerance, GOOD_ENOUGH), separable)
+    apart = (flip == 0) & np.isinf(numbers["dim"])
+    if apart.any():
+        apart &= separated(asked.features)[asked.owner]
+    classifier = classify(equations, loss, flip, asked.size, apart)
+    status = _class_status(classifier, max(asked.tolerance, GOOD_ENOUGH), apart)
     nothing = np.full(len(ones), np.nan)
     return Fit(
         classifier,
@@ -247,11 +248,11 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
     )
 
 
-def _class_status(classifier: Classifier, tolerance: float, separable: Array) -> Strings:
+def _class_status(classifier: Classifier, tolerance: float, apart: Booleans) -> Strings:
     reasons = np.full(len(classifier.test), "", dtype=object)
     for row in range(len(reasons)):
         unsolved = classifier.residual[row] > tolerance
-        if unsolved and separable[row]:
+        if apart[row]:
             reasons[row] = SEPARATED
         elif not np.isfinite(classifier.test[row]):
             reasons[row] = "the solution is not finite"

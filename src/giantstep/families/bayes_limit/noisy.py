@@ -43,10 +43,10 @@ Near a critical value: in sqrt(noise). Far from all: in standard deviations of y
 distance from the critical value. Last: the largest slope of the width along y."""
 _Y_JUMP = 4.0
 """The same in noise/J where g jumps by J: the odds of its two sides turn over that distance."""
-_OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 0.9, 0.8, 0.6, 1.0
+_OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 1.2, 1.2, 1.0, 2.5
 """Panels of omega: in sqrt(1 - q) near kinks and critical points; over the distance and growth as for y; at most in
 sqrt(q)."""
-_PLATEAU = 3.0
+_PLATEAU = 2.0
 """Distance of omega from a critical point, in sqrt(1 - q), up to which panels stay as narrow as there."""
 _MOST_PANELS = 200_000
 """Panels that fit into memory."""
@@ -205,10 +205,11 @@ class Noisy:
         points: panels are wide there.
         """
         s, root, half = float(np.sqrt(1 - q)), float(np.sqrt(q)), self.line.is_even_or_odd
-        width = _OMEGA_CORE * s + _OMEGA_LEVEL * np.maximum(self._length - _PLATEAU * s, 0.0)
-        width = limit_growth(self._slope[0], np.minimum(width, _OMEGA_WIDEST * root), _OMEGA_GROWTH)
+        z, length = (table[len(table) // 2 if half else 0 :] for table in (self._slope[0], self._length))
+        width = _OMEGA_CORE * s + _OMEGA_LEVEL * np.maximum(length - _PLATEAU * s, 0.0)
+        width = limit_growth(z, np.minimum(width, _OMEGA_WIDEST * root), _OMEGA_GROWTH)
         stops = self._stops(0.0 if half else -REACH * root, REACH * root)
-        omega, weights = graded_panels(self._slope[0], self.stretch * width, stops)
+        omega, weights = graded_panels(z, self.stretch * width, stops)
         return omega, (2.0 if half else 1.0) * weights * normal_density(omega / root) / root
 
     def _blocks(self, g: Floats, nodes: Floats, weights: Floats) -> Iterator[Block]:

@@ -151,14 +151,15 @@ def _information_of(
 ) -> tuple[Floats, float]:
     """Return what some y add to I in the eigenbasis and to Psi; kernels along z1 and z2, weights (O1, O2) of omega."""
     (K1, S1), (K2, S2) = first, second
-    plain, sloped = np.matmul(K2, likelihood), np.matmul(S2, likelihood)
+    both = np.matmul(np.concatenate([K2, S2], axis=-2), likelihood)
+    plain, sloped = np.split(both, 2, axis=1)
     flat = plain.reshape(len(plain), -1)
     Z = np.maximum(K1 @ flat, TINY)
     scores = [S1 @ flat, K1 @ sloped.reshape(len(plain), -1)]
     measure = np.repeat(measure.reshape(len(K1), -1), likelihood.shape[-1], axis=1)
-    weighted = measure / Z
-    I = np.array([[float((weighted * a * b).sum()) for b in scores] for a in scores])
-    return I, float((measure * Z * np.log(Z)).sum())
+    weighted = [measure / Z * score for score in scores]
+    I = np.array([[np.vdot(a, b) for b in scores] for a in weighted])
+    return I, float(np.vdot(measure * Z, np.log(Z)))
 
 
 @dataclass(eq=False)
@@ -184,9 +185,14 @@ class PairNoisy:
 
     def _likelihoods(self, g: Floats, inner: int = 0, outer: int = 0) -> Iterator[Floats]:
         """Yield the likelihood (N1, N2, y) at consecutive y: few where each takes part in averages at many omega."""
-        s, (rows, columns) = float(np.sqrt(self.noise)), g.shape
+        rows, columns = g.shape
         for part in split_rows(len(self.y), rows * columns + inner * (2 * rows + 3 * outer), _BLOCK):
-            yield normal_density((self.y[part] - g[..., None]) / s) / s
+            likelihood = self.y[part] - g[..., None]  # changed in place: large arrays are slow to make
+            likelihood *= likelihood
+            likelihood *= -0.5 / self.noise
+            np.exp(likelihood, out=likelihood)
+            likelihood /= np.sqrt(2 * np.pi * self.noise)
+            yield likelihood
 
     def information(self, M: Floats) -> tuple[Floats, float]:
         """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2)."""
