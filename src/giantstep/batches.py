@@ -68,10 +68,9 @@ def solve_limit(
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
     own_settings = request.for_engine("limit", settings)
     answers = []
-    batches = list(grid.batches())
-    seconds = sum(batch.scenario.seconds(request.what) * len(batch.index) for batch in batches)
+    seconds = sum(batch.scenario.seconds(request.what) * len(batch.index) for batch in grid.batches())
     with Progress(progress, grid.size, with_time("limit", seconds)) as bar:
-        for batch in batches:
+        for batch in grid.batches():
             points = batch.points
             if bare and not grid.dim_is_field:
                 points = {**points, "dim": np.full_like(points["dim"], np.inf)}

@@ -104,7 +104,8 @@ class Grid:
         self._axes = {name: self._axis(name, value) for name, value in many.items()}
         self._check_fields_once(single)
         self._lay_out(many)
-        for batch in self.batches():
+        self._batches = list(self._split())
+        for batch in self._batches:
             batch.scenario.check_points(batch.points)
 
     @staticmethod
@@ -194,8 +195,11 @@ class Grid:
         shape = [size if dim in axis.dims else 1 for dim, size in zip(self.dims, self.shape)]
         return np.broadcast_to(axis.values.transpose(order).reshape(shape), self.shape).reshape(-1)
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the points, split by the names that vary."""
+    def batches(self) -> list[Batch]:
+        """Return the points, split by the names that vary."""
+        return self._batches
+
+    def _split(self) -> Iterator[Batch]:
         named = [name for name, axis in self._axes.items() if axis.names]
         if not named:
             index = np.arange(self.size)

@@ -18,11 +18,8 @@ MOST_NODES = 1 << 25
 
 def normal_density(z: ArrayLike) -> np.ndarray:
     """Return exp(-z^2/2)/sqrt(2 pi)."""
-    density = np.array(z, dtype=float)  # a copy, changed in place: large arrays are slow to make
-    density *= -0.5 * density
-    np.exp(density, out=density)
-    density /= np.sqrt(2 * np.pi)
-    return density[()]
+    z = np.asarray(z, dtype=float)
+    return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
 
 
 def normal_distribution(z: ArrayLike) -> np.ndarray:
