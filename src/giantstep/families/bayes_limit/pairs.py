@@ -147,15 +147,17 @@ def eigenbasis(M: Floats) -> tuple[Floats, Floats]:
 
 
 def _information_of(
-    likelihood: Floats, first: tuple[Floats, Floats], second: tuple[Floats, Floats], measure: Floats
+    likelihood: Floats, first: tuple[Floats, Floats], second: tuple[Floats, ...], measure: Floats
 ) -> tuple[Floats, float]:
-    """Return what some y add to I in the eigenbasis and to Psi; kernels along z1 and z2, weights (O1, O2) of omega."""
-    (K1, S1), (K2, S2) = first, second
-    both = np.matmul(np.concatenate([K2, S2], axis=-2), likelihood)
-    plain, sloped = np.split(both, 2, axis=1)
+    """Return what some y add to I in the eigenbasis and to Psi; kernels along z1 and z2, weights (O1, O2) of omega.
+
+    Without the derivative of the second kernel it is I11 alone.
+    """
+    K1, S1 = first
+    plain, *sloped = np.split(np.matmul(np.concatenate(second, axis=-2), likelihood), len(second), axis=1)
     flat = plain.reshape(len(plain), -1)
     Z = np.maximum(K1 @ flat, TINY)
-    scores = [S1 @ flat, K1 @ sloped.reshape(len(plain), -1)]
+    scores = [S1 @ flat, *(K1 @ part.reshape(len(plain), -1) for part in sloped)]
     measure = np.repeat(measure.reshape(len(K1), -1), likelihood.shape[-1], axis=1)
     weighted = [measure / Z * score for score in scores]
     I = np.array([[np.vdot(a, b) for b in scores] for a in weighted])
@@ -194,8 +196,8 @@ class PairNoisy:
             likelihood /= np.sqrt(2 * np.pi * self.noise)
             yield likelihood
 
-    def information(self, M: Floats) -> tuple[Floats, float]:
-        """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2)."""
+    def information(self, M: Floats, alike: bool = False) -> tuple[Floats, float]:
+        """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2); `alike` tells that I11 = I22."""
         m, basis = eigenbasis(M)
         V = 1 - m
         step = min(self._step, _POSTERIOR_STEP * float(np.sqrt(V.min())))
@@ -207,7 +209,7 @@ class PairNoisy:
         measure = np.outer(d1, d2) * self._dy
         I, entropy = np.zeros((2, 2)), 0.0
         for likelihood in self._likelihoods(g, len(o2), len(o1)):
-            part, more = _information_of(likelihood, first, second, measure)
+            part, more = _information_of(likelihood, first, second[: 1 if alike else 2], measure)
             I, entropy = I + part, entropy + more
         if alone:
             I[0, 1] = I[1, 0] = 0.0

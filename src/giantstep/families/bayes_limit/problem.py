@@ -160,7 +160,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Diagonal:
-    """A channel of two directions at M = q I."""
+    """A channel of two directions that are alike, at M = q I."""
 
     channel: PairNoisy
 
@@ -170,7 +170,7 @@ class Diagonal:
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) of one direction and Psi(q)."""
-        information, psi = self.channel.information(q * np.eye(2))
+        information, psi = self.channel.information(q * np.eye(2), alike=True)
         return 0.5 * float(np.trace(information)), psi
 
     def onset(self) -> tuple[float, float]:
