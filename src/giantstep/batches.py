@@ -58,10 +58,10 @@ def solve_limit(
         return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
     own_settings = request.for_engine("limit", settings)
-    answers, batches = [], list(grid.batches())
-    seconds = sum(batch.scenario.seconds(request.what) * len(batch.index) for batch in batches)
+    answers = []
+    seconds = sum(batch.scenario.seconds(request.what) * len(batch.index) for batch in grid.batches())
     with Progress(progress, grid.size, with_time("limit", seconds)) as bar:
-        for batch in batches:
+        for batch in grid.batches():
             points = batch.points
             if bare and not grid.dim_is_field:
                 points = {**points, "dim": np.full_like(points["dim"], np.inf)}

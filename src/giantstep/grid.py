@@ -90,7 +90,8 @@ class Grid:
             if other is not None:
                 raise InputError(f"Field `{name}` varies and is given as `{other}`, too.")
         self._lay_out(many)
-        for batch in self.batches():
+        self._batches = list(self._split())
+        for batch in self._batches:
             batch.scenario.check_points(batch.points)
 
     def _axis(self, name: str, value: Any) -> Axis:
@@ -150,8 +151,11 @@ class Grid:
         shape = [size if dim in axis.dims else 1 for dim, size in zip(self.dims, self.shape)]
         return np.broadcast_to(axis.values.transpose(order).reshape(shape), self.shape).reshape(-1)
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the points, split by the names that vary."""
+    def batches(self) -> list[Batch]:
+        """Return the points, split by the names that vary."""
+        return self._batches
+
+    def _split(self) -> Iterator[Batch]:
         named = [name for name, axis in self._axes.items() if axis.names]
         if not named:
             index = np.arange(self.size)

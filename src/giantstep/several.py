@@ -7,7 +7,7 @@ that varies is a field of each.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,11 +94,10 @@ class ScenarioGrid(Grid):
         """Return the values (or codes) of a field that varies at every point, shape (size,)."""
         return np.concatenate([grid.flat(name) for grid in self._grids.values()])
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the points of one scenario after the other, split by the names that vary."""
-        for place, grid in enumerate(self._grids.values()):
-            for batch in grid.batches():
-                yield Batch(batch.scenario, place * grid.size + batch.index, batch.points)
+    def batches(self) -> list[Batch]:
+        """Return the points of one scenario after the other, split by the names that vary."""
+        parts = [(place * grid.size, one) for place, grid in enumerate(self._grids.values()) for one in grid.batches()]
+        return [Batch(one.scenario, before + one.index, one.points) for before, one in parts]
 
     def varying(self) -> dict[str, dict[str, Any] | None]:
         """Return the fields that vary as plain data, and under ``scenario`` what each name stands for."""

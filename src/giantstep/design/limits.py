@@ -63,7 +63,7 @@ class ObservedLimit:
         self.request, self.observable = request, observable
         self._prepared = request.prepare()
         self.size = request.grid.size
-        self._batches = list(request.grid.batches())
+        self._batches = request.grid.batches()
         self._owner = np.empty(self.size, dtype=np.intp)
         self._position = np.empty(self.size, dtype=np.intp)
         for number, batch in enumerate(self._batches):

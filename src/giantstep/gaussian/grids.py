@@ -15,14 +15,13 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from giantstep.errors import Code, InputError, NotFiniteError
 from giantstep.gaussian.nodes import namespace_of
-from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.gaussian.quadrature import gauss_legendre_panels, kept_rule, normal_density, trapezoid_rule
 from giantstep.gaussian.target import Plane
 from giantstep.types import Floats, Integers
 
@@ -41,10 +40,9 @@ class NodeGrid(NamedTuple):
     weights: Floats
 
 
-@lru_cache(maxsize=64)  # some kB each; a rule of a hundred nodes takes a millisecond, and every average asks for one
 def hermite_rule(count: int) -> tuple[Floats, Floats]:
     """Return the Gauss-Hermite nodes and weights of N(0, 1); exact up to degree 2 count - 1."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    nodes, weights = kept_rule("hermite", count)
     return nodes, weights / weights.sum()
 
 

@@ -29,14 +29,17 @@ def normal_distribution(z: ArrayLike) -> np.ndarray:
     return np.asarray(ndtr(np.asarray(z, dtype=float)))
 
 
-@lru_cache(maxsize=64)  # some kB each; every panel rule asks for one
 def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the Gauss-Legendre nodes and weights on [0, 1], as arrays that must not be changed."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    nodes, weights = 0.5 * (nodes + 1), 0.5 * weights
-    nodes.setflags(write=False)
-    weights.setflags(write=False)
-    return nodes, weights
+    """Return the Gauss-Legendre nodes and weights on [0, 1]."""
+    nodes, weights = kept_rule("legendre", count)
+    return 0.5 * (nodes + 1), 0.5 * weights
+
+
+@lru_cache(maxsize=128)  # some kB each; a rule of a hundred nodes takes a millisecond, and every average asks for one
+def kept_rule(name: str, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes and weights of the "legendre" or the "hermite" rule of NumPy, which must not be changed."""
+    rules = {"legendre": np.polynomial.legendre.leggauss, "hermite": np.polynomial.hermite_e.hermegauss}
+    return rules[name](count)
 
 
 def gauss_legendre_panels(edges: ArrayLike, nodes_per_panel: int = PANEL_NODES) -> tuple[np.ndarray, np.ndarray]:

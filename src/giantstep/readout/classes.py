@@ -35,7 +35,7 @@ from giantstep.risk.channel import MarginLaws, both_labels, moments_at, stiffnes
 from giantstep.risk.labels import SignLabels
 from giantstep.risk.losses import LOSSES, Loss
 from giantstep.solve import solve_each
-from giantstep.types import Floats, Indices, Integers
+from giantstep.types import Booleans, Floats, Indices, Integers
 
 CHUNK = 8
 NODES = 8
@@ -114,14 +114,34 @@ _Fit = tuple[_State, Signal, Floats, Floats, tuple[Floats, Floats, Floats, Float
 """What a sweep knows: its new state, the signal, Q1, Q2, and the moments of the channel."""
 
 
-def classify(equations: Equations, loss: str, flip: Floats, size: FiniteSize) -> Classifier:
-    """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features field and rho."""
-    equations = frequent(equations)
+def classify(
+    equations: Equations, loss: str, flip: Floats, size: FiniteSize, apart: bool | Booleans = False
+) -> Classifier:
+    """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features field and rho.
+
+    Points that are `apart`, where the fit grows without bound, have one sweep.
+    """
+    equations, apart = frequent(equations), np.broadcast_to(apart, flip.shape)
     parts = [
-        _classify_chunk(equations.take(chunk), LOSSES[loss], flip[chunk], size.take(chunk))
+        _classify_chunk(equations.take(chunk), LOSSES[loss], flip[chunk], size.take(chunk), apart[chunk])
         for chunk in equations.split_points(np.arange(len(equations.ratio)), CHUNK)
     ]
     return Classifier.join(parts)
+
+
+def separated(features: Features) -> Booleans:
+    """Tell for each set of features whether their means, which cost nothing in the limit, separate the classes."""
+    from scipy.optimize import linprog
+
+    assert features.field is not None and features.rho is not None
+    apart = np.zeros(len(features.weights), dtype=bool)
+    if features.turned is not None or features.rho.any():
+        return apart
+    for row, often in enumerate(features.weights > _RARE):
+        margins = np.nan_to_num(np.sign(features.field[row]) * features.mu0[row])[:, often]
+        none, one = np.zeros(len(margins)), np.ones(margins.shape[1])  # margins of one or more, at any coefficients
+        apart[row] = linprog(none, -margins.T, -one, bounds=(None, None)).success
+    return apart
 
 
 def frequent(equations: Equations) -> Equations:
@@ -131,7 +151,7 @@ def frequent(equations: Equations) -> Equations:
 
 
 @np.errstate(all="ignore")  # a point that leaves the real numbers is stopped and flagged
-def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: FiniteSize) -> Classifier:
+def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: FiniteSize, apart: Booleans) -> Classifier:
     V, response = cold_start(equations)
     features, count = equations.features, len(V)
     Q = np.maximum(0.1 * np.broadcast_to(np.sum(features.mu1**2 + features.mu2, axis=1), V.shape), 1e-3)
@@ -152,7 +172,7 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: Finite
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.minimum(best[active], now)
         residual[active] = now
-        done = (now < GOAL) | ((now < GOOD_ENOUGH) & (stalled[active] >= 3)) | np.isinf(now)
+        done = apart[active] | (now < GOAL) | ((now < GOOD_ENOUGH) & (stalled[active] >= 3)) | np.isinf(now)
         state.put(active, mixing.next(old, new, active, now, best[active]))
         active = active[~done]
         if not active.size:
@@ -238,7 +258,7 @@ def _covariance(features: Features, tau: Floats) -> Floats:
 def _rows(equations: Equations, flip: Floats, state: _State) -> MarginLaws:
     """Return the margins of label 1: a row for each point and node, in that order."""
     features = equations.features
-    assert features.field is not None
+    assert features.field is not None and features.rho is not None
     scale = np.sqrt(state.Q)
     slope = _covariance(features, state.tau) / scale
     variance = np.maximum(field_variance(features)[:, None] - slope**2, 0.0)

@@ -17,6 +17,7 @@ from giantstep.deadline import check_time
 from giantstep.readout.bulk import Response, Tangents
 from giantstep.readout.features import packed_products, packing
 from giantstep.readout.finite_size import AlongMeans
+from giantstep.readout.stacked import small_inverse
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats, Integers
 
@@ -86,7 +87,8 @@ class CommonRows:
         """Return G(lambda), S(lambda) = Th diag R and Th = (I + diag(R) H)^-1 at the atoms (B, J, k, k)."""
         H, eye = self.product * Vh1[:, None], np.eye(R.shape[1])
         mixing = eye + H * R[:, None, None, :]
-        G, Th = solve_each(mixing, H), np.swapaxes(solve_each(mixing, eye), 2, 3)
+        inverse = small_inverse(mixing)
+        G, Th = inverse @ H, np.swapaxes(inverse, 2, 3)
         G, S = (0.5 * (M + np.swapaxes(M, 2, 3)) for M in (G, Th * R[:, None, None, :]))
         return G, S, Th
 
@@ -96,7 +98,8 @@ class CommonRows:
 
     def average(self, values: Array) -> Array:
         """Return int dmu of values at the atoms (B, J, ...)."""
-        return np.asarray(np.tensordot(self.masses, values, (0, 1)))
+        means: Array = np.einsum("j,bj...->b...", self.masses, values)
+        return means
 
     def along_means(self, response: Response) -> AlongMeans:
         """Return Gt and Y of finite_size_steps (6.3), (6.4), without a division by B_q."""

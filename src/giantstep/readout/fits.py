@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.family import LOOSE
 from giantstep.readout.bulk import Bulk, Response
-from giantstep.readout.classes import GOOD_ENOUGH, Classifier, classify
+from giantstep.readout.classes import GOOD_ENOUGH, Classifier, classify, separated
 from giantstep.readout.errors import Errors, ridge_errors
 from giantstep.readout.features import PACKED_BLOCKS, Features
 from giantstep.readout.finite_size import FiniteSize
@@ -203,13 +203,13 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
     width, flip = numbers["width_per_dim"], numbers["flip"]
     features, ratio = asked.labelled, numbers["samples_per_dim"] / width
     equations = Equations(features, ratio, width, numbers["readout.ridge"], ones, asked.bulk, asked.pi)
-    classifier = classify(equations, loss, flip, asked.size)
-    assert features.rho is not None and features.kappa is not None
-    separable = np.broadcast_to(np.all(features.rho == 0, axis=1), ones.shape) & (flip == 0)
-    separable &= features.kappa.shape[1] > 0
+    apart = (flip == 0) & np.isinf(numbers["dim"])
+    if apart.any():
+        apart &= separated(asked.features)[asked.owner]
+    classifier = classify(equations, loss, flip, asked.size, apart)
     residual, tolerance = classifier.residual, max(asked.tolerance, GOOD_ENOUGH)
     status = _status(classifier, residual, tolerance, classifier.iterations, "sweeps", "stationarity of the fit")
-    status[(residual > tolerance) & separable] = SEPARATED
+    status[apart] = SEPARATED
     kept, iterations = classifier.V1 / classifier.V2[:, None, :], classifier.iterations
     known = (classifier, classifier.V1, classifier.V2, kept, 0.5 * ones, status, residual, iterations)
     return Fit(*known, np.nan * ones, np.nan * ones, np.zeros(len(ones), dtype=bool), equations=equations)

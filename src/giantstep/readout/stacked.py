@@ -21,9 +21,10 @@ class Stacked:
     overwritten lose all such fields: a solver left them, and finds them again."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
+    __match_args__: ClassVar[tuple[str, ...]]
 
     def _stacks(self) -> dict[str, Any]:
-        names = (one.name for one in dataclasses.fields(self) if one.init and one.name not in self.shared)
+        names = (name for name in self.__match_args__ if name not in self.shared)
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def take(self, index: Any) -> Self:

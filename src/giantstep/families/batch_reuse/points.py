@@ -8,6 +8,7 @@ steps decide the later ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,8 @@ FEW_DIRECTIONS, SLIGHTLY_WIDENED = 4, 1.25
 """Above so many directions the weights of `WIDENED` would leave few points with weight; they are drawn with this."""
 MOST_COLUMNS = 21201
 """Dimensions of the Sobol sequence."""
+_MOST_KEPT = 1 << 19
+"""Numbers of a set of points that is kept (4 MB)."""
 _SMALLEST = 2.0**-53
 """Distance from 0 and 1 that uniform numbers keep, half a unit in the last place: normals stay finite."""
 
@@ -75,6 +78,12 @@ def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int) -> Weight
     h* is drawn wider than it is, with weights: polynomial targets have heavy-tailed integrands. The points, a power of
     two of them, depend on seed and scramble and on nothing else.
     """
+    draw = _kept_points if nodes * layout.columns <= _MOST_KEPT else _kept_points.__wrapped__
+    return draw(layout, nodes, seed, scramble)
+
+
+@lru_cache(maxsize=16)  # of `_MOST_KEPT` numbers at most; a slider asks for the same ones again and again
+def _kept_points(layout: Layout, nodes: int, seed: int, scramble: int) -> WeightedPoints:
     generator = np.random.default_rng(np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble]))
     engine = scipy.stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)
     uniform = np.empty((layout.columns, nodes))
@@ -95,6 +104,8 @@ def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int) -> Weight
     weights /= weights.sum()
     normal[:k] *= scale
     _match_moments(normal, weights)
+    for array in (one for one in (normal, weights, mask) if one is not None):
+        array.setflags(write=False)  # they are shared by all who ask for the same ones
     noise = normal[k] if layout.noisy else None
     return WeightedPoints(normal[:k], noise, normal[k + layout.noisy :], weights, mask)
 

@@ -138,18 +138,21 @@ def eigenbasis(M: Floats) -> tuple[Floats, Floats]:
 
 
 def _information_of(
-    likelihood: Floats, first: tuple[Floats, Floats], second: tuple[Floats, Floats], measure: Floats
+    likelihood: Floats, first: tuple[Floats, Floats], second: tuple[Floats, ...], measure: Floats
 ) -> tuple[Floats, float]:
-    """Return what some y add to I in the eigenbasis and to Psi; kernels along z1 and z2, weights (O1, O2) of omega."""
-    (K1, S1), (K2, S2) = first, second
-    plain, sloped = np.matmul(K2, likelihood), np.matmul(S2, likelihood)
+    """Return what some y add to I in the eigenbasis and to Psi; kernels along z1 and z2, weights (O1, O2) of omega.
+
+    Without the derivative of the second kernel it is I11 alone.
+    """
+    K1, S1 = first
+    plain, *sloped = np.split(np.matmul(np.concatenate(second, axis=-2), likelihood), len(second), axis=1)
     flat = plain.reshape(len(plain), -1)
     Z = np.maximum(K1 @ flat, TINY)
-    scores = [S1 @ flat, K1 @ sloped.reshape(len(plain), -1)]
+    scores = [S1 @ flat, *(K1 @ part.reshape(len(plain), -1) for part in sloped)]
     measure = np.repeat(measure.reshape(len(K1), -1), likelihood.shape[-1], axis=1)
-    weighted = measure / Z
-    I = np.array([[float((weighted * a * b).sum()) for b in scores] for a in scores])
-    return I, float((measure * Z * np.log(Z)).sum())
+    weighted = [measure / Z * score for score in scores]
+    I = np.array([[np.vdot(a, b) for b in scores] for a in weighted])
+    return I, float(np.vdot(measure * Z, np.log(Z)))
 
 
 @dataclass(eq=False)
@@ -175,12 +178,17 @@ class PairNoisy:
 
     def _likelihoods(self, g: Floats, inner: int = 0, outer: int = 0) -> Iterator[Floats]:
         """Yield the likelihood (N1, N2, y) at consecutive y: few where each takes part in averages at many omega."""
-        s, (rows, columns) = float(np.sqrt(self.noise)), g.shape
+        rows, columns = g.shape
         for part in split_rows(len(self.y), rows * columns + inner * (2 * rows + 3 * outer), _BLOCK):
-            yield normal_density((self.y[part] - g[..., None]) / s) / s
+            likelihood = self.y[part] - g[..., None]  # changed in place: large arrays are slow to make
+            likelihood *= likelihood
+            likelihood *= -0.5 / self.noise
+            np.exp(likelihood, out=likelihood)
+            likelihood /= np.sqrt(2 * np.pi * self.noise)
+            yield likelihood
 
-    def information(self, M: Floats) -> tuple[Floats, float]:
-        """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2)."""
+    def information(self, M: Floats, alike: bool = False) -> tuple[Floats, float]:
+        """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2); `alike` tells that I11 = I22."""
         m, basis = eigenbasis(M)
         V = 1 - m
         step = min(self._step, _POSTERIOR_STEP * float(np.sqrt(V.min())))
@@ -192,7 +200,7 @@ class PairNoisy:
         measure = np.outer(d1, d2) * self._dy
         I, entropy = np.zeros((2, 2)), 0.0
         for likelihood in self._likelihoods(g, len(o2), len(o1)):
-            part, more = _information_of(likelihood, first, second, measure)
+            part, more = _information_of(likelihood, first, second[: 1 if alike else 2], measure)
             I, entropy = I + part, entropy + more
         if alone:
             I[0, 1] = I[1, 0] = 0.0

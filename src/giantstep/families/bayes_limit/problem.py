@@ -236,7 +236,7 @@ def _matrix_of(entries: Floats, rows: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Diagonal:
-    """A channel of two directions at M = q I."""
+    """A channel of two directions that are alike, at M = q I."""
 
     channel: PairNoisy
 
@@ -246,7 +246,7 @@ class Diagonal:
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) of one direction and Psi(q)."""
-        information, psi = self.channel.information(q * np.eye(2))
+        information, psi = self.channel.information(q * np.eye(2), alike=True)
         return 0.5 * float(np.trace(information)), psi
 
     def onset(self) -> tuple[float, float]:

@@ -59,12 +59,16 @@ class Preset(OfNetwork):
 
     def network(self, steps: int | None = None) -> Network:
         """Return the network that is meant, with so many steps (as many as the scenario has, if left out)."""
-        count = int(self.step_counts(self.point())[0]) if steps is None else steps
+        count = self._steps if steps is None else steps
         if count not in self._made:
             parts = self.parts(count)
             same = [name for name in Network.model_fields if name in type(self).model_fields and name not in parts]
             self._made[count] = Network(**{name: getattr(self, name) for name in same}, **parts)
         return self._made[count]
+
+    @cached_property
+    def _steps(self) -> int:
+        return int(self.step_counts(self.point())[0])
 
     @cached_property
     def _made(self) -> dict[int, Network]:
