@@ -1,31 +1,41 @@
-"""One direction with Gaussian noise: the channel by matrix products, bayes_multi_index section 5."""
+"""One direction with Gaussian noise: the channel by matrix products, bayes_multi_index section 5.
+
+The rules in z, y and omega are graded: fine where posteriors of several preimages of y compete, which is near the kinks
+and critical points of the target; coarse where one Gaussian bump remains, and where hardly any probability lies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from giantstep.blocks import split_rows
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.tolerances import REACH, SEEN, TINY
-from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
-from giantstep.types import Floats
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.types import Floats, Indices
 
 _PANEL_NODES = 12
-"""Gauss-Legendre nodes of a panel in z and y; with half the widths below nothing changes by 1e-9."""
-_Z_WIDTH = 3.6
-"""Panels of z, in standard deviations of likelihood times posterior; they are at most one wide."""
+"""Gauss-Legendre nodes of a panel in z, y and omega; with half the widths below nothing changes by 1e-9."""
 _Y_STEP = 0.4
 """Even steps of y, in standard deviations of the noise."""
 _Y_REACH = 8.0
 """Standard deviations of the noise beyond the outputs of g that are integrated over."""
 _Y_VISIBLE = 7.6
 """Standard deviations of z whose images y are integrated over, bayes_multi_index section 5."""
-Y_BLOCK = 32
+Y_BLOCK = 48
 """Values of y that share one list of the z they see."""
+_OMEGA_BLOCK, _LEAST_BLOCK, _MOST_ROWS = 8.0, 16, 256
+"""Width of a block of omega, in units of sqrt(1 - q); the least and the largest number of nodes in it."""
+_MOST_RULES, _MOST_KEPT = 12, 2_000_000
+"""Rules that are kept, and numbers of the likelihood that one keeps: 16 MB."""
+_Z_WIDTH, _Z_WIDEST = 3.6, 1.0
+"""Panels of z: in standard deviations of likelihood times posterior, and at most in those of z."""
 _Y_CORE, _Y_FAR, _Y_LEVEL, _Y_GROWTH = 2.0, 3.0, 0.6, 0.3
 """Widths of the panels of y.
 
@@ -33,12 +43,30 @@ Near a critical value: in sqrt(noise). Far from all: in standard deviations of y
 distance from the critical value. Last: the largest slope of the width along y."""
 _Y_JUMP = 4.0
 """The same in noise/J where g jumps by J: the odds of its two sides turn over that distance."""
-_OMEGA_STEP = 0.12
-"""Step of omega, in sqrt(q) or sqrt(1 - q), whichever is less."""
-_OMEGA_BLOCK = 96
-"""Values of omega that share one list of the z they see."""
+_OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 1.2, 1.2, 1.0, 2.5
+"""Panels of omega: in sqrt(1 - q) near kinks and critical points; over the distance and growth as for y; at most in
+sqrt(q)."""
+_PLATEAU = 2.0
+"""Distance of omega from a critical point, in sqrt(1 - q), up to which panels stay as narrow as there."""
 _MOST_PANELS = 200_000
 """Panels that fit into memory."""
+
+
+class Block(NamedTuple):
+    """Some y with weights dy: the z whose g is near enough to be seen, in increasing order; the likelihood (z, y)."""
+
+    near: Indices
+    likelihood: Floats
+    dy: Floats
+
+
+@dataclass(frozen=True)
+class GradedRule:
+    """Nodes z with weights dz; the likelihood of y, block by block. Of even targets z > 0 stands for both signs."""
+
+    z: Floats
+    weights: Floats
+    blocks: Callable[[], Iterable[Block]]
 
 
 def y_step(noise: float, jump: float, widest: float = _Y_STEP) -> float:
@@ -69,33 +97,74 @@ class Noisy:
         return float(np.clip(2.5 - np.log(self.noise), 5.5, 14.0))
 
     @cached_property
-    def _steepness(self) -> tuple[Floats, Floats]:
+    def _slope(self) -> tuple[Floats, Floats]:
         z = np.linspace(-REACH, REACH, 3401)
-        slope = np.abs(self.line.slope(z))
+        return z, self.line.slope(z)
+
+    @cached_property
+    def _steepness(self) -> tuple[Floats, Floats]:
+        z, slope = self._slope[0], np.abs(self._slope[1])
         around = np.maximum(slope, np.maximum(np.roll(slope, 1), np.roll(slope, -1)))
         return z, np.where(np.isfinite(around), around, 0.0)
 
+    @cached_property
+    def _length(self) -> Floats:
+        """Over which distance in z the slope of g changes: |g'/g''|, or the distance to the next kink."""
+        z, slope = self._slope
+        with np.errstate(all="ignore"):
+            length = np.abs(slope / np.gradient(slope, z))
+        length = np.where(np.isnan(length), np.inf, length)
+        kinks = np.asarray(self.line.kinks)
+        return np.minimum(length, np.abs(z[:, None] - kinks).min(axis=1)) if len(kinks) else length
+
     def z_rule(self, V: float) -> tuple[Floats, Floats]:
-        """Return nodes and weights dz that resolve likelihood times posterior, on panels broken at kinks."""
+        """Return nodes and weights dz: panels of at most min(1, 2.5 sqrt(V), 3 sqrt(noise)/|g'|), broken at kinks."""
         z, slope = self._steepness
-        width = np.minimum(_Z_WIDTH / np.sqrt(1 / V + slope**2 / self.noise), 1.0)
-        stops = np.array([-REACH, *(kink for kink in self.line.kinks if abs(kink) < REACH), REACH])
-        return _graded_panels(z, self.stretch * width, stops)
+        width = np.minimum(min(1.0, 2.5 * float(np.sqrt(V))), 3 * np.sqrt(self.noise) / np.maximum(slope, 1e-12))
+        return graded_panels(z, width, self._stops(-REACH, REACH))
+
+    def _stops(self, low: float, high: float) -> Floats:
+        """Return the ends of an interval and the kinks inside."""
+        return np.array([low, *(kink for kink in self.line.kinks if low < kink < high), high])
+
+    def _seen_z(self, V: float) -> tuple[Floats, Floats]:
+        """Return nodes and weights dz for likelihood times posterior; of even targets for z > 0 alone."""
+        z, slope = self._steepness
+        width = _Z_WIDTH * self.stretch / np.sqrt(1 / V + slope**2 / self.noise)
+        light = 1 + np.clip((np.abs(z) - 3.5) / 3, 0.0, 1.5)  # how much wider panels may be where z is rare
+        width = np.minimum(width * light, _Z_WIDEST)
+        return graded_panels(z, width, self._stops(0.0 if self.line.is_even else -REACH, REACH))
+
+    def _rule(self, V: float) -> GradedRule:
+        """Return the rule for posterior variances up to a factor of four apart, made for the least of them."""
+        return self._rules(4.0 ** int(np.floor(0.5 * np.log2(V))))
+
+    @cached_property
+    def _rules(self) -> Callable[[float], GradedRule]:
+        return lru_cache(maxsize=_MOST_RULES)(self._make_rule)
+
+    def _make_rule(self, V: float) -> GradedRule:
+        z, weights = self._seen_z(V)
+        g, (y, dy) = self.line(z), self.y_rule(V)
+        margin = SEEN * np.sqrt(self.noise)
+        seen = (g > y[0] - margin) & (g < y[-1] + margin)
+        z, weights, g = z[seen], weights[seen], g[seen]
+        blocks = partial(self._blocks, g, y, dy)
+        kept = partial(iter, list(blocks())) if len(z) * Y_BLOCK < _MOST_KEPT else blocks
+        return GradedRule(z, weights, kept)
 
     @cached_property
     def _image(self) -> tuple[Floats, Floats, Floats]:
         """The outputs g of what is visible in order, |g'| there, about how far the next critical value is."""
-        z, slope = self._steepness
+        grid, slope = self._steepness
+        inside = np.abs(grid) <= _Y_VISIBLE
         kinks = np.array([kink for kink in self.line.kinks if abs(kink) <= _Y_VISIBLE])
-        with np.errstate(all="ignore"):  # over which distance in z the slope changes: |g'/g''|, or to the next kink
-            change = np.abs(self.line.slope(z) / np.gradient(self.line.slope(z), z))
-        reach = np.abs(z[:, None] - kinks).min(axis=1, initial=np.inf)
-        away = 0.5 * slope * np.where(slope > 0, np.fmin(change, reach), 0.0)
-        inside, zeros = np.abs(z) <= _Y_VISIBLE, np.zeros(len(kinks))
-        g = self.line(np.concatenate([z[inside], kinks]))
+        g = self.line(np.concatenate([grid[inside], kinks]))
+        away = 0.5 * slope[inside] * np.where(slope[inside] > 0, self._length[inside], 0.0)
         order = np.argsort(g)
-        slope, away = (np.concatenate([values[inside], zeros])[order] for values in (slope, away))
-        return g[order], slope, away
+        zeros = np.zeros(len(kinks))
+        slopes, away = np.concatenate([slope[inside], zeros])[order], np.concatenate([away, zeros])[order]
+        return g[order], slopes, away
 
     def y_rule(self, V: float) -> tuple[Floats, Floats]:
         """Return nodes y and weights dy over what is visible of g and its noise."""
@@ -106,42 +175,64 @@ class Noisy:
         width = _Y_FAR * np.sqrt(self.noise + slope**2 * V)
         width = np.minimum(width, core + _Y_LEVEL * np.maximum(away - 2 * core, 0.0))
         ends, y = np.full(2, core), np.concatenate([[low, g[0]], g, [g[-1], high]])
-        width = np.concatenate([ends, width, ends]) - _Y_GROWTH * y  # the largest below it that grows no faster
-        width = np.minimum.accumulate(width) + 2 * _Y_GROWTH * y
-        width = np.minimum.accumulate(width[::-1])[::-1] - _Y_GROWTH * y
-        return _graded_panels(y, self.stretch * width, np.array([low, high]))
+        width = limit_growth(y, np.concatenate([ends, width, ends]), _Y_GROWTH)
+        return graded_panels(y, self.stretch * width, np.array([low, high]))
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) and Psi(q), bayes_multi_index (2), block by block in omega and y."""
-        s, root, (z, dz), (y, dy) = float(np.sqrt(1 - q)), float(np.sqrt(q)), self.z_rule(1 - q), self.y_rule(1 - q)
-        xi, density = trapezoid_rule(self.stretch * _OMEGA_STEP * min(1.0, s / root), REACH)
-        if self.line.is_even_or_odd:  # omega < 0 gives the same
-            xi, density = xi[len(xi) // 2 :], density[len(xi) // 2 :] * np.append(1.0, np.full(len(xi) // 2, 2.0))
-        information, psi, g = 0.0, 0.0, self.line(z)
-        for part in split_rows(len(xi), 1, _OMEGA_BLOCK):
-            omega, weights = root * xi[part, None], density[part]
-            low, high = np.searchsorted(z, [omega[0, 0] - SEEN * s, omega[-1, 0] + SEEN * s])
-            near = low + np.argsort(g[low:high])
-            away = (z[near] - omega) / s
-            plain = dz[near] * normal_density(away) / s
-            kernels = np.concatenate([plain, plain * away])
-            for both, seen in likelihood_sums(kernels, g[near], y, self.noise):
-                Z, slope = np.maximum(both[: len(omega)], TINY), both[len(omega) :]
+        s = float(np.sqrt(1 - q))
+        rule = self._rule(1 - q)
+        omega, density = self._omega_rule(q)
+        information, psi, start = 0.0, 0.0, 0
+        while start < len(omega):
+            check_time()
+            far = int(np.searchsorted(omega, omega[start] + _OMEGA_BLOCK * s))
+            part = slice(start, min(max(start + _LEAST_BLOCK, far), start + _MOST_ROWS))
+            for Z, slope, dy in _summed(rule, omega[part], s, self.line.is_even):
+                np.maximum(Z, TINY, out=Z)
                 slope *= slope
                 slope /= Z
-                information += float(weights @ (slope @ dy[seen])) / s**2
-                psi += float(weights @ (np.multiply(Z, np.log(Z), out=slope) @ dy[seen]))
+                information += float(density[part] @ (slope @ dy)) / s**2
+                np.multiply(Z, np.log(Z), out=slope)
+                psi += float(density[part] @ (slope @ dy))
+            start = part.stop
         return information, psi
+
+    def _omega_rule(self, q: float) -> tuple[Floats, Floats]:
+        """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same.
+
+        What is left after y is integrated over varies with the slope of g alone, far from its kinks and critical
+        points: panels are wide there.
+        """
+        s, root, half = float(np.sqrt(1 - q)), float(np.sqrt(q)), self.line.is_even_or_odd
+        z, length = (table[len(table) // 2 if half else 0 :] for table in (self._slope[0], self._length))
+        width = _OMEGA_CORE * s + _OMEGA_LEVEL * np.maximum(length - _PLATEAU * s, 0.0)
+        width = limit_growth(z, np.minimum(width, _OMEGA_WIDEST * root), _OMEGA_GROWTH)
+        stops = self._stops(0.0 if half else -REACH * root, REACH * root)
+        omega, weights = graded_panels(z, self.stretch * width, stops)
+        return omega, (2.0 if half else 1.0) * weights * normal_density(omega / root) / root
+
+    def _blocks(self, g: Floats, nodes: Floats, weights: Floats) -> Iterator[Block]:
+        """Yield the likelihood block by block in y."""
+        s = float(np.sqrt(self.noise))
+        for part in split_rows(len(nodes), 1, Y_BLOCK):
+            y = nodes[part]
+            near: Indices = np.flatnonzero((g > y[0] - SEEN * s) & (g < y[-1] + SEEN * s))
+            if len(near):
+                yield Block(near, normal_density((y - g[near, None]) / s) / s, weights[part])
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho, bayes_multi_index (12)."""
-        (z, dz), (y, dy), m1, rho = self.z_rule(1.0), self.y_rule(1.0), 0.0, 0.0
-        order = np.argsort(self.line(z))
-        z, dz = z[order], dz[order]
-        moments = dz * normal_density(z) * np.stack([np.ones_like(z), z, z**2 - 1])
-        for (P, first, second), seen in likelihood_sums(moments, self.line(z), y, self.noise):
-            P = np.maximum(P, TINY)
-            m1, rho = m1 + float((first**2 / P) @ dy[seen]), rho + float((second**2 / P) @ dy[seen])
+        rule = self._rule(1.0)
+        z, density = rule.z, rule.weights * normal_density(rule.z)
+        first, second = density * z, density * (z**2 - 1)
+        if self.line.is_even:
+            density, first, second = 2 * density, 0 * first, 2 * second
+        m1 = rho = 0.0
+        for near, L, dy in rule.blocks():
+            P = np.maximum(density[near] @ L, TINY)
+            m1 += float(((first[near] @ L) ** 2 / P) @ dy)
+            rho += float(((second[near] @ L) ** 2 / P) @ dy)
         return m1, rho
 
     def errors(self, q: float) -> tuple[float, float]:
@@ -164,7 +255,49 @@ def likelihood_sums(kernels: Floats, g: Floats, y: Floats, noise: float) -> Iter
         yield kernels[:, low:high] @ (normal_density((y[seen] - g[low:high, None]) / s) / s), seen
 
 
-def _graded_panels(x: Floats, width: Floats, stops: Floats) -> tuple[Floats, Floats]:
+def _summed(rule: GradedRule, omega: Floats, s: float, fold: bool) -> Iterator[tuple[Floats, Floats, Floats]]:
+    """Yield Z and s dZ/domega (omega, y) with the weights dy, some y at a time."""
+    reach = SEEN * s
+    low, high = (int(x) for x in np.searchsorted(rule.z, [omega[0] - reach, omega[-1] + reach]))
+    if low == high:
+        return
+    kernels = _kernels(rule.z[low:high], rule.weights[low:high], omega, s)
+    if fold and omega[0] < reach:
+        kernels += _kernels(-rule.z[low:high], rule.weights[low:high], omega, s)
+    for near, likelihood, dy in rule.blocks():
+        first, last = np.searchsorted(near, [low, high])
+        if first < last:
+            both = kernels[:, _columns(near[first:last] - low)] @ likelihood[first:last]
+            yield both[: len(omega)], both[len(omega) :], dy
+
+
+def _kernels(z: Floats, weights: Floats, omega: Floats, s: float) -> Floats:
+    """Return dz N(z; omega, s^2) and (z - omega)/s times it, one below the other: (2 omega, z)."""
+    both = np.empty((2 * len(omega), len(z)))
+    plain, sloped = both[: len(omega)], both[len(omega) :]
+    np.subtract(z, omega[:, None], out=sloped)
+    sloped /= s
+    np.multiply(sloped, sloped, out=plain)
+    plain *= -0.5
+    np.exp(plain, out=plain)
+    plain *= weights / (s * np.sqrt(2 * np.pi))
+    sloped *= plain
+    return both
+
+
+def _columns(index: Indices) -> Indices | slice:
+    """Return neighbouring columns as a slice, which needs no copy."""
+    together = index[-1] - index[0] == len(index) - 1
+    return slice(int(index[0]), int(index[-1]) + 1) if together else index
+
+
+def limit_growth(x: Floats, width: Floats, slope: float) -> Floats:
+    """Return the largest function below `width` at increasing x whose slope is at most `slope` both ways."""
+    rising = np.minimum.accumulate(width - slope * x) + slope * x
+    return np.asarray(np.minimum.accumulate((rising + slope * x)[::-1])[::-1] - slope * x)
+
+
+def graded_panels(x: Floats, width: Floats, stops: Floats) -> tuple[Floats, Floats]:
     """Return Gauss-Legendre nodes and weights between the `stops`, on panels about as wide as `width` says at x."""
     grown = np.concatenate([[0.0], np.cumsum(0.5 * (1 / width[1:] + 1 / width[:-1]) * np.diff(x))])
     at = np.interp(stops, x, grown)
