@@ -50,11 +50,11 @@ def orientation(size: Size) -> Studies:
     """Return two targets: mean cosines of the steps, and the neurons of one network."""
     dim, width, steps = size(400, 4096), size(100, 1024), size(3, 6)
     studies = {}
-    for name, target in (("ex1", EX1), ("ex2", EX2)):
+    for name, target, trials in (("ex1", EX1, 24), ("ex2", EX2, 72)):
         scenario = network(target, width=width, steps=steps)
         studies[name] = comparison(
             scenario, meaning=f"mean cosines of {target}", judged=("gradient_cosine", "norm"),
-            dim=dim, trials=size(12, 5), seed=SEED,
+            dim=dim, trials=size(12, trials), seed=SEED,
         )  # fmt: skip
         studies[f"{name}-neurons"] = _neurons(scenario, dim)
     return studies
