@@ -245,11 +245,11 @@ def size_scenarios() -> dict[str, OneStep]:
 
 def vocabulary_size(size: Size) -> Studies:
     """Return both networks with 1 to 8 values in the second layer, and with a Gaussian one."""
-    sizes = {"dim": size(200, 800), "trials": size(40, 56), "seed": SEED + 10}
+    sizes = {"dim": size(200, 800), "seed": SEED + 10}
 
-    def study(scenario: OneStep, law: str) -> FigureStudy:
+    def study(scenario: OneStep, law: str, trials: int = 32) -> FigureStudy:
         meaning = f"test error with a second layer of {law}"
-        return comparison(scenario, meaning=meaning, judged=("test_error",), **sizes)
+        return comparison(scenario, meaning=meaning, judged=("test_error",), trials=size(40, trials), **sizes)
 
     studies = {}
     for name, scenario in size_scenarios().items():
@@ -259,7 +259,7 @@ def vocabulary_size(size: Size) -> Studies:
             many = scenario.width_per_dim * sizes["dim"] * min(law.probabilities) >= FEWEST
             values = f"{k} value{'s' if k > 1 else ''}"
             studies[f"{name}-{k}"] = study(finite, values) if many else limit(finite, dim=sizes["dim"])
-        studies[f"{name}-gaussian"] = study(scenario, "Gaussian values")
+        studies[f"{name}-gaussian"] = study(scenario, "Gaussian values", 56)
     return studies
 
 
