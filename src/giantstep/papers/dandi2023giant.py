@@ -141,7 +141,7 @@ def specialisation(size: Size) -> Studies:
         "order-2": comparison(
             base, {"batch_per_dim": ALPHAS}, "specialisation", labels="raw", judged=("alignment",),
             meaning="alignment of the first gradients with the target space, n = alpha d^2",
-            dim=dim, trials=size(10, 72), seed=SEED,
+            dim=dim, trials=size(10, 120), seed=SEED,
         ),
         "order-2-line": limit(base, fine, "specialisation", labels="raw", dim=dim),
     }  # fmt: skip

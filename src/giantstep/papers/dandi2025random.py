@@ -247,7 +247,7 @@ def vocabulary_size(size: Size) -> Studies:
     """Return both networks with 1 to 8 values in the second layer, and with a Gaussian one."""
     sizes = {"dim": size(200, 800), "seed": SEED + 10}
 
-    def study(scenario: OneStep, law: str, trials: int = 32) -> FigureStudy:
+    def study(scenario: OneStep, law: str, trials: int = 24) -> FigureStudy:
         meaning = f"test error with a second layer of {law}"
         return comparison(scenario, meaning=meaning, judged=("test_error",), trials=size(40, trials), **sizes)
 
@@ -259,7 +259,7 @@ def vocabulary_size(size: Size) -> Studies:
             many = scenario.width_per_dim * sizes["dim"] * min(law.probabilities) >= FEWEST
             values = f"{k} value{'s' if k > 1 else ''}"
             studies[f"{name}-{k}"] = study(finite, values) if many else limit(finite, dim=sizes["dim"])
-        studies[f"{name}-gaussian"] = study(scenario, "Gaussian values", 56)
+        studies[f"{name}-gaussian"] = study(scenario, "Gaussian values", 56 if name == "relu" else 24)
     return studies
 
 

@@ -243,7 +243,7 @@ def trajectory(size: Size) -> Studies:
         f"{phase}-{overlap:g}": comparison(
             base, None, "trajectory", overlap=overlap, steps=steps, judged=("m_u",), scale={"m_u": 0.2},
             meaning=f"{phase} phase, sweep by sweep from an overlap of {overlap:g}",
-            dim=size(1000, 4000), trials=size(8, 32), seed=SEED + 2,
+            dim=size(1000, 4000), trials=size(8, 24), seed=SEED + 2,
         )
         for phase, (base, starts, steps) in PHASES.items()
         for overlap in starts

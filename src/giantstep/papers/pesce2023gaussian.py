@@ -172,7 +172,7 @@ def separability(size: Size) -> Studies:
         ):
             studies[f"{part}-{noise:g}"] = comparison(
                 scenario, {"samples_per_dim": points}, meaning=f"no ridge, Delta = {noise:g}, {scenario.loss}",
-                judged=judged, trials=size(10, 72 if (part, noise) == ("logistic", 0.3) else 32), **sizes,
+                judged=judged, trials=size(10, 72 if (part, noise) == ("logistic", 0.3) else 24), **sizes,
             )  # fmt: skip
     return studies
 
