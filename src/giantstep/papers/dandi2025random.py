@@ -111,13 +111,13 @@ def learned_features(size: Size) -> Studies:
         fine = np.linspace(SAMPLES_PER_WIDTH[0], SAMPLES_PER_WIDTH[-1], 111)
         studies[f"vocabulary-{k}"] = comparison(
             base, {"samples_per_dim": 1.5 * ratios}, meaning=f"test error against n/p with a vocabulary of {k}",
-            judged=("test_error",), dim=size(256, 1365), trials=size(72, 28), seed=SEED + k,
+            judged=("test_error",), dim=size(256, 1365), trials=size(72, 24), seed=SEED + k,
         )  # fmt: skip
         studies[f"vocabulary-{k}-limit"] = limit(base, {"samples_per_dim": 1.5 * fine})
     base, fine = relu_scenario(), np.linspace(0.3, 2.4, 71)
     studies["relu"] = comparison(
         base, {"samples_per_dim": 4.0 * np.linspace(0.3, 2.4, 7)}, meaning="test error against n/p, ReLU target",
-        judged=("test_error",), dim=256, trials=size(24, 64), seed=SEED,
+        judged=("test_error",), dim=256, trials=size(24, 40), seed=SEED,
     )  # fmt: skip
     studies["relu-limit"] = limit(base, {"samples_per_dim": 4.0 * fine})
     studies["relu-untrained"] = limit(base.replace(step=NoStep()), {"samples_per_dim": 4.0 * fine})
