@@ -104,7 +104,7 @@ def stairs(size: Size) -> Studies:
         studies[name] = comparison(
             growing(name), {"step.exponent": EXPONENTS}, meaning=f"errors after a step n^alpha, {name} target",
             judged=("test_error", "train_error"), dim=dim, seed=SEED,
-            trials=size(16, 56 if name == "quadratic" else 32),
+            trials=size(16, 72 if name == "quadratic" else 32),
         )  # fmt: skip
     return studies
 
