@@ -111,13 +111,13 @@ def learned_features(size: Size) -> Studies:
         fine = np.linspace(SAMPLES_PER_WIDTH[0], SAMPLES_PER_WIDTH[-1], 111)
         studies[f"vocabulary-{k}"] = comparison(
             base, {"samples_per_dim": 1.5 * ratios}, meaning=f"test error against n/p with a vocabulary of {k}",
-            judged=("test_error",), dim=size(256, 1365), trials=size(72, 28), seed=SEED + k,
+            judged=("test_error",), dim=size(256, 1365), trials=size(72, 24), seed=SEED + k,
         )  # fmt: skip
         studies[f"vocabulary-{k}-limit"] = limit(base, {"samples_per_dim": 1.5 * fine})
     base, fine = relu_scenario(), np.linspace(0.3, 2.4, 71)
     studies["relu"] = comparison(
         base, {"samples_per_dim": 4.0 * np.linspace(0.3, 2.4, 7)}, meaning="test error against n/p, ReLU target",
-        judged=("test_error",), dim=256, trials=size(24, 64), seed=SEED,
+        judged=("test_error",), dim=256, trials=size(24, 40), seed=SEED,
     )  # fmt: skip
     studies["relu-limit"] = limit(base, {"samples_per_dim": 4.0 * fine})
     studies["relu-untrained"] = limit(base.replace(step=NoStep()), {"samples_per_dim": 4.0 * fine})
@@ -245,11 +245,11 @@ def size_scenarios() -> dict[str, OneStep]:
 
 def vocabulary_size(size: Size) -> Studies:
     """Return both networks with 1 to 8 values in the second layer, and with a Gaussian one."""
-    sizes = {"dim": size(200, 800), "trials": size(40, 56), "seed": SEED + 10}
+    sizes = {"dim": size(200, 800), "seed": SEED + 10}
 
-    def study(scenario: OneStep, law: str) -> FigureStudy:
+    def study(scenario: OneStep, law: str, trials: int = 24) -> FigureStudy:
         meaning = f"test error with a second layer of {law}"
-        return comparison(scenario, meaning=meaning, judged=("test_error",), **sizes)
+        return comparison(scenario, meaning=meaning, judged=("test_error",), trials=size(40, trials), **sizes)
 
     studies = {}
     for name, scenario in size_scenarios().items():
@@ -259,7 +259,7 @@ def vocabulary_size(size: Size) -> Studies:
             many = scenario.width_per_dim * sizes["dim"] * min(law.probabilities) >= FEWEST
             values = f"{k} value{'s' if k > 1 else ''}"
             studies[f"{name}-{k}"] = study(finite, values) if many else limit(finite, dim=sizes["dim"])
-        studies[f"{name}-gaussian"] = study(scenario, "Gaussian values")
+        studies[f"{name}-gaussian"] = study(scenario, "Gaussian values", 56 if name == "relu" else 24)
     return studies
 
 

@@ -103,7 +103,8 @@ def stairs(size: Size) -> Studies:
             studies[f"{name}-n{_samples_name(samples)}"] = curve(name, FINE_EXPONENTS, samples)
         studies[name] = comparison(
             growing(name), {"step.exponent": EXPONENTS}, meaning=f"errors after a step n^alpha, {name} target",
-            judged=("test_error", "train_error"), dim=dim, trials=size(16, 56), seed=SEED,
+            judged=("test_error", "train_error"), dim=dim, seed=SEED,
+            trials=size(16, 72 if name == "quadratic" else 32),
         )  # fmt: skip
     return studies
 

@@ -242,6 +242,8 @@ def _draw_dense(axes: Axes, results: Results) -> None:
 
 PHASES = {"easy": (scenario(3, 0.1, 1.3), (0.1, 0.3, 0.8), 10), "hard": (scenario(2, 0.05, 0.8), (0.01, 0.15, 0.6), 12)}
 """Scenario, overlaps of the starts, and sweeps."""
+LATE = (0.15, 0.6)
+"""Starts in the hard phase whose sweeps scatter most."""
 
 
 def trajectory(size: Size) -> Studies:
@@ -250,7 +252,7 @@ def trajectory(size: Size) -> Studies:
         f"{phase}-{overlap:g}": comparison(
             base, None, "trajectory", overlap=overlap, steps=steps, judged=("m_u",), scale={"m_u": 0.2},
             meaning=f"{phase} phase, sweep by sweep from an overlap of {overlap:g}",
-            dim=size(1000, 4000), trials=size(8, 32), seed=SEED + 2,
+            dim=size(1000, 4000), trials=size(8, 104 if overlap in LATE else 24), seed=SEED + 2,
         )
         for phase, (base, starts, steps) in PHASES.items()
         for overlap in starts

@@ -44,18 +44,18 @@ WIDTH, DIGIT_NOISE = 300, 0.3
 
 def ridgeless(size: Size) -> Studies:
     """Return least squares without a ridge: Gaussians, a mixture, features of digits with random teachers."""
-    sizes = {"dim": size(200, 1000), "trials": size(10, 48), "seed": SEED}
+    sizes = {"dim": size(200, 1000), "seed": SEED}
     studies = {}
     for name, (_, noise, _, _, fields) in POPULATIONS.items():
         base = MixtureGLM(labels="linear", noise=noise, samples_per_dim=2.0, **fields)
         under = base.replace(loss="interpolate", samples_per_dim=0.5)
-        for part, scenario, points, judged in (
-            ("few", under, FEW, ("test_error",)),
-            ("many", base, MANY, ("test_error", "train_loss")),
+        for part, scenario, points, judged, trials in (
+            ("few", under, FEW, ("test_error",), 48),
+            ("many", base, MANY, ("test_error", "train_loss"), 28),
         ):
             studies[f"{name}-{part}"] = comparison(
                 scenario, {"samples_per_dim": points}, meaning=f"least squares without a ridge, {name}", judged=judged,
-                **sizes,
+                trials=size(10, trials), **sizes,
             )  # fmt: skip
         for part, scenario, fine in (
             ("under", under, np.linspace(0.3, 0.93, size(22, 64))),
@@ -159,7 +159,7 @@ def _sides(noise: float) -> tuple[MixtureGLM, MixtureGLM]:
 
 def separability(size: Size) -> Studies:
     """Return logistic regression without a ridge on both sides of the separability threshold."""
-    sizes = {"dim": size(200, 500), "trials": size(10, 72), "seed": SEED + 1}
+    sizes = {"dim": size(200, 500), "seed": SEED + 1}
     studies = {}
     for noise, critical in THRESHOLDS.items():
         below, above = _sides(noise)
@@ -172,7 +172,7 @@ def separability(size: Size) -> Studies:
         ):
             studies[f"{part}-{noise:g}"] = comparison(
                 scenario, {"samples_per_dim": points}, meaning=f"no ridge, Delta = {noise:g}, {scenario.loss}",
-                judged=judged, **sizes,
+                judged=judged, trials=size(10, 72 if (part, noise) == ("logistic", 0.3) else 24), **sizes,
             )  # fmt: skip
     return studies
 
