@@ -17,13 +17,12 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.families.batch_reuse.population import own_rule, trajectory_variables
-from giantstep.families.batch_reuse.recursion import DIVERGED, Forward, forward
+from giantstep.families.batch_reuse.recursion import Forward, forward
 from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.families.batch_reuse.tolerances import DIVERGED, NOTHING_NEW
 from giantstep.lab import threads_for, to_numpy
 from giantstep.types import DeviceArray, Floats, Points
 
-NOTHING_NEW = 1e-10
-"""Length, relative to the vector's, below which a part outside the known directions is rounding."""
 RULE_NODES = 2**14
 """Points of the population loss, scrambled anew in every trial, so that their error is part of the spread."""
 

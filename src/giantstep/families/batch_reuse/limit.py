@@ -14,14 +14,13 @@ from giantstep.families.batch_reuse.points import MOST_COLUMNS, Layout, Weighted
 from giantstep.families.batch_reuse.population import target_rule, trajectory_variables
 from giantstep.families.batch_reuse.recursion import Trajectory
 from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.families.batch_reuse.tolerances import HEAVY_TAILS
 from giantstep.family import Answer
 from giantstep.grid import scenario_at
 from giantstep.lab import available_memory
 from giantstep.padding import pad_stack
 from giantstep.types import Floats, Points
 
-HEAVY_TAILS = 0.02
-"""Relative spread of E y^2 between scrambles from which the tails of the target are too heavy for the points."""
 FEWEST_PER_COLUMN = 2
 """Points for each of their columns at least: fewer cannot have the moments of independent normals."""
 

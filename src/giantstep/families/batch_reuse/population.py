@@ -17,12 +17,11 @@ import scipy
 from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
 from giantstep.families.batch_reuse.recursion import Loss
 from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.families.batch_reuse.tolerances import KNOWN_EXACTLY
 from giantstep.gaussian import Function, Target, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
-KNOWN_EXACTLY = 1e-9
-"""Relative difference of E g^2 by two rules up to which the target counts as a polynomial, known exactly."""
 _PANELS = 160
 """Panels of the one-dimensional rule over [-16, 16]: polynomial targets of high degree reach far out."""
 _TABLE_STEP, _TABLE_LEAST, _TABLE_MOST = 0.125, 129, 20001

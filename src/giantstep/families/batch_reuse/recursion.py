@@ -27,16 +27,9 @@ import numpy as np
 from giantstep.deadline import check_time
 from giantstep.families.batch_reuse.points import WeightedPoints
 from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.families.batch_reuse.tolerances import CUT_EARLY, CUT_LATE, DIVERGED, LATE, PSEUDO_INVERSE
 from giantstep.gaussian import Function
 from giantstep.types import DeviceArray, Floats
-
-DIVERGED = 1e8
-"""Squared length of a neuron, over d, from which a trajectory has diverged."""
-CUT_EARLY, CUT_LATE, LATE = 1e-12, 1e-6, 10
-"""Eigenvalues of new noise below the cut are zero: a small cut keeps exact cases exact, but after `LATE` steps the
-new noise is so small that the response through it would be rounding errors, which grow."""
-PSEUDO_INVERSE = 1e-8
-"""Root of new noise, over the largest root, below which the response through it is taken as none."""
 
 
 class Trajectory:

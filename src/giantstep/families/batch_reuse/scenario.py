@@ -10,6 +10,7 @@ import numpy as np
 
 from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
+from giantstep.families.batch_reuse.tolerances import NEGATIVE
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
@@ -44,8 +45,6 @@ PAPERS = {
     )
 }
 """BibTeX key -> the parameters of that paper."""
-NEGATIVE = 1e-10
-"""Eigenvalues of Q - M M^T below minus this are refused: no weights have such overlaps."""
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _TRAJECTORY = (
     Variable("M", ("time", "neuron", "direction"), "M_jr", "overlap of each neuron with each direction of the target"),

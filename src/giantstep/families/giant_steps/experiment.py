@@ -13,8 +13,8 @@ import numpy as np
 from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.families.giant_steps.limit import spread_of, statistics
-from giantstep.families.giant_steps.overlap_map import DIVERGED
 from giantstep.families.giant_steps.scenario import GiantSteps
+from giantstep.families.giant_steps.tolerances import DIVERGED
 from giantstep.lab import chunk_rows, ridge_path, to_numpy
 from giantstep.types import DeviceArray, Floats, Indices, Points
 

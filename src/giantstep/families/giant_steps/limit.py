@@ -18,13 +18,9 @@ from giantstep.checks import every_time
 from giantstep.deadline import check_time
 from giantstep.errors import InputError, bad_field
 from giantstep.families.giant_steps import overlap_map
-from giantstep.families.giant_steps.overlap_map import (
-    DIVERGED,
-    MOST_SINGLE,
-    BlockNetwork,
-    RepellingNeurons,
-)
+from giantstep.families.giant_steps.overlap_map import BlockNetwork, RepellingNeurons
 from giantstep.families.giant_steps.scenario import GiantSteps
+from giantstep.families.giant_steps.tolerances import DIVERGED, MOST_SINGLE, RULES_AGREE, RULES_DISAGREE
 from giantstep.family import Answer
 from giantstep.gaussian import Function, Plane, Target
 from giantstep.gaussian.grids import even_rule, hermite_rule, product_grid
@@ -37,9 +33,6 @@ from giantstep.types import Booleans, Floats, Points
 
 _RULES = ((0.6, 0.5), (1.0, 0.75))
 """Pairs of rules, by their fineness: where those of the first pair agree to `RULES_AGREE`, the second is not needed."""
-RULES_AGREE, RULES_DISAGREE = 2e-13, 1e-2
-"""Relative differences of two rules up to which the coarse pair answers, rounding of some thousand nodes, and above
-which a point is not answered, as a figure would show it."""
 _MOST_NEURONS = 1_000_000
 """Rows of the answer about single neurons at most."""
 _COMPARED = {"steps": "M", "neurons": "cosine", "errors": "test_error"}

@@ -20,6 +20,7 @@ import numpy as np
 import scipy
 from scipy.special import ndtr, ndtri
 
+from giantstep.families.giant_steps.tolerances import LEAST_SPREAD, MOST_CLIPPED, MOST_SINGLE, NO_VARIANCE, REPELLING
 from giantstep.gaussian import Function, Target, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.solve.finite import require_finite
@@ -27,15 +28,6 @@ from giantstep.types import Floats
 
 _TABLE, _SPLINE = 1500, 7
 """Points of a table at most, of which there are twenty for each spread, and the degree of the spline through it."""
-LEAST_SPREAD = 1e-9
-"""Private spread of a preactivation, over the length of an input, below which a neuron has none of its own."""
-NO_VARIANCE = 1e-11
-"""Variance of a direction of the shared space, in units of |w|^2, below which it is left out."""
-REPELLING, MOST_CLIPPED, MOST_SINGLE = 1e-4, 1e-2, 10
-"""More negative overlaps beyond the target, in units of |w|^2, are not taken for zero: the first in networks of at most
-`MOST_SINGLE` neurons (they are followed one by one), the second in larger ones, where the error made is reported."""
-DIVERGED = 1e8
-"""Squared norm beyond which a trajectory is not followed."""
 _PANEL = 16
 """Gauss-Legendre nodes of a panel between kinks, two standard deviations wide or less."""
 

@@ -10,11 +10,10 @@ import pandas  # type: ignore[import-untyped]
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.families.mixture_glm.parts import MARGIN_LOSSES, Dataset, Dense
+from giantstep.families.mixture_glm.tolerances import LARGEST
 from giantstep.types import Floats
 
 SCALES = ("columns", "global", "none")
-LARGEST = 1e100
-"""Numbers above this are refused: their squares leave the range of floating point."""
 FEW_VALUES = 10
 """Whole numbers with at most so many values may be meant as classes: it is said that they are not taken so."""
 

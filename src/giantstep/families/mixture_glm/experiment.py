@@ -17,12 +17,10 @@ from giantstep.families.mixture_glm.margins import Observables
 from giantstep.families.mixture_glm.population import populate
 from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, Samples, loss_of, mean_by
 from giantstep.families.mixture_glm.scenario import MixtureGLM
+from giantstep.families.mixture_glm.tolerances import ON_MARGIN
 from giantstep.lab import Draws, to_numpy
 from giantstep.risk.fitting import ConvexFit, fit
 from giantstep.types import Array, Floats, Points
-
-ON_MARGIN = 1e-6
-"""Training margins this close to 1 are on the margin: more than fits leave, less than neighbours differ by."""
 
 
 def trial(

@@ -11,6 +11,7 @@ import numpy as np
 
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
+from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.gaussian import normal_density
 from giantstep.risk.channel import channel_moments, implicit_mean_step, stiffness, sum_rows
 from giantstep.risk.losses import Clipped, clipped_moments
@@ -138,10 +139,6 @@ class _Field:
         push = push[:, :, K:]
         linear = np.einsum("bk,bkij->bij", weight, self.G[:, :, K:, K:])
         return linear + np.einsum("bk,bki,bkj->bij", bend, push, push)
-
-
-LEAST_STATE = 1e-40
-"""Least V and q, whose logarithms are solved for: weights of this size are none."""
 
 
 def pack(problem: MixtureProblem, state: State) -> Floats:

@@ -18,22 +18,20 @@ from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.ridge_curve import NO_PREDICTION, RidgeCurve
 from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
 from giantstep.families.mixture_glm.separability import MarginStart, closed_threshold, critical, isotropic_proxy
-from giantstep.families.mixture_glm.solver import SOLVED, solve_points
+from giantstep.families.mixture_glm.solver import solve_points
+from giantstep.families.mixture_glm.tolerances import (
+    MOST_THRESHOLD_STEPS,
+    NO_MARGIN,
+    SOLVED,
+    THRESHOLD_NEAR,
+    THRESHOLD_PATH_START,
+    VANISHING,
+)
 from giantstep.family import Answer
 from giantstep.types import Floats, Points
 
 AT_ONCE = 4096
 """Clusters of points that are solved together: bounds the memory of a large grid (some 100 kB for each)."""
-NO_MARGIN = 1e-6
-"""Margin, in units of the input's, below which the classes are not separable: the solution runs away."""
-VANISHING = 1e-8
-"""Variance of the prediction below which an unsolved point is one where penalty or labels leave nothing to learn."""
-THRESHOLD_PATH_START = 0.37
-"""Where the path towards the threshold begins, as a fraction of the threshold of isotropic clusters."""
-THRESHOLD_NEAR = 3e-4
-"""Relative distance from the zero of the margin at which it is extrapolated: the polynomial leaves 1e-8."""
-MOST_THRESHOLD_STEPS = 80
-"""Steps towards the threshold at most: each leaves a fifth of the way, or 8% more samples."""
 
 
 def limit(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:

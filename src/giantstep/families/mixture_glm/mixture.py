@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.parts import (
-    PSD_TOLERANCE,
-    Blocks,
-    Dense,
-    Isotropic,
-    Spiked,
-    joint_gram,
-    smallest_eigenvalue,
-)
+from giantstep.families.mixture_glm.parts import Blocks, Dense, Isotropic, Spiked, joint_gram, smallest_eigenvalue
 from giantstep.families.mixture_glm.responses import BlockModel, DenseModel
+from giantstep.families.mixture_glm.tolerances import PSD_TOLERANCE
 from giantstep.types import Floats
 
 if TYPE_CHECKING:

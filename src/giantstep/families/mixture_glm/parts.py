@@ -14,12 +14,11 @@ from pydantic import BeforeValidator, Discriminator
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.ridge_curve import SingularRows
+from giantstep.families.mixture_glm.tolerances import PSD_TOLERANCE
 from giantstep.scenario import Checked, Numbers, Part, field
 from giantstep.types import Floats
 
 EMPTY = FrozenArray([])
-PSD_TOLERANCE = 1e-9
-"""Asymmetry of a matrix, or size of a negative eigenvalue, over its largest entry, that is taken for rounding."""
 MARGIN_LOSSES = ("logistic", "hinge", "maxmargin")
 """Losses of y z, which need labels 1 and -1."""
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.mixture_glm.fixed_point import LEAST_STATE
 from giantstep.families.mixture_glm.margins import fresh_errors, fresh_margins
 from giantstep.families.mixture_glm.population import Population, draw_vector
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.scenario import MixtureGLM
+from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.lab import Draws, array_module, to_numpy
 from giantstep.risk.fitting import ConvexFit, fit
 from giantstep.risk.losses import huber

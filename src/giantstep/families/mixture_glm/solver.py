@@ -11,18 +11,17 @@ from giantstep.deadline import check_time
 from giantstep.families.mixture_glm.fixed_point import Hats, Norms, SolvedBatch, norms_of, solve
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.separability import MarginStart
+from giantstep.families.mixture_glm.tolerances import (
+    FIRST_STEP,
+    LEAST_FALL,
+    LEAST_STEP,
+    MOST_PATH_STEPS,
+    PATH_START,
+    SOLVED,
+)
 from giantstep.risk.channel import implicit_mean_step
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Floats, Indices
-
-SOLVED = 1e-9
-"""Residual, in scale-free coordinates, below which a point counts as solved."""
-PATH_START, FIRST_STEP, LEAST_STEP = 0.4, 0.2, 1e-3
-"""A path of sample sizes: where it begins, its first step and the least one, as fractions of the size wanted."""
-LEAST_FALL = 0.3
-"""Factor by which V and 1/sqrt(q) fall at most where they are extrapolated along a path."""
-MOST_PATH_STEPS = 40
-"""Steps along a path at most: three reach its end where none fails."""
 
 
 def solve_points(problem: MixtureProblem) -> SolvedBatch:

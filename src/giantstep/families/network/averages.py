@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.families.network.layer import BlockRows, Layer, SharedView, scale_of, views
-from giantstep.families.network.problem import RANK, Problem
+from giantstep.families.network.problem import Problem
+from giantstep.families.network.tolerances import RANK
 from giantstep.gaussian import Function
 from giantstep.gaussian.conditional import Residual
 from giantstep.gaussian.functions import tabulated

@@ -17,6 +17,7 @@ import numpy as np
 
 from giantstep.families.network.layer import Layer, SharedView, independent_spread, scale_of, views, without_mean
 from giantstep.families.network.problem import Problem
+from giantstep.families.network.tolerances import BESIDE_MEANS, LARGE_MEANS
 from giantstep.gaussian.functions import tabulated
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.target import Plane
@@ -41,11 +42,6 @@ ON_BATCHES = _WHOLE + (
 )
 INDEPENDENT = _WHOLE + "the means of the blocks as those of independent rows, with a ridge of 1/(d R)"
 STRETCHED = INDEPENDENT + ", and stretched inputs"
-BESIDE_MEANS = 0.1
-"""What steps may add to the squared length of the mean of a block, in units of its rows, to be counted among these rows
-too: five times what it is in any of the settings that verified it."""
-LARGE_MEANS = 0.3
-"""What steps may add to the squared length of the mean of a block, in units of its rows, for first order in it."""
 CLASS_ENDS = (0.0, 0.06, -0.06, 0.25, -0.25)
 """Where a class ends and breaks around it: a wrong sign may become likely within a hundredth there."""
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from giantstep.families.network.layer import Layer
-from giantstep.families.network.problem import LINE_RULE
 from giantstep.families.network.shift import FreshLaw
+from giantstep.families.network.tolerances import LINE_RULE
 from giantstep.gaussian.conditional import WIDEST_SCALE, coarsened, condition
 from giantstep.gaussian.target import Plane, Target
 from giantstep.readout.output_law import OutputLaw

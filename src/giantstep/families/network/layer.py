@@ -19,7 +19,8 @@ import numpy as np
 
 from giantstep.errors import Code, InputError
 from giantstep.families.network.finite_batches import Chains
-from giantstep.families.network.problem import CANCELLED, DIVERGED, MOST_LEARNT, RANK, Problem
+from giantstep.families.network.problem import Problem
+from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK
 from giantstep.gaussian.conditional import ConditionalTarget, coarsened, condition
 from giantstep.gaussian.grids import hermite_rule
 from giantstep.gaussian.subspaces import FEW_AXES, LEARNT, Directions, split_directions

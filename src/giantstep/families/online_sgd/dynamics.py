@@ -20,12 +20,10 @@ from giantstep.deadline import check_time
 from giantstep.families.online_sgd import states
 from giantstep.families.online_sgd.integrators import ErfIntegrator, Integrator, tilted_moments
 from giantstep.families.online_sgd.moments import Forces
-from giantstep.families.online_sgd.states import DIVERGED, Drive, State
+from giantstep.families.online_sgd.states import Drive, State
+from giantstep.families.online_sgd.tolerances import DIVERGED, ROUNDING
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats, Integers
-
-ROUNDING = 1e-14
-"""Components of the drift below this share of sqrt(E F^2) are rounding errors."""
 
 
 def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:

@@ -16,8 +16,9 @@ import re
 
 import numpy as np
 
-from giantstep.families.online_sgd.moments import COARSE, Forces, KinkIntegrator, NodeIntegrator, Summation
+from giantstep.families.online_sgd.moments import Forces, KinkIntegrator, NodeIntegrator, Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.tolerances import COARSE
 from giantstep.gaussian import joint_rule, parse_expression
 from giantstep.gaussian.expression import affine, affine_of_calls
 from giantstep.gaussian.target import turned_planes

@@ -15,9 +15,9 @@ from giantstep.families.online_sgd import states
 from giantstep.families.online_sgd.dynamics import map_recovery, map_trajectory, ode_recovery, ode_trajectory
 from giantstep.families.online_sgd.escape import escape
 from giantstep.families.online_sgd.integrators import SCRAMBLES, Integrator, integrator_for
-from giantstep.families.online_sgd.moments import COARSE
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.states import DIVERGED_REASON
+from giantstep.families.online_sgd.tolerances import COARSE, SAME_EXPONENT
 from giantstep.family import Answer
 from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time, time_at_rate
 from giantstep.learnability.exponents import exponents
@@ -25,8 +25,6 @@ from giantstep.types import Array, Floats, Integers, Points
 
 KEPT = 400
 """Updates of a trajectory that are kept where none are asked for: a curve on a screen."""
-SAME_EXPONENT = 0.05
-"""Exponents closer than this count as equal when a regime is named."""
 
 
 def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,8 +26,6 @@ from giantstep.types import Floats
 
 CHUNK = 1 << 20
 """Values of F held at a time."""
-COARSE = 1e-2
-"""Relative difference to a coarser rule above which a rule does not see its integrand (the error is far smaller)."""
 
 
 EDGES = (-9.5, -6.0, -3.0, 0.0, 3.0, 6.0, 9.5)

@@ -9,14 +9,13 @@ import numpy as np
 
 from giantstep.families.online_sgd.integrators import Integrator
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.tolerances import DIVERGED
 from giantstep.gaussian import semidefinite_factor
 from giantstep.lab import Draws, array_module
 from giantstep.types import DeviceArray, Floats, Integers, Points
 
 State = tuple[Floats, Floats]
 """(M, Q) of a batch of points."""
-DIVERGED = 1e6
-"""A neuron of larger squared norm has diverged."""
 DIVERGED_REASON = f"diverged: a squared norm passed {DIVERGED:.0e}"
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from giantstep.errors import InputError
 from giantstep.families.network.describe import Description, describe, finite_size
 from giantstep.families.network.layer import Moment, reason_of
-from giantstep.families.network.problem import LINE_RULE, LOOSE_RULE, RULES, SOLVED, Share, take_points
+from giantstep.families.network.problem import Share, take_points
 from giantstep.families.network.scenario import Network
+from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
 from giantstep.family import LOOSE, Answer
 from giantstep.gaussian.conditional import condition
 from giantstep.padding import corner

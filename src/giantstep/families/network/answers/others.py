@@ -13,7 +13,8 @@ from giantstep.families.network.answers.errors import Table, asked_about, by_blo
 from giantstep.families.network.describe import describe
 from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.layer import Moment, independent_spread, reason_of, scale_of, views
-from giantstep.families.network.problem import SOLVED, SPECTRUM_RULE, Share
+from giantstep.families.network.problem import Share
+from giantstep.families.network.tolerances import SOLVED, SPECTRUM_RULE
 from giantstep.readout import Equations, FiniteSize, InputBulk, SignBulk, Spectrum, ridge_errors, solve_first_order
 from giantstep.readout.answers import (
     UNBOUNDED,
