@@ -157,8 +157,10 @@ def percent(gap: float, most: str = "more than 1000%") -> str:
     return most if gap > 10 else f"{float(f'{100 * gap:.3g}'):g}%"
 
 
-def trials_text(trials: int) -> str:
-    """Return a number of trials as a reader wants it."""
+def trials_text(trials: int | None) -> str:
+    """Return a number of trials as a reader wants it; None is one that nothing tells."""
+    if trials is None:
+        return "no known number of trials"
     if trials > _MANY_TRIALS:
         return "more than a million trials"
     return f"{trials} trials" if trials < 1000 else f"about {int(float(f'{trials:.2g}')):,} trials"

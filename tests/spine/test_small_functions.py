@@ -189,5 +189,5 @@ def test_verdict_numbers():
     assert float(visible_gap(0.1, 88)) <= 0.05 < float(visible_gap(0.1, 87))
     shown = [percent(gap) for gap in (0.05, 0.1523, 0.002114, 94.9)]
     assert shown == ["5%", "15.2%", "0.211%", "more than 1000%"]
-    said = [trials_text(trials) for trials in (88, 12345, 10**9)]
-    assert said == ["88 trials", "about 12,000 trials", "more than a million trials"]
+    said = [trials_text(trials) for trials in (88, 12345, 10**9, None)]
+    assert said == ["88 trials", "about 12,000 trials", "more than a million trials", "no known number of trials"]
