@@ -311,7 +311,7 @@ def step_size(size: Size) -> Studies:
             studies[f"{name}-{case}"] = comparison(
                 base, {"step.rate": RATES[:: size(2, 1)]}, judged=("test_error",),
                 meaning=f"test error against the step size, {name}, n0/d = {batch:g}",
-                dim=dim, trials=size(20, 72), seed=STEP_SEED,
+                dim=dim, trials=size(20, 32 if case == "large" else 52), seed=STEP_SEED,
             )  # fmt: skip
             studies[f"{name}-{case}-line"] = limit(base, fine, dim=dim)
     return studies
