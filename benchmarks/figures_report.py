@@ -74,7 +74,6 @@ NOT_RUN = {
     "phase-retrieval": 0.73,
     "repetition-algorithms": 0.17,
     "ridgeless-universality": 0.11,
-    "sparse-means": 0.08,
 }
 """Figures that cannot tell, and the hours of a CPU core that their present trials take, by one trial of each study."""
 
