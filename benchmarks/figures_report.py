@@ -69,20 +69,11 @@ DIFFERENCES = {
 
 NOT_RUN = {
     "giant-orientation": 0.26,
-    "giant-specialisation": 0.06,
-    "large-batch": 0.04,
-    "learned-features": 0.08,
+    "giant-specialisation": 0.1,
     "learning-curves": 0.09,
-    "logistic-separability": 0.05,
     "phase-retrieval": 0.73,
     "repetition-algorithms": 0.17,
-    "reuse-phases": 0.07,
     "ridgeless-universality": 0.11,
-    "sparse-means": 0.08,
-    "stairs": 0.08,
-    "subspace-overlaps": 0.05,
-    "subspace-trajectory": 0.03,
-    "vocabulary-size": 0.05,
 }
 """Figures that cannot tell, and the hours of a CPU core that their present trials take, by one trial of each study."""
 

@@ -311,7 +311,7 @@ def step_size(size: Size) -> Studies:
             studies[f"{name}-{case}"] = comparison(
                 base, {"step.rate": RATES[:: size(2, 1)]}, judged=("test_error",),
                 meaning=f"test error against the step size, {name}, n0/d = {batch:g}",
-                dim=dim, trials=size(20, 72), seed=STEP_SEED,
+                dim=dim, trials=size(20, 32 if case == "large" else 52), seed=STEP_SEED,
             )  # fmt: skip
             studies[f"{name}-{case}-line"] = limit(base, fine, dim=dim)
     return studies
@@ -412,8 +412,8 @@ RECIPES = (
         _draw_step_size,
         _step_size_checks,
         notes=(
-            "At rate 8 a step on a large batch nearly cancels the rows of the larger block of the ReLU network. The mean "
-            "of the block is longer than its rows are beside it there (finite_size_steps section 13).",
+            "At rate 8 a step on a large batch nearly cancels the rows of the larger block of the ReLU network. The "
+            "mean of the block is longer than its rows are beside it there (finite_size_steps section 13).",
         ),
         seconds=20,
     ),
