@@ -92,9 +92,8 @@ class PhaseDiagram:
     across: str = ""  # field along the horizontal axis
     span: tuple[float, float] = (0.0, 1.0)  # its lowest and highest value where none are given
     up: str = ""  # field along the vertical axis, in whose unit the lines are
-    lines: Mapping[str, str] = field(
-        default_factory=dict
-    )  # variable -> what happens there; the first drawn hide others
+    # variable -> what happens there; those drawn first hide later ones that coincide
+    lines: Mapping[str, str] = field(default_factory=dict)
     # (lines at X values of `across`, Y values of `up`) -> name of the region, (Y, X)
     regions: Callable[[Mapping[str, Floats], Floats], Array] | None = None
     beside: tuple[str, ...] = ()  # fields that stay fixed and are said in the title

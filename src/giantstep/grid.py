@@ -93,6 +93,8 @@ class Grid:
         self._batches = list(self._split())
         for batch in self._batches:
             batch.scenario.check_points(batch.points)
+            for column in batch.points.values():  # all who ask share them
+                column.setflags(write=False)
 
     def _axis(self, name: str, value: Any) -> Axis:
         dims = tuple(str(dim) for dim in value.dims) if _is_data_array(value) else (name,)
@@ -258,8 +260,10 @@ def _is_one_value(scenario: Scenario, single: Mapping[str, Any], name: str, valu
     current = _value_after(scenario, single, name)
     if isinstance(current, tuple | list | np.ndarray):
         _one_list(name, value)
-    if isinstance(current, tuple | list | np.ndarray | FrozenArray) or not _is_matrix(value):
-        return isinstance(current, tuple | list | np.ndarray | FrozenArray)
+    if isinstance(current, tuple | list | np.ndarray | FrozenArray):
+        return True
+    if not _is_matrix(value):
+        return False
     is_field = keys_of(name)[0] in type(scenario).model_fields and not isinstance(keys_of(name)[-1], int)
     # perhaps a name stands there now
     return is_field and FrozenArray in allowed_types(declaration(scenario, name).annotation)

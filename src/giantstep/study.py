@@ -236,7 +236,7 @@ def compare(
     asked = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
     facts = {"finite_size": int(finite_size), "compared_with": compared, **layers[compared].attrs, **stored.attrs}
     attrs = provenance(request.grid, request.what, "comparison", asked, {})
-    return combine({**layers, "experiment": stored}, request.question).assign_attrs({**facts, **attrs})
+    return combine({**layers, "experiment": stored}, request.question).assign_attrs({**attrs, **facts, **attrs})
 
 
 def _theory_layers(
@@ -344,7 +344,7 @@ class Study(display.Readable):
     def compare(self, **overrides: Any) -> xarray.Dataset:
         """Answer with both; keywords override the study."""
         dims = [table["dim"] for table in (self.limit, self.experiment) if table.get("dim") is not None]
-        if "dim" not in overrides and not np.array_equal(dims[:1], dims[-1:]):
+        if "dim" not in overrides and len(dims) == 2 and not np.array_equal(*dims):
             raise InputError("The tables `limit` and `experiment` must have the same `dim` for a comparison.")
         tables = {**self.limit, **{name: v for name, v in self.experiment.items() if name != "keep_trials"}}
         return self._answer(compare, (*LIMIT_SETTINGS, *EXPERIMENT_SETTINGS), tables, overrides)

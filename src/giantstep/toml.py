@@ -28,13 +28,16 @@ def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = N
     plain = {name: value for name, value in tables.items() if not isinstance(value, Mapping)}
     sections = {name: value for name, value in tables.items() if isinstance(value, Mapping)}
     parts = [_lines(plain, "", comments or {})] if plain else []
-    parts += [f"[{_key(name)}]\n" + _lines(table, f"{name}.", comments or {}) for name, table in sections.items()]
+    parts += [
+        f"[{_key(name)}]\n" + _lines(_without_none(table), f"{name}.", comments or {})
+        for name, table in sections.items()
+    ]
     return "\n".join(parts)
 
 
 def _lines(table: Mapping[str, Any], prefix: str, comments: Mapping[str, str]) -> str:
     lines = ""
-    for name, value in _without_none(table).items():
+    for name, value in table.items():
         # a list of tables has each on its own line
         rows = "".join(f"  {toml_value(entry)},\n" for entry in value) if holds_parts(value) else ""
         comment = f"  # {comments[prefix + name]}" if comments.get(prefix + name) else ""

@@ -96,9 +96,8 @@ class Verdict:
     visible_gap: float  # the relative gap that so many trials see nine times in ten, at the typical point
     asked: float  # the size asked for: `see`, or the gap allowed where that is larger
     trials: int
-    trials_that_would_tell: (
-        int | None
-    )  # those that see such a gap; None where none are needed, or nothing says how many
+    # those that see such a gap; None where none are needed, or nothing says how many
+    trials_that_would_tell: int | None
     sentence: str  # all of this in words
 
     @property

@@ -122,3 +122,8 @@ def test_a_field_that_files_leave_out_at_its_default_can_vary(tmp_path):
     swept = gs.sweep(scenario, source="limit", precondition=[0.0, 1.0], store=tmp_path / "runs.db", progress=False)
     direct = gs.predict(scenario, precondition=[0.0, 1.0])
     np.testing.assert_allclose(swept.test_error, direct.test_error, rtol=1e-10)
+
+
+def test_an_empty_path_is_no_store():
+    """Catches SQLite's unnamed database, which keeps nothing."""
+    assert "cannot be opened" in sentence(store="", progress=False)

@@ -123,9 +123,8 @@ class ObservedLimit:
             return values
         kept = {name: column[good] for name, column in points.items()}
         prepared = self._prepared
-        if any(
-            declaration(scenario, name).annotation is int for name in changed
-        ):  # of steps: what they prepare changes
+        # where counts change (of steps, say), what they prepare changes, too
+        if any(declaration(scenario, name).annotation is int for name in changed):
             prepared = scenario.prepare(kept, self.request.what, prepared)
         settings = self.request.for_engine("limit", prepared)
         with counted(self.bar, int(good.sum())):
@@ -237,9 +236,10 @@ class Observable:
         if wanted == LAST:
             return len(coordinates) - 1
         for index, value in enumerate(coordinates.tolist()):
+            if str(value) == wanted:
+                return index
             with suppress(ValueError):  # of what is no number
-                is_same = isinstance(value, int | float) and np.isclose(float(wanted), value, rtol=1e-9, atol=0)
-                if is_same or str(value) == wanted:
+                if isinstance(value, int | float) and np.isclose(float(wanted), value, rtol=1e-9, atol=0):
                     return index
         shown = [str(value) for value in coordinates.tolist()]
         allowed = ", ".join(shown if len(shown) <= 12 else [*shown[:5], "...", *shown[-2:]])

@@ -97,7 +97,7 @@ def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: 
         tried[number] = fit.evidence
         if best is None or fit.evidence > best.evidence:
             best = fit
-        if number - best.n_clusters == 2:
+        if number - best.n_clusters >= 2:
             break
     assert best is not None
     kept = replace(best.data, matrix=np.empty((0, best.data.matrix.shape[1])))  # a fit need not hold the data

@@ -41,25 +41,23 @@ def said(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The largest request the server answers: bytes of one, of a table and of a figure; characters, entries and depth
-    of what it says; points of limits and dots of experiments; any whole number; computing times; memory of one worker.
-    """
+    """The largest request the server answers."""
 
-    body: int = 64 * 1024
-    upload: int = 64 * 2**20
-    picture: int = 4 * 2**20
-    forecast_seconds: float = 120.0
-    text: int = 1000
-    entries: int = 2000
-    depth: int = 8
-    points: int = 4000
-    dots: int = 200
-    dim: int = 4000
-    trials: int = 200
-    count: int = 100_000
-    limit_seconds: float = 20.0
-    budget_seconds: float = 300.0
-    memory: int = 6 * 2**30
+    body: int = 64 * 1024  # bytes of a request
+    upload: int = 64 * 2**20  # bytes of a table whose learning curve is forecast
+    picture: int = 4 * 2**20  # bytes of a figure drawn into a file; one of 8 curves of 100 points has some 60,000
+    forecast_seconds: float = 120.0  # computing time of a forecast
+    text: int = 1000  # characters of one text (an expression has its own, smaller limit)
+    entries: int = 2000  # of one list
+    depth: int = 8  # lists and tables inside each other
+    points: int = 4000  # of the grid of a limit
+    dots: int = 200  # of the grid of an experiment
+    dim: int = 4000  # of an experiment
+    trials: int = 200  # of an experiment
+    count: int = 100_000  # any whole-number setting
+    limit_seconds: float = 20.0  # computing time of a limit
+    budget_seconds: float = 300.0  # computing time of an experiment
+    memory: int = 6 * 2**30  # bytes of address space of a worker
 
 
 def parse_body(body: bytes, bounds: Bounds, source: str = "The request") -> dict[str, Any]:

@@ -41,7 +41,7 @@ def serve(
 ) -> None:
     """Serve the page until the process is interrupted, on a port of 127.0.0.1 (8765, or a free one, if left out).
 
-    It opens on a `file`: one that the page wrote, or a study file. What `say` is, is told the address.
+    It opens on a `file`: one that the page wrote, or a study file. `say` is told the address.
     """
     try:
         import uvicorn

@@ -230,9 +230,8 @@ class _Key:
 
     def _source(self, source: str) -> Any:
         if source == "experiment":
-            return (
-                bars_key(source) if self.is_spectrum else measured(self.axes, source if paper_width() else EXPERIMENT)
-            )
+            words = source if paper_width() else EXPERIMENT
+            return bars_key(source) if self.is_spectrum else measured(self.axes, words)
         label = self.reading.called(source)
         if source == "limit" != self.reading.judged:
             return legend_key(GREY, "", f"{label}, $d \\to \\infty$", linewidth=THIN)

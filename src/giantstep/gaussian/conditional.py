@@ -4,8 +4,8 @@ z ~ N(0, I_r) is a linear image of independent kappa in R^m and xi in R^L, all s
 integrate over kappa what is smooth on a given scale; planes on which the target is not smooth break the rules: of kappa
 where they lie in its space, of xi, at every node of kappa, where they cut across.
 
-z ~ N(0, I_r) is a linear image of kappa in R^m and xi in R^L, as in `conditional`. At every node of kappa the rule over
-xi and the label noise, thousands of points, is carried over to a few nodes of the label by local interpolation.
+For the law of noisy labels the rule over xi and the label noise, thousands of points at every node of kappa, is carried
+over to a few nodes of the label by local interpolation.
 """
 
 from __future__ import annotations

@@ -37,9 +37,12 @@ def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=128)  # some kB each; a rule of a hundred nodes takes a millisecond, and every average asks for one
 def kept_rule(name: str, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes and weights of the "legendre" or the "hermite" rule of NumPy, which must not be changed."""
+    """Return the nodes and weights of the "legendre" or the "hermite" rule of NumPy."""
     rules = {"legendre": np.polynomial.legendre.leggauss, "hermite": np.polynomial.hermite_e.hermegauss}
-    return rules[name](count)
+    nodes, weights = rules[name](count)
+    nodes.setflags(write=False)
+    weights.setflags(write=False)
+    return nodes, weights
 
 
 def gauss_legendre_panels(edges: ArrayLike, nodes_per_panel: int = PANEL_NODES) -> tuple[np.ndarray, np.ndarray]:

@@ -135,10 +135,13 @@ def separated(features: Features) -> Booleans:
 
     assert features.field is not None and features.rho is not None
     apart = np.zeros(len(features.weights), dtype=bool)
-    if features.turned is not None or features.rho.any():
-        return apart
     for row, often in enumerate(features.weights > _RARE):
+        check_time()
+        if features.turned is not None or features.rho[row].any():
+            continue
         margins = np.nan_to_num(np.sign(features.field[row]) * features.mu0[row])[:, often]
+        for axis in (1, 0):  # neither the size of a block nor that of a node tells
+            margins = margins / np.maximum(np.abs(margins).max(axis=axis, keepdims=True), 1e-300)
         none, one = np.zeros(len(margins)), np.ones(margins.shape[1])  # margins of one or more, at any coefficients
         apart[row] = linprog(none, -margins.T, -one, bounds=(None, None)).success
     return apart

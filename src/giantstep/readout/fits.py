@@ -209,6 +209,8 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
     classifier = classify(equations, loss, flip, asked.size, apart)
     residual, tolerance = classifier.residual, max(asked.tolerance, GOOD_ENOUGH)
     status = _status(classifier, residual, tolerance, classifier.iterations, "sweeps", "stationarity of the fit")
+    growing = (status != "") & (flip == 0) & np.isinf(numbers["dim"])
+    status[growing] = [f"{said}; give dim" for said in status[growing]]
     status[apart] = SEPARATED
     kept, iterations = classifier.V1 / classifier.V2[:, None, :], classifier.iterations
     known = (classifier, classifier.V1, classifier.V2, kept, 0.5 * ones, status, residual, iterations)

@@ -122,7 +122,8 @@ class Store:
     """Results by content in one SQLite file, made where results are added and it is not there; in memory without it."""
 
     def __init__(self, path: str | Path | None = None, *, write: bool = True) -> None:
-        self.path, self.name = path, "memory" if path is None else str(path)
+        self.path = None if path is None else Path(path)
+        self.name = "memory" if path is None else str(self.path)
         if not write and not Path(self.name).is_file():
             raise InputError(f"There is no store {self.name!r}.")
         place = ":memory:" if path is None else self.name
@@ -160,8 +161,6 @@ class Store:
 
     def _take_over(self) -> None:
         """Keep the experiments of a store of version 1, whose tables are called ``old_...``."""
-        from giantstep.sweeps.store import TRIALS, experiments
-
         for ask, row in experiments(self.connection):
             self._insert(ask, [row])
         known = ("old_results", TRIALS, "results")
@@ -246,14 +245,15 @@ class Store:
                 digests = list(by_digest)[start : start + AT_ONCE]
                 lines = self.connection.execute(
                     "SELECT digest, trial, seconds, data FROM results JOIN points ON points.id = point "
-                    f"WHERE digest IN ({','.join('?' * len(digests))}) AND trial = ifnull(?, trial) ORDER BY trial",
-                    [*digests, trial],
+                    f"WHERE digest IN ({','.join('?' * len(digests))}) "
+                    f"{'' if trial is None else 'AND trial = ?'} ORDER BY trial",  # the index serves both
+                    digests if trial is None else [*digests, trial],
                 )
-                for digest, trial, seconds, data in lines:
+                for digest, found, seconds, data in lines:
                     try:
-                        results[digest, trial] = Row.decoded(by_digest[digest], trial, seconds, data)
+                        results[digest, found] = Row.decoded(by_digest[digest], found, seconds, data)
                     except _DAMAGE:
-                        damaged.append((digest, trial))
+                        damaged.append((digest, found))
         return results, damaged
 
     # -- SQLite -----------------------------------------------------------------------------------

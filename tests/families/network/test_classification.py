@@ -159,3 +159,29 @@ def test_features_that_come_in_chunks_are_kept(monkeypatch):
     parts = gs.simulate(scenario, dim=10, trials=1)
     for name in ("norm", "objective", "train_error"):
         assert parts[name].item() == pytest.approx(whole[name].item(), rel=1e-6)
+
+
+SEPARATED = gs.Network(
+    activation="tanh",
+    target="sign(z1+z2)",
+    width_per_dim=1.2,
+    samples_per_dim=1.5,
+    readout=gs.Logistic(0.1),
+    steps=[gs.MaximalStep(rate=2.0)],
+    second_layer=gs.Vocabulary([1.0]),
+)
+
+
+def test_a_fit_without_bound_has_no_numbers():
+    """Catches numbers of an unfinished fit: the classes are separated after the step, not before it."""
+    with pytest.warns(gs.GiantstepWarning, match="separate the classes"):
+        result = gs.predict(SEPARATED)
+    for name in ("test_error", "train_error", "norm", "theta"):
+        assert np.isfinite(result[name].isel(time=0)).all() and np.isnan(result[name].isel(time=1)).all(), name
+
+
+@pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+def test_small_means_separate_the_classes_as_large_ones_do():
+    rates = [1e-6, 1e-3, 1.0]
+    status = gs.predict(SEPARATED, {"steps.0.rate": rates}).status.values.tolist()
+    assert all("separate the classes" in reason for reason in status), status

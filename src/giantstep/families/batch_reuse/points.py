@@ -120,13 +120,17 @@ def _match_moments(normal: Floats, weights: Floats) -> None:
     They are multiplied by the inverse of the Cholesky factor of their covariance, block after block: those before a
     block are orthonormal already.
     """
-    normal -= (normal @ weights)[:, None]
     blocks = list(split_rows(len(normal), 1, _COLUMNS))
+    pieces = list(split_rows(normal.shape[1], _COLUMNS, _PRODUCT))
     for number, rows in enumerate(blocks):
+        normal[rows] -= (normal[rows] @ weights)[:, None]
         for part in blocks[:number]:
-            normal[rows] -= _covariance(normal[rows], normal[part], weights) @ normal[part]
+            shared = _covariance(normal[rows], normal[part], weights)
+            for piece in pieces:
+                normal[rows, piece] -= shared @ normal[part, piece]
         factor = np.linalg.cholesky(_covariance(normal[rows], normal[rows], weights))
-        normal[rows] = np.linalg.solve(factor, normal[rows])
+        for piece in pieces:
+            normal[rows, piece] = np.linalg.solve(factor, normal[rows, piece])
 
 
 def _covariance(first: Floats, second: Floats, weights: Floats) -> Floats:

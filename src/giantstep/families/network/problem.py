@@ -189,6 +189,3 @@ def inputs_at(network: Network, points: Points, index: int) -> Network:
         if value != own[name][0]
     }
     return network.replace(changed) if changed else network
-
-
-# -- The thresholds of the family, each with its unit and what it leaves ----------------------------------

@@ -21,7 +21,7 @@ from giantstep.padding import corner
 from giantstep.readout import Features
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.finite_size import in_initial_rows
-from giantstep.readout.fits import RARE_INPUT, Asked, Fit
+from giantstep.readout.fits import RARE_INPUT, SEPARATED, Asked, Fit
 from giantstep.types import Array, Integers, Points, Strings
 
 _OF_ROWS = ("t", "psi", "Q1", "V1")
@@ -52,7 +52,10 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
             "learned": np.full(len(index), float(group.seen[0].learnt)),
             **_of_rows(moment, fit, group),
         }
+        lost = fit.status == SEPARATED
         for name, array in values.items():
+            if name != "learned" and lost.any():
+                array = np.where(lost.reshape(-1, *(1,) * (array.ndim - 1)), np.nan, array)
             table.put(name, index, time, by_block(array, table.network.blocks))
         table.put("null_error", index, None, fit.null)
         note_fit(table, index, moment, fit, group.members)

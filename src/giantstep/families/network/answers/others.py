@@ -120,10 +120,10 @@ def answer_spectrum(table: Table, share: Share, moment: Moment, time: int, setti
     """Fill ``what="spectrum"``: density, distribution, edges, gaps, atom and outliers."""
     try:
         for point, spectrum, size, _ in spectra(table, share, moment):
-            values, *how = describe_spectrum(spectrum, settings["x"], size, unit_of(spectrum, settings))
+            values, status, *how = describe_spectrum(spectrum, settings["x"], size, unit_of(spectrum, settings))
             for name, value in values.items():
                 table.put(name, np.array([point]), time, np.asarray(value)[None])
-            table.note(np.array([point]), str(how[0]), *how[1:])
+            table.note(np.array([point]), str(status), *how)
             if np.isinf(values["upper_edge"]):
                 table.answer.warnings.append(UNBOUNDED)
     except InputError as error:
@@ -135,11 +135,11 @@ def answer_resolvent(table: Table, share: Share, moment: Moment, time: int, sett
     blocks = table.network.blocks
     rows_known = moment.problem.isotropic and moment.problem.target.directions == 1
     for point, spectrum, _, scale in spectra(table, share, moment):
-        V1, V2, *how = describe_resolvent(spectrum, settings["z"])
+        V1, V2, status, *how = describe_resolvent(spectrum, settings["z"])
         V1, V2 = by_block(scale[:, None] * V1 * scale, blocks), by_block(V2, blocks)
         traces = {"m": V2.sum(axis=1), "V2": V2, "V1": V1 if rows_known else np.full_like(V1, np.nan)}
         index = np.array([point])
         for name, trace in traces.items():
             table.put(f"{name}_real", index, time, trace.real[None])
             table.put(f"{name}_imag", index, time, trace.imag[None])
-        table.note(index, str(how[0]), *how[1:])
+        table.note(index, str(status), *how)
