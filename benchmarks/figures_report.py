@@ -70,7 +70,6 @@ DIFFERENCES = {
 NOT_RUN = {
     "giant-orientation": 0.26,
     "giant-specialisation": 0.1,
-    "learning-curves": 0.09,
     "phase-retrieval": 0.73,
     "repetition-algorithms": 0.17,
     "ridgeless-universality": 0.11,
