@@ -209,7 +209,10 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
     classifier = classify(equations, loss, flip, asked.size, apart)
     residual, tolerance = classifier.residual, max(asked.tolerance, GOOD_ENOUGH)
     status = _status(classifier, residual, tolerance, classifier.iterations, "sweeps", "stationarity of the fit")
-    growing = (status != "") & (flip == 0) & np.isinf(numbers["dim"])
+    assert features.rho is not None and features.kappa is not None
+    # where the mean features could nearly separate the classes, a finite dimension has an answer
+    growing = (status != "") & (flip == 0) & np.isinf(numbers["dim"]) & (features.kappa.shape[1] > 0)
+    growing &= np.all(features.rho == 0, axis=1)
     status[growing] = [f"{said}; give dim" for said in status[growing]]
     status[apart] = SEPARATED
     kept, iterations = classifier.V1 / classifier.V2[:, None, :], classifier.iterations
