@@ -71,6 +71,21 @@ def test_a_number_too_large_is_said_beside_its_field(page: Page) -> None:
     page.enter("#axis-0-num", "20")
 
 
+def test_a_refusal_of_the_controls_marks_the_field_before_the_limit_is_there(page: Page) -> None:
+    """Whichever of the two answers came first, its sentence stood there while the field was unmarked."""
+    held: list[Any] = []
+    page.settle()
+    page.page.route("**/api/limit", lambda route: held.append(route))
+    page.enter("#axis-0-num", "2.5")
+    page.until(lambda: "from 1 to 700" in page.text("#problem"))
+    assert page.page.get_attribute("#axis-0-num", "aria-invalid") == "true"
+    for route in held:
+        route.continue_()
+    page.page.unroute("**/api/limit")
+    page.enter("#axis-0-num", "20")
+    page.until(lambda: page.page.get_attribute("#axis-0-num", "aria-invalid") is None)
+
+
 @pytest.fixture(scope="module")
 def family(server: Server) -> str:
     return next(json.dumps(one) for one in server.client.get("/api/families").json() if one["family"] == "one-step")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,11 +97,22 @@ def test_every_story_is_drawn_and_dragged_at_every_width(page: Page, number: int
     page.until(lambda: page.traces()[0]["y"] != before)
 
 
-def test_a_variable_that_is_absent_gets_no_panel(page: Page) -> None:
-    """Real outputs are no labels that can be wrong."""
+@pytest.mark.parametrize("late", [False, True])
+def test_a_variable_that_is_absent_gets_no_panel(page: Page, late: bool) -> None:
+    """Real outputs are no labels that can be wrong; controls that come after the curve say so, too."""
+    held: list[Any] = []
+    if late:
+        page.page.route("**/api/controls", lambda route: held.append(route))
     scenario = {"family": "bayes-limit", "target": "tanh(z)", "noise": 0.1, "samples_per_dim": 1.0}
     asked = {"scenario": scenario, "what": "errors", "grid": {"samples_per_dim": [0.5, 1.0, 2.0]}}
-    page.open({**STATE, "study": asked, "variables": ["mse", "error"]}, curves=3)
+    state = {**STATE, "study": asked, "variables": ["mse", "error"]}
+    if late:
+        page.open(state, curves=0)
+        page.until(lambda: len(page.traces()) >= 3 and held and "limit, " in page.text("#status"))
+        held[-1].continue_()
+        page.settle()
+    else:
+        page.open(state, curves=3)
     assert [panel["name"] for panel in page.panels()] == ["mse"]
     label = "(e) => [e.closest('label').title, e.closest('label').classList.contains('absent')]"
     told, is_absent = page.page.eval_on_selector("#v-error", label)

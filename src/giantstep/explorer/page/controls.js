@@ -23,7 +23,10 @@ export async function fillControls() {
     if (study !== page.state.study) return void fillControls();
     if (!$("controls").querySelector("[type=range]:active")) show(made);
   } catch (error) {
-    if (mine === fills) problem(error.message);
+    if (mine === fills) {
+      problem(error.message);
+      showWrong(error.field, error.message);
+    }
   }
   if (mine === fills) setBusy("controls", false);
 }
@@ -42,6 +45,7 @@ function show({ controls, pipeline, theory }) {
   again?.focus({ preventScroll: true });
   typeset($("theory"), theory);
   showWrong(wrong.field, wrong.sentence);
+  actions.draw(); // which variables are absent is said beside their ticks
 }
 
 /** Show what the server says about a field beside it, and grey the stage it lies in; nothing where the field is none. */
