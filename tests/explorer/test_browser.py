@@ -296,6 +296,7 @@ def test_families_and_presets_are_picked_and_trajectories_drawn(page: Page) -> N
     page.page.select_option("#preset", "subspace-trajectory")
     page.until(lambda: "updates made" in page.axis_title() and len(page.traces()) > 1)
     assert page.page.input_value("#family") == "subspace-clustering"
+    page.settle()
     assert "this figure" in page.text("#theory") and "arXiv" in page.text("#theory")
     assert page.page.locator("#theory .formula").count() > 0
     page.page.select_option("#family", "one-step")

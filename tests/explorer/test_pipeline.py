@@ -50,6 +50,24 @@ def test_steps_are_moved_added_and_removed(page: Page) -> None:
     assert page.text("#pipeline li:first-child").startswith("Data") and "z1 + z1*z2" in page.text("#pipeline")
 
 
+def test_what_was_written_for_the_list_before_does_not_undo_the_last_change(page: Page) -> None:
+    """The button that adds a step holds the whole new list: pressed again at once it brought the former order back."""
+    page.open(STATE)
+    first, second = gs.MaximalStep(2.0), gs.MaximalStep(1.0)
+    swapped, held = expected(second, first), list[Any]()
+    page.page.route("**/api/controls", lambda route: held.append(route))
+    page.page.click('#pipeline [aria-label="Move later: step 1"]')
+    page.until(lambda: page.traces()[0]["y"] == swapped)
+    page.page.dispatch_event("#add-step", "click")
+    for route in held:
+        route.continue_()
+    page.page.unroute("**/api/controls")
+    page.settle()
+    assert page.traces()[0]["y"] == swapped
+    page.page.click("#add-step")
+    page.until(lambda: page.traces()[0]["y"] == expected(second, first, first))
+
+
 def test_a_step_without_a_theory_is_greyed_with_its_sentence_and_its_experiment_runs(page: Page) -> None:
     page.open(STATE)
     page.page.wait_for_selector('[id="stage-steps.0"] option.refused[value="small"]', state="attached")

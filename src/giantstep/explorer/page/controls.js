@@ -17,6 +17,7 @@ export async function fillControls() {
   const mine = (fills += 1);
   const { study, variables, log, dots, budget } = page.state;
   setBusy("controls", true);
+  setStale(true);
   try {
     const made = await (await asked("/api/controls", { study: sent(study), variables, log, dots, budget, paper: presetShown()?.paper })).json();
     if (mine !== fills) return;
@@ -28,8 +29,18 @@ export async function fillControls() {
       showWrong(error.field, error.message);
     }
   }
-  if (mine === fills) setBusy("controls", false);
+  if (mine === fills) {
+    setBusy("controls", false);
+    setStale(false);
+  }
 }
+
+/** What sets a whole list was written for the study before this one: until it is written anew, it would undo the last change. */
+function setStale(is) {
+  for (const root of [$("controls"), $("pipeline")]) root.classList.toggle("stale", is);
+}
+
+const isStale = (control) => Boolean(control.closest("#pipeline.stale") || (control.matches("button") && control.closest(".stale")));
 
 function show({ controls, pipeline, theory }) {
   const root = $("controls");
@@ -111,6 +122,7 @@ function checkedWhole(input) {
 }
 
 function take(control) {
+  if (isStale(control)) return;
   const { kind, set, variable, log, field, allowed } = control.dataset;
   const value = parsed(control.value);
   const ticked = (what) => [...$("controls").querySelectorAll(`[data-${what}]:checked`)].map((box) => box.dataset[what]);
@@ -142,7 +154,7 @@ export function listenToControls() {
   });
   addEventListener("click", ({ target }) => {
     const button = target.closest?.("button[data-set]");
-    if (button) apply(JSON.parse(button.dataset.set));
+    if (button && !isStale(button)) apply(JSON.parse(button.dataset.set));
     const named = target.closest?.("[data-go], .formula [data-field]");
     if (named) go(named.dataset.go ?? named.dataset.field);
   });
