@@ -19,8 +19,7 @@ _OPTIONS = ("what", "theory", "trials", "seed", "device", "paired", "keep_trials
 
 def edit_study(study: gs.Study, verb: str, changes: Changes, *settings: Theory | Experiment) -> gs.Study:
     """Return the study with the changes made; `verb` decides which engine ``--dim`` is for."""
-    fields = assignments("--set", changes.set_ or (), lambda name, text: single(text))
-    lists = assignments("--grid", changes.grid or (), many)
+    fields, lists = assignments("--set", changes.set_), assignments("--grid", changes.grid, many)
     for name in [name for name in lists if name in fields]:
         raise InputError(f"Field `{name}` is given both to --set and to --grid.")
     fields.update(lists)
@@ -65,10 +64,12 @@ def edit_study(study: gs.Study, verb: str, changes: Changes, *settings: Theory |
 # -- What stands behind ``--set`` and ``--grid``: ``ridge=0.1`` -------------------------------------------
 
 
-def assignments(option: str, texts: Sequence[str], read: Callable[[str, str], Any]) -> dict[str, Any]:
+def assignments(
+    option: str, texts: Sequence[str] | None, read: Callable[[str, str], Any] = lambda name, text: single(text)
+) -> dict[str, Any]:
     """Return field -> value of the texts given to one option; `read` makes the value."""
     values: dict[str, Any] = {}
-    for text in texts:
+    for text in texts or ():
         name, equals, value = text.partition("=")
         name = name.strip().replace("__", ".")
         if not equals or not name or not value.strip():

@@ -12,13 +12,13 @@ import typer
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.cli.options import Json, print_json
+from giantstep.cli.options import Json, option, print_json
 
 Family = Annotated[str, Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
 
 
 def figures(
-    long: Annotated[bool, Option("--long", help="Also what each panel shows, parameters and times.")] = False,
+    long: bool = Option(False, "--long", help="Also what each panel shows, parameters and times."),
     json: Json = False,
 ) -> None:
     """List the figures that can be rebuilt: those of papers, and our own."""
@@ -38,17 +38,12 @@ def figures(
 
 def reproduce(
     name: Annotated[str, Argument(metavar="NAME", help="Name of a figure (see `giantstep figures`).")],
-    quick: Annotated[bool, Option("--quick", help="A smaller size, in a minute or so.")] = False,
-    device: Annotated[str, Option(help="cpu or cuda.")] = "cpu",
-    out: Annotated[Path, Option(metavar="DIR", help="Folder of the results.")] = Path("out"),
-    store: Annotated[
-        Path | None, Option(metavar="FILE", help="Keep every result here; what it holds is not computed again.")
-    ] = None,
-    check: Annotated[bool, Option("--check", help="Exit with status 1 where something disagrees.")] = False,
-    see: Annotated[
-        float | None,
-        Option(metavar="GAP", help="With --check: also where a relative gap of this size could not be seen."),
-    ] = None,
+    quick: bool = Option(False, "--quick", help="A smaller size, in a minute or so."),
+    device: str = Option("cpu", help="cpu or cuda."),
+    out: Path = Option(Path("out"), metavar="DIR", help="Folder of the results."),
+    store: Path | None = option("FILE", "Keep every result here; what it holds is not computed again."),
+    check: bool = Option(False, "--check", help="Exit with status 1 where something disagrees."),
+    see: float | None = option("GAP", "With --check: also where a relative gap of this size could not be seen."),
 ) -> None:
     """Rebuild a figure, published or ours: PNG, PDF, data and agreement report."""
     from giantstep.checks import check_number
@@ -116,6 +111,7 @@ _PRECISION = 1e-7
 def examine() -> dict[str, Any]:
     """Return versions, BLAS, cores, memory, GPU and the self-test as plain data."""
     import platform
+    from importlib.metadata import distributions
 
     from giantstep.lab.devices import available_memory
     from giantstep.workers import usable_cores
@@ -124,7 +120,7 @@ def examine() -> dict[str, Any]:
     return {
         "giantstep": gs.__version__,
         "python": f"{platform.python_version()} on {platform.platform()}",
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: next((d.version for d in distributions(name=name)), None) for name in _PACKAGES},
         "cores": usable_cores(),
         "BLAS": _blas(),
         "memory": f"{available_memory() / 2**30:.1f} GiB free",
@@ -140,15 +136,6 @@ def report(findings: dict[str, Any]) -> str:
     verdict = f"{'passed' if test['passed'] else 'FAILED'}: {test['text']}"
     rows = {**findings, "packages": packages, "self_test": verdict}
     return "\n".join(f"{name.replace('_', '-'):<10} {text}" for name, text in rows.items())
-
-
-def _version(name: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _blas() -> str:

@@ -24,108 +24,89 @@ StudyFile = Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` p
 StudyFiles = Argument(
     metavar="S.toml ...", help="The study; of several files, named by their names, each is a scenario of one table."
 )
-Json = Annotated[bool, Option("--json", help="Print one strict JSON object.")]
+
+
+def option(metavar: str, said: str, *names: str) -> Any:
+    """Declare an option that may be left out: what stands for its value in the help, and what it does."""
+    return Option(None, *names, metavar=metavar, help=said)
+
+
+Json = Annotated[bool, Option("--json", help="Print strict JSON.")]
 
 
 @dataclass(frozen=True)
 class Changes:
     """What is asked instead of what the study says."""
 
-    what: Annotated[str | None, Option(help="The question asked (see `giantstep describe`).")] = None
-    set_: Annotated[
-        list[str] | None, Option("--set", metavar="FIELD=VALUE", help="Change a field or setting; may be repeated.")
-    ] = None
-    grid: Annotated[
-        list[str] | None,
-        Option(
-            metavar="FIELD=VALUES", help="Vary a field: start:stop:num[:log] or a list with commas; may be repeated."
-        ),
-    ] = None
+    what: str | None = Option(None, help="The question asked (see `giantstep describe`).")
+    set_: list[str] | None = option("FIELD=VALUE", "Change a field or setting; may be repeated.", "--set")
+    grid: list[str] | None = option(
+        "FIELD=VALUES", "Vary a field: start:stop:num[:log] or a list with commas; may be repeated."
+    )
 
 
 @dataclass(frozen=True)
 class Theory:
     """Which limit."""
 
-    theory: Annotated[str | None, Option(help="Another published theory of the same quantity, by name.")] = None
+    theory: str | None = Option(None, help="Another published theory of the same quantity, by name.")
 
 
 @dataclass(frozen=True)
 class Limit(Theory):
     """Settings of the limit."""
 
-    dim: Annotated[
-        str | None, Option(metavar="N", help="Add the leading finite-size correction at this dimension.")
-    ] = None
+    dim: str | None = option("N", "Add the leading finite-size correction at this dimension.")
 
 
 @dataclass(frozen=True)
 class Experiment:
     """Settings of the experiment."""
 
-    dim: Annotated[str | None, Option(metavar="N", help="Dimension of the data; several with commas.")] = None
-    trials: Annotated[int | None, Option(help="Independent repetitions.")] = None
-    seed: Annotated[int | None, Option(help="Any whole number from 0 on.")] = None
-    device: Annotated[str | None, Option(help="cpu or cuda.")] = None
-    paired: Annotated[bool, Option("--paired", help="Give all points the same draws.")] = False
+    dim: str | None = option("N", "Dimension of the data; several with commas.")
+    trials: int | None = Option(None, help="Independent repetitions.")
+    seed: int | None = Option(None, help="Any whole number from 0 on.")
+    device: str | None = Option(None, help="cpu or cuda.")
+    paired: bool = Option(False, "--paired", help="Give all points the same draws.")
 
 
 @dataclass(frozen=True)
 class Trials(Experiment):
     """Settings of an experiment whose trials may be kept."""
 
-    keep_trials: Annotated[bool, Option("--keep-trials", help="Keep every trial, not just the mean.")] = False
+    keep_trials: bool = Option(False, "--keep-trials", help="Keep every trial, not just the mean.")
 
 
 @dataclass(frozen=True)
 class Check:
     """What counts as agreement."""
 
-    check: Annotated[bool, Option("--check", help="Exit with status 1 where limit and experiment disagree.")] = False
-    variables: Annotated[
-        list[str] | None,
-        Option(metavar="NAMES", help="Judge these variables only; several with commas; may be repeated."),
-    ] = None
-    see: Annotated[
-        float | None,
-        Option(metavar="GAP", help="Relative gap asked for (0.05); with --check, status 1 where it could not be seen."),
-    ] = None
-    allow: Annotated[
-        float, Option(metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
-    ] = 0.0
+    check: bool = Option(False, "--check", help="Exit with status 1 where limit and experiment disagree.")
+    variables: list[str] | None = option("NAMES", "Judge these variables only; several with commas; may be repeated.")
+    see: float | None = option(
+        "GAP", "Relative gap asked for (0.05); with --check, status 1 where it could not be seen."
+    )
+    allow: float = Option(0.0, metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
 
 
 @dataclass(frozen=True)
 class Output:
     """What becomes of a result."""
 
-    out: Annotated[
-        list[Path] | None, Option(metavar="FILE", help="Write the result: .csv, .nc, .json, .tex; may be repeated.")
-    ] = None
+    out: list[Path] | None = option("FILE", "Write the result: .csv, .nc, .json, .tex; may be repeated.")
     json: Json = False
-    plot: Annotated[
-        list[Path] | None, Option(metavar="FILE", help="Draw the result: .png, .pdf, .svg, .pgf; may be repeated.")
-    ] = None
-    paper: Annotated[
-        str | None, Option(metavar="WIDTH", help="With --plot: draw for a paper, column or page wide.")
-    ] = None
+    plot: list[Path] | None = option("FILE", "Draw the result: .png, .pdf, .svg, .pgf; may be repeated.")
+    paper: str | None = option("WIDTH", "With --plot: draw for a paper, column or page wide.")
 
 
 @dataclass(frozen=True)
 class Table:
     """A user's own table in place of a study."""
 
-    data: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="A table in place of a study: .csv, .tsv, .npz, .parquet; rows = samples."),
-    ] = None
-    label: Annotated[str | None, Option(metavar="COLUMN", help="With --data: the column that holds the labels.")] = None
-    drop: Annotated[
-        list[str] | None, Option(metavar="COLUMN", help="With --data: a column that is no input; may be repeated.")
-    ] = None
-    scale: Annotated[
-        str | None, Option(metavar="HOW", help="With --data: columns (each to unit variance), global or none.")
-    ] = None
+    data: Path | None = option("FILE", "A table in place of a study: .csv, .tsv, .npz, .parquet; rows = samples.")
+    label: str | None = option("COLUMN", "With --data: the column that holds the labels.")
+    drop: list[str] | None = option("COLUMN", "With --data: a column that is no input; may be repeated.")
+    scale: str | None = option("HOW", "With --data: columns (each to unit variance), global or none.")
 
 
 def given(*groups: Any) -> dict[str, Any]:
@@ -150,6 +131,9 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def expanded(**values: Any) -> None:
         taken = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        for group in taken.values():
+            if isinstance(group, Output):
+                check_outputs(group)
         command(**taken, **values)
 
     expanded.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]

@@ -22,7 +22,6 @@ from giantstep.cli.options import (
     Table,
     Theory,
     Trials,
-    check_outputs,
     given,
     write_outputs,
 )
@@ -44,7 +43,6 @@ _FORECAST = (
 
 def predict(changes: Changes, limit: Limit, output: Output, table: Table, study: Studies = None) -> None:
     """Answer a study with its limit of infinite dimension."""
-    check_outputs(output)
     asked, several = _asked(study, table, "predict", changes, limit)
     closing = "" if table.data is None else f"{asked.scenario.penalty_elsewhere()}\n{_FORECAST}"
     hand_over(asked.predict(**several), output, closing)
@@ -52,7 +50,6 @@ def predict(changes: Changes, limit: Limit, output: Output, table: Table, study:
 
 def simulate(changes: Changes, experiment: Trials, output: Output, table: Table, study: Studies = None) -> None:
     """Answer a study with an experiment of finite dimension: means over trials, with standard errors."""
-    check_outputs(output)
     asked, several = _asked(study, table, "simulate", changes, experiment)
     hand_over(asked.simulate(**several), output)
 
@@ -73,7 +70,6 @@ def compare(
 
     allow = check_number("allow", check.allow, "a number at least 0", lambda gap: gap >= 0)
     see = SEE if check.see is None else check_number("see", check.see, "a number above 0", lambda gap: gap > 0)
-    check_outputs(output)
     asked, several = _asked(study, table, "compare", changes, theory, experiment)
     variables = [name.strip() for names in check.variables or () for name in names.split(",")] or None
     check_variables(variables, asked.question)
