@@ -18,9 +18,8 @@ from giantstep.checks import check_number
 from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
 from giantstep.errors import NotFiniteError
-from giantstep.family import Answer
+from giantstep.family import Answer, blank_array
 from giantstep.notes import Problems, notes_in, worse_than_nothing
-from giantstep.padding import blank_array
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of

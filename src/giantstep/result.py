@@ -19,11 +19,10 @@ from xarray.indexes import PandasIndex
 from giantstep import __version__
 from giantstep.errors import GiantstepError, InputError
 from giantstep.families import family_class
-from giantstep.family import DIAGNOSTICS, Engine, Question, Variable
+from giantstep.family import DIAGNOSTICS, Engine, Question, Variable, blank_array, corner, largest_shape
 from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.listing import Result
-from giantstep.padding import blank_array, corner, largest_shape
 from giantstep.partlists import declaration, keys_of, names_meant, symbol_of, tables_at
 from giantstep.scenario import Scenario, from_content, numbers_meant, refuse_callable, walk_values
 from giantstep.several import NAME, Scenarios, by_name, grid_over

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError
-from giantstep.family import Variable
+from giantstep.family import Variable, pad_stack
 from giantstep.grid import Grid, scenario_at
 from giantstep.notes import Problems
-from giantstep.padding import pad_stack
 from giantstep.progress import Progress, ProgressOption
 from giantstep.request import ExperimentSettings, Request
 from giantstep.returns import measured_by

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from giantstep.bounds.counting import BoundedError, Teacher, teacher_of
-from giantstep.bounds.curve import BoundCurve, BoundProblem
+from giantstep.bounds.counting import BoundCurve, BoundedError, BoundProblem, Teacher, teacher_of
 from giantstep.errors import InputError
 from giantstep.grid import Grid
 from giantstep.progress import A_FEW, Progress, ProgressOption, with_time

@@ -11,7 +11,7 @@ import numpy as np
 import xarray
 
 from giantstep.bounds.best import Seen, Teachers, check_time, watched
-from giantstep.bounds.curve import BoundCurve, BoundProblem
+from giantstep.bounds.counting import BoundCurve, BoundProblem
 from giantstep.errors import InputError
 from giantstep.figures.style import DASHED, DOTTED, GREY, is_geometric
 from giantstep.grid import Grid

@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Discriminator
 
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.errors import bad_field
-from giantstep.inputs.law import InputLaw
-from giantstep.inputs.tables import (
+from giantstep.inputs.law import (
     MOST_CORRELATION,
+    InputLaw,
     InputTable,
     RowTests,
     describe_inputs,
