@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -127,13 +126,11 @@ def _ratios(
     return ratio.reshape(errors.shape), stretch.reshape(errors.shape)
 
 
-@contextmanager
-def watched(points: dict[BoundProblem, int], progress: ProgressOption) -> Iterator[Progress]:
-    """Show a bar over so many points of each curve, where they take more than a few seconds; it says so beforehand."""
+def watched(points: dict[BoundProblem, int], progress: ProgressOption) -> Progress:
+    """Return a bar over so many points of each curve, for where they take more than a few seconds."""
     seconds = sum(problem.seconds * count for problem, count in points.items())
     option = False if progress is None and seconds < A_FEW else progress
-    with Progress(option, sum(points.values()), with_time("best possible error", seconds)) as bar:
-        yield bar
+    return Progress(option, sum(points.values()), with_time("best possible error", seconds))
 
 
 # -- A result seen from the best estimator: what is learnt at each of its points --------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import sys
 from pathlib import Path
@@ -147,16 +146,15 @@ def _blas() -> str:
 
 
 def _gpu() -> str:
+    from giantstep.lab.devices import namespace
+
     try:
-        cupy = importlib.import_module("cupy")
-    except ImportError:
-        return "none: CuPy is not installed (install giantstep[cuda])"
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-        names = [cupy.cuda.runtime.getDeviceProperties(index)["name"].decode() for index in range(count)]
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"none: CuPy {cupy.__version__} is installed, but {error}"
-    return f"{', '.join(names)} (CuPy {cupy.__version__})" if names else "none: no CUDA device is visible"
+        cupy = namespace("cuda")
+    except gs.InputError as error:
+        return f"none: {str(error).rpartition(': ')[2].rstrip('.')}"
+    count = cupy.cuda.runtime.getDeviceCount()
+    names = [cupy.cuda.runtime.getDeviceProperties(index)["name"].decode() for index in range(count)]
+    return f"{', '.join(names)} (CuPy {cupy.__version__})"
 
 
 def _self_test() -> tuple[bool, str]:

@@ -195,7 +195,7 @@ def _curve(result: Forecast) -> str:
     import numpy as np
 
     from giantstep.forecasts.table import known
-    from giantstep.listing import ListedTable, Listing, listing_text
+    from giantstep.listing import listing_text
 
     attrs = result.attrs
     names = [name for name in ("error", "mse") if name in result]
@@ -216,8 +216,8 @@ def _curve(result: Forecast) -> str:
             row[f"verdict on {name}"] = str(point[f"{name}_verdict"].item())
         rows.append(row)
     about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
-    table = ListedTable(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
-    told = listing_text(Listing(f"{attrs['title']}: {about}; at the best ridge of each size", [table], []))
+    columns = [(head, [row[head] for row in rows]) for head in (rows[0] if rows else ())]
+    told = listing_text(f"{attrs['title']}: {about}; at the best ridge of each size", [columns])
     return (
         f"{told}\nFor raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n"
     )

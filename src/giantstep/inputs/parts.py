@@ -331,12 +331,3 @@ def _as_whitening(value: Any) -> Any:
 
 Whitening = Annotated[Number, BeforeValidator(_as_whitening)]
 """A number c, or its name: the steps are multiplied by F = Sigma^-c."""
-
-
-def content_of_inputs(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a scenario without inputs and preconditioner where they say nothing.
-
-    Scenarios are then known by the same content as before they had these fields.
-    """
-    silent = {"inputs": None, "precondition": 0.0}
-    return {name: value for name, value in content.items() if name not in silent or value != silent[name]}
