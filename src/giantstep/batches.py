@@ -81,10 +81,7 @@ def ask_again(
     trials: int | None = None,
     progress: ProgressOption = False,
 ) -> xarray.Dataset:
-    """Return the limit of a result once more with other values of some fields: same question, settings and dimension.
-
-    `source` is the layer: "limit", or the theory at the experiment's dimension, whose starts for `trials` it shares.
-    """
+    """Return a layer of a result, "limit" or "theory" (with starts for `trials`), with other values of some fields."""
     from giantstep.result import fields_of
 
     scenarios, fields = fields_of(result)

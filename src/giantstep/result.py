@@ -195,10 +195,7 @@ def provenance(
 
 
 def grid_of(result: xarray.Dataset) -> Grid:
-    """Return the grid that a result, or a part of one, stands on: ``grid_of(result).scenarios()`` are its points.
-
-    Fields that vary are read from the coordinates; what these do not say any more is refused, never guessed.
-    """
+    """Return the grid that a result, or a part of one, stands on; what coordinates do not say any more is refused."""
     scenario, fields = fields_of(result)
     settings = json.loads(str(result.attrs.get("settings", "{}")))
     known = "dim" in fields or any("dim" in type(one).model_fields for one in by_name(scenario).values())

@@ -161,18 +161,15 @@ def field(
     meaning: str,
     *,
     default: Any = ...,
-    gt: float | None = None,
-    ge: float | None = None,
-    lt: float | None = None,
-    le: float | None = None,
     infinite: bool = False,
     only: Mapping[str, Sequence[str]] | None = None,  # another field -> its values with which this one matters
+    **bounds: Any,
 ) -> Any:
-    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed."""
+    """Declare a field: its symbol, what it means, its bounds (`gt`, `ge`, `lt`, `le`), whether infinity is allowed."""
     extra: dict[str, Any] = {"symbol": symbol, "infinite": infinite}
     if only is not None:
         extra["only"] = {name: list(values) for name, values in only.items()}
-    return pydantic.Field(default, description=meaning, json_schema_extra=extra, gt=gt, ge=ge, lt=lt, le=le)
+    return pydantic.Field(default, description=meaning, json_schema_extra=extra, **bounds)
 
 
 _BOUNDS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {

@@ -111,11 +111,9 @@ def group_points(grid: Grid) -> list[DrawGroup]:
 
 
 class TrialPlan:
-    """An experiment about to run: the points of a request by draws, and the settings that its trials share.
+    """An experiment about to run: the points of a request by draws, and the settings that its trials share."""
 
-    A limit that is `compared` with it is told how many trials there are. What does not fit into the memory of the
-    device, where so many trials run `at_once`, is refused here.
-    """
+    # a limit that is `compared` with it is told how many trials there are
 
     def __init__(
         self, request: Request, experiment: ExperimentSettings, *, compared: bool = False, at_once: int = 1

@@ -234,10 +234,7 @@ class BoundCurve:
         return float(self.known[alpha][_NAMES.index(name), BRANCHES.index(branch)])
 
     def needed(self, name: str, branch: str, error: float, own: float) -> float:
-        """Return the samples per dimension at which the best one has the error of a method with its `own` samples.
-
-        Zero where the best one needs none, NaN where it has no such error at 16 times as many samples.
-        """
+        """Return at how many samples per dimension the best one has an error: 0 if it needs none, NaN above 16 `own`."""
         start = self.error(0.0, name, branch)
         if error >= start - _ROUNDING * abs(start):
             return 0.0

@@ -78,18 +78,6 @@ class Trials(Experiment):
 
 
 @dataclass(frozen=True)
-class Check:
-    """What counts as agreement."""
-
-    check: bool = Option(False, "--check", help="Exit with status 1 where limit and experiment disagree.")
-    variables: list[str] | None = option("NAMES", "Judge these variables only; several with commas; may be repeated.")
-    see: float | None = option(
-        "GAP", "Relative gap asked for (0.05); with --check, status 1 where it could not be seen."
-    )
-    allow: float = Option(0.0, metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
-
-
-@dataclass(frozen=True)
 class Output:
     """What becomes of a result."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,18 +134,6 @@ def explore(
 # -- The command ``forecast``: the learning curve of given features ---------------------------------------
 
 
-@dataclass(frozen=True)
-class ForecastOptions:
-    """What is asked of the features."""
-
-    samples: str | None = option("SIZES", "Sample sizes: 100:10000:12 (evenly in log) or a list with commas.")
-    ridge: str | None = option("RIDGES", "Penalties: 0.1:1000:9 (evenly in log) or a list with commas.")
-    task: str = Option("auto", help="regression, classes or auto.")
-    trials: int = Option(8, help="Real fits at every size; 0: no experiment.")
-    rows: int = Option(4000, help="Rows that leave-one-out looks at where there are more.")
-    seed: int = Option(0, help="Any whole number from 0 on.")
-
-
 def forecast(
     data: Annotated[
         Path, Option(metavar="FILE", help="Features and labels: .csv, .tsv, .npz, .parquet, or features alone: .npy.")
@@ -154,8 +141,13 @@ def forecast(
     label: Annotated[
         str, Option(metavar="COLUMN", help="Column (array of an .npz) that holds the labels; with .npy: a file .npy.")
     ],
-    asked: ForecastOptions,
     output: Output,
+    samples: str | None = option("SIZES", "Sample sizes: 100:10000:12 (evenly in log) or a list with commas."),
+    ridge: str | None = option("RIDGES", "Penalties: 0.1:1000:9 (evenly in log) or a list with commas."),
+    task: str = Option("auto", help="regression, classes or auto."),
+    trials: int = Option(8, help="Real fits at every size; 0: no experiment."),
+    rows: int = Option(4000, help="Rows that leave-one-out looks at where there are more."),
+    seed: int = Option(0, help="Any whole number from 0 on."),
     groups: str | None = option("COLUMN", "Column of groups whose rows stay together in the experiment."),
     drop: list[str] | None = option("COLUMN", "A column that is no feature; may be repeated."),
 ) -> None:
@@ -167,14 +159,15 @@ def forecast(
     from giantstep.datafile import read_labelled, read_npy
 
     if data.suffix.lower() == ".npy":
-        for option in ["--groups"] * (groups is not None) + ["--drop"] * bool(drop):
-            raise InputError(f"{option} names a column, which .npy features do not have; use .csv, .npz or .parquet.")
+        for name in ["--groups"] * (groups is not None) + ["--drop"] * bool(drop):
+            raise InputError(f"{name} names a column, which .npy features do not have; use .csv, .npz or .parquet.")
         table = read_npy(data, label)
     else:
         table = read_labelled(data, label, [*(drop or []), *([] if groups is None else [groups])])
     grouping = None if groups is None else table.others[groups]
-    settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
-    result = gs.forecast(table.inputs, table.labels, groups=grouping, **settings)
+    settings: dict[str, Any] = {"task": task, "trials": trials, "rows": rows, "seed": seed, "groups": grouping}
+    settings |= {"ridge": _sizes("ridge", ridge), "samples": _sizes("samples", samples)}
+    result = gs.forecast(table.inputs, table.labels, **settings)
     trust = json.loads(result.attrs["trust_numbers"])
     show_or_write(result, output, result.attrs["trust"], lambda: _curve(result), trust=trust)
 

@@ -112,10 +112,7 @@ class InputLaw:
         return InputLaw.normalised(self.eigenvalues[kept], counts[kept] / dim, self.moments[kept])
 
     def binned(self) -> InputLaw:
-        """Return the law with at most 400 atoms: beyond that 40 leading ones and 50 bins of equal count of the others.
-
-        A bin has the mean eigenvalue, the sum of the masses and of the moments.
-        """
+        """Return the law with at most 400 atoms: beyond that 40 leading ones and 50 bins of equal counts of the rest."""
         if len(self.masses) <= MOST_ATOMS:
             return self
         order = np.argsort(-self.eigenvalues, kind="stable")
@@ -171,10 +168,7 @@ class InputTable(NamedTuple):
 
 
 def diagonalise(X: Any, name: str = "X") -> InputTable:
-    """Return a table in its eigenbasis, without directions without variance; `name` is that of its field.
-
-    It must hold numbers, with enough rows and no constant column.
-    """
+    """Return a table in its eigenbasis, without directions without variance; `name` is that of its field."""
     try:
         table = np.asarray(X, dtype=float)
     except (TypeError, ValueError):
