@@ -114,7 +114,6 @@ class TrialPlan:
     """An experiment about to run: the points of a request by draws, and the settings that its trials share."""
 
     # a limit that is `compared` with it is told how many trials there are
-
     def __init__(
         self, request: Request, experiment: ExperimentSettings, *, compared: bool = False, at_once: int = 1
     ) -> None:

@@ -234,7 +234,7 @@ class BoundCurve:
         return float(self.known[alpha][_NAMES.index(name), BRANCHES.index(branch)])
 
     def needed(self, name: str, branch: str, error: float, own: float) -> float:
-        """Return at how many samples per dimension the best one has an error: 0 if it needs none, NaN above 16 `own`."""
+        """Return the samples per dimension at which the best one has an error: 0 if none, NaN above 16 times `own`."""
         start = self.error(0.0, name, branch)
         if error >= start - _ROUNDING * abs(start):
             return 0.0

@@ -112,7 +112,7 @@ class InputLaw:
         return InputLaw.normalised(self.eigenvalues[kept], counts[kept] / dim, self.moments[kept])
 
     def binned(self) -> InputLaw:
-        """Return the law with at most 400 atoms: beyond that 40 leading ones and 50 bins of equal counts of the rest."""
+        """Return the law with few atoms: beyond 400 the 40 leading ones, and 50 bins of equal count of the others."""
         if len(self.masses) <= MOST_ATOMS:
             return self
         order = np.argsort(-self.eigenvalues, kind="stable")
