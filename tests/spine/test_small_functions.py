@@ -9,7 +9,7 @@ import numpy as np
 import giantstep as gs
 from giantstep.arrays import FrozenArray
 from giantstep.blocks import split_rows
-from giantstep.cli.edit import assignments, many, single
+from giantstep.cli.options import assignments, many, single
 from giantstep.deadline import check_time
 from giantstep.describe import describe
 from giantstep.dimensions import dimension_named

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.cli.edit import assignments, edit_study, many, single
-from giantstep.cli.options import Changes, Limit, Output, StudyFile, option
+from giantstep.cli.options import Changes, Limit, Output, StudyFile, assignments, edit_study, many, option, single
 from giantstep.cli.verbs import hand_over
 from giantstep.errors import InputError
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.cli.edit import assignments, many
-from giantstep.cli.options import Json, Output, StudyFile, check_outputs, option, print_json
+from giantstep.cli.options import Json, Output, StudyFile, assignments, check_outputs, many, option, print_json
 from giantstep.cli.verbs import show_or_write
 from giantstep.errors import InputError, bad_field
 

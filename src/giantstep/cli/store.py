@@ -16,8 +16,7 @@ import typer
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.cli.edit import edit_study
-from giantstep.cli.options import Changes, Json, Output, StudyFile, Theory, Trials, option, print_json
+from giantstep.cli.options import Changes, Json, Output, StudyFile, Theory, Trials, edit_study, option, print_json
 from giantstep.cli.verbs import hand_over
 from giantstep.errors import InputError, bad_field
 

@@ -12,7 +12,6 @@ import typer
 from typer import Option
 
 import giantstep as gs
-from giantstep.cli.edit import edit_study
 from giantstep.cli.options import (
     Changes,
     Experiment,
@@ -22,6 +21,7 @@ from giantstep.cli.options import (
     Table,
     Theory,
     Trials,
+    edit_study,
     given,
     option,
     write_outputs,
