@@ -42,10 +42,10 @@ class ResultTable:
 
     def variable(self, name: str) -> Variable:
         """Return the declaration of a variable this engine fills, or of the one a ``_stderr`` belongs to."""
-        for variable in self.question.variables:
-            if self.engine in variable.engines and name in (variable.name, variable.name + "_stderr"):
-                return variable
-        raise GiantstepError(f"The family {self.grid.scenario.family} answered `{name}`, which it does not declare.")
+        # another name was refused when it was answered (`returns`)
+        return next(
+            variable for variable in self.question.variables if name in (variable.name, variable.name + "_stderr")
+        )
 
     def put(self, name: str, index: Indices, values: Any) -> None:
         """Add the values (B, ...) of a variable, or of its ``_stderr``, at the points `index`; numbers or names."""
