@@ -1,7 +1,7 @@
 from . import estimators as estimators
 from .agreements import agreement as agreement
-from .bounds import best_possible as best_possible
-from .bounds import efficiency as efficiency
+from .bounds.best import best_possible as best_possible
+from .bounds.best import efficiency as efficiency
 from .design.crossings import solve_for as solve_for
 from .design.optimise import best_ridge as best_ridge
 from .design.optimise import optimize as optimize

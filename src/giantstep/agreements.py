@@ -335,10 +335,8 @@ def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> Agreem
 
 
 def _scales(theory: xarray.DataArray, spread: Floats, grid: Sequence[Any]) -> tuple[Floats, Floats, Floats]:
-    """Return what gaps are relative to, the size of the variable at the same point and time, and its size elsewhere.
-
-    Entries of a matrix or a spectrum at one time are one object, as large as the largest; `spread` is that of a trial.
-    """
+    """Return what gaps are relative to, the size of the variable at the same point and time, and its size elsewhere."""
+    # entries of a matrix or a spectrum at one time are one object, as large as the largest
     times = tuple(n for n, dim in enumerate(theory.dims) if dimension_named(str(dim)).role == "trajectory")
     entries = tuple(n for n, dim in enumerate(theory.dims) if dim not in grid and n not in times)
     here = _largest(theory.values, entries)

@@ -18,9 +18,8 @@ from giantstep.checks import check_number
 from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
 from giantstep.errors import NotFiniteError
-from giantstep.family import Answer
+from giantstep.family import Answer, blank_array
 from giantstep.notes import Problems, notes_in, worse_than_nothing
-from giantstep.padding import blank_array
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of
@@ -82,10 +81,7 @@ def ask_again(
     trials: int | None = None,
     progress: ProgressOption = False,
 ) -> xarray.Dataset:
-    """Return the limit of a result once more with other values of some fields: same question, settings and dimension.
-
-    `source` is the layer: "limit", or the theory at the experiment's dimension, whose starts for `trials` it shares.
-    """
+    """Return a layer of a result, "limit" or "theory" (with starts for `trials`), with other values of some fields."""
     from giantstep.result import fields_of
 
     scenarios, fields = fields_of(result)

@@ -7,7 +7,7 @@ with its finite-size correction at the dimension of the experiment, where the fa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -95,7 +95,7 @@ def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[s
     if variable.compared:
         sides = xarray.align(values[last], experiment[name], errors[last], experiment[error], join="outer")
         freedoms = _freedom(judged), _freedom(experiment)
-        gap, z = _gap_and_z(*sides, freedoms, len(variable.dims))
+        gap, z = _gap_and_z(sides, freedoms, len(variable.dims))
         if variable.counted:
             high, high_error = sides[1], sides[3]
             no_spread = high_error <= 1e-12 * abs(high)  # but for rounding: all trials saw the same
@@ -122,14 +122,8 @@ def _freedom(side: xarray.Dataset) -> float:
     return float("inf") if runs is None else float(runs) - 1
 
 
-def _gap_and_z(
-    low: xarray.DataArray,
-    high: xarray.DataArray,
-    low_error: xarray.DataArray,
-    high_error: xarray.DataArray,
-    freedoms: tuple[float, float],
-    own: int,
-) -> tuple[xarray.DataArray, xarray.DataArray]:
+def _gap_and_z(sides: Sequence[xarray.DataArray], freedoms: Sequence[float], own: int) -> tuple[xarray.DataArray, ...]:
+    low, high, low_error, high_error = sides
     gap = high - low
     low_square, high_square = low_error.values**2, high_error.values**2
     size = np.fmax(np.abs(low.values), np.abs(high.values))

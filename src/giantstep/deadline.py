@@ -7,34 +7,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 
 class TimeUp(BaseException):
     """Raised by `check_time` once the time of a block is up; no handler of an `Exception` takes it for its own."""
 
 
-@dataclass
-class _End:
-    """When a block ends by a clock, and whether that was noticed inside of it."""
-
-    clock: Callable[[], float]
-    seconds: float
-    noticed: bool = False
-
-    def check(self) -> None:
-        if self.noticed or self.clock() >= self.seconds:
-            self.noticed = True
-            raise TimeUp
-
-
-_ends: ContextVar[tuple[_End, ...]] = ContextVar("ends", default=())
+_ends: ContextVar[tuple[Callable[[], None], ...]] = ContextVar("ends", default=())
 
 
 def check_time() -> None:
     """Raise `TimeUp` where the time of a block around the call is up; without a deadline, do nothing."""
-    for end in _ends.get():
-        end.check()
+    for check in _ends.get():
+        check()
 
 
 @contextmanager
@@ -45,15 +30,22 @@ def deadline(seconds: float | None, clock: Callable[[], float] = time.perf_count
     if seconds is None or math.isinf(seconds):
         yield
         return
-    end = _End(clock, clock() + seconds)
-    before = _ends.set((*_ends.get(), end))
+    end, noticed = clock() + seconds, False
+
+    def check() -> None:
+        nonlocal noticed
+        noticed = noticed or clock() >= end
+        if noticed:
+            raise TimeUp
+
+    before = _ends.set((*_ends.get(), check))
     try:
-        end.check()
+        check()
         yield
-        if end.noticed:
+        if noticed:
             raise TimeUp
     except Exception:
-        if end.noticed:
+        if noticed:
             raise TimeUp from None  # what follows from a swallowed `TimeUp` is not the reason
         raise
     finally:

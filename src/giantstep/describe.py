@@ -46,12 +46,7 @@ _COLUMN = 38
 
 
 def describe(family: str) -> dict[str, Any]:
-    """Return what a family is as strict JSON data: its fields, questions, theories, papers with their notation.
-
-    Of a field there are name, symbol, meaning, type, allowed, bounds, default, the ``values`` of a field of names, the
-    ``choices`` of a part, or of an entry of a list of parts, with their own fields, and ``only``: the values of another
-    field with which it matters. ``composition`` is what the limit makes of pairs of options.
-    """
+    """Return what a family is as strict JSON data: its fields, questions, theories, papers with their notation."""
     cls = family_class(family)
     return {
         "family": cls.family,

@@ -51,12 +51,11 @@ class InputError(GiantstepError, ValueError):
 
     def inside(self, parent: str) -> InputError:
         """Return the same error for a field that lies inside `parent`."""
-        name = ".".join(filter(None, (parent, self.field)))
-        if self.field is None:
-            error = field_error(parent, f"Field `{{field}}`: {self}") if parent else self
-        else:
-            error = bad_field(name, self.value, self.allowed) if self.allowed else field_error(name, self.sentence)
-        error.code = self.code
+        if not (parent or self.field):
+            return self
+        sentence = self.sentence or f"Field `{{field}}`: {self}"
+        error = field_error(".".join(filter(None, (parent, self.field))), sentence)
+        error.value, error.allowed, error.code = self.value, self.allowed, self.code
         return error
 
 
@@ -99,8 +98,8 @@ def bad_field(field: str, value: Any, allowed: str) -> InputError:
     shown = repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
     shown = " ".join(shown.split()) if "\n" in shown else shown  # an array is one line
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    error = InputError(f"Field `{field}` must be {allowed}, but is {field}={shown}.")
-    error.field, error.value, error.allowed = field, value, allowed
+    error = field_error(field, f"Field `{{field}}` must be {allowed}, but is {{field}}={shown}.")
+    error.value, error.allowed = value, allowed
     return error
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from giantstep.dimensions import Dimension, dimension_named
 from giantstep.errors import GiantstepError
-from giantstep.padding import blank_array, corner, largest_shape
 from giantstep.types import Array, Floats, Integers, Strings
 
 Engine = Literal["limit", "experiment"]
@@ -176,3 +175,42 @@ class Answer:
             array = np.asarray(value)
             own = array.shape[1:] if np.ndim(index) else array.shape
             self.values.setdefault(name, blank_array((len(self.status), *own), array))[index] = array
+
+
+# -- Arrays of one variable that differ in length ---------------------------------------------------------
+
+
+def blank_array(shape: Sequence[int], like: Array) -> Array:
+    """Return an array of NaN, or of empty names where `like` holds names."""
+    names = like.dtype.kind in "UO"
+    return np.full(shape, "" if names else np.nan, dtype=object if names else np.float64)
+
+
+def largest_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape into which all of them fit."""
+    return tuple(map(max, zip(*shapes)))
+
+
+def corner(index: Any, shape: Sequence[int]) -> Any:
+    """Return where an array of that shape goes at `index` of a larger one."""
+    return (index, *map(slice, shape))
+
+
+def last_known(values: Floats, axis: int) -> Floats:
+    """Return the last number along an axis, where a trajectory ends; beyond it a shorter one is padded with NaN."""
+    known = np.isfinite(np.moveaxis(values, axis, -1))
+    last = known.shape[-1] - 1 - np.argmax(known[..., ::-1], axis=-1)
+    return np.take_along_axis(np.moveaxis(values, axis, -1), last[..., None], axis=-1)[..., 0]
+
+
+def pad_stack(arrays: Sequence[Any]) -> Array:
+    """Return arrays of one variable as one, (B, ...), blank where one is shorter or None."""
+    known = [np.asarray(array) for array in arrays if array is not None]
+    shapes = {array.shape for array in known}
+    if len(known) == len(arrays) and len(shapes) == 1:
+        return np.stack(known).astype(object if known[0].dtype.kind in "UO" else np.float64)
+    full = blank_array((len(arrays), *largest_shape(list(shapes))), known[0])
+    for index, array in enumerate(arrays):
+        if array is not None:
+            full[corner(index, np.shape(array))] = array
+    return full

@@ -92,10 +92,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def to_json(result: xarray.Dataset, **more: Any) -> str:
-    """Return a result as one strict JSON object, with `more` beside it: each coordinate and variable by its name.
-
-    ``dims``, ``dtypes`` and ``about`` say more of each, ``coords`` lists coordinates, ``attrs`` is the provenance.
-    """
+    """Return a result as one strict JSON object, with `more` beside it: each coordinate and variable by its name."""
     variables = {str(name): variable for name, variable in result.variables.items()}
     data: dict[str, Any] = {name: json_data(variable.values.tolist()) for name, variable in variables.items()}
     data["dims"] = {name: list(map(str, variable.dims)) for name, variable in variables.items()}

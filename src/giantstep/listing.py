@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import xarray
@@ -46,30 +46,11 @@ class Result(xarray.Dataset):
 
     def listed(self) -> str:
         """Return the main numbers as text: what a notebook shows, and the command line prints."""
-        return listing_text(listing(self))
+        return listing(self)
 
 
-class ListedTable(NamedTuple):
-    """A table of a listing: numbers and texts, row by row."""
-
-    heads: list[str]
-    rows: list[list[Any]]
-
-    def cells(self) -> list[list[str]]:
-        """Return the rows as texts."""
-        return [[_cell(head, value) for head, value in zip(self.heads, row)] for row in self.rows]
-
-
-class Listing(NamedTuple):
-    """What is said of a result: a title, tables, and sentences below them."""
-
-    title: str
-    tables: list[ListedTable]
-    notes: list[str]
-
-
-def listing(result: xarray.Dataset) -> Listing:
-    """Return the main variables of a result: a list for one point, a row for each point of a grid."""
+def listing(result: xarray.Dataset) -> str:
+    """Return the main variables of a result as text: a list for one point, a row for each point of a grid."""
     from giantstep.result import main_variables
 
     names, figure = _variables(result), main_variables(result.attrs)
@@ -92,17 +73,17 @@ def listing(result: xarray.Dataset) -> Listing:
     state = [] if grid or "converged" not in result else [f"status: {_status(result)}"]
     # the report of a comparison has its notes
     notes = [] if result.attrs.get("engine") == "comparison" else notes_in(result.attrs)
-    computed = ([(head, values) for head, values in columns if not all(map(_is_nan, values))] for columns in tables)
-    filled = [
-        ListedTable([head for head, _ in c], [list(row) for row in zip(*(v for _, v in c))]) for c in computed if c
-    ]
-    return Listing(_title(result), filled, [*state, *notes])
+    return listing_text(_title(result), tables, [*state, *notes])
 
 
-def listing_text(shown: Listing) -> str:
-    """Return a listing as text; of long tables the ends."""
-    tables = (line for t in shown.tables for line in [*text_table(t.heads, t.cells(), MOST_ROWS), ""])
-    return "\n".join([shown.title, *tables, *shown.notes]).rstrip()
+def listing_text(title: str, tables: Sequence[Sequence[tuple[str, Sequence[Any]]]], notes: Sequence[str] = ()) -> str:
+    """Return a title, tables of columns without empty ones (the ends of long tables), and sentences below them."""
+    lines = [title]
+    for table in tables:
+        columns = [(head, values) for head, values in table if not all(map(_is_nan, values))]
+        rows = list(zip(*([_cell(head, value) for value in values] for head, values in columns)))
+        lines += [*text_table([head for head, _ in columns], rows, MOST_ROWS), ""] if columns else []
+    return "\n".join([*lines, *notes]).rstrip()
 
 
 def _cell(head: str, value: Any) -> str:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.errors import ConvergenceError, GiantstepWarning
-from giantstep.family import Engine
-from giantstep.padding import last_known
+from giantstep.family import Engine, last_known
 from giantstep.scenario import Scenario
 from giantstep.types import Booleans, Floats
 

@@ -97,7 +97,7 @@ class Request:
         return {**dim, **({} if self.theory is None else {"theory": self.theory}), **self.given}
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExperimentSettings:
     """The checked settings of an experiment."""
 
@@ -110,10 +110,8 @@ class ExperimentSettings:
     def __post_init__(self) -> None:
         from giantstep.lab.devices import device_index
 
-        check_whole("trials", self.trials, "a whole number at least 1", 1)
-        check_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
-        for name in ("trials", "seed"):  # 5.0 is 5
-            object.__setattr__(self, name, int(getattr(self, name)))
+        self.trials = check_whole("trials", self.trials, "a whole number at least 1", 1)  # 5.0 is 5
+        self.seed = check_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
         device_index(self.device)
         check_flags(keep_trials=self.keep_trials, paired=self.paired)
 

@@ -19,11 +19,10 @@ from xarray.indexes import PandasIndex
 from giantstep import __version__
 from giantstep.errors import GiantstepError, InputError
 from giantstep.families import family_class
-from giantstep.family import DIAGNOSTICS, Engine, Question, Variable
+from giantstep.family import DIAGNOSTICS, Engine, Question, Variable, blank_array, corner, largest_shape
 from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.listing import Result
-from giantstep.padding import blank_array, corner, largest_shape
 from giantstep.partlists import declaration, keys_of, names_meant, symbol_of, tables_at
 from giantstep.scenario import Scenario, from_content, numbers_meant, refuse_callable, walk_values
 from giantstep.several import NAME, Scenarios, by_name, grid_over
@@ -43,10 +42,10 @@ class ResultTable:
 
     def variable(self, name: str) -> Variable:
         """Return the declaration of a variable this engine fills, or of the one a ``_stderr`` belongs to."""
-        for variable in self.question.variables:
-            if self.engine in variable.engines and name in (variable.name, variable.name + "_stderr"):
-                return variable
-        raise GiantstepError(f"The family {self.grid.scenario.family} answered `{name}`, which it does not declare.")
+        # another name was refused when it was answered (`returns`)
+        return next(
+            variable for variable in self.question.variables if name in (variable.name, variable.name + "_stderr")
+        )
 
     def put(self, name: str, index: Indices, values: Any) -> None:
         """Add the values (B, ...) of a variable, or of its ``_stderr``, at the points `index`; numbers or names."""
@@ -196,10 +195,7 @@ def provenance(
 
 
 def grid_of(result: xarray.Dataset) -> Grid:
-    """Return the grid that a result, or a part of one, stands on: ``grid_of(result).scenarios()`` are its points.
-
-    Fields that vary are read from the coordinates; what these do not say any more is refused, never guessed.
-    """
+    """Return the grid that a result, or a part of one, stands on; what coordinates do not say any more is refused."""
     scenario, fields = fields_of(result)
     settings = json.loads(str(result.attrs.get("settings", "{}")))
     known = "dim" in fields or any("dim" in type(one).model_fields for one in by_name(scenario).values())

@@ -55,9 +55,6 @@ if TYPE_CHECKING:
 else:
     _ModelType = type(BaseModel)
 
-HEADING = "Fields, each with its symbol, meaning, what it allows and its default:"
-"""Stands above the fields in a docstring."""
-
 
 class FieldHelp(_ModelType):
     """The metaclass of scenarios and parts: their docstring has their fields, `dir` leaves out what is pydantic's."""
@@ -71,7 +68,8 @@ class FieldHelp(_ModelType):
         from giantstep.describe import field_table
 
         before, prompt, example = inspect.cleandoc(written).partition(">>> ")
-        return f"{before.rstrip()}\n\n{HEADING}\n\n{field_table(model)}\n\n{prompt}{example}".rstrip()
+        heading = "Fields, each with its symbol, meaning, what it allows and its default:"
+        return f"{before.rstrip()}\n\n{heading}\n\n{field_table(model)}\n\n{prompt}{example}".rstrip()
 
     def __dir__(cls) -> list[str]:
         return [name for name in super().__dir__() if name == "__doc__" or not hasattr(BaseModel, name)]
@@ -163,18 +161,15 @@ def field(
     meaning: str,
     *,
     default: Any = ...,
-    gt: float | None = None,
-    ge: float | None = None,
-    lt: float | None = None,
-    le: float | None = None,
     infinite: bool = False,
     only: Mapping[str, Sequence[str]] | None = None,  # another field -> its values with which this one matters
+    **bounds: Any,
 ) -> Any:
-    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed."""
+    """Declare a field: its symbol, what it means, its bounds (`gt`, `ge`, `lt`, `le`), whether infinity is allowed."""
     extra: dict[str, Any] = {"symbol": symbol, "infinite": infinite}
     if only is not None:
         extra["only"] = {name: list(values) for name, values in only.items()}
-    return pydantic.Field(default, description=meaning, json_schema_extra=extra, gt=gt, ge=ge, lt=lt, le=le)
+    return pydantic.Field(default, description=meaning, json_schema_extra=extra, **bounds)
 
 
 _BOUNDS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
@@ -246,7 +241,7 @@ class Checked(BaseModel, metaclass=FieldHelp):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return dict(self) == dict(other)
+        return dict(self) == dict(other)  # what cached properties keep, perhaps arrays, is not compared
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with some values changed, unchecked; what cached properties keep is not copied."""
@@ -441,19 +436,6 @@ class Scenario(Checked):
     def own_dim(self) -> int | None:
         """Return the dimension of the experiment where the scenario itself fixes it (a dataset), else None."""
         return None
-
-    @classmethod
-    def from_table(cls, inputs: Any, labels: Any, **fields: Any) -> Self:
-        """Return the scenario of a table: what ``giantstep predict --data`` starts from, where a family has it."""
-        raise InputError(f"{cls.__name__} is not made from a table of data.")
-
-    def learning_curve(self) -> dict[str, Any]:
-        """Return the grid of a learning curve where `from_table` made the scenario; what varies if nothing is said."""
-        return {}
-
-    def penalty_elsewhere(self) -> str:
-        """Say what other programs call the penalty, where `from_table` made the scenario."""
-        return ""
 
     def has_classes(self) -> bool:
         """Tell whether the labels are classes, 1 and -1, rather than real numbers."""

@@ -249,17 +249,13 @@ def _theory_layers(
         bare, unsolved = solve_limit(request, settings, progress, bare=True)
     except InputError:  # a theory that exists at a finite dimension only
         return {"theory": theory}, problems
-    if all(_same(theory[name], bare[name]) for name in theory.data_vars if name in bare and name not in DIAGNOSTICS):
+    names = [name for name in theory.data_vars if name in bare and name not in DIAGNOSTICS]
+    pairs = [(theory[name].values, bare[name].values) for name in names if theory[name].dtype.kind == "f"]
+    same: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12, "equal_nan": True}
+    if all(one.shape == other.shape and np.allclose(one, other, **same) for one, other in pairs):
         return {"limit": theory}, problems
     unsolved.remarks = problems.remarks  # a bare limit that nobody asked for has nothing else to say
     return {"limit": bare, "theory": theory}, problems if problems.reasons else unsolved
-
-
-def _same(one: xarray.DataArray, other: xarray.DataArray) -> bool:
-    """Tell whether two columns hold the same, numbers to rounding."""
-    if one.shape != other.shape or one.dtype.kind != "f":
-        return bool(np.array_equal(one.values, other.values))
-    return bool(np.allclose(one.values, other.values, rtol=1e-9, atol=1e-12, equal_nan=True))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

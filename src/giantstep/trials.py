@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError
-from giantstep.family import Variable
+from giantstep.family import Variable, pad_stack
 from giantstep.grid import Grid, scenario_at
 from giantstep.notes import Problems
-from giantstep.padding import pad_stack
 from giantstep.progress import Progress, ProgressOption
 from giantstep.request import ExperimentSettings, Request
 from giantstep.returns import measured_by
@@ -112,12 +111,9 @@ def group_points(grid: Grid) -> list[DrawGroup]:
 
 
 class TrialPlan:
-    """An experiment about to run: the points of a request by draws, and the settings that its trials share.
+    """An experiment about to run: the points of a request by draws, and the settings that its trials share."""
 
-    A limit that is `compared` with it is told how many trials there are. What does not fit into the memory of the
-    device, where so many trials run `at_once`, is refused here.
-    """
-
+    # a limit that is `compared` with it is told how many trials there are
     def __init__(
         self, request: Request, experiment: ExperimentSettings, *, compared: bool = False, at_once: int = 1
     ) -> None:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.bounds.counting import teacher_of
-from giantstep.bounds.curve import BRANCHES, BoundCurve, BoundProblem
+from giantstep.bounds.counting import BRANCHES, BoundCurve, BoundProblem, teacher_of
 from giantstep.families.bayes_limit.limit import limit
 from giantstep.families.bayes_limit.scenario import BayesLimit
 from giantstep.gaussian import Target
@@ -295,7 +294,7 @@ def test_each_distinct_problem_is_computed_once(monkeypatch):
         asked.extend(points["samples_per_dim"].tolist())
         return limit(scenario, points, *args)
 
-    monkeypatch.setattr("giantstep.bounds.curve.limit", counting)
+    monkeypatch.setattr("giantstep.bounds.counting.limit", counting)
     s = gs.OneStep(target="sin(0.9*z)", noise=0.1, width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
     r = gs.predict(s, ridge=[0.1, 0.3, 1.0], width_per_dim=[1.0, 2.0], samples_per_dim=[1.0, 2.0])
     gs.plot(r.isel(width_per_dim=0), "test_error", x="samples_per_dim", bound=True)

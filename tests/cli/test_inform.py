@@ -14,7 +14,7 @@ import pytest
 import giantstep as gs
 from giantstep import papers
 from giantstep.agreements import Agreement, AgreementRow
-from giantstep.cli.edit import many, single
+from giantstep.cli.options import many, single
 from giantstep.families import family_class, family_names
 from giantstep.papers.report import Check, Comparison, Report
 from giantstep.study import Study

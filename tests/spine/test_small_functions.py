@@ -9,15 +9,15 @@ import numpy as np
 import giantstep as gs
 from giantstep.arrays import FrozenArray
 from giantstep.blocks import split_rows
-from giantstep.cli.edit import assignments, many, single
+from giantstep.cli.options import assignments, many, single
 from giantstep.deadline import check_time
 from giantstep.describe import describe
 from giantstep.dimensions import dimension_named
 from giantstep.display import inside_sentence, text_table
 from giantstep.errors import bad_field, check_ending, nearest
+from giantstep.family import last_known, pad_stack
 from giantstep.jsondata import json_number
 from giantstep.notes import notes_in
-from giantstep.padding import last_known, pad_stack
 from giantstep.paper_symbols import evaluate, symbols_in
 from giantstep.partlists import keys_of, with_place
 from giantstep.progress import Progress, duration, with_time

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
-from giantstep.bounds.counting import BoundedError, Teacher, teacher_of
-from giantstep.bounds.curve import BoundCurve, BoundProblem
+from giantstep.bounds.counting import BoundCurve, BoundedError, BoundProblem, teacher_of
 from giantstep.errors import InputError
 from giantstep.grid import Grid
 from giantstep.progress import A_FEW, Progress, ProgressOption, with_time
@@ -128,13 +125,11 @@ def _ratios(
     return ratio.reshape(errors.shape), stretch.reshape(errors.shape)
 
 
-@contextmanager
-def watched(points: dict[BoundProblem, int], progress: ProgressOption) -> Iterator[Progress]:
-    """Show a bar over so many points of each curve, where they take more than a few seconds; it says so beforehand."""
+def watched(points: dict[BoundProblem, int], progress: ProgressOption) -> Progress:
+    """Return a bar over so many points of each curve, for where they take more than a few seconds."""
     seconds = sum(problem.seconds * count for problem, count in points.items())
     option = False if progress is None and seconds < A_FEW else progress
-    with Progress(option, sum(points.values()), with_time("best possible error", seconds)) as bar:
-        yield bar
+    return Progress(option, sum(points.values()), with_time("best possible error", seconds))
 
 
 # -- A result seen from the best estimator: what is learnt at each of its points --------------------------
@@ -150,21 +145,13 @@ class Seen:
     samples: float
 
 
-@dataclass(frozen=True)
 class Teachers:
     """What every point of a grid learns from; a point that has no best possible error is refused."""
 
-    grid: Grid
-
-    @cached_property
-    def each(self) -> list[Teacher]:
-        """The teachers, in the order of the flattened grid."""
-        return [teacher_of(scenario) for scenario in self.grid.scenarios()]
-
-    @cached_property
-    def observables(self) -> list[str]:
-        """The variables that have a best possible value somewhere."""
-        return list(dict.fromkeys(o.variable for teacher in self.each for o in teacher.observables))
+    def __init__(self, grid: Grid) -> None:
+        self.grid, self.each = grid, [teacher_of(scenario) for scenario in grid.scenarios()]
+        # the variables that have a best possible value somewhere
+        self.observables = list(dict.fromkeys(o.variable for teacher in self.each for o in teacher.observables))
 
     def seen(self, variable: str, errors: xarray.DataArray) -> list[Seen]:
         """Return the errors of a variable that have a best possible value, point by point of a flattened array."""

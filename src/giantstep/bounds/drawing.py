@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray
 
 from giantstep.bounds.best import Seen, Teachers, check_time, watched
-from giantstep.bounds.curve import BoundCurve, BoundProblem
+from giantstep.bounds.counting import BoundCurve, BoundProblem
 from giantstep.errors import InputError
 from giantstep.figures.style import DASHED, DOTTED, GREY, is_geometric
 from giantstep.grid import Grid
@@ -78,10 +77,14 @@ class BoundDrawer:
         slow = any(teacher.problem.seconds for teacher in teachers.each)
         finer = None if slow else _finer(part, str(view.x), view.x_dim)
         if finer is not None and len({teacher.problem for teacher in teachers.each}) == 1:
-            return _Path.of(Teachers(finer[0]), finer[1], view)
-        keep = np.unique(np.linspace(0, part.sizes[view.x_dim] - 1, _MOST_SLOW if slow else _MOST).astype(int))
-        part = part.isel({view.x_dim: keep})
-        return _Path.of(Teachers(grid_of(part)), part[view.name], view)
+            grid, curve = finer
+        else:
+            keep = np.unique(np.linspace(0, part.sizes[view.x_dim] - 1, _MOST_SLOW if slow else _MOST).astype(int))
+            part = part.isel({view.x_dim: keep})
+            grid, curve = grid_of(part), part[view.name]
+        seen = Teachers(grid).seen(view.name, curve)
+        x = curve[view.x].values if view.x in curve.coords else np.arange(curve.size)
+        return _Path(x[[one.place for one in seen]], seen, view.x == "time" and len(seen) < _MOST_DOTS)
 
     def check(self) -> None:
         """Refuse a figure into which nothing could be drawn."""
@@ -107,20 +110,12 @@ def _finer(part: xarray.Dataset, x: str, x_dim: str | None) -> tuple[Grid, xarra
     return Grid(scenario, {**fields, x: values}), xarray.DataArray(np.zeros(len(values)), coords, dims=[x])
 
 
-@dataclass(frozen=True)
-class _Path:
+class _Path(NamedTuple):
     """The points of one bound: where they stand, and what is learnt there; of a trajectory, few enough to mark each."""
 
     x: Array
     seen: Sequence[Seen]
     dotted: bool
-
-    @classmethod
-    def of(cls, teachers: Teachers, curve: xarray.DataArray, view: View) -> _Path:
-        """Return the points of a curve."""
-        seen = teachers.seen(view.name, curve)
-        x = curve[view.x].values if view.x in curve.coords else np.arange(curve.size)
-        return cls(x[[one.place for one in seen]], seen, view.x == "time" and len(seen) < _MOST_DOTS)
 
     def values(self, curves: Mapping[BoundProblem, BoundCurve], branch: str) -> Floats:
         """Return the bound in the units of the variable."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.cli.edit import assignments, edit_study, many, single
-from giantstep.cli.options import Changes, Limit, Output, StudyFile, check_outputs
+from giantstep.cli.options import Changes, Limit, Output, StudyFile, assignments, edit_study, many, option, single
 from giantstep.cli.verbs import hand_over
 from giantstep.errors import InputError
 
@@ -29,20 +28,18 @@ def optimize(
     limit: Limit,
     output: Output,
     over: Over = None,
-    minimise: Annotated[str | None, Option(metavar="VARIABLE", help="Make it small (test_error).")] = None,
-    maximise: Annotated[str | None, Option(metavar="VARIABLE", help="Make it large.")] = None,
-    budget: Annotated[
-        list[str] | None,
-        Option(metavar="RELATION", help='A constraint such as "samples_per_dim + ridge = 4"; may be repeated.'),
-    ] = None,
+    minimise: str | None = option("VARIABLE", "Make it small (test_error)."),
+    maximise: str | None = option("VARIABLE", "Make it large."),
+    budget: list[str] | None = option(
+        "RELATION", 'A constraint such as "samples_per_dim + ridge = 4"; may be repeated.'
+    ),
 ) -> None:
     """Find the fields at which the limit of a study is best."""
-    check_outputs(output)
     searched = _over(over)
     if not searched:
         raise InputError("--over is missing: name the fields to search over, as in --over ridge=1e-6:1e3.")
     wanted = {"over": searched, "minimise": minimise, "maximise": maximise, "budget": budget}
-    hand_over(_ask(edit_study(gs.Study.read(study), "predict", changes, limit), gs.optimize, searched, wanted), output)
+    _ask(study, changes, limit, output, gs.optimize, searched, wanted)
 
 
 def solve_for(
@@ -51,21 +48,16 @@ def solve_for(
     changes: Changes,
     limit: Limit,
     output: Output,
-    reach: Annotated[
-        list[str] | None, Option(metavar="VARIABLE=VALUE", help="What the limit shall reach, as test_error=0.2.")
-    ] = None,
-    between: Annotated[str | None, Option(metavar="LOW:HIGH", help="Range of the field.")] = None,
+    reach: list[str] | None = option("VARIABLE=VALUE", "What the limit shall reach, as test_error=0.2."),
+    between: str | None = option("LOW:HIGH", "Range of the field."),
     over: Over = None,
 ) -> None:
     """Find where the limit of a study reaches a value, along one field."""
-    check_outputs(output)
-    searched = _over(over)
+    searched, name = _over(over), field.replace("__", ".")
     wanted: dict[str, Any] = {"over": searched or None, "reach": _values(reach)}
     if between is not None:
         wanted["between"] = _range("--between", field, between)
-    edited = edit_study(gs.Study.read(study), "predict", changes, limit)
-    name = field.replace("__", ".")
-    hand_over(_ask(edited, lambda s, g, **k: gs.solve_for(s, name, g, **k), {*searched, name}, wanted), output)
+    _ask(study, changes, limit, output, lambda s, g, **k: gs.solve_for(s, name, g, **k), {*searched, name}, wanted)
 
 
 def sensitivity(
@@ -73,32 +65,35 @@ def sensitivity(
     changes: Changes,
     limit: Limit,
     output: Output,
-    of: Annotated[str | None, Option(metavar="VARIABLE", help="What changes (test_error).")] = None,
-    to: Annotated[
-        list[str] | None, Option(metavar="FIELD", help="With which fields, with commas or repeated; all if none.")
-    ] = None,
+    of: str | None = option("VARIABLE", "What changes (test_error)."),
+    to: list[str] | None = option("FIELD", "With which fields, with commas or repeated; all if none."),
 ) -> None:
     """Say how the limit of a study changes with each field: which of them matters most."""
-    check_outputs(output)
     fields = [word.strip() for text in to or () for word in text.split(",")]
-    edited = edit_study(gs.Study.read(study), "predict", changes, limit)
-    hand_over(_ask(edited, gs.sensitivity, (), {"of": of, "to": fields or None}), output)
+    _ask(study, changes, limit, output, gs.sensitivity, (), {"of": of, "to": fields or None})
 
 
 def _ask(
-    study: gs.Study, verb: Callable[..., xarray.Dataset], searched: Collection[str], wanted: dict[str, Any]
-) -> xarray.Dataset:
-    """Ask a study with a verb; fields that are searched over leave its grid."""
+    path: Path,
+    changes: Changes,
+    limit: Limit,
+    output: Output,
+    verb: Callable[..., xarray.Dataset],
+    searched: Collection[str],
+    wanted: dict[str, Any],
+) -> None:
+    """Ask the study of a file with a verb; fields that are searched over leave its grid."""
     from giantstep.scenario import dotted_names
 
+    study = edit_study(gs.Study.read(path), "predict", changes, limit)
     grid = {name: value for name, value in dotted_names(study.grid).items() if name not in searched}
     general = ("theory", "dim", "tolerance", "seed", *study.question.settings)
     settings = {name: value for name, value in {**study.settings, **study.limit}.items() if name in general}
-    return verb(study.scenario, grid, what=study.what, **settings, **wanted)
+    hand_over(verb(study.scenario, grid, what=study.what, **settings, **wanted), output)
 
 
 def _over(texts: list[str] | None) -> dict[str, Any]:
-    return assignments("--over", texts or (), lambda n, t: _range("--over", n, t) if ":" in t else many(n, t))
+    return assignments("--over", texts, lambda n, t: _range("--over", n, t) if ":" in t else many(n, t))
 
 
 def _range(option: str, name: str, text: str) -> tuple[Any, ...]:

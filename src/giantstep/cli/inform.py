@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import sys
 from pathlib import Path
@@ -12,13 +11,13 @@ import typer
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.cli.options import Json, print_json
+from giantstep.cli.options import Json, option, print_json
 
 Family = Annotated[str, Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
 
 
 def figures(
-    long: Annotated[bool, Option("--long", help="Also what each panel shows, parameters and times.")] = False,
+    long: bool = Option(False, "--long", help="Also what each panel shows, parameters and times."),
     json: Json = False,
 ) -> None:
     """List the figures that can be rebuilt: those of papers, and our own."""
@@ -38,17 +37,12 @@ def figures(
 
 def reproduce(
     name: Annotated[str, Argument(metavar="NAME", help="Name of a figure (see `giantstep figures`).")],
-    quick: Annotated[bool, Option("--quick", help="A smaller size, in a minute or so.")] = False,
-    device: Annotated[str, Option(help="cpu or cuda.")] = "cpu",
-    out: Annotated[Path, Option(metavar="DIR", help="Folder of the results.")] = Path("out"),
-    store: Annotated[
-        Path | None, Option(metavar="FILE", help="Keep every result here; what it holds is not computed again.")
-    ] = None,
-    check: Annotated[bool, Option("--check", help="Exit with status 1 where something disagrees.")] = False,
-    see: Annotated[
-        float | None,
-        Option(metavar="GAP", help="With --check: also where a relative gap of this size could not be seen."),
-    ] = None,
+    quick: bool = Option(False, "--quick", help="A smaller size, in a minute or so."),
+    device: str = Option("cpu", help="cpu or cuda."),
+    out: Path = Option(Path("out"), metavar="DIR", help="Folder of the results."),
+    store: Path | None = option("FILE", "Keep every result here; what it holds is not computed again."),
+    check: bool = Option(False, "--check", help="Exit with status 1 where something disagrees."),
+    see: float | None = option("GAP", "With --check: also where a relative gap of this size could not be seen."),
 ) -> None:
     """Rebuild a figure, published or ours: PNG, PDF, data and agreement report."""
     from giantstep.checks import check_number
@@ -116,6 +110,7 @@ _PRECISION = 1e-7
 def examine() -> dict[str, Any]:
     """Return versions, BLAS, cores, memory, GPU and the self-test as plain data."""
     import platform
+    from importlib.metadata import distributions
 
     from giantstep.lab.devices import available_memory
     from giantstep.workers import usable_cores
@@ -124,7 +119,7 @@ def examine() -> dict[str, Any]:
     return {
         "giantstep": gs.__version__,
         "python": f"{platform.python_version()} on {platform.platform()}",
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: next((d.version for d in distributions(name=name)), None) for name in _PACKAGES},
         "cores": usable_cores(),
         "BLAS": _blas(),
         "memory": f"{available_memory() / 2**30:.1f} GiB free",
@@ -142,15 +137,6 @@ def report(findings: dict[str, Any]) -> str:
     return "\n".join(f"{name.replace('_', '-'):<10} {text}" for name, text in rows.items())
 
 
-def _version(name: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
 def _blas() -> str:
     import scipy.linalg  # noqa: F401, loads the libraries
     from threadpoolctl import threadpool_info
@@ -160,16 +146,15 @@ def _blas() -> str:
 
 
 def _gpu() -> str:
+    from giantstep.lab.devices import namespace
+
     try:
-        cupy = importlib.import_module("cupy")
-    except ImportError:
-        return "none: CuPy is not installed (install giantstep[cuda])"
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-        names = [cupy.cuda.runtime.getDeviceProperties(index)["name"].decode() for index in range(count)]
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"none: CuPy {cupy.__version__} is installed, but {error}"
-    return f"{', '.join(names)} (CuPy {cupy.__version__})" if names else "none: no CUDA device is visible"
+        cupy = namespace("cuda")
+    except gs.InputError as error:
+        return f"none: {str(error).rpartition(': ')[2].rstrip('.')}"
+    count = cupy.cuda.runtime.getDeviceCount()
+    names = [cupy.cuda.runtime.getDeviceProperties(index)["name"].decode() for index in range(count)]
+    return f"{', '.join(names)} (CuPy {cupy.__version__})"
 
 
 def _self_test() -> tuple[bool, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import inspect
 import json
 import os
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -24,108 +27,77 @@ StudyFile = Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` p
 StudyFiles = Argument(
     metavar="S.toml ...", help="The study; of several files, named by their names, each is a scenario of one table."
 )
-Json = Annotated[bool, Option("--json", help="Print one strict JSON object.")]
+
+
+def option(metavar: str, said: str, *names: str) -> Any:
+    """Declare an option that may be left out: what stands for its value in the help, and what it does."""
+    return Option(None, *names, metavar=metavar, help=said)
+
+
+Json = Annotated[bool, Option("--json", help="Print strict JSON.")]
 
 
 @dataclass(frozen=True)
 class Changes:
     """What is asked instead of what the study says."""
 
-    what: Annotated[str | None, Option(help="The question asked (see `giantstep describe`).")] = None
-    set_: Annotated[
-        list[str] | None, Option("--set", metavar="FIELD=VALUE", help="Change a field or setting; may be repeated.")
-    ] = None
-    grid: Annotated[
-        list[str] | None,
-        Option(
-            metavar="FIELD=VALUES", help="Vary a field: start:stop:num[:log] or a list with commas; may be repeated."
-        ),
-    ] = None
+    what: str | None = Option(None, help="The question asked (see `giantstep describe`).")
+    set_: list[str] | None = option("FIELD=VALUE", "Change a field or setting; may be repeated.", "--set")
+    grid: list[str] | None = option(
+        "FIELD=VALUES", "Vary a field: start:stop:num[:log] or a list with commas; may be repeated."
+    )
 
 
 @dataclass(frozen=True)
 class Theory:
     """Which limit."""
 
-    theory: Annotated[str | None, Option(help="Another published theory of the same quantity, by name.")] = None
+    theory: str | None = Option(None, help="Another published theory of the same quantity, by name.")
 
 
 @dataclass(frozen=True)
 class Limit(Theory):
     """Settings of the limit."""
 
-    dim: Annotated[
-        str | None, Option(metavar="N", help="Add the leading finite-size correction at this dimension.")
-    ] = None
+    dim: str | None = option("N", "Add the leading finite-size correction at this dimension.")
 
 
 @dataclass(frozen=True)
 class Experiment:
     """Settings of the experiment."""
 
-    dim: Annotated[str | None, Option(metavar="N", help="Dimension of the data; several with commas.")] = None
-    trials: Annotated[int | None, Option(help="Independent repetitions.")] = None
-    seed: Annotated[int | None, Option(help="Any whole number from 0 on.")] = None
-    device: Annotated[str | None, Option(help="cpu or cuda.")] = None
-    paired: Annotated[bool, Option("--paired", help="Give all points the same draws.")] = False
+    dim: str | None = option("N", "Dimension of the data; several with commas.")
+    trials: int | None = Option(None, help="Independent repetitions.")
+    seed: int | None = Option(None, help="Any whole number from 0 on.")
+    device: str | None = Option(None, help="cpu or cuda.")
+    paired: bool = Option(False, "--paired", help="Give all points the same draws.")
 
 
 @dataclass(frozen=True)
 class Trials(Experiment):
     """Settings of an experiment whose trials may be kept."""
 
-    keep_trials: Annotated[bool, Option("--keep-trials", help="Keep every trial, not just the mean.")] = False
-
-
-@dataclass(frozen=True)
-class Check:
-    """What counts as agreement."""
-
-    check: Annotated[bool, Option("--check", help="Exit with status 1 where limit and experiment disagree.")] = False
-    variables: Annotated[
-        list[str] | None,
-        Option(metavar="NAMES", help="Judge these variables only; several with commas; may be repeated."),
-    ] = None
-    see: Annotated[
-        float | None,
-        Option(metavar="GAP", help="Relative gap asked for (0.05); with --check, status 1 where it could not be seen."),
-    ] = None
-    allow: Annotated[
-        float, Option(metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
-    ] = 0.0
+    keep_trials: bool = Option(False, "--keep-trials", help="Keep every trial, not just the mean.")
 
 
 @dataclass(frozen=True)
 class Output:
     """What becomes of a result."""
 
-    out: Annotated[
-        list[Path] | None, Option(metavar="FILE", help="Write the result: .csv, .nc, .json, .tex; may be repeated.")
-    ] = None
+    out: list[Path] | None = option("FILE", "Write the result: .csv, .nc, .json, .tex; may be repeated.")
     json: Json = False
-    plot: Annotated[
-        list[Path] | None, Option(metavar="FILE", help="Draw the result: .png, .pdf, .svg, .pgf; may be repeated.")
-    ] = None
-    paper: Annotated[
-        str | None, Option(metavar="WIDTH", help="With --plot: draw for a paper, column or page wide.")
-    ] = None
+    plot: list[Path] | None = option("FILE", "Draw the result: .png, .pdf, .svg, .pgf; may be repeated.")
+    paper: str | None = option("WIDTH", "With --plot: draw for a paper, column or page wide.")
 
 
 @dataclass(frozen=True)
 class Table:
     """A user's own table in place of a study."""
 
-    data: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="A table in place of a study: .csv, .tsv, .npz, .parquet; rows = samples."),
-    ] = None
-    label: Annotated[str | None, Option(metavar="COLUMN", help="With --data: the column that holds the labels.")] = None
-    drop: Annotated[
-        list[str] | None, Option(metavar="COLUMN", help="With --data: a column that is no input; may be repeated.")
-    ] = None
-    scale: Annotated[
-        str | None, Option(metavar="HOW", help="With --data: columns (each to unit variance), global or none.")
-    ] = None
+    data: Path | None = option("FILE", "A table in place of a study: .csv, .tsv, .npz, .parquet; rows = samples.")
+    label: str | None = option("COLUMN", "With --data: the column that holds the labels.")
+    drop: list[str] | None = option("COLUMN", "With --data: a column that is no input; may be repeated.")
+    scale: str | None = option("HOW", "With --data: columns (each to unit variance), global or none.")
 
 
 def given(*groups: Any) -> dict[str, Any]:
@@ -150,6 +122,9 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def expanded(**values: Any) -> None:
         taken = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        for group in taken.values():
+            if isinstance(group, Output):
+                check_outputs(group)
         command(**taken, **values)
 
     expanded.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
@@ -225,3 +200,114 @@ def write_outputs(result: xarray.Dataset, output: Output) -> list[Path]:
     except OSError as error:
         raise InputError(f"The output cannot be written: {(error.strerror or str(error)).lower()}.") from None
     return [*out, *plot]
+
+
+# -- A study changed by the options of a command, checked as if the file had said so ----------------------
+
+
+_LIMIT_ONLY = ("tolerance", "strict", "finite_size")
+"""Settings of the limit that have no option of their own; --set reaches them."""
+_OPTIONS = ("what", "theory", "trials", "seed", "device", "paired", "keep_trials")
+
+
+def edit_study(study: gs.Study, verb: str, changes: Changes, *settings: Theory | Experiment) -> gs.Study:
+    """Return the study with the changes made; `verb` decides which engine ``--dim`` is for."""
+    fields, lists = assignments("--set", changes.set_), assignments("--grid", changes.grid, many)
+    for name in [name for name in lists if name in fields]:
+        raise InputError(f"Field `{name}` is given both to --set and to --grid.")
+    fields.update(lists)
+    options = given(*settings)
+    if changes.what not in (None, study.what):  # another question: the settings of the old one go
+        old = study.question.settings
+        tables: dict[str, Any] = {
+            table: {name: value for name, value in getattr(study, table).items() if name not in old}
+            for table in ("settings", "limit", "experiment")
+        }
+        study = dataclasses.replace(study, what=changes.what, **tables)
+    own = {name: fields.pop(name) for name in list(fields) if name in study.question.settings}
+    limit, experiment = {**study.limit}, {**study.experiment}
+    declared = type(study.scenario).model_fields
+    for name in [name for name in fields if name not in declared]:
+        if name in _LIMIT_ONLY:
+            limit[name] = fields.pop(name)
+        elif name in _OPTIONS:
+            raise InputError(f"`{name}` is no field of the scenario; use the option --{name.replace('_', '-')}.")
+    text = options.pop("dim", None)
+    dim = None if text is None else [single(word) for word in _split(text)]
+    dim = dim[0] if dim is not None and len(dim) == 1 else dim
+    if "dim" in fields and "dim" not in declared:
+        if text is not None:
+            raise InputError("Field `dim` is given twice.")
+        dim = fields.pop("dim")
+    limit.update({name: options.pop(name) for name in ("theory",) if name in options})
+    experiment.update(options)
+    if dim is not None and verb == "predict":
+        limit["dim"] = dim
+    elif dim is not None:
+        experiment["dim"] = dim
+        limit.pop("dim", None)
+    grid = {name: value for name, value in study.grid.items() if name.replace("__", ".") not in fields}
+    scenario = study.scenario
+    if any(name.endswith(".kind") for name in fields):  # a new part, and perhaps fields of it
+        scenario = scenario.replace({name: fields.pop(name) for name in list(fields) if name not in lists})
+    tables = {"grid": {**grid, **fields}, "settings": {**study.settings, **own}}
+    return dataclasses.replace(study, scenario=scenario, limit=limit, experiment=experiment, **tables)
+
+
+# -- What stands behind ``--set`` and ``--grid``: ``ridge=0.1`` -------------------------------------------
+
+
+def assignments(
+    option: str, texts: Sequence[str] | None, read: Callable[[str, str], Any] = lambda name, text: single(text)
+) -> dict[str, Any]:
+    """Return field -> value of the texts given to one option; `read` makes the value."""
+    values: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("__", ".")
+        if not equals or not name or not value.strip():
+            raise InputError(f"{option} takes FIELD=VALUE, but got {text!r}.")
+        if name in values:
+            raise InputError(f"Field `{name}` is given twice to {option}.")
+        values[name] = read(name, value.strip())
+    return values
+
+
+def single(text: str) -> Any:
+    """Return a value as TOML reads it; what is no TOML value is a name or an expression."""
+    with contextlib.suppress(tomllib.TOMLDecodeError):
+        content = tomllib.loads(f"value = {text}")
+        return content["value"] if list(content) == ["value"] else text
+    return text
+
+
+def many(name: str, text: str) -> Any:
+    """Return the values of a grid: ``start:stop:num[:log]``, a list with commas, or one value."""
+    if ":" in text:
+        return _range(name, text)
+    value = single(text)
+    return value if isinstance(value, list) else [single(word) for word in _split(text)]
+
+
+def _range(name: str, text: str) -> Any:
+    from giantstep.study import expand_range
+
+    table = dict(zip(("start", "stop", "num", "scale", "more"), (single(word.strip()) for word in text.split(":"))))
+    try:
+        return expand_range(name, table)
+    except InputError as error:
+        told = f"The range {text!r} is not start:stop:num or start:stop:num:log: {error}"
+        missing = f"The range {text!r} of `{name}` has no number of values, as in {name}={text}:20."
+        raise InputError(told if "num" in table else missing) from None
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas outside of brackets."""
+    words, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            words.append("")
+        else:
+            words[-1] += letter
+    return [word.strip() for word in words]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.cli.edit import assignments, many, single
-from giantstep.cli.options import Json, Output, StudyFile, check_outputs, print_json
+from giantstep.cli.options import Json, Output, StudyFile, assignments, check_outputs, many, option, print_json
 from giantstep.cli.verbs import show_or_write
 from giantstep.errors import InputError, bad_field
 
@@ -27,14 +25,11 @@ def phase_diagram(
     study: Annotated[Path, StudyFile],
     plot: Annotated[Path, Option(metavar="FILE", help="Where to draw it: .png, .pdf, .svg.")],
     set_: Set = None,
-    grid: Annotated[
-        list[str] | None,
-        Option(metavar="FIELD=VALUES", help="Another horizontal axis, or the range of the vertical one."),
-    ] = None,
+    grid: list[str] | None = option("FIELD=VALUES", "Another horizontal axis, or the range of the vertical one."),
 ) -> None:
     """Draw the phase diagram of a study's scenario: named regions and the lines between them."""
-    check_outputs(Output(plot=[plot]))
-    fields = {**_changes(set_), **assignments("--grid", grid or (), many)}
+    check_outputs(Output(out=None, plot=[plot], paper=None))
+    fields = {**assignments("--set", set_), **assignments("--grid", grid, many)}
     gs.phase_diagram(gs.Study.read(study).scenario, fields, path=plot)
     print(f"wrote {plot}", file=sys.stderr)
 
@@ -43,21 +38,17 @@ def place(
     data: Annotated[
         Path, Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy, .npz or .parquet.")
     ],
-    clusters: Annotated[
-        int | None, Option(metavar="K", help="Number of clusters; chosen by evidence if left out.")
-    ] = None,
-    transpose: Annotated[bool, Option("--transpose", help="The file has samples as columns.")] = False,
-    seed: Annotated[int, Option(help="Any whole number from 0 on.")] = 0,
+    clusters: int | None = option("K", "Number of clusters; chosen by evidence if left out."),
+    transpose: bool = Option(False, "--transpose", help="The file has samples as columns."),
+    seed: int = Option(0, help="Any whole number from 0 on."),
     json: Json = False,
-    plot: Annotated[
-        Path | None, Option(metavar="FILE", help="Mark the point in the phase diagram: .png, .pdf, .svg.")
-    ] = None,
+    plot: Path | None = option("FILE", "Mark the point in the phase diagram: .png, .pdf, .svg."),
 ) -> None:
     """Say whether clusters in a dataset are easy, hard or impossible to find."""
     from giantstep.estimators.matrices import read_matrix
     from giantstep.files import atomic_write
 
-    check_outputs(Output(plot=[plot] if plot else []))
+    check_outputs(Output(out=None, plot=[plot] if plot else [], paper=None))
     if seed < 0:
         raise bad_field("seed", seed, "a whole number at least 0")
     placement = gs.place(read_matrix(data, transpose), n_clusters="auto" if clusters is None else clusters, seed=seed)
@@ -71,9 +62,7 @@ def place(
 
 def exponents(
     target: Target,
-    activation: Annotated[
-        str | None, Option("--activation", "-a", metavar="NAME", help="The student's activation, for c_k C_k.")
-    ] = None,
+    activation: str | None = option("NAME", "The student's activation, for c_k C_k.", "--activation", "-a"),
     json: Json = False,
 ) -> None:
     """Information and generative exponents of a target, its staircases, symmetries and Hermite coefficients."""
@@ -83,24 +72,18 @@ def exponents(
 
 def learnable(
     target: Target,
-    activation: Annotated[str, Argument(metavar="ACTIVATION", help="The student's activation.")] = "relu",
-    algorithm: Annotated[
-        str,
-        Option(
-            "--algorithm",
-            metavar="NAME",
-            help="squared, correlation, extragradient, sam, two-step, exponential, giant-steps, reused or single-pass.",
-        ),
-    ] = "squared",
-    second_layer: Annotated[
-        str | None, Option("--second-layer", metavar="A,B,..", help="Second layer, a number for every neuron.")
-    ] = None,
-    rate: Annotated[float | None, Option(help="gamma_0, for the constants.")] = None,
-    inner_rate: Annotated[float | None, Option(help="rho_0 of the inner step.")] = None,
-    noise: Annotated[float, Option(help="Variance of the label noise.")] = 0.0,
-    experiment: Annotated[
-        int | None, Option(metavar="DIM", help="Run the network in so many dimensions and tell its cosines.")
-    ] = None,
+    activation: str = Argument("relu", metavar="ACTIVATION", help="The student's activation."),
+    algorithm: str = Option(
+        "squared",
+        "--algorithm",
+        metavar="NAME",
+        help="squared, correlation, extragradient, sam, two-step, exponential, giant-steps, reused or single-pass.",
+    ),
+    second_layer: str | None = option("A,B,..", "Second layer, a number for every neuron.", "--second-layer"),
+    rate: float | None = Option(None, help="gamma_0, for the constants."),
+    inner_rate: float | None = Option(None, help="rho_0 of the inner step."),
+    noise: float = Option(0.0, help="Variance of the label noise."),
+    experiment: int | None = option("DIM", "Run the network in so many dimensions and tell its cosines."),
     json: Json = False,
 ) -> None:
     """Whether a network learns a target, in about how many samples, and why."""
@@ -119,35 +102,27 @@ def learnable(
 
 def script(
     study: Annotated[Path, StudyFile],
-    lang: Annotated[str, Option(help="numpy, or torch, where gradients are those of autograd.")] = "numpy",
-    dim: Annotated[int | None, Option(help="Dimension of the data; that of the study, or 300.")] = None,
-    trials: Annotated[int | None, Option(help="Independent repetitions; those of the study, or 10.")] = None,
-    seed: Annotated[int | None, Option(help="Any whole number from 0 on.")] = None,
+    lang: str = Option("numpy", help="numpy, or torch, where gradients are those of autograd."),
+    dim: int | None = Option(None, help="Dimension of the data; that of the study, or 300."),
+    trials: int | None = Option(None, help="Independent repetitions; those of the study, or 10."),
+    seed: int | None = Option(None, help="Any whole number from 0 on."),
     set_: Set = None,
 ) -> None:
     """Print the experiment of a study as a program that runs without giantstep."""
     from giantstep.scripts import one_scenario
 
     read = gs.Study.read(study)
-    scenario = one_scenario(read, _changes(set_))
+    scenario = one_scenario(read, assignments("--set", set_))
     said = {name: read.experiment.get(name) for name in ("dim", "trials", "seed")}
     said |= {name: v for name, v in {"dim": dim, "trials": trials, "seed": seed}.items() if v is not None}
     settings: dict[str, Any] = {"lang": lang, **{name: value for name, value in said.items() if value is not None}}
     sys.stdout.write(gs.script(scenario, **settings))
 
 
-def _changes(set_: list[str] | None) -> dict[str, Any]:
-    return assignments("--set", set_ or (), lambda name, text: single(text))
-
-
 def explore(
-    file: Annotated[
-        Path | None, Argument(metavar="[FILE]", help="An HTML file that the page wrote, or a study file.")
-    ] = None,
-    port: Annotated[
-        int | None, Option(metavar="N", min=1, max=65535, help="Port of 127.0.0.1; 8765 or a free one.")
-    ] = None,
-    no_browser: Annotated[bool, Option("--no-browser", help="Only print the address.")] = False,
+    file: Path | None = Argument(None, metavar="[FILE]", help="An HTML file that the page wrote, or a study file."),
+    port: int | None = Option(None, metavar="N", min=1, max=65535, help="Port of 127.0.0.1; 8765 or a free one."),
+    no_browser: bool = Option(False, "--no-browser", help="Only print the address."),
 ) -> None:
     """Open the interactive page: sliders move the exact curve, a button streams in the experiment."""
     from giantstep.explorer.server import serve
@@ -158,22 +133,6 @@ def explore(
 # -- The command ``forecast``: the learning curve of given features ---------------------------------------
 
 
-@dataclass(frozen=True)
-class ForecastOptions:
-    """What is asked of the features."""
-
-    samples: Annotated[
-        str | None, Option(metavar="SIZES", help="Sample sizes: 100:10000:12 (evenly in log) or a list with commas.")
-    ] = None
-    ridge: Annotated[
-        str | None, Option(metavar="RIDGES", help="Penalties: 0.1:1000:9 (evenly in log) or a list with commas.")
-    ] = None
-    task: Annotated[str, Option(help="regression, classes or auto.")] = "auto"
-    trials: Annotated[int, Option(help="Real fits at every size; 0: no experiment.")] = 8
-    rows: Annotated[int, Option(help="Rows that leave-one-out looks at where there are more.")] = 4000
-    seed: Annotated[int, Option(help="Any whole number from 0 on.")] = 0
-
-
 def forecast(
     data: Annotated[
         Path, Option(metavar="FILE", help="Features and labels: .csv, .tsv, .npz, .parquet, or features alone: .npy.")
@@ -181,14 +140,15 @@ def forecast(
     label: Annotated[
         str, Option(metavar="COLUMN", help="Column (array of an .npz) that holds the labels; with .npy: a file .npy.")
     ],
-    asked: ForecastOptions,
     output: Output,
-    groups: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column of groups whose rows stay together in the experiment.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, Option(metavar="COLUMN", help="A column that is no feature; may be repeated.")
-    ] = None,
+    samples: str | None = option("SIZES", "Sample sizes: 100:10000:12 (evenly in log) or a list with commas."),
+    ridge: str | None = option("RIDGES", "Penalties: 0.1:1000:9 (evenly in log) or a list with commas."),
+    task: str = Option("auto", help="regression, classes or auto."),
+    trials: int = Option(8, help="Real fits at every size; 0: no experiment."),
+    rows: int = Option(4000, help="Rows that leave-one-out looks at where there are more."),
+    seed: int = Option(0, help="Any whole number from 0 on."),
+    groups: str | None = option("COLUMN", "Column of groups whose rows stay together in the experiment."),
+    drop: list[str] | None = option("COLUMN", "A column that is no feature; may be repeated."),
 ) -> None:
     """Forecast how the error of a ridge read-out of given features falls with more samples.
 
@@ -197,16 +157,16 @@ def forecast(
     """
     from giantstep.datafile import read_labelled, read_npy
 
-    check_outputs(output)
     if data.suffix.lower() == ".npy":
-        for option in ["--groups"] * (groups is not None) + ["--drop"] * bool(drop):
-            raise InputError(f"{option} names a column, which .npy features do not have; use .csv, .npz or .parquet.")
+        for name in ["--groups"] * (groups is not None) + ["--drop"] * bool(drop):
+            raise InputError(f"{name} names a column, which .npy features do not have; use .csv, .npz or .parquet.")
         table = read_npy(data, label)
     else:
         table = read_labelled(data, label, [*(drop or []), *([] if groups is None else [groups])])
     grouping = None if groups is None else table.others[groups]
-    settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
-    result = gs.forecast(table.inputs, table.labels, groups=grouping, **settings)
+    settings: dict[str, Any] = {"task": task, "trials": trials, "rows": rows, "seed": seed, "groups": grouping}
+    settings |= {"ridge": _sizes("ridge", ridge), "samples": _sizes("samples", samples)}
+    result = gs.forecast(table.inputs, table.labels, **settings)
     trust = json.loads(result.attrs["trust_numbers"])
     show_or_write(result, output, result.attrs["trust"], lambda: _curve(result), trust=trust)
 
@@ -227,7 +187,7 @@ def _curve(result: Forecast) -> str:
     import numpy as np
 
     from giantstep.forecasts.table import known
-    from giantstep.listing import ListedTable, Listing, listing_text
+    from giantstep.listing import listing_text
 
     attrs = result.attrs
     names = [name for name in ("error", "mse") if name in result]
@@ -248,8 +208,8 @@ def _curve(result: Forecast) -> str:
             row[f"verdict on {name}"] = str(point[f"{name}_verdict"].item())
         rows.append(row)
     about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
-    table = ListedTable(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
-    told = listing_text(Listing(f"{attrs['title']}: {about}; at the best ridge of each size", [table], []))
+    columns = [(head, [row[head] for row in rows]) for head in (rows[0] if rows else ())]
+    told = listing_text(f"{attrs['title']}: {about}; at the best ridge of each size", [columns])
     return (
         f"{told}\nFor raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n"
     )

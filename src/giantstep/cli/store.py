@@ -16,8 +16,7 @@ import typer
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.cli.edit import edit_study
-from giantstep.cli.options import Changes, Output, StudyFile, Theory, Trials, check_outputs, print_json
+from giantstep.cli.options import Changes, Json, Output, StudyFile, Theory, Trials, edit_study, option, print_json
 from giantstep.cli.verbs import hand_over
 from giantstep.errors import InputError, bad_field
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 app = typer.Typer(name="store", help="Look into a store that `giantstep sweep` wrote.", rich_markup_mode=None)
 
 Database = Annotated[Path, Argument(metavar="DB", help="The store.")]
-Json = Annotated[bool, Option("--json", help="Print strict JSON.")]
-_OUT = Option(metavar="FILE", help="Write to this file.")
 
 
 @app.command("ls")
@@ -51,8 +48,8 @@ def ls(store: Database, json: Json = False) -> None:
 @app.command("show")
 def show(
     store: Database,
-    key: Annotated[str, Argument(metavar="[KEY]", help="Points whose key begins so; all if left out.")] = "",
-    failures: Annotated[bool, Option("--failures", help="Failures only.")] = False,
+    key: str = Argument("", metavar="[KEY]", help="Points whose key begins so; all if left out."),
+    failures: bool = Option(False, "--failures", help="Failures only."),
     json: Json = False,
 ) -> None:
     """Show points with their scenario, their trials, and why some failed."""
@@ -68,7 +65,7 @@ def show(
 
 
 @app.command("export")
-def export(store: Database, out: Annotated[Path, _OUT]) -> None:
+def export(store: Database, out: Annotated[Path, Option(metavar="FILE", help="Write to this file.")]) -> None:
     """Write a table with one row per point: .csv or .parquet."""
     from giantstep.sweeps.inspect import export as write_table
 
@@ -152,28 +149,22 @@ _JOBS = ("queue", "jobs", "account", "walltime", "directives")
 class Run:
     """Where and how a sweep runs: keywords of `giantstep.sweep`."""
 
-    store: Annotated[
-        Path | None,
-        Option(metavar="DB", help="The SQLite file that keeps the results; made where it is not there."),
-    ] = None
-    source: Annotated[str, Option(help="experiment or limit.")] = "experiment"
-    engine: Annotated[
-        str | None, Option(help="local, processes or slurm; chosen by the options below if left out.")
-    ] = None
-    workers: Annotated[int | None, Option(help="Tasks at once.")] = None
-    scheduler: Annotated[str | None, Option(metavar="ADDRESS", help="A running Dask scheduler.")] = None
-    threads: Annotated[int | None, Option(help="BLAS threads of each worker.")] = None
-    memory: Annotated[float | None, Option(metavar="GIB", help="Memory a worker may take for a task.")] = None
-    time_limit: Annotated[float | None, Option(metavar="SECONDS", help="Time a task may take.")] = None
-    queue: Annotated[str | None, Option(help="Partition of SLURM.")] = None
-    jobs: Annotated[int | None, Option(help="SLURM jobs at most (10).")] = None
-    account: Annotated[str | None, Option(help="Account of SLURM.")] = None
-    walltime: Annotated[str | None, Option(metavar="HH:MM:SS", help="Time of a SLURM job (01:00:00).")] = None
-    directives: Annotated[
-        list[str] | None,
-        Option("--directive", metavar="OPTION", help='Option of sbatch, as "--gres=gpu:1"; may be repeated.'),
-    ] = None
-    retry: Annotated[bool, Option("--retry", help="Compute failures of earlier runs again.")] = False
+    store: Path | None = option("DB", "The SQLite file that keeps the results; made where it is not there.")
+    source: str = Option("experiment", help="experiment or limit.")
+    engine: str | None = Option(None, help="local, processes or slurm; chosen by the options below if left out.")
+    workers: int | None = Option(None, help="Tasks at once.")
+    scheduler: str | None = option("ADDRESS", "A running Dask scheduler.")
+    threads: int | None = Option(None, help="BLAS threads of each worker.")
+    memory: float | None = option("GIB", "Memory a worker may take for a task.")
+    time_limit: float | None = option("SECONDS", "Time a task may take.")
+    queue: str | None = Option(None, help="Partition of SLURM.")
+    jobs: int | None = Option(None, help="SLURM jobs at most (10).")
+    account: str | None = Option(None, help="Account of SLURM.")
+    walltime: str | None = option("HH:MM:SS", "Time of a SLURM job (01:00:00).")
+    directives: list[str] | None = option(
+        "OPTION", 'Option of sbatch, as "--gres=gpu:1"; may be repeated.', "--directive"
+    )
+    retry: bool = Option(False, "--retry", help="Compute failures of earlier runs again.")
 
 
 def sweep(
@@ -182,7 +173,6 @@ def sweep(
     """Answer a study over a large grid; what the store has is not computed again."""
     from giantstep.sweeps.runner import Interrupted
 
-    check_outputs(output)
     verb = "predict" if run.source == "limit" else "simulate"
     edited = edit_study(gs.Study.read(study), verb, changes, theory, experiment)
     settings = {name: value for name, value in vars(run).items() if name not in _JOBS}

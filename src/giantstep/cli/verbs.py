@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 import giantstep as gs
-from giantstep.cli.edit import edit_study
 from giantstep.cli.options import (
     Changes,
-    Check,
     Experiment,
     Limit,
     Output,
@@ -22,8 +21,9 @@ from giantstep.cli.options import (
     Table,
     Theory,
     Trials,
-    check_outputs,
+    edit_study,
     given,
+    option,
     write_outputs,
 )
 from giantstep.errors import InputError
@@ -44,15 +44,14 @@ _FORECAST = (
 
 def predict(changes: Changes, limit: Limit, output: Output, table: Table, study: Studies = None) -> None:
     """Answer a study with its limit of infinite dimension."""
-    check_outputs(output)
     asked, several = _asked(study, table, "predict", changes, limit)
-    closing = "" if table.data is None else f"{asked.scenario.penalty_elsewhere()}\n{_FORECAST}"
+    learnt = asked.scenario
+    closing = f"{learnt.penalty_elsewhere()}\n{_FORECAST}" if isinstance(learnt, gs.MixtureGLM) and table.data else ""
     hand_over(asked.predict(**several), output, closing)
 
 
 def simulate(changes: Changes, experiment: Trials, output: Output, table: Table, study: Studies = None) -> None:
     """Answer a study with an experiment of finite dimension: means over trials, with standard errors."""
-    check_outputs(output)
     asked, several = _asked(study, table, "simulate", changes, experiment)
     hand_over(asked.simulate(**several), output)
 
@@ -61,33 +60,37 @@ def compare(
     changes: Changes,
     theory: Theory,
     experiment: Experiment,
-    check: Check,
     output: Output,
     table: Table,
     study: Studies = None,
+    check: bool = Option(False, "--check", help="Exit with status 1 where limit and experiment disagree."),
+    variables: list[str] | None = option("NAMES", "Judge these variables only; several with commas; may be repeated."),
+    see: float | None = option(
+        "GAP", "Relative gap asked for (0.05); with --check, status 1 where it could not be seen."
+    ),
+    allow: float = Option(0.0, metavar="GAP", help="Relative gap that is no disagreement (the finite-size term)."),
 ) -> None:
     """Answer a study with both and report how well they agree."""
     from giantstep.agreements import agreement, check_variables
     from giantstep.checks import check_number
     from giantstep.verdicts import SEE, percent
 
-    allow = check_number("allow", check.allow, "a number at least 0", lambda gap: gap >= 0)
-    see = SEE if check.see is None else check_number("see", check.see, "a number above 0", lambda gap: gap > 0)
-    check_outputs(output)
+    check_number("allow", allow, "a number at least 0", lambda gap: gap >= 0)
+    gap = SEE if see is None else check_number("see", see, "a number above 0", lambda gap: gap > 0)
     asked, several = _asked(study, table, "compare", changes, theory, experiment)
-    variables = [name.strip() for names in check.variables or () for name in names.split(",")] or None
-    check_variables(variables, asked.question)
+    judged = [name.strip() for names in variables or () for name in names.split(",")] or None
+    check_variables(judged, asked.question)
     result = asked.compare(**several)
-    report = agreement(result, variables)
-    hand_over(result, output, report.table(allow, see), agreement=report.to_dict(allow, see))
-    if check.check and not report.passes(allow, None if check.see is None else see):
+    report = agreement(result, judged)
+    hand_over(result, output, report.table(allow, gap), agreement=report.to_dict(allow, gap))
+    if check and not report.passes(allow, see):
         failed = report.failures(allow)
-        blind = [name for name in report.failures(allow, see) if name not in failed]
+        blind = [name for name in report.failures(allow, gap) if name not in failed]
         if failed or not blind:
             about = f"in {', '.join(failed)}" if failed else "since nothing could be compared"
             print(f"giantstep: {report.theory.name} and experiment are not in agreement {about}.", file=sys.stderr)
-        if check.see is not None and blind:
-            hidden = f"a gap of {percent(max(see, allow))} could not have been seen in {', '.join(blind)}"
+        if see is not None and blind:
+            hidden = f"a gap of {percent(max(gap, allow))} could not have been seen in {', '.join(blind)}"
             print(f"giantstep: {hidden}.", file=sys.stderr)
         raise typer.Exit(1)
 
@@ -127,11 +130,10 @@ def _opened(study: Path | None, table: Table) -> gs.Study:
     if table.label is None:
         raise InputError("--label is missing: which column of the table holds the labels?")
     from giantstep.datafile import read_labelled
-    from giantstep.families import SHIPPED, family_class
 
     read = read_labelled(table.data, table.label, table.drop or ())
-    family = next(family for family in map(family_class, SHIPPED) if "from_table" in vars(family))
-    scenario = family.from_table(read.inputs, read.labels, **({} if table.scale is None else {"scale": table.scale}))
+    own = {} if table.scale is None else {"scale": table.scale}
+    scenario = gs.MixtureGLM.from_table(read.inputs, read.labels, **own)
     return gs.Study(scenario, grid=scenario.learning_curve())
 
 

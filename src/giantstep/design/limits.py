@@ -12,9 +12,8 @@ import numpy as np
 
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError, bad_field, field_error, nearest
-from giantstep.family import Answer, Engine, Question, Variable
+from giantstep.family import Answer, Engine, Question, Variable, last_known
 from giantstep.notes import Problems
-from giantstep.padding import last_known
 from giantstep.partlists import declaration, given_as, names_meant
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request

@@ -12,7 +12,7 @@ import xarray
 from giantstep.checks import check_number
 from giantstep.display import preformatted
 from giantstep.errors import InputError, bad_field
-from giantstep.listing import Result, listing, listing_text
+from giantstep.listing import Result, listing
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Forecast(Result):
     def listed(self) -> str:
         """Return the errors as text."""
         names = ("error", "error_stderr", "mse", "mse_stderr")
-        return listing_text(listing(self[[name for name in names if name in self]]))
+        return listing(self[[name for name in names if name in self]])
 
     def _chosen(self, variable: str | None) -> str:
         if variable is None:

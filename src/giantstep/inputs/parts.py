@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Discriminator
 
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.errors import bad_field
-from giantstep.inputs.law import InputLaw
-from giantstep.inputs.tables import (
+from giantstep.inputs.law import (
     MOST_CORRELATION,
+    InputLaw,
     InputTable,
     RowTests,
     describe_inputs,
@@ -84,7 +84,7 @@ class InputBlocks(InputForm):
         total = sum(self.fractions)
         if not math.isclose(total, 1.0, rel_tol=0, abs_tol=1e-9):
             raise bad_field("fractions", list(self.fractions), f"numbers that sum to one (they sum to {total:g})")
-        shares = self._rows()
+        shares = np.atleast_2d(self.shares)
         if shares.ndim != 2 or shares.shape[1] != count or shares.min(initial=0.0) < 0:
             allowed = f"{count} numbers of at least 0, one for each block (a row of them for each direction)"
             raise bad_field("shares", self.shares, allowed)
@@ -93,17 +93,14 @@ class InputBlocks(InputForm):
         if np.any(shares.sum(axis=1) <= 0):
             raise bad_field("shares", self.shares, "above 0 on one block at least, for each direction")
 
-    def _rows(self) -> Floats:
-        return np.atleast_2d(np.asarray(self.shares))
-
     def check_directions(self, directions: int) -> None:
         """Refuse shares of another number of directions."""
-        if len(self._rows()) not in (1, directions):
+        if len(np.atleast_2d(self.shares)) not in (1, directions):
             raise bad_field("shares", self.shares, f"one row, or {directions} rows, one for each direction")
 
     def law(self, dim: float, directions: int) -> InputLaw:
         """Return the blocks; at a finite dimension with whole multiplicities."""
-        shares = np.broadcast_to(self._rows(), (directions, len(self.fractions)))
+        shares = np.broadcast_to(np.atleast_2d(self.shares), (directions, len(self.fractions)))
         law = InputLaw.of_shares(np.array(self.eigenvalues), np.array(self.fractions), shares)
         return law.at_dimension(int(dim)) if math.isfinite(dim) else law
 
@@ -178,16 +175,13 @@ class InputCovariance(InputForm):
 
     def check(self) -> None:
         """Check shapes and that the whitened directions are orthonormal."""
-        eigenvalues, target = np.asarray(self.eigenvalues), self._rows()
+        eigenvalues, target = np.asarray(self.eigenvalues), np.atleast_2d(self.target)
         if eigenvalues.ndim != 1 or len(eigenvalues) < 2 or eigenvalues.min() <= 0:
             raise bad_field("eigenvalues", self.eigenvalues, "a list of at least two numbers above 0")
         if target.ndim != 2 or target.shape[1] != len(eigenvalues):
             raise bad_field("target", self.target, f"rows of {len(eigenvalues)} numbers, one for each eigenvalue")
         if np.max(np.abs(target @ target.T - np.eye(len(target)))) > MOST_CORRELATION:
             raise bad_field("target", self.target, "orthonormal rows: W* Sigma W*^T must be the identity")
-
-    def _rows(self) -> Floats:
-        return np.atleast_2d(np.asarray(self.target))
 
     @classmethod
     def from_data(cls, X: ArrayLike, target_direction: ArrayLike | None = None, *, show: bool = True) -> Self:
@@ -212,22 +206,22 @@ class InputCovariance(InputForm):
 
     def report(self, tests: RowTests | None = None) -> str:
         """Return a table of effective ranks, and of the tests of rows where some are given."""
-        return describe_inputs(self.law(math.inf, len(self._rows())), tests)
+        return describe_inputs(self.law(math.inf, len(np.atleast_2d(self.target))), tests)
 
     @property
     def effective_ranks(self) -> tuple[float, float]:
         """(tr Sigma)^2/tr Sigma^2 and (tr Sigma^2)^2/tr Sigma^4; the limit wants more than 100 and 20."""
-        first, second = self.law(math.inf, len(self._rows())).effective_ranks()
+        first, second = self.law(math.inf, len(np.atleast_2d(self.target))).effective_ranks()
         return first * self.own_dim, second * self.own_dim
 
     def check_directions(self, directions: int) -> None:
         """Refuse another number of directions."""
-        if len(self._rows()) != directions:
+        if len(np.atleast_2d(self.target)) != directions:
             raise bad_field("target", self.target, f"{directions} rows, one for each direction of the target")
 
     def law(self, dim: float, directions: int) -> InputLaw:
         """Return one atom for each eigenvalue."""
-        target, count = self._rows(), self.own_dim
+        target, count = np.atleast_2d(self.target), self.own_dim
         if math.isfinite(dim) and dim != count:
             raise bad_field("dim", int(dim), f"{count}, the dimension of the given covariance")
         moments = np.einsum("aj,bj->jab", target, target)
@@ -331,12 +325,3 @@ def _as_whitening(value: Any) -> Any:
 
 Whitening = Annotated[Number, BeforeValidator(_as_whitening)]
 """A number c, or its name: the steps are multiplied by F = Sigma^-c."""
-
-
-def content_of_inputs(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a scenario without inputs and preconditioner where they say nothing.
-
-    Scenarios are then known by the same content as before they had these fields.
-    """
-    silent = {"inputs": None, "precondition": 0.0}
-    return {name: value for name, value in content.items() if name not in silent or value != silent[name]}

@@ -12,10 +12,9 @@ import numpy as np
 
 from giantstep.errors import GiantstepError, check_ending
 from giantstep.families import family_class, family_names
-from giantstep.family import Variable
+from giantstep.family import Variable, pad_stack
 from giantstep.files import atomic_write
 from giantstep.jsondata import with_infinity
-from giantstep.padding import pad_stack
 from giantstep.sweeps.keys import Ask, Point
 from giantstep.sweeps.store import AT_ONCE, Name, Row, Store
 from giantstep.trials import mean_and_error

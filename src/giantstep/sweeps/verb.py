@@ -15,10 +15,9 @@ import numpy as np
 from giantstep import batches, trials
 from giantstep.checks import check_flags, check_number, check_whole
 from giantstep.errors import bad_field
-from giantstep.family import Answer
+from giantstep.family import Answer, pad_stack
 from giantstep.grid import Batch
 from giantstep.notes import Problems, warn
-from giantstep.padding import pad_stack
 from giantstep.progress import ProgressOption
 from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario

@@ -15,10 +15,9 @@ from giantstep.families.batch_reuse.population import target_rule, trajectory_va
 from giantstep.families.batch_reuse.recursion import Trajectory
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import HEAVY_TAILS
-from giantstep.family import Answer
+from giantstep.family import Answer, pad_stack
 from giantstep.grid import scenario_at
 from giantstep.lab import available_memory
-from giantstep.padding import pad_stack
 from giantstep.types import Floats, Points
 
 FEWEST_PER_COLUMN = 2

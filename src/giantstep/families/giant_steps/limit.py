@@ -21,14 +21,13 @@ from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.overlap_map import BlockNetwork, RepellingNeurons
 from giantstep.families.giant_steps.scenario import GiantSteps
 from giantstep.families.giant_steps.tolerances import DIVERGED, MOST_SINGLE, RULES_AGREE, RULES_DISAGREE
-from giantstep.family import Answer
+from giantstep.family import Answer, corner
 from giantstep.gaussian import Function, Plane, Target
 from giantstep.gaussian.grids import even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices, root_factorials
 from giantstep.gaussian.subspaces import complement, tidy
 from giantstep.gaussian.target import turned_planes
 from giantstep.learnability.prepared import rules
-from giantstep.padding import corner
 from giantstep.types import Booleans, Floats, Points
 
 _RULES = ((0.6, 0.5), (1.0, 0.75))

@@ -23,8 +23,8 @@ from giantstep.families.network.scenario import THEORIES, Network
 from giantstep.families.network.shift import refuse_shift
 from giantstep.family import Answer
 from giantstep.gaussian.subspaces import split_directions
+from giantstep.inputs.law import LEAST_RANKS, warnings_of
 from giantstep.inputs.parts import InputRows
-from giantstep.inputs.tables import LEAST_RANKS, warnings_of
 from giantstep.readout.finite_size import whole_sizes
 from giantstep.types import Floats, Integers, Points, Strings
 

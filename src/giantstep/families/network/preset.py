@@ -13,7 +13,6 @@ import numpy as np
 from giantstep.errors import InputError, bad_field, field_error
 from giantstep.families.network.scenario import Network, OfNetwork
 from giantstep.family import Answer, Question
-from giantstep.inputs.parts import content_of_inputs
 from giantstep.types import Array, Points
 
 Told = TypeVar("Told")
@@ -147,7 +146,8 @@ class Preset(OfNetwork):
 
     def content(self) -> dict[str, Any]:
         """Return the plain content; what is as it was before a field existed is left out."""
-        return content_of_inputs(super().content())
+        silent = {"inputs": None, "precondition": 0.0}
+        return {name: value for name, value in super().content().items() if name not in silent or value != silent[name]}
 
     def has_classes(self) -> bool:
         """Tell whether a logistic or hinge fit takes the labels as classes."""

@@ -15,9 +15,8 @@ from giantstep.families.network.layer import Moment, reason_of
 from giantstep.families.network.problem import Share, take_points
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
-from giantstep.family import LOOSE, Answer
+from giantstep.family import LOOSE, Answer, corner
 from giantstep.gaussian.conditional import condition
-from giantstep.padding import corner
 from giantstep.readout import Features
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.finite_size import in_initial_rows
