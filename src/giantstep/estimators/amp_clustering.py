@@ -154,10 +154,6 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             )
         return self
 
-    def fit_predict(self, X: ArrayLike, y: Any = None, **kwargs: Any) -> Integers:
-        """Find the clusters and return the label of every sample."""
-        return self.fit(X).labels_
-
     def predict(self, X: ArrayLike) -> Integers:
         """Return the most probable cluster of fresh samples."""
         return self.predict_proba(X).argmax(axis=1)

@@ -17,7 +17,7 @@ from scipy.cluster.vq import kmeans2
 from giantstep.errors import InputError
 from giantstep.estimators.detection import looks_normal, score_columns
 from giantstep.estimators.matrices import Standardised, standardise
-from giantstep.families.subspace_clustering.amp import AMPRun, AMPSettings, ClusterMixture, amp, spectral_snr
+from giantstep.families.subspace_clustering.amp import AMPRun, ClusterMixture, amp, spectral_snr
 from giantstep.lab.algebra import leading_vectors
 from giantstep.types import Booleans, Floats
 
@@ -261,9 +261,11 @@ class _Search:
         try:
             with np.errstate(all="ignore"):
                 while sweeps < options.max_iter:
-                    settings = AMPSettings(min(_PATIENCE, options.max_iter - sweeps), _TOLERANCE, learn=options.learn)
                     mixture = ClusterMixture(self.number, sparsity, snr, () if stage.weights is None else stage.weights)
-                    run = amp(stage.data.matrix, mixture, start, settings, generator=self.rng)
+                    run = amp(
+                        stage.data.matrix, mixture, start, max_iterations=min(_PATIENCE, options.max_iter - sweeps),
+                        tolerance=_TOLERANCE, learn=options.learn, generator=self.rng,
+                    )  # fmt: skip
                     sweeps += run.iterations
                     start, sparsity, snr = run.assignments, run.mixture.sparsity, run.mixture.snr
                     if run.outcome != "not converged" or run.change > _HOPELESS:

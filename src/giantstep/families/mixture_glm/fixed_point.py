@@ -13,7 +13,7 @@ from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.gaussian import normal_density
-from giantstep.risk.channel import channel_moments, implicit_mean_step, stiffness, sum_rows
+from giantstep.risk.channel import RowNodes, channel_moments, implicit_mean_step, stiffness
 from giantstep.risk.losses import Clipped, clipped_moments
 from giantstep.solve import solve_accelerated
 from giantstep.types import Floats, Indices, Integers
@@ -228,38 +228,33 @@ def _real(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats
     stretch = 1 + problem.omega * state.V
     residuals = Residuals.of(problem, state)
     moments = residuals.clip(problem.huber[:, None] * stretch)
-    columns = (moments.first, moments.second, moments.inside, moments.first * residuals.field)
+    columns = (moments.first, moments.second, moments.inside, moments.first * residuals.nodes.xi)
     g, g2, inside, covariance = (residuals.average(values) / stretch for values in columns)
     return g, g2 / stretch, -inside, (covariance + state.m * inside) / problem.rho
 
 
 class Residuals(NamedTuple):
-    """y - omega given the teacher field: Gaussian with `mean` and `scale` at the nodes of a rule over the field.
-
-    field : nu - tau at the nodes; weights, row : of the rule, row = point * K + cluster; shape : (B, K).
-    """
+    """y - omega given the teacher field: Gaussian with `mean` and `scale` at the nodes of a rule over nu - tau."""
 
     mean: Floats
     scale: Floats
-    field: Floats
-    weights: Floats
-    row: Indices
-    shape: tuple[int, int]
+    nodes: RowNodes
+    shape: tuple[int, int]  # (B, K)
 
     @classmethod
     def of(cls, problem: MixtureProblem, state: State) -> Residuals:
         """Return the residuals of real labels; given nu - tau the prediction has the mean H + m/rho (nu - tau)."""
-        nodes = problem.teacher_nodes()
+        nodes, labels = problem.teacher_nodes()
         row, rho, m = nodes.row, problem.rho.ravel()[nodes.row], state.m.ravel()[nodes.row]
         noise = np.repeat(problem.noise, problem.clusters)[row]
         spread = np.maximum(state.q.ravel()[row] - m**2 / rho, 0.0) + noise
-        mean = nodes.labels - state.mean.ravel()[row] - m / rho * nodes.field
-        return cls(mean, np.sqrt(np.maximum(spread, 1e-300)), nodes.field, nodes.weights, row, state.q.shape)
+        mean = labels - state.mean.ravel()[row] - m / rho * nodes.xi
+        return cls(mean, np.sqrt(np.maximum(spread, 1e-300)), nodes, state.q.shape)
 
     def clip(self, reach: Floats) -> Clipped:
         """Return moments at the nodes of the residuals clipped at reach (B, K)."""
-        return clipped_moments(self.mean, self.scale, reach.ravel()[self.row])
+        return clipped_moments(self.mean, self.scale, reach.ravel()[self.nodes.row])
 
     def average(self, values: Floats) -> Floats:
         """Return the average over the teacher field in each cluster, (B, K)."""
-        return sum_rows(self.row, self.weights * values, self.shape[0] * self.shape[1]).reshape(self.shape)
+        return self.nodes.sums(values)[0].reshape(self.shape)

@@ -119,7 +119,7 @@ def _residual_law(problem: MixtureProblem, state: State) -> Law:
     def law(margins: Floats) -> tuple[Floats, Floats]:
         cdf, density = np.empty(margins.shape), np.empty(margins.shape)
         for j in range(margins.shape[1]):
-            z = (margins[residuals.row, j] - residuals.mean) / residuals.scale
+            z = (margins[residuals.nodes.row, j] - residuals.mean) / residuals.scale
             cdf[:, j] = residuals.average(ndtr(z)).ravel()
             density[:, j] = residuals.average(normal_density(z) / residuals.scale).ravel()
         return cdf, density

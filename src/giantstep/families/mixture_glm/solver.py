@@ -26,17 +26,19 @@ from giantstep.types import Floats, Indices
 
 def solve_points(problem: MixtureProblem) -> SolvedBatch:
     """Solve all points of a batch; the residual of a point that was not solved stays large."""
-    dense, sparse = np.flatnonzero(problem.l1 == 0), np.flatnonzero(problem.l1)
-    return _solve_groups(problem, [(dense, _solve_dense), (sparse, solve)])
-
-
-def _solve_dense(problem: MixtureProblem) -> SolvedBatch:
-    """Solve points without an l1 penalty."""
-    if problem.loss in ("square", "interpolate"):
-        return solve_ridge(problem)
+    groups: list[tuple[Indices, Callable[[MixtureProblem], SolvedBatch]]]
     if problem.loss == "maxmargin":
-        return _solve_groups(problem, [(index, _solve_max_margin) for index in problem.kinds()])
-    return solve(problem)
+        groups = [(index, _solve_max_margin) for index in problem.kinds()]
+    else:
+        direct = solve_ridge if problem.loss in ("square", "interpolate") else solve
+        groups = [(np.flatnonzero(problem.l1 == 0), direct), (np.flatnonzero(problem.l1), solve)]
+    parts = []
+    for index, solver in groups:
+        if index.size == problem.size:
+            return solver(problem)
+        if index.size:
+            parts.append((index, solver(problem.take(index))))
+    return _merge(problem.size, parts)
 
 
 def gain(problem: MixtureProblem, V: Floats) -> Floats:
@@ -120,22 +122,9 @@ def _extrapolate(behind: tuple[float, State], last: tuple[float, State], alpha: 
     if a1 == a0:
         return new
     fraction = (alpha - a1) / (a1 - a0)
-    closing = np.maximum(1 + fraction * (1 - np.sqrt(new.q / old.q)), LEAST_FALL)  # sqrt(q_new/q_ahead)
+    scale = 1 / np.maximum(1 + fraction * (1 - np.sqrt(new.q / old.q)), LEAST_FALL)  # sqrt(q_ahead/q_new)
     V = new.V * np.maximum(1 + fraction * (1 - old.V / new.V), LEAST_FALL)
-    scale = 1 / closing
     return State(V, new.q * scale**2, new.m * scale, new.h * scale, new.b * scale.mean(axis=1))
-
-
-def _solve_groups(
-    problem: MixtureProblem, groups: list[tuple[Indices, Callable[[MixtureProblem], SolvedBatch]]]
-) -> SolvedBatch:
-    parts = []
-    for index, solver in groups:
-        if index.size == problem.size:
-            return solver(problem)
-        if index.size:
-            parts.append((index, solver(problem.take(index))))
-    return _merge(problem.size, parts)
 
 
 def _merge(size: int, parts: list[tuple[Indices, SolvedBatch]]) -> SolvedBatch:

@@ -186,10 +186,9 @@ def features_overlap(
     if sparse.any():
         snr, known = np.maximum(b[sparse], 1e-300), gamma[sparse]
         r, weights, shifted, wide = _mean_nodes(snr, known, _threshold(snr, known, rho[sparse], rank))
-        order = _COARSE if known.any() else _FINE
-        inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel(), order)
-        value, slope, bend = (average.reshape(r.shape) * weights for average in inner)
-        mean[sparse], tilt[sparse] = value.sum(axis=1), slope.sum(axis=1)
+        inner = _chi_means(_sigmoids, wide, shifted, rank + 2, _COARSE if known.any() else _FINE)
+        value, slope, bend = inner * weights
+        mean[sparse], tilt[sparse] = value.sum(axis=1), (slope - 0.5 * rank / (1 + wide) * bend).sum(axis=1)
         turn[sparse] = known * (bend * (0.5 * r**2 - 0.5 / (1 + known)[:, None])).sum(axis=1)
     return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean, turn / mean
 
@@ -262,28 +261,28 @@ def chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE
     return r, weights * r ** (freedom - 1) * np.exp(-0.5 * r**2) / norm
 
 
-def _sigmoid_means(
-    scale: Floats, threshold: Floats, rank: int, drift: Floats, order: int = _FINE
-) -> tuple[Floats, Floats, Floats]:
-    """Return means of expit(x), expit'(x)(t/2 - drift) and expit'(x); x = scale t/2 - threshold, t ~ chi^2_{p+2}."""
-    means = np.empty((3, len(scale)))
-    for piece in split_rows(len(scale), 1, _CHUNK):
-        r, weights = chi_nodes(scale[piece], threshold[piece], rank + 2, order)
+def _chi_means(
+    each: Callable[[Floats, Floats], tuple[Floats, ...]], scale: Floats, threshold: Floats, freedom: int, order: int
+) -> Floats:
+    """Return means of functions of scale t/2 - threshold and t/2, t ~ chi^2; one array like `scale` for each."""
+    flat, limit, means = scale.ravel(), threshold.ravel(), []
+    for piece in split_rows(flat.size, 1, _CHUNK):
+        r, weights = chi_nodes(flat[piece], limit[piece], freedom, order)
         t = 0.5 * r**2
-        value = special.expit(scale[piece, None] * t - threshold[piece, None])
-        means[0, piece] = (weights * value).sum(axis=1)
-        bend = weights * value * (1 - value)
-        means[2, piece] = bend.sum(axis=1)
-        means[1, piece] = (bend * t).sum(axis=1) - drift[piece] * means[2, piece]
-    return means[0], means[1], means[2]
+        values = each(flat[piece, None] * t - limit[piece, None], t)
+        means.append([(weights * value).sum(axis=1) for value in values])
+    return np.concatenate(means, axis=1).reshape(-1, *scale.shape)
+
+
+def _sigmoids(x: Floats, t: Floats) -> tuple[Floats, Floats, Floats]:
+    value = special.expit(x)
+    bend = value * (1 - value)
+    return value, bend * t, bend
 
 
 def _softplus_mean(b: Floats, gamma: Floats, threshold: Floats, rank: int) -> Floats:
     """Return E softplus(b t/2 + gamma t1/2 - threshold), t ~ chi^2_p, t1 ~ chi^2_1."""
-    nodes, masses, shifted, wide = _mean_nodes(b, gamma, threshold)
-    scale, threshold, mean = wide.ravel(), shifted.ravel(), np.empty(nodes.size)
-    for piece in split_rows(len(scale), 1, _CHUNK):
-        r, weights = chi_nodes(scale[piece], threshold[piece], rank, _COARSE if gamma.any() else _FINE)
-        values = np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])
-        mean[piece] = (weights * values).sum(axis=1)
-    return np.asarray((mean.reshape(nodes.shape) * masses).sum(axis=1))
+    _, masses, shifted, wide = _mean_nodes(b, gamma, threshold)
+    order = _COARSE if gamma.any() else _FINE
+    (mean,) = _chi_means(lambda x, t: (np.logaddexp(0.0, x),), wide, shifted, rank, order)
+    return (mean * masses).sum(axis=1)

@@ -14,7 +14,6 @@ from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.amp import (
     AMPEstimate,
     AMPRun,
-    AMPSettings,
     ClusterMixture,
     amp,
     starting_point,
@@ -117,10 +116,10 @@ def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[s
     """Run AMP from the start asked for; with unequal weights from both signs of it, keeping the likelier result."""
     known = {"truth": data.labels, "overlap": settings["overlap"]}
     first = starting_point(data.X, data.mixture, settings["start"], generator, **known)
-    limits = AMPSettings(max_iterations=settings["max_iterations"])
-    run = amp(data.X, data.mixture, first, limits)
+    sweeps = settings["max_iterations"]
+    run = amp(data.X, data.mixture, first, max_iterations=sweeps)
     if np.ptp(data.mixture.weights) > 0 and settings["start"] != "informed":
-        run = _likeliest(data, run, first, limits, generator)
+        run = _likeliest(data, run, first, sweeps, generator)
     values = {**_measure(data, run), "phi": run.log_evidence / data.X.shape[1]}
     if run.outcome == "diverged":
         values = dict.fromkeys(values, np.nan)
@@ -128,7 +127,7 @@ def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[s
     return {**row, "amp_iterations": run.iterations, "amp_converged": float(run.converged)}
 
 
-def _likeliest(data: Data, run: AMPRun, first: DeviceArray, limits: AMPSettings, generator: Any) -> AMPRun:
+def _likeliest(data: Data, run: AMPRun, first: DeviceArray, sweeps: int, generator: Any) -> AMPRun:
     """Return the likeliest of several runs: clusters of unequal sizes have fixed points that take one for another.
 
     Two clusters are started with the other sign. More of them are started from the start turned at random, and with the
@@ -139,12 +138,12 @@ def _likeliest(data: Data, run: AMPRun, first: DeviceArray, limits: AMPSettings,
         return run.log_evidence if run.outcome != "diverged" else -np.inf
 
     def run_from(start: DeviceArray) -> AMPRun:
-        return amp(data.X, data.mixture, start, limits)
+        return amp(data.X, data.mixture, start, max_iterations=sweeps)
 
     if data.mixture.clusters == 2:
         return max(run, run_from(-first), key=likelihood)
     p, xp = first.shape[1], array_module(data.X)
-    rotations = (xp.linalg.qr(generator.standard_normal((p, p), dtype=np.float64))[0] for _ in range(_ROTATIONS))
+    rotations = (xp.linalg.qr(generator.standard_normal((p, p)))[0] for _ in range(_ROTATIONS))
     best = max([run, *(run_from(first @ rotation) for rotation in rotations)], key=likelihood)
     orders = _orders(np.asarray(data.mixture.weights), to_numpy(best.posteriors).sum(axis=0))
     starts = (best.posteriors[:, order] @ xp.asarray(data.mixture.directions) for order in orders)
@@ -188,20 +187,18 @@ def _orders(weights: Floats, sizes: Floats) -> list[Indices]:
 
 def _trajectory(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
     """Run AMP from an informed start and measure after every sweep; a run that stands still keeps its values."""
-    steps, xp = len(settings["time"]) - 1, array_module(data.X)
+    steps, xp, d = len(settings["time"]) - 1, array_module(data.X), data.X.shape[1]
     history: list[dict[str, float]] = []
-    known = {"truth": data.labels, "overlap": settings["overlap"]}
-    first = starting_point(data.X, data.mixture, "informed", generator, **known)
+    first = starting_point(data.X, data.mixture, "informed", generator, truth=data.labels, overlap=settings["overlap"])
 
     def observe(estimate: AMPEstimate) -> None:
         history.append(_measure(data, estimate, relabel=False))
 
-    d = data.X.shape[1]
     directions = xp.asarray(data.mixture.directions)  # posteriors P with P @ directions = U, which sum to one
     system = xp.concatenate([directions, xp.ones((len(directions), 1))], axis=1)
     posteriors = xp.concatenate([first, xp.ones((len(first), 1))], axis=1) @ xp.linalg.pinv(system)
     observe(AMPEstimate(posteriors, first, xp.zeros((d, first.shape[1])), xp.full(d, data.mixture.sparsity)))
-    amp(data.X, data.mixture, first, AMPSettings(max_iterations=steps, tolerance=1e-24), observe=observe)
+    amp(data.X, data.mixture, first, max_iterations=steps, tolerance=1e-24, observe=observe)
     history += [history[-1]] * (steps + 1 - len(history))
     return {name: [row[name] for row in history] for name in ("m_u", "m_v", "mse_u", "mse_v", "accuracy")}
 
