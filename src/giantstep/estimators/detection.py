@@ -42,7 +42,9 @@ def normal_scores(matrix: Floats, rng: np.random.Generator | None = None) -> Flo
     low, high = (stats.rankdata(matrix, method, axis=0).astype(np.intp) - 1 for method in ("min", "max"))
     total, tied = np.append(0.0, np.cumsum(levels)), low < high
     scores = np.where(tied, (total[high + 1] - total[low]) / (high + 1 - low), levels[low])
-    for column in np.flatnonzero(tied.any(axis=0)) if rng is not None else ():
+    if rng is None:
+        return scores
+    for column in np.flatnonzero(tied.any(axis=0)):
         scores[np.lexsort(np.stack([rng.random(n), matrix[:, column]])), column] = levels
     return scores
 

@@ -58,7 +58,7 @@ class MixtureProblem:
 
     mixture: GaussianMixture  # clusters, covariances, teacher and means
     labels: str | Function  # name of the label law, or the function of real labels
-    signs: Floats  # (K,) labels of the clusters where ``labels == "cluster"``
+    signs: Floats  # (K,) labels of the clusters, 0 unless ``labels == "cluster"``
     loss: str  # name of the loss
     intercept: bool  # whether b is fitted
     omega: Floats  # (K,) weights of the clusters in the loss
@@ -77,7 +77,7 @@ class MixtureProblem:
         return cls(
             scenario.mixture,
             scenario.label_function or scenario.labels,
-            scenario.signs,
+            scenario.signs if scenario.labels == "cluster" else np.zeros(scenario.clusters),
             scenario.loss,
             scenario.intercept,
             scenario.omega,
@@ -102,7 +102,7 @@ class MixtureProblem:
 
     def on_one_gaussian(self, mixture: GaussianMixture) -> MixtureProblem:
         """Return the same problem on one Gaussian."""
-        return replace(self, mixture=mixture, omega=np.ones(1), signs=np.ones(0))
+        return replace(self, mixture=mixture, omega=np.ones(1), signs=np.zeros(1))
 
     def without_noise(self) -> MixtureProblem:
         """Return the problem with labels without noise and flips, for a test on them."""
@@ -157,8 +157,7 @@ class MixtureProblem:
         """
         field = self.mixture.tau
         if self.labels not in _LAWS:
-            field = self.signs if self.labels == "cluster" else np.zeros(self.clusters)
-            slope, variance = 0 * slope, 0 * variance
+            field, slope, variance = self.signs, 0 * slope, 0 * variance
         columns = (mean, scale, field, slope, variance, self.flip[:, None])
         return MarginLaws(*(np.broadcast_to(column, mean.shape).ravel() for column in columns))
 
@@ -179,10 +178,8 @@ class MixtureProblem:
         """Return the moments of the labels, mixture_glm section 3."""
         tau, rho, kept = self.mixture.tau, self.rho, (1 - 2 * self.flip)[:, None]
         ones = np.ones((self.size, self.clusters))
-        if self.labels == "cluster":
+        if self.labels in ("cluster", "random"):
             return OutputMoments(kept * self.signs, 0 * ones, ones)
-        if self.labels == "random":
-            return OutputMoments(0 * ones, 0 * ones, ones)
         if self.labels in _LAWS:
             variance = rho + self.noise[:, None] if self.labels == "sign" else rho
             chance, slope = self.label_law.positive(ones * tau, variance, self.flip[:, None] * ones)

@@ -46,10 +46,9 @@ class TrialSamples:
 
 
 class MixtureSamples(TrialSamples):
-    """`count` samples of a population, the mixture or one Gaussian in its place.
+    """`count` samples of a population, the mixture or one Gaussian, in random streams whose names begin with `stream`.
 
-    What they are tested on is exact, given the fitted weights: labels as they are, or `clean`, without noise and flips.
-    The names of the random streams begin with `stream`.
+    Tests are exact, given the fitted weights: on labels as they are, or `clean`, without noise and flips.
     """
 
     def __init__(

@@ -13,11 +13,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import scipy
 
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.channels import assignment_channel
-from giantstep.families.subspace_clustering.mixture import ClusterMixture, helmert
+from giantstep.families.subspace_clustering.mixture import ClusterMixture
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
 from giantstep.lab.algebra import leading_vectors, multiply
 from giantstep.lab.devices import array_module
@@ -216,18 +217,10 @@ class _Sweep:
         log_Z_u = float((self.top + xp.log(self.total)).sum())
         log_Z_v = float((xp.logaddexp(0.0, exponent) + math.log1p(-self.rho) if self.rho < 1 else exponent).sum())
         T_U, T_V = self.T_U, V.T @ V
-        return (
-            log_Z_u
-            + log_Z_v
-            + float(
-                -(self.B_u * U).sum()
-                - (self.B_v * V).sum()
-                + 0.5 * (self.A_u * (T_U + self.Sigma_U)).sum()
-                + 0.5 * (self.A_v * (T_V + self.Sigma_V)).sum()
-                + (self.XV * U).sum()
-                - 0.5 * (T_U * T_V + T_U * self.Sigma_V + self.Sigma_U * T_V).sum()
-            )
-        )
+        fields = (self.XV * U).sum() - (self.B_u * U).sum() - (self.B_v * V).sum()
+        second = self.A_u * (T_U + self.Sigma_U) + self.A_v * (T_V + self.Sigma_V)
+        products = T_U * T_V + T_U * self.Sigma_V + self.Sigma_U * T_V
+        return log_Z_u + log_Z_v + float(fields + 0.5 * (second - products).sum())
 
 
 def _narrow_product(matrix: DeviceArray, right: DeviceArray, xp: ModuleType) -> DeviceArray:
@@ -292,7 +285,7 @@ def starting_point(
         seen = X[:, xp.argsort(xp.einsum("ij,ij->j", X, X) - X.sum(axis=0) ** 2 / n)[-kept:]]
         size = 0.5 * math.sqrt(n / k)
     U = size * (leading_vectors(seen, p, generator)[0] @ rotation)
-    return centre + U @ xp.asarray(helmert(mixture.clusters)).T if mixture.mean == "informative" else U
+    return centre + U @ xp.asarray(scipy.linalg.helmert(mixture.clusters)) if mixture.mean == "informative" else U
 
 
 def _informed(mixture: ClusterMixture, truth: Any, overlap: float, generator: Any, xp: Any) -> DeviceArray:
@@ -323,13 +316,11 @@ def spectral_overlap(snr: float | Floats, alpha: float | Floats, clusters: int) 
 
 
 def spectral_snr(singular_values: Floats, clusters: int, samples: int, dim: int) -> float:
-    """Return the snr that the mean of the leading k-1 squared singular values suggests.
+    """Return the snr that the mean of the leading k-1 squared singular values suggests, just above lam_alg at least.
 
-    y = mean sigma^2/d = (1 + t)(alpha + t)/t with t = snr alpha/k, subspace_clustering section 10; just above the
-    threshold where y is in the bulk.
+    y = mean sigma^2/d = (1 + t)(alpha + t)/t with t = snr alpha/k, subspace_clustering section 10.
     """
     alpha, y = samples / dim, float(np.mean(np.asarray(singular_values) ** 2)) / dim
-    root = (y - 1 - alpha) ** 2 - 4 * alpha
-    inside = y <= (1 + math.sqrt(alpha)) ** 2
-    t = 1.05 * math.sqrt(alpha) if inside else 0.5 * (y - 1 - alpha + math.sqrt(max(root, 0.0)))
-    return clusters * t / alpha
+    if y <= (1 + math.sqrt(alpha)) ** 2:  # in the bulk
+        return 1.05 * clusters / math.sqrt(alpha)
+    return clusters * 0.5 * (y - 1 - alpha + math.sqrt(max((y - 1 - alpha) ** 2 - 4 * alpha, 0.0))) / alpha

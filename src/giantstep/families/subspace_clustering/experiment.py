@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy.optimize import linear_sum_assignment
 
 from giantstep.errors import bad_field
@@ -18,7 +19,7 @@ from giantstep.families.subspace_clustering.amp import (
     amp,
     starting_point,
 )
-from giantstep.families.subspace_clustering.mixture import cluster_directions, helmert
+from giantstep.families.subspace_clustering.mixture import cluster_directions
 from giantstep.families.subspace_clustering.rivals import rival_labels
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering
 from giantstep.lab import array_module, to_numpy
@@ -32,11 +33,7 @@ _ROTATIONS = 3
 def trial(
     scenario: SubspaceClustering, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """Run AMP once at every point; they share the noise, the features and the labels.
-
-    Points differ in the strength of the signal and in the number of rows. A run that stops at `max_iterations` keeps
-    its last values, with ``amp_converged`` 0; one that diverges is NaN.
-    """
+    """Run AMP once at every point; they share noise, features and labels, and differ in signal and rows."""
     if what in ("thresholds", "critical"):
         return {}
     samples = [max(1, round(float(alpha) * dim)) for alpha in points["samples_per_dim"]]
@@ -87,10 +84,9 @@ class Data:
 def _draw(
     scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: str
 ) -> tuple[DeviceArray, DeviceArray, Indices, Booleans]:
-    """Draw noise (n, d), features (d, p), labels (n,), and which features are active (d,).
+    """Draw noise (n, d), features (d, p) in the coordinates of the assignments, labels (n,), active features (d,).
 
-    Features are rows of V in the coordinates of the assignments, V^T V = rho d for a balanced instance, of which every
-    first part of the rows is balanced.
+    Of a balanced instance V^T V = rho d, and every first part of the rows is balanced.
     """
     xp, k, r = draws.xp, scenario.clusters, _rank(scenario)
     weights = ClusterMixture(k, 1.0, 1.0, scenario.weights).weights
@@ -130,8 +126,7 @@ def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[s
 def _likeliest(data: Data, run: AMPRun, first: DeviceArray, sweeps: int, generator: Any) -> AMPRun:
     """Return the likeliest of several runs: clusters of unequal sizes have fixed points that take one for another.
 
-    Two clusters are started with the other sign. More of them are started from the start turned at random, and with the
-    clusters of the likeliest run given to the weights in another order.
+    Two are started with the other sign, more from turned starts, and with the found clusters in another order.
     """
 
     def likelihood(run: AMPRun) -> float:
@@ -168,10 +163,7 @@ def _rivals(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str
 
 
 def _orders(weights: Floats, sizes: Floats) -> list[Indices]:
-    """Return orders in which found clusters may belong to the weights: all that differ for up to four, else by size.
-
-    By size means the order of the sizes and its exchanges of two.
-    """
+    """Return orders in which found clusters may belong to the weights: all for up to four, else near that of sizes."""
     by_size = np.argsort(sizes)[np.argsort(np.argsort(weights))]
     if len(weights) <= 4:
         orders = [np.array(order) for order in itertools.permutations(range(len(weights)))]
@@ -212,7 +204,7 @@ def _measure(data: Data, estimate: AMPEstimate, relabel: bool = True) -> dict[st
     if relabel:  # among clusters of the same weight: others can be told apart
         order = linear_sum_assignment(-confusion + 2 * n * (np.abs(weights[:, None] - weights) > 1e-12))[1]
     posteriors = posteriors[:, order]
-    Q, directions = helmert(k), cluster_directions(weights)
+    Q, directions = scipy.linalg.helmert(k).T, cluster_directions(weights)
     variance = float(weights @ (directions**2).sum(axis=1))
     u_hat, u = posteriors @ directions, directions[data.labels]
     v_hat, v = to_numpy(estimate.features) / data.prefactor, data.features
