@@ -50,10 +50,7 @@ def normal_scores(matrix: Floats, rng: np.random.Generator | None = None) -> Flo
 
 
 def looks_normal(matrix: Floats) -> bool:
-    """Tell whether skewness and kurtosis of the columns, of all together and of each, are those of normal samples.
-
-    By the test of D'Agostino and Pearson at 0.1% each; never with fewer rows than it is good for.
-    """
+    """Tell whether columns, together and each, pass for normal in the test of D'Agostino and Pearson, at 0.1%."""
     n, d = matrix.shape
     if n < _FEWEST_ROWS or d == 0:
         return False

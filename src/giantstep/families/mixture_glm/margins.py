@@ -152,7 +152,10 @@ def fresh_errors(
     problem: MixtureProblem, state: State, margins: Margins | None = None
 ) -> tuple[Floats, Floats, Floats]:
     """Return error, squared error and loss of fresh samples, which see q, m, h and b of the weights only."""
-    (loss, error), mse = _errors(problem, state, 0.0, margins), problem.moments().squared_error(state)
+    mse = problem.moments().squared_error(state)
+    if not problem.binary and problem.loss != "huber":
+        return mse, mse, 0.5 * mse
+    loss, error = _errors(problem, state, 0.0, margins)
     return error if problem.binary else mse, mse, loss
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Discriminator
 
 from giantstep.arrays import ArrayField, FrozenArray
@@ -49,9 +48,8 @@ class Isotropic(CovarianceForm):
     Isotropic(values=(0.2, 1.8))
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(self, values: Sequence[float] = ...) -> None: ...
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        super().__init__(*values, **fields)
 
     kind: Literal["isotropic"] = "isotropic"
     values: Numbers = field("s_c", "variance in every direction, one number for each cluster", default=(1.0,))
@@ -263,9 +261,8 @@ class Dataset(Part):
     (200, 10)
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(self, inputs: ArrayLike, labels: ArrayLike) -> None: ...
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        super().__init__(*values, **fields)
 
     inputs: ArrayField = field("x_i", "one row for each sample (N, d)")
     labels: ArrayField = field("y_i", "label of each row (N)")

@@ -65,10 +65,7 @@ class AMPRun(AMPEstimate):
         return self.features @ array_module(self.features).asarray(self.mixture.directions).T
 
     def assign(self, X: DeviceArray) -> DeviceArray:
-        """Return the (m, k) probabilities of the clusters of fresh rows.
-
-        A fresh row has no part in V, so that its field is x V without an Onsager term: as accurate as on the data.
-        """
+        """Return the (m, k) probabilities of the clusters of fresh rows, which have no part in V: no Onsager term."""
         xp = array_module(X)
         Q, weights = xp.asarray(self.mixture.directions), xp.asarray(self.mixture.weights)
         fields = X @ self.features @ Q.T - 0.5 * ((Q @ self.precision) * Q).sum(axis=1) + xp.log(weights)
