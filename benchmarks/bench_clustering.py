@@ -23,7 +23,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import SparsePCA
 
 from giantstep.estimators import AMPClustering
-from giantstep.families.subspace_clustering.amp import AMPSettings, ClusterMixture, amp
+from giantstep.families.subspace_clustering.amp import ClusterMixture, amp
 from giantstep.families.subspace_clustering.rivals import RIVALS, rival_labels, sparse_penalty
 from giantstep.lab.algebra import multiply
 
@@ -126,8 +126,8 @@ def rate(k: int, sweeps: int = 60) -> float:
         def tick(_: object, ticks: list[float] = ticks) -> None:
             ticks.append(time.perf_counter())
 
-        settings = AMPSettings(max_iterations=sweeps, tolerance=1e-300, learn=("sparsity", "snr"))
-        amp(X, ClusterMixture(clusters=k, sparsity=0.05, snr=3.0), 0.1 * U, settings, observe=tick)
+        settings = {"max_iterations": sweeps, "tolerance": 1e-300, "learn": ("sparsity", "snr")}
+        amp(X, ClusterMixture(clusters=k, sparsity=0.05, snr=3.0), 0.1 * U, **settings, observe=tick)
         sweep += list(np.diff(ticks))
         for _ in range(sweeps // 2):
             begin = time.perf_counter()

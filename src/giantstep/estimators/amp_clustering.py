@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -154,10 +153,6 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             )
         return self
 
-    def fit_predict(self, X: ArrayLike, y: Any = None, **kwargs: Any) -> Integers:
-        """Find the clusters and return the label of every sample."""
-        return self.fit(X).labels_
-
     def predict(self, X: ArrayLike) -> Integers:
         """Return the most probable cluster of fresh samples."""
         return self.predict_proba(X).argmax(axis=1)
@@ -194,16 +189,14 @@ class AMPClustering(ClusterMixin, BaseEstimator):
 
     def _options(self, features: int) -> Options:
         check_number("false_alarm", self.false_alarm, "a number above 0 and at most 1", lambda chance: 0 < chance <= 1)
-        return Options(
-            self._number_or_none("sparsity", "a number above 0 and at most 1", lambda rho: 0 < rho <= 1),
-            self._number_or_none("snr", "a finite number above 0", lambda snr: 0 < snr < math.inf),
-            self._noise_level(features),
-            check_whole("max_iter", self.max_iter, "a whole number at least 1", 1),
-        )
-
-    def _number_or_none(self, name: str, allowed: str, good: Callable[[float], bool]) -> float | None:
-        value = getattr(self, name)
-        return None if value is None else check_number(name, value, f"{allowed}, or None to learn it", good)
+        sparsity, snr, learnt = self.sparsity, self.snr, ", or None to learn it"
+        if sparsity is not None:
+            allowed = f"a number above 0 and at most 1{learnt}"
+            sparsity = check_number("sparsity", sparsity, allowed, lambda rho: 0 < rho <= 1)
+        if snr is not None:
+            snr = check_number("snr", snr, f"a finite number above 0{learnt}", lambda value: 0 < value < math.inf)
+        sweeps = check_whole("max_iter", self.max_iter, "a whole number at least 1", 1)
+        return Options(sparsity, snr, self._noise_level(features), sweeps)
 
     def _noise_level(self, features: int) -> Any:
         allowed = f"auto, common, feature, a number above 0, or {features} of them"
@@ -212,7 +205,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         try:
             level = np.asarray(self.noise_level, dtype=np.float64)
         except (TypeError, ValueError):
-            raise bad_field("noise_level", self.noise_level, allowed) from None
+            level = np.array(np.nan)
         if level.shape not in ((), (features,)) or not (np.isfinite(level).all() and (level > 0).all()):
             raise bad_field("noise_level", self.noise_level, allowed)
         return level

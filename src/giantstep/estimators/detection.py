@@ -32,34 +32,25 @@ _FEWEST_ROWS, _STRANGE = 20, 1e-3
 
 
 def normal_scores(matrix: Floats, rng: np.random.Generator | None = None) -> Floats:
-    """Return every column as normal scores of its ranks (Blom's formula for the mean order statistics of n normals).
-
-    Ties share their mean score, or are broken at random where a generator is given.
+    """Return the normal scores of the ranks in every column, by Blom's formula; a generator breaks ties at random.
 
     >>> normal_scores(np.array([[3.0, 1.0], [50.0, 0.0], [7.0, 1.0]])).round(3).tolist()
     [[-0.869, 0.435], [0.869, -0.869], [0.0, 0.435]]
     """
-    n, d = matrix.shape
+    n = len(matrix)
     levels = ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25))
-    order = np.argsort(matrix, axis=0, kind="stable")
-    ordered = np.take_along_axis(matrix, order, axis=0)
-    scores = np.empty((n, d))
-    np.put_along_axis(scores, order, np.broadcast_to(levels[:, None], (n, d)), axis=0)
-    for column in np.flatnonzero((ordered[1:] == ordered[:-1]).any(axis=0)):
-        if rng is not None:
-            scores[np.lexsort(np.stack([rng.random(n), matrix[:, column]])), column] = levels
-            continue
-        groups = np.cumsum(np.r_[False, ordered[1:, column] != ordered[:-1, column]])
-        shared = np.bincount(groups, levels) / np.bincount(groups)
-        scores[order[:, column], column] = shared[groups]
+    low, high = (stats.rankdata(matrix, method, axis=0).astype(np.intp) - 1 for method in ("min", "max"))
+    total, tied = np.append(0.0, np.cumsum(levels)), low < high
+    scores = np.where(tied, (total[high + 1] - total[low]) / (high + 1 - low), levels[low])
+    if rng is None:
+        return scores
+    for column in np.flatnonzero(tied.any(axis=0)):
+        scores[np.lexsort(np.stack([rng.random(n), matrix[:, column]])), column] = levels
     return scores
 
 
 def looks_normal(matrix: Floats) -> bool:
-    """Tell whether skewness and kurtosis of the columns, of all together and of each, are those of normal samples.
-
-    By the test of D'Agostino and Pearson at 0.1% each; never with fewer rows than it is good for.
-    """
+    """Tell whether columns, together and each, pass for normal in the test of D'Agostino and Pearson, at 0.1%."""
     n, d = matrix.shape
     if n < _FEWEST_ROWS or d == 0:
         return False

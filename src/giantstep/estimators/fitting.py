@@ -17,7 +17,7 @@ from scipy.cluster.vq import kmeans2
 from giantstep.errors import InputError
 from giantstep.estimators.detection import looks_normal, score_columns
 from giantstep.estimators.matrices import Standardised, standardise
-from giantstep.families.subspace_clustering.amp import AMPRun, AMPSettings, ClusterMixture, amp, spectral_snr
+from giantstep.families.subspace_clustering.amp import AMPRun, ClusterMixture, amp, spectral_snr
 from giantstep.lab.algebra import leading_vectors
 from giantstep.types import Booleans, Floats
 
@@ -81,10 +81,7 @@ def numbers_to_try(most: int, samples: int, features: int) -> list[int]:
 
 
 def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: np.random.Generator) -> Clusters:
-    """Find clusters in a finite (n, d) matrix; of several `numbers` of clusters the one with the largest evidence.
-
-    The numbers are tried in order; the search ends after two in a row without a larger evidence.
-    """
+    """Find clusters in a finite matrix; of several `numbers` the one with the largest evidence, till two bring none."""
     data = standardise(matrix, options.noise_level)
     own: Standardised | None = None
     best: Clusters | None = None
@@ -184,20 +181,18 @@ class _Search:
         It is for clusters that are plain to see in few dimensions, where the variance of a column is mostly not noise.
         """
         number, (n, d) = self.number, self.data.matrix.shape
-        best, loss = None, math.inf
-        for _ in range(5):
-            centres, labels = kmeans2(scores, number, minit="++", rng=self.rng, missing="warn")
-            distance = float(((scores - centres[labels]) ** 2).sum())
-            if len(np.unique(labels)) == number and distance < loss:
-                best, loss = labels, distance
-        if best is None:
+        runs = [kmeans2(scores, number, minit="++", rng=self.rng, missing="warn") for _ in range(5)]
+        whole = [run for run in runs if len(np.unique(run[1])) == number]
+        if not whole:
             return None
+        _, best = min(whole, key=lambda run: float(((scores - run[0][run[1]]) ** 2).sum()))
         counts, sums = np.bincount(best, minlength=number), np.zeros((number, d))
         np.add.at(sums, best, self.data.matrix)
         means = sums / counts[:, None]
-        data, factor = _lower_noise(self.data, (counts @ means**2) / n)
+        data = _lower_noise(self.data, (counts @ means**2) / n)
         sparsity = 0.5 if self.options.sparsity is None else self.options.sparsity
         tau = max(float((means**2).mean()), 1e-6)
+        factor = (data.noise / self.data.noise)[data.varies]
         snr = tau * sparsity * d / float(np.mean(factor**2)) if self.options.snr is None else self.options.snr
         return _Stage("kmeans", data, ClusterMixture(number, sparsity, snr).directions[best], sparsity, snr)
 
@@ -226,7 +221,7 @@ class _Search:
             sizes = run.posteriors.sum(axis=0)
             means = (run.posteriors.T @ begin.matrix) / np.maximum(sizes, 1e-300)[:, None]
             share = np.where(run.support > 0.5, sizes @ means**2 / len(begin.matrix), 0.0)
-            begin, _ = _lower_noise(begin, share)
+            begin = _lower_noise(begin, share)
         mixture, weights = run.mixture, None if equal else np.asarray(run.mixture.weights)
         fit = self.settle(_Stage("given", begin, run.assignments, mixture.sparsity, mixture.snr, weights))
         return 0.0 if fit is None else fit.evidence - (0.0 if equal else self.price)
@@ -242,9 +237,8 @@ class _Search:
             sweeps += run.iterations
             if run.outcome == "trivial":
                 return Clusters(data, None, 0.0, self.number, stage.name, sweeps)
-            lowered = now
-            if not data.common:
-                lowered, _ = _lower_noise(data, (now.noise / data.noise)[data.varies] ** 2 * _share(run))
+            share = (now.noise / data.noise)[data.varies] ** 2 * _share(run)
+            lowered = now if data.common else _lower_noise(data, share)
             change = (lowered.noise / now.noise)[data.varies]
             weights = None if stage.weights is None else _sizes(run)
             still = stage.weights is None or bool(np.abs(_sizes(run) - stage.weights).max() < 0.005)
@@ -261,9 +255,11 @@ class _Search:
         try:
             with np.errstate(all="ignore"):
                 while sweeps < options.max_iter:
-                    settings = AMPSettings(min(_PATIENCE, options.max_iter - sweeps), _TOLERANCE, learn=options.learn)
                     mixture = ClusterMixture(self.number, sparsity, snr, () if stage.weights is None else stage.weights)
-                    run = amp(stage.data.matrix, mixture, start, settings, generator=self.rng)
+                    run = amp(
+                        stage.data.matrix, mixture, start, max_iterations=min(_PATIENCE, options.max_iter - sweeps),
+                        tolerance=_TOLERANCE, learn=options.learn, generator=self.rng,
+                    )  # fmt: skip
                     sweeps += run.iterations
                     start, sparsity, snr = run.assignments, run.mixture.sparsity, run.mixture.snr
                     if run.outcome != "not converged" or run.change > _HOPELESS:
@@ -275,9 +271,8 @@ class _Search:
     def evidence(self, now: Standardised, run: AMPRun) -> float:
         """Return the log-evidence over noise whose active columns may have variances of their own.
 
-        A column that is merely noisier than the others, or whose noise level was lowered for the clusters' sake, is no
-        evidence for clusters: what its variance alone explains is taken away, unless the noise level is said to be
-        common or known.
+        What a variance alone explains, of a noisier column or of one whose noise was lowered for the clusters' sake, is
+        taken away, unless the noise level is said to be common or known.
         """
         if self.options.normal_noise:
             return float(run.log_evidence)
@@ -313,14 +308,12 @@ def _share(run: AMPRun) -> Floats:
     return np.einsum("jp,pq,jq->j", run.features, overlaps, run.features)
 
 
-def _lower_noise(data: Standardised, share: Floats) -> tuple[Standardised, Floats]:
+def _lower_noise(data: Standardised, share: Floats) -> Standardised:
     """Take the variance that clusters make up, in units of the noise, out of the noise levels where it is much."""
     variance = np.maximum(np.einsum("ij,ij->j", data.matrix, data.matrix) / len(data.matrix), 1e-300)
     taken = share * np.clip(share / (_STRONG * variance) - 1, 0, 1)  # all of it where it is twice that much
-    factor = np.ones(len(variance))
     if not taken.any():
-        return data, factor
-    factor[taken > 0] = np.sqrt(np.maximum(variance - taken, 1e-3 * variance)[taken > 0])
-    noise = data.noise.copy()
+        return data
+    factor, noise = np.where(taken > 0, np.sqrt(np.maximum(variance - taken, 1e-3 * variance)), 1.0), data.noise.copy()
     noise[data.varies] *= factor
-    return replace(data, matrix=data.matrix / factor, noise=noise), factor
+    return replace(data, matrix=data.matrix / factor, noise=noise)

@@ -52,11 +52,10 @@ def check_finite(matrix: Floats, name: str = "X") -> None:
 
 
 def standardise(matrix: Floats, noise_level: Any = "auto") -> Standardised:
-    """Centre the columns (n, d) and divide by the noise level.
+    """Centre the columns (n, d) and divide by the noise level: common (their median), by feature, given, or auto.
 
-    It is common (the median of the columns), by feature, a number or d of them, or auto: common where the variances of
-    the columns scatter no more than samples of one noise level do. A common level keeps what the variances say about
-    which features are active; levels of their own forgive columns in different units.
+    Auto is common where their variances scatter no more than those of one noise level. A common level keeps what the
+    variances say about which features are active; levels of their own forgive columns in different units.
     """
     n, d = matrix.shape
     mean = matrix.mean(axis=0)
@@ -66,7 +65,10 @@ def standardise(matrix: Floats, noise_level: Any = "auto") -> Standardised:
     varies = variance > (1e-12 * scale) ** 2 * n  # what rounding leaves of a constant column does not count
     noise, named = np.ones(d), isinstance(noise_level, str)
     chosen = variance[varies]
-    common = _one_level(chosen, n) if named and noise_level == "auto" else not named or noise_level != "feature"
+    common = not named or noise_level != "feature"
+    if named and noise_level == "auto":  # whether the middle half of the columns could have the same noise level
+        low, high = np.quantile(np.log(chosen), [0.25, 0.75]) if min(len(chosen), n) >= 20 else (0.0, np.inf)
+        common = bool(high - low < SPREAD * 1.349 * np.sqrt(2 / (n - 1)))
     if not named:
         noise[varies] = np.broadcast_to(noise_level, (d,))[varies]
     elif not common:
@@ -77,14 +79,6 @@ def standardise(matrix: Floats, noise_level: Any = "auto") -> Standardised:
     kept = np.ascontiguousarray(centred[:, varies]) if not varies.all() else centred
     kept /= noise[varies]
     return Standardised(kept, mean, noise, varies, common)
-
-
-def _one_level(variance: Floats, n: int) -> bool:
-    """Tell whether the middle half of the columns could have the same noise level."""
-    if len(variance) < 20 or n < 20:
-        return False
-    low, high = np.quantile(np.log(variance), [0.25, 0.75])
-    return bool(high - low < SPREAD * 1.349 * np.sqrt(2 / (n - 1)))
 
 
 def read_matrix(path: str | Path, transpose: bool = False) -> Floats:
@@ -147,10 +141,7 @@ def _table(path: Path) -> Floats:
 
 
 def _numbers(file: str, frame: Any) -> Floats:
-    """Return the columns of a table that hold numbers, NaN where one is missing; those that are all text are left out.
-
-    A column that holds both is refused.
-    """
+    """Return the columns of numbers, NaN where one is missing; those of text are left out, those of both refused."""
     columns = []
     for place, name in enumerate(frame.columns):
         cells = frame.iloc[:, place].reset_index(drop=True)

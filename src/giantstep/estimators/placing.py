@@ -162,6 +162,8 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
     >>> gs.place(X).verdict
     'easy'
     """
+    from giantstep.study import predict
+
     matrix = _check_matrix(X)
     fit = fit_clusters(matrix, _numbers(n_clusters, *matrix.shape), Options(), np.random.default_rng(seed))
     n, d, k, run = len(matrix), int(fit.data.varies.sum()), fit.n_clusters, fit.run
@@ -185,33 +187,24 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
     sparsity = float(np.clip(run.mixture.sparsity, 1e-6, 1.0))
     unlike = 1 - np.sum(np.square(run.mixture.weights))  # chance that two samples are of different clusters
     snr = float(run.mixture.snr * k * unlike / (k - 1))  # of equal clusters with as much signal
-    theory = _theory(k, n / d, sparsity, snr)
+    scenario = SubspaceClustering(clusters=k, samples_per_dim=n / d, sparsity=sparsity, snr=snr)
+    lines, point = predict(scenario, what="thresholds"), predict(scenario)
+    phase = str(point["phase"].values)
     return Placement(
         **known,
-        **theory,
         sparsity=sparsity,
         active_features=sparsity * d,
         snr=snr,
         ratio=snr / threshold,
-        verdict=_VERDICTS[theory["phase"]],
+        snr_possible=float(lines["lam_it"]),
+        snr_easy=float(lines["lam_alg"]),
+        verdict=_VERDICTS[phase],
+        phase=phase,
+        accuracy=float(point["accuracy"].sel(branch="uninformed")),
+        best_accuracy=float(point["accuracy"].sel(branch="bayes")),
         expected_accuracy=float(np.asarray(run.posteriors).max(axis=1).mean()),
         samples_for_easy=max(k, math.ceil(d * (k / snr) ** 2)),
     )
-
-
-def _theory(clusters: int, samples_per_dim: float, sparsity: float, snr: float) -> dict[str, Any]:
-    """Ask the limit for the lines of the diagram and the accuracies at one point."""
-    from giantstep.study import predict
-
-    scenario = SubspaceClustering(clusters=clusters, samples_per_dim=samples_per_dim, sparsity=sparsity, snr=snr)
-    lines, point = predict(scenario, what="thresholds"), predict(scenario)
-    return {
-        "snr_possible": float(lines["lam_it"]),
-        "snr_easy": float(lines["lam_alg"]),
-        "phase": str(point["phase"].values),
-        "accuracy": float(point["accuracy"].sel(branch="uninformed")),
-        "best_accuracy": float(point["accuracy"].sel(branch="bayes")),
-    }
 
 
 def _check_matrix(X: ArrayLike) -> Floats:

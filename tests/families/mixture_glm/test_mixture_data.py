@@ -9,7 +9,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.mixture_glm.data import prepare_table
-from giantstep.families.mixture_glm.ridge_curve import RidgeCurve, SingularRows
+from giantstep.families.mixture_glm.ridge_curve import RidgeCurve, singular_rows
 
 pandas = pytest.importorskip("pandas")
 datasets = pytest.importorskip("sklearn.datasets")
@@ -149,7 +149,7 @@ def test_units():
 def test_predictions_for_digits(n, ridge, plug_in, transport):
     X, y = digits()
     data = prepare_table(X, y, "global")
-    curve = RidgeCurve(SingularRows.of(data.inputs), data.labels)
+    curve = RidgeCurve(singular_rows(data.inputs), data.labels)
     np.testing.assert_allclose(curve.plug_in(n, ridge).mse, plug_in, atol=6e-6)
     np.testing.assert_allclose(curve.transport(n, ridge).mse, transport, atol=6e-6)
 
@@ -157,7 +157,7 @@ def test_predictions_for_digits(n, ridge, plug_in, transport):
 def test_at_all_rows_the_transport_is_generalised_cross_validation():
     X, y = table(60, 8)
     data = prepare_table(X, y)
-    curve = RidgeCurve(SingularRows.of(data.inputs), data.labels)
+    curve = RidgeCurve(singular_rows(data.inputs), data.labels)
     rows = data.inputs / np.sqrt(8)
     hat = rows @ np.linalg.solve(rows.T @ rows + 0.5 * np.eye(8), rows.T)
     residual = data.labels - hat @ data.labels
@@ -170,7 +170,7 @@ def test_at_all_rows_the_transport_is_generalised_cross_validation():
 def test_more_rows_than_the_theory_needs_change_nothing_of_its_limits():
     X, y = table(200, 10)
     data = prepare_table(X, y)
-    curve = RidgeCurve(SingularRows.of(data.inputs), data.labels)
+    curve = RidgeCurve(singular_rows(data.inputs), data.labels)
     for predict in (curve.transport, curve.plug_in):
         near, limit = predict(40, 1e-9), predict(40, 0.0)
         np.testing.assert_allclose(near.mse, limit.mse, rtol=1e-6)
@@ -200,7 +200,7 @@ def test_on_gaussian_data_both_predictions_are_unbiased_and_the_raw_plug_in_is_n
     found = {"gcv": [], "plug-in": [], "raw": []}
     for seed in range(80):
         X, y = gaussian_table(rows, dim, seed)
-        curve = RidgeCurve(SingularRows.of(X), y)
+        curve = RidgeCurve(singular_rows(X), y)
         found["gcv"].append(curve.transport(n, ridge).mse)
         found["plug-in"].append(curve.plug_in(n, ridge).mse)
         scenario = gs.MixtureGLM.from_data(X, y, ridge=ridge, samples_per_dim=n / dim, scale="none")

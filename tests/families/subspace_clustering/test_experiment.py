@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy
 
 import giantstep as gs
-from giantstep.families.subspace_clustering.amp import AMPSettings, ClusterMixture, amp, spectral_snr, starting_point
-from giantstep.families.subspace_clustering.mixture import cluster_directions, helmert
+from giantstep.families.subspace_clustering.amp import ClusterMixture, amp, spectral_snr, starting_point
+from giantstep.families.subspace_clustering.mixture import cluster_directions
 from giantstep.lab.algebra import leading_vectors
 
 from .test_limit import scenario
 
-LEARN = AMPSettings(max_iterations=2000, learn=("sparsity", "snr"))
+LEARN = {"max_iterations": 2000, "learn": ("sparsity", "snr")}
 FINITE_SIZE = 12.0
 """Relative gaps up to this over d are granted beyond chance; at d = 600 that is 2 %."""
 
@@ -25,7 +26,7 @@ def draw(k=2, alpha=2.0, rho=0.1, ratio=2.0, d=300, seed=0, rows=None):
     V = np.zeros((d, k - 1))
     V[:s] = np.linalg.qr(rng.standard_normal((s, k - 1)))[0] * np.sqrt(s)
     labels = np.arange(n) % k
-    return np.sqrt(snr / s) * helmert(k)[labels] @ V.T + rng.standard_normal((n, d)), labels, snr
+    return np.sqrt(snr / s) * scipy.linalg.helmert(k).T[labels] @ V.T + rng.standard_normal((n, d)), labels, snr
 
 
 def best_accuracy(found, labels, k):
@@ -285,7 +286,7 @@ def test_memory_is_refused_beforehand():
 
 def test_the_basis_is_orthonormal_and_centred():
     for k in (2, 3, 7):
-        Q = helmert(k)
+        Q = scipy.linalg.helmert(k).T
         np.testing.assert_allclose(Q.T @ Q, np.eye(k - 1), atol=1e-14)
         np.testing.assert_allclose(Q.sum(axis=0), 0, atol=1e-14)
         np.testing.assert_allclose((Q**2).sum(axis=1), 1 - 1 / k)
@@ -338,7 +339,7 @@ def test_noise_has_no_clusters():
 def test_it_learns_what_it_is_not_told():
     X, labels, snr = draw(2, 2.0, 0.05, 1.8, 800)
     told = amp(X, ClusterMixture(2, 0.05, snr))
-    learnt = amp(X, ClusterMixture(2, 0.2, 1.3 * snr), settings=LEARN)
+    learnt = amp(X, ClusterMixture(2, 0.2, 1.3 * snr), **LEARN)
     assert learnt.converged
     assert learnt.mixture.sparsity == pytest.approx(0.05, rel=0.6)
     assert learnt.mixture.snr == pytest.approx(snr, rel=0.3)
@@ -348,7 +349,7 @@ def test_it_learns_what_it_is_not_told():
 
 def test_the_number_of_clusters_has_the_largest_evidence():
     X, _, snr = draw(3, 2.0, 0.1, 1.8, 500)
-    evidence = {k: amp(X, ClusterMixture(k, 0.1, snr * k / 3), settings=LEARN).log_evidence for k in (2, 3, 4)}
+    evidence = {k: amp(X, ClusterMixture(k, 0.1, snr * k / 3), **LEARN).log_evidence for k in (2, 3, 4)}
     assert max(evidence, key=evidence.get) == 3
 
 
@@ -379,7 +380,7 @@ def test_bad_input_to_amp_is_one_sentence(change, sentence):
     X, start = given.pop("X", np.random.default_rng(0).standard_normal((20, 10))), given.pop("start", "spectral")
     settings = {name: given.pop(name) for name in ("tolerance", "max_iterations") if name in given}
     with pytest.raises(gs.InputError) as caught:
-        amp(X, ClusterMixture(**given), start, AMPSettings(**settings))
+        amp(X, ClusterMixture(**given), start, **settings)
     assert sentence in str(caught.value)
 
 

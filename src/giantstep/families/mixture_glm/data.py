@@ -106,31 +106,26 @@ def _inputs(X: Any) -> tuple[Floats, list[str]]:
         raise InputError(f"The inputs must be a table with rows and columns, but have the shape {np.shape(X)}.")
     frame = pandas.DataFrame(X)
     names = [str(name) for name in frame.columns]
-    for number, (name, kind) in enumerate(zip(names, frame.dtypes)):
-        column = frame.iloc[:, number]
-        if column.isna().any():
-            raise _missing(int(column.isna().sum()), name, int(np.argmax(column.isna())))
+    for name, kind in zip(names, frame.dtypes):
         if getattr(kind, "kind", "O") not in "iufb":
             raise InputError(
                 f"Column `{name}` holds text or other objects, not numbers; leave it out (--drop {name}) or code it as "
                 "numbers."
             )
-    table = np.ascontiguousarray(frame.to_numpy(dtype=np.float64))
-    far = ~(np.abs(table) <= LARGEST)
-    if far.any():
-        row, column = np.argwhere(far)[0]
-        if np.isinf(table[row, column]):
-            raise _missing(int(np.isinf(table).sum()), names[column], int(row))
-        raise InputError(f"Column `{names[column]}` reaches {table[row, column]:g}, too large; divide it by a number.")
+    table = np.ascontiguousarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    missing = ~np.isfinite(table)
+    if missing.any():
+        count, (column, row) = int(missing.sum()), np.argwhere(missing.T)[0]
+        about = "1 value is missing" if count == 1 else f"{count} values are missing"
+        raise InputError(
+            f"In the inputs {about} or not finite (the first in column `{names[column]}`, row {row}); fill them in or "
+            "leave out their rows or columns first."
+        )
+    largest = np.abs(table).max(axis=0)
+    if largest.max() > LARGEST:
+        column = int(np.argmax(largest > LARGEST))
+        raise InputError(f"Column `{names[column]}` reaches {largest[column]:g}, too large; divide it by a number.")
     return table, names
-
-
-def _missing(count: int, column: str, row: int) -> InputError:
-    about = "1 value is missing" if count == 1 else f"{count} values are missing"
-    first = f"the first in column `{column}`, row {row}"
-    return InputError(
-        f"In the inputs {about} or not finite ({first}); fill them in or leave out their rows or columns first."
-    )
 
 
 def _labels(y: Any) -> tuple[Floats, bool]:
@@ -140,10 +135,8 @@ def _labels(y: Any) -> tuple[Floats, bool]:
         raise InputError(f"The labels must be a list, one for each row, but have the shape {values.shape}.")
     missing = pandas.isna(values)
     if missing.any():
-        first = f"the first in row {int(np.argmax(missing))}"
-        raise InputError(
-            f"{int(missing.sum())} of {len(values)} labels are missing ({first}); leave out their rows first."
-        )
+        about = f"{int(missing.sum())} of {len(values)} labels are missing (the first in row {int(np.argmax(missing))})"
+        raise InputError(f"{about}; leave out their rows first.")
     if values.dtype.kind == "c":
         raise InputError("The labels are complex numbers; two classes or real numbers are needed.")
     if values.dtype.kind == "f" and not np.abs(values).max() <= LARGEST:
@@ -154,8 +147,9 @@ def _labels(y: Any) -> tuple[Floats, bool]:
     values = np.array([str(value) for value in values]) if text else values
     distinct = np.unique(values).tolist()
     if len(distinct) == 1:
-        kind = f"All {len(values)} labels are {distinct[0]!r}"
-        raise InputError(f"{kind}: two classes, or numbers that differ, are needed.")
+        raise InputError(
+            f"All {len(values)} labels are {distinct[0]!r}: two classes, or numbers that differ, are needed."
+        )
     if len(distinct) == 2:
         if distinct != [-1, 1]:
             warnings.warn(

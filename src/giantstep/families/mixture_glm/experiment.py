@@ -28,7 +28,16 @@ def trial(
 ) -> dict[str, Array]:
     """Draw samples once and fit them at every size and ridge; a fit that is not optimal is NaN."""
     sizes = sample_counts(points, dim)
-    samples: Any = _draw(scenario, max(sizes), what, dim, draws, settings)
+    samples: Any
+    if scenario.data is not None:
+        samples = DatasetSamples(scenario, draws)
+    else:
+        population, clean = populate(scenario, dim, draws), settings.get("test_labels") == "clean"
+        samples = MixtureSamples(scenario, population, max(sizes), draws, clean=clean)
+        if what == "universality":  # as many samples of the two single Gaussians, with the same teacher
+            for name, gaussian in (("matched", population.matched()), ("within", population.within())):
+                one = MixtureSamples(scenario, gaussian, max(sizes), draws, clean=False, stream=f"{name} ")
+                samples.references[name] = one
     rows, problems = [], []
     for n, ridge in zip(sizes, points["ridge"]):
         with np.errstate(invalid="ignore"):  # weights that do not exist are NaN
@@ -42,23 +51,8 @@ def trial(
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _draw(scenario: MixtureGLM, count: int, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]) -> Samples:
-    if scenario.data is not None:
-        return DatasetSamples(scenario, draws)
-    population = populate(scenario, dim, draws)
-    clean = settings.get("test_labels") == "clean"
-    samples = MixtureSamples(scenario, population, count, draws, clean=clean)
-    if what == "universality":  # as many samples of the two single Gaussians, with the same teacher
-        for name, gaussian in (("matched", population.matched()), ("within", population.within())):
-            one = MixtureSamples(scenario, gaussian, count, draws, clean=False, stream=f"{name} ")
-            samples.references[name] = one
-    return samples
-
-
 def memory(scenario: MixtureGLM, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
     """Return the bytes of the samples, of what the fit makes of them, and of the covariances."""
-    if what == "universality" and scenario.labels == "cluster":
-        raise InputError('One Gaussian has no clusters to take labels from: universality is not for labels="cluster".')
     if scenario.loss == "hinge" and scenario.l1 and bool((points["ridge"] > 0).any()):
         raise InputError(
             f"Field `ridge` must be 0 in an experiment with the hinge loss and l1={scenario.l1!r}, a linear programme; "

@@ -13,7 +13,7 @@ from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.gaussian import normal_density
-from giantstep.risk.channel import channel_moments, implicit_mean_step, stiffness, sum_rows
+from giantstep.risk.channel import RowNodes, channel_moments, implicit_mean_step, stiffness
 from giantstep.risk.losses import Clipped, clipped_moments
 from giantstep.solve import solve_accelerated
 from giantstep.types import Floats, Indices, Integers
@@ -98,46 +98,38 @@ class _Field:
         G = data.moments_at(problem.teacher_norm)
         G = G if data.select is None else data.select.T @ G @ data.select
         self.G = np.broadcast_to(G, (problem.size, *G.shape[1:]))
-        self.fixed = None
-        if data.law == "fixed":  # f_k with f_k f_k^T = G_k; its sign plays no part
+        self.fixed = np.zeros(self.G.shape[:-1])
+        if data.law == "fixed":  # f_k with f_k f_k^T = G_k, and nothing Gaussian; its sign plays no part
             values, vectors = np.linalg.eigh(self.G)
             self.fixed = vectors[..., -1] * np.sqrt(np.maximum(values[..., -1:], 0.0))
+            self.G = np.zeros_like(self.G)
 
-    def _push(self, h_hat: Floats) -> tuple[Floats, Floats]:
-        """Return G_k beta (B, k, 2K) and beta.G_k beta (B, k)."""
+    def _push(self, h_hat: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return G_k beta (B, k, 2K), and mean beta.f_k and variance noise + beta.G_k beta of the field (B, k)."""
         beta = np.concatenate([self.m_hat, h_hat], axis=1)
         push = np.einsum("bkij,bj->bki", self.G, beta)
-        return push, np.einsum("bki,bi->bk", push, beta)
+        mean, signal = np.einsum("bki,bi->bk", self.fixed, beta), np.einsum("bki,bi->bk", push, beta)
+        return push, mean, np.maximum(self.noise + signal, 1e-300)
 
     def threshold(self, h_hat: Floats) -> Clipped:
         """Return the moments of the thresholded field in each block, (B, k)."""
-        if self.fixed is not None:
-            mean = np.einsum("bki,bi->bk", self.fixed, np.concatenate([self.m_hat, h_hat], axis=1))
-            variance = self.noise
-        else:
-            variance = self.noise + self._push(h_hat)[1]
-            mean = np.zeros_like(variance)
-        return clipped_moments(mean, np.sqrt(np.maximum(variance, 1e-300)), self.l1)
+        _, mean, variance = self._push(h_hat)
+        return clipped_moments(mean, np.sqrt(variance), self.l1)
 
     def means(self, h_hat: Floats, moments: Clipped) -> Floats:
         """Return (m, h), (B, 2K)."""
-        if self.fixed is not None:
-            return np.einsum("bk,bki->bi", self.pi * moments.rest / self.offset, self.fixed)
-        return np.einsum("bk,bki->bi", self.pi * moments.outside / self.offset, self._push(h_hat)[0])
+        columns = moments.rest[..., None] * self.fixed + moments.outside[..., None] * self._push(h_hat)[0]
+        return np.einsum("bk,bki->bi", self.pi / self.offset, columns)
 
     def response(self, h_hat: Floats, moments: Clipped) -> Floats:
         """Return d h/d h_hat, (B, K, K)."""
         K = h_hat.shape[1]
-        weight = self.pi * moments.outside / self.offset
-        if self.fixed is not None:
-            f = self.fixed[:, :, K:]
-            return np.einsum("bk,bki,bkj->bij", weight, f, f)
-        push, signal = self._push(h_hat)
-        total = self.noise + signal
-        u = self.l1 / np.sqrt(total)
-        bend = self.pi * 2 * normal_density(u) * u / total / self.offset
-        push = push[:, :, K:]
-        linear = np.einsum("bk,bkij->bij", weight, self.G[:, :, K:, K:])
+        push, _, variance = self._push(h_hat)
+        u = self.l1 / np.sqrt(variance)
+        bend = self.pi * 2 * normal_density(u) * u / variance / self.offset
+        push, f = push[:, :, K:], self.fixed[:, :, K:]
+        second = self.G[:, :, K:, K:] + f[..., None] * f[:, :, None]
+        linear = np.einsum("bk,bkij->bij", self.pi * moments.outside / self.offset, second)
         return linear + np.einsum("bk,bki,bkj->bij", bend, push, push)
 
 
@@ -159,10 +151,7 @@ def unpack(problem: MixtureProblem, x: Floats) -> State:
 
 
 def solve(problem: MixtureProblem, start: State | None = None, *, patient: bool = True) -> SolvedBatch:
-    """Solve all points, with l1 penalties or all without, until the change in scale-free coordinates is small.
-
-    Without patience a point that neither mixing nor Newton solves is given up, rather than damped.
-    """
+    """Solve all points, with l1 penalties or all without; what needs damping is given up without patience."""
     update = _elastic_net if np.any(problem.l1) else _quadratic
 
     def sweep(x: Floats, active: Indices) -> Floats:
@@ -228,38 +217,33 @@ def _real(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats
     stretch = 1 + problem.omega * state.V
     residuals = Residuals.of(problem, state)
     moments = residuals.clip(problem.huber[:, None] * stretch)
-    columns = (moments.first, moments.second, moments.inside, moments.first * residuals.field)
+    columns = (moments.first, moments.second, moments.inside, moments.first * residuals.nodes.xi)
     g, g2, inside, covariance = (residuals.average(values) / stretch for values in columns)
     return g, g2 / stretch, -inside, (covariance + state.m * inside) / problem.rho
 
 
 class Residuals(NamedTuple):
-    """y - omega given the teacher field: Gaussian with `mean` and `scale` at the nodes of a rule over the field.
-
-    field : nu - tau at the nodes; weights, row : of the rule, row = point * K + cluster; shape : (B, K).
-    """
+    """y - omega given the teacher field: Gaussian with `mean` and `scale` at the nodes of a rule over nu - tau."""
 
     mean: Floats
     scale: Floats
-    field: Floats
-    weights: Floats
-    row: Indices
-    shape: tuple[int, int]
+    nodes: RowNodes
+    shape: tuple[int, int]  # (B, K)
 
     @classmethod
     def of(cls, problem: MixtureProblem, state: State) -> Residuals:
         """Return the residuals of real labels; given nu - tau the prediction has the mean H + m/rho (nu - tau)."""
-        nodes = problem.teacher_nodes()
+        nodes, labels = problem.teacher_nodes()
         row, rho, m = nodes.row, problem.rho.ravel()[nodes.row], state.m.ravel()[nodes.row]
         noise = np.repeat(problem.noise, problem.clusters)[row]
         spread = np.maximum(state.q.ravel()[row] - m**2 / rho, 0.0) + noise
-        mean = nodes.labels - state.mean.ravel()[row] - m / rho * nodes.field
-        return cls(mean, np.sqrt(np.maximum(spread, 1e-300)), nodes.field, nodes.weights, row, state.q.shape)
+        mean = labels - state.mean.ravel()[row] - m / rho * nodes.xi
+        return cls(mean, np.sqrt(np.maximum(spread, 1e-300)), nodes, state.q.shape)
 
     def clip(self, reach: Floats) -> Clipped:
         """Return moments at the nodes of the residuals clipped at reach (B, K)."""
-        return clipped_moments(self.mean, self.scale, reach.ravel()[self.row])
+        return clipped_moments(self.mean, self.scale, reach.ravel()[self.nodes.row])
 
     def average(self, values: Floats) -> Floats:
         """Return the average over the teacher field in each cluster, (B, K)."""
-        return sum_rows(self.row, self.weights * values, self.shape[0] * self.shape[1]).reshape(self.shape)
+        return self.nodes.sums(values)[0].reshape(self.shape)

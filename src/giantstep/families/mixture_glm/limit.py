@@ -17,7 +17,7 @@ from giantstep.families.mixture_glm.margins import Observables, margin_grid, mar
 from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.ridge_curve import NO_PREDICTION, RidgeCurve
 from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
-from giantstep.families.mixture_glm.separability import MarginStart, closed_threshold, critical, isotropic_proxy
+from giantstep.families.mixture_glm.separability import MarginStart, closed_threshold, critical
 from giantstep.families.mixture_glm.solver import solve_points
 from giantstep.families.mixture_glm.tolerances import (
     MOST_THRESHOLD_STEPS,
@@ -52,6 +52,8 @@ def limit(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str
 
 def prepare(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Choose the margins of the ``margins`` question where they are left open; name the references of universality."""
+    if what == "universality" and scenario.labels == "cluster":
+        raise InputError('One Gaussian has no clusters to take labels from: universality is not for labels="cluster".')
     if what == "universality":
         return {**settings, "reference": list(REFERENCES)}
     if what == "margins" and settings.get("x") is None:
@@ -110,8 +112,6 @@ def _averages(scenario: MixtureGLM, observed: Observables) -> dict[str, Floats]:
 
 def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
     problem = MixtureProblem.of(scenario, points)
-    if scenario.labels == "cluster":
-        raise InputError('One Gaussian has no clusters to take labels from: universality is not for labels="cluster".')
     if scenario.test_weights or scenario.loss_weights:
         raise InputError("One Gaussian has no clusters to weigh: leave test_weights and loss_weights out here.")
     ones, K = np.ones(1), problem.clusters
@@ -228,14 +228,12 @@ def hard_margin(problem: MixtureProblem) -> MixtureProblem:
 def from_margins(problem: MixtureProblem) -> float:
     """Return the zero of the max-margin kappa(alpha) of one point, approached from below; NaN where the path is lost.
 
-    kappa is smooth in alpha and falls linearly to zero, so the polynomial alpha(kappa) through the last points
-    extrapolates to it.
+    kappa falls smoothly, linearly to zero: the polynomial alpha(kappa) through the last points extrapolates to it.
     """
-    geometry = isotropic_proxy(problem)
-    if geometry.certain:
-        return math.inf
     start = MarginStart(problem)
-    alpha = THRESHOLD_PATH_START * critical(geometry)
+    if start.geometry.certain:
+        return math.inf
+    alpha = THRESHOLD_PATH_START * critical(start.geometry)
     path: list[tuple[float, float]] = []
     state = start.state(np.array([alpha]))
     for _ in range(MOST_THRESHOLD_STEPS):

@@ -119,7 +119,7 @@ def _residual_law(problem: MixtureProblem, state: State) -> Law:
     def law(margins: Floats) -> tuple[Floats, Floats]:
         cdf, density = np.empty(margins.shape), np.empty(margins.shape)
         for j in range(margins.shape[1]):
-            z = (margins[residuals.row, j] - residuals.mean) / residuals.scale
+            z = (margins[residuals.nodes.row, j] - residuals.mean) / residuals.scale
             cdf[:, j] = residuals.average(ndtr(z)).ravel()
             density[:, j] = residuals.average(normal_density(z) / residuals.scale).ravel()
         return cdf, density
@@ -153,38 +153,38 @@ def fresh_errors(
 ) -> tuple[Floats, Floats, Floats]:
     """Return error, squared error and loss of fresh samples, which see q, m, h and b of the weights only."""
     mse = problem.moments().squared_error(state)
-    if problem.binary:
-        margins = margins or _both_labels(problem, state, _kinks(problem, state, 0.0))
-        values = problem.margin_loss.at(margins.nodes.row % mse.size).value(margins.s)
-        test_loss, error = margins.expect(values, (margins.s < 0).astype(float))
-        return _by_cluster(error, mse), mse, _by_cluster(test_loss, mse)
-    if problem.loss != "huber":
+    if not problem.binary and problem.loss != "huber":
         return mse, mse, 0.5 * mse
-    delta, residuals = problem.huber[:, None], Residuals.of(problem, state)
-    moments = residuals.clip(np.broadcast_to(delta, mse.shape))
-    return mse, mse, 0.5 * residuals.average(moments.second) + delta * residuals.average(moments.rest_size)
+    loss, error = _errors(problem, state, 0.0, margins)
+    return error if problem.binary else mse, mse, loss
 
 
 def training_errors(problem: MixtureProblem, state: State, margins: Margins | None = None) -> tuple[Floats, Floats]:
     """Return loss and error of the training samples."""
     if problem.loss in ("interpolate", "maxmargin"):
         return np.zeros(state.V.shape), np.zeros(state.V.shape)
+    return _errors(problem, state, 1.0, margins)
+
+
+def _errors(problem: MixtureProblem, state: State, share: float, margins: Margins | None) -> tuple[Floats, Floats]:
+    """Return loss and error after a fit (share 1), or of fresh samples, on which nothing pulls (share 0)."""
+    V, shape = share * problem.omega * state.V, state.V.shape
     if problem.binary:
-        V, loss = (problem.omega * state.V).ravel(), problem.margin_loss
-        margins = margins or _both_labels(problem, state, _kinks(problem, state, 1.0))
-        row = margins.nodes.row % len(V)
-        at_nodes = loss.at(row)
-        values = at_nodes.value(at_nodes.pull(margins.s, V[row]).u)
-        train_loss, error = margins.expect(values, (margins.s < loss.turning_point(V)[row]).astype(float))
-        return _by_cluster(train_loss, state.V), _by_cluster(error, state.V)
-    stretch = 1 + problem.omega * state.V
-    if problem.loss == "square":
-        left = problem.moments().squared_error(state) / stretch**2
+        margins = margins or _both_labels(problem, state, _kinks(problem, state, share))
+        row = margins.nodes.row % V.size
+        loss, strength = problem.margin_loss.at(row), V.ravel()[row]
+        u = loss.pull(margins.s, strength).u if share else margins.s
+        sides = problem.margin_loss.turning_point(V.ravel())[row] if share else 0.0
+        both = margins.expect(loss.value(u), (margins.s < sides).astype(float))
+        of_loss, error = (part.reshape(2, *shape).sum(axis=0) for part in both)  # over both labels
+        return of_loss, error
+    if problem.loss != "huber":
+        left = problem.moments().squared_error(state) / (1 + V) ** 2
         return 0.5 * left, left
     # Huber's loss of real labels, E clip(r)^2/2 + delta E(|r| - delta)_+: training residuals are r/(1 + V)
     delta, residuals = problem.huber[:, None], Residuals.of(problem, state)
-    moments = residuals.clip(delta * stretch)
-    inner = 0.5 * residuals.average(moments.second) / stretch**2
+    moments = residuals.clip(delta * (1 + V))
+    inner = 0.5 * residuals.average(moments.second) / (1 + V) ** 2
     tail = delta * residuals.average(moments.rest_size)
     return inner + tail, 2 * inner + 2 * tail + residuals.average(moments.rest_squared)
 
@@ -199,8 +199,3 @@ def _kinks(problem: MixtureProblem, state: State, share: float) -> Floats:
 def _both_labels(problem: MixtureProblem, state: State, kinks: Floats) -> Margins:
     """Return nodes for the margins of label 1, then of label -1, in all clusters of all points."""
     return quadrature(problem.margin_laws(state).with_mirrored(), problem.label_law, np.tile(kinks, (2, 1)))
-
-
-def _by_cluster(of_rows: Floats, like: Floats) -> Floats:
-    """Return the sum over both labels."""
-    return of_rows.reshape(2, *like.shape).sum(axis=0)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.parts import Blocks, Dense, Isotropic, Spiked, joint_gram, smallest_eigenvalue
+from giantstep.families.mixture_glm.parts import Blocks, Dense, Isotropic, Spiked, check_psd, joint_gram
 from giantstep.families.mixture_glm.responses import BlockModel, DenseModel
-from giantstep.families.mixture_glm.tolerances import PSD_TOLERANCE
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -40,10 +39,7 @@ class GaussianMixture:
         return self._with_one_cluster(np.zeros(1), np.zeros(1), replace(blocks, select=columns @ select))
 
     def matched(self) -> GaussianMixture:
-        """Return the Gaussian with the mixture's mean, covariance, and covariance with the teacher field.
-
-        See mixture_glm section 6; what lies between the clusters is a spike, representation (c) of section 2.1.
-        """
+        """Return the Gaussian with the mixture's mean and covariances, section 6: what separates is a spike."""
         blocks, columns = _in_one_basis(self)
         K, p = len(self.p), self.p
         off = self.tau - p @ self.tau
@@ -150,11 +146,5 @@ def _spiked(parts: Spiked, p: Floats, gram: Floats, tau: Floats) -> GaussianMixt
 
 def check_gram(name: str, teacher_norm: float, tau: Floats, gram: Floats) -> None:
     """Refuse lengths and products of teacher and means that no vectors have."""
-    matrix = joint_gram(teacher_norm, tau, gram)
-    smallest = smallest_eigenvalue(matrix)
-    if smallest < -PSD_TOLERANCE:
-        allowed = (
-            f"such that [[teacher_norm, teacher_means], [teacher_means, mean_gram]] is positive semidefinite (its "
-            f"smallest eigenvalue is {smallest * max(1.0, float(np.abs(matrix).max())):.3g})"
-        )
-        raise bad_field(name, tau.tolist(), allowed)
+    such = "such that [[teacher_norm, teacher_means], [teacher_means, mean_gram]] is "
+    check_psd(name, tau.tolist(), joint_gram(teacher_norm, tau, gram), such)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Discriminator
 
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.ridge_curve import SingularRows
+from giantstep.families.mixture_glm.ridge_curve import singular_rows
 from giantstep.families.mixture_glm.tolerances import PSD_TOLERANCE
 from giantstep.scenario import Checked, Numbers, Part, field
 from giantstep.types import Floats
@@ -49,9 +48,8 @@ class Isotropic(CovarianceForm):
     Isotropic(values=(0.2, 1.8))
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(self, values: Sequence[float] = ...) -> None: ...
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        super().__init__(*values, **fields)
 
     kind: Literal["isotropic"] = "isotropic"
     values: Numbers = field("s_c", "variance in every direction, one number for each cluster", default=(1.0,))
@@ -87,19 +85,8 @@ class Blocks(CovarianceForm):
     0.3865
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            weights: Sequence[float],
-            values: ArrayLike,
-            teacher: Sequence[float] = ...,
-            means: ArrayLike = ...,
-            teacher_means: ArrayLike = ...,
-            moments: ArrayLike = ...,
-            teacher_variance: Sequence[float] = ...,
-            law: str = ...,
-        ) -> None: ...
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        super().__init__(*values, **fields)
 
     kind: Literal["blocks"] = "blocks"
     weights: Numbers = field("pi_k", "fraction of the coordinates in each block; they sum to one")
@@ -145,10 +132,7 @@ class Blocks(CovarianceForm):
         return np.asarray(self.values) @ np.array(self.weights)
 
     def overlaps(self, teacher_norm: float, tau: Floats, gram: Floats) -> Iterator[tuple[float, Floats, Floats]]:
-        """Yield mean square of the teacher, its products with the means and their Gram matrix, block by block.
-
-        Those of the scenario spread evenly where they are left out.
-        """
+        """Yield, of each block, mean square of the teacher, products with the means, and their Gram matrix."""
         for k in range(len(self.weights)):
             own = self.teacher[k] if self.teacher else teacher_norm
             products = np.asarray(self.teacher_means)[k] if self.teacher_means.size else tau
@@ -171,16 +155,8 @@ class Dense(CovarianceForm):
     True
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            matrices: ArrayLike,
-            means: ArrayLike = ...,
-            teacher: ArrayLike = ...,
-            cross: ArrayLike = ...,
-            teacher_variance: Sequence[float] = ...,
-        ) -> None: ...
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        super().__init__(*values, **fields)
 
     kind: Literal["dense"] = "dense"
     matrices: ArrayField = field("Sigma_c", "covariance matrix of each cluster (K, d, d)")
@@ -225,16 +201,8 @@ class Spiked(CovarianceForm):
     0.5826
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            strengths: Sequence[float],
-            teacher_alignment: Sequence[float] = ...,
-            mean_alignment: Sequence[float] = ...,
-            weights: Sequence[float] = ...,
-            values: Sequence[float] = ...,
-        ) -> None: ...
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        super().__init__(*values, **fields)
 
     kind: Literal["spiked"] = "spiked"
     strengths: Numbers = field("l_j", "size of each spike of the covariance, above 0")
@@ -293,9 +261,8 @@ class Dataset(Part):
     (200, 10)
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(self, inputs: ArrayLike, labels: ArrayLike) -> None: ...
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        super().__init__(*values, **fields)
 
     inputs: ArrayField = field("x_i", "one row for each sample (N, d)")
     labels: ArrayField = field("y_i", "label of each row (N)")
@@ -312,9 +279,9 @@ class Dataset(Part):
         )
 
     @cached_property
-    def singular_rows(self) -> SingularRows:
+    def singular_rows(self) -> tuple[Floats, Floats, int]:
         """The inputs by their singular vectors, on which every ridge fit rests."""
-        return SingularRows.of(np.asarray(self.inputs))
+        return singular_rows(np.asarray(self.inputs))
 
     @property
     def dim(self) -> int:
@@ -338,10 +305,11 @@ def refuse(whole: Checked, *rules: tuple[Any, str, str]) -> None:
             raise bad_field(name, list(value) if isinstance(value, tuple) else value, allowed)
 
 
-def smallest_eigenvalue(matrices: Floats) -> float:
-    """Return the smallest eigenvalue of symmetric matrices (..., n, n), relative to the largest entry (or 1)."""
-    scale = max(1.0, float(np.abs(matrices).max(initial=0.0)))
-    return float(np.linalg.eigvalsh(matrices).min(initial=math.inf)) / scale
+def check_psd(name: str, value: Any, matrices: Floats, what: str = "") -> None:
+    """Refuse symmetric matrices (..., n, n) that are not positive semidefinite, to a relative 1e-9."""
+    smallest = float(np.linalg.eigvalsh(matrices).min(initial=math.inf))
+    if smallest < -PSD_TOLERANCE * max(1.0, float(np.abs(matrices).max(initial=0.0))):
+        raise bad_field(name, value, f"{what}positive semidefinite (its smallest eigenvalue is {smallest:.3g})")
 
 
 def joint_gram(teacher_norm: float, tau: Floats, gram: Floats) -> Floats:
@@ -383,10 +351,7 @@ def check_symmetric_psd(name: str, matrices: Floats) -> None:
     scale = max(1.0, float(np.abs(matrices).max(initial=0.0)))
     if np.abs(matrices - np.swapaxes(matrices, -1, -2)).max(initial=0.0) > PSD_TOLERANCE * scale:
         raise bad_field(name, FrozenArray(matrices), "symmetric")
-    smallest = smallest_eigenvalue(matrices)
-    if smallest < -PSD_TOLERANCE:
-        allowed = f"positive semidefinite (its smallest eigenvalue is {smallest * scale:.3g})"
-        raise bad_field(name, FrozenArray(matrices), allowed)
+    check_psd(name, FrozenArray(matrices), matrices)
 
 
 def check_teacher_variance(variance: Sequence[float], squares: Floats, values: Floats) -> None:

@@ -141,10 +141,7 @@ def populate(scenario: MixtureGLM, dim: int, draws: Draws) -> Population:
 
 
 def with_gram(gram: Floats, normals: Floats) -> Floats:
-    """Return vectors (r, d) with exactly this Gram matrix, in directions given by normals (d, r).
-
-    With fewer dimensions than the matrix has rank, it is met on average only.
-    """
+    """Return vectors (r, d) with this Gram matrix (if d is below its rank, on average), along normals (d, r)."""
     values, axes = np.linalg.eigh(gram)
     rank = int(np.sum(values > 1e-12 * max(values.max(initial=0.0), 1e-300)))
     root = axes[:, len(values) - rank :] * np.sqrt(values[len(values) - rank :])
@@ -153,18 +150,11 @@ def with_gram(gram: Floats, normals: Floats) -> Floats:
     return root @ frame.T
 
 
-def block_sizes(weights: Floats, dim: int) -> Indices:
-    """Return how many of d coordinates each block has: shares rounded so that they add up."""
-    wanted = weights / weights.sum() * dim
-    sizes = np.floor(wanted + 1e-9).astype(np.intp)
-    short = dim - int(sizes.sum())
-    sizes[np.argsort(sizes - wanted, kind="stable")[:short]] += 1
-    return sizes
-
-
 def _blocks(scenario: MixtureGLM, parts: Blocks | Spiked, dim: int, draws: Draws) -> Population:
     p, count, known = scenario.p, scenario.clusters, (scenario.teacher_norm, scenario.tau, scenario.gram)
-    sizes, strengths = block_sizes(np.array(parts.weights), dim), np.zeros(0)
+    wanted, strengths = np.array(parts.weights) / np.sum(parts.weights) * dim, np.zeros(0)
+    sizes = np.floor(wanted + 1e-9).astype(np.intp)  # of the blocks: shares rounded so that they add up
+    sizes[np.argsort(sizes - wanted, kind="stable")[: dim - int(sizes.sum())]] += 1
     if isinstance(parts, Spiked):  # their directions lean on teacher and mean in every block alike
         along, strengths = parts.along, np.array(parts.strengths)
         grams = [np.block([[joint_gram(*known), along], [along.T, np.eye(len(strengths))]])] * len(sizes)

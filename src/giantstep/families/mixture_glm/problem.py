@@ -9,22 +9,17 @@ import numpy as np
 
 from giantstep.families.mixture_glm.mixture import GaussianMixture
 from giantstep.gaussian import Function
-from giantstep.risk.channel import MarginLaws, panel_nodes, sum_rows
+from giantstep.risk.channel import MarginLaws, RowNodes, panel_nodes
 from giantstep.risk.labels import BinaryLabels, LogitLabels, SignLabels
-from giantstep.risk.losses import HingeLoss, HuberLoss, LogisticLoss, Loss, MaxMarginLoss
+from giantstep.risk.losses import LOSSES, HuberLoss, Loss, MaxMarginLoss
 from giantstep.types import Floats, Indices, Points
 
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
 _LAWS: dict[str, BinaryLabels] = {"sign": SignLabels(), "logit": LogitLabels()}
-_LOSSES: dict[str, Loss] = {
-    "square": HuberLoss(np.inf),
-    "interpolate": HuberLoss(np.inf),
-    "logistic": LogisticLoss(),
-    "hinge": HingeLoss(),
-    "maxmargin": MaxMarginLoss(),
-}
+_SQUARE = HuberLoss(np.inf)
+_LOSSES: dict[str, Loss] = {**LOSSES, "square": _SQUARE, "interpolate": _SQUARE, "maxmargin": MaxMarginLoss()}
 NUMBERS = ("alpha", "ridge", "l1", "noise", "flip", "huber", "teacher_norm")
 """Fields of a `MixtureProblem` that are one number for each point."""
 
@@ -57,22 +52,13 @@ class OutputMoments(NamedTuple):
         return self.y2 - 2 * mean * self.y0 - 2 * state.m * self.y1 + state.q + mean**2
 
 
-class TeacherNodes(NamedTuple):
-    """A rule over nu ~ N(tau_c, rho_c): nu - tau, labels f(nu), weights, and row = point * K + cluster of each node."""
-
-    field: Floats
-    labels: Floats
-    weights: Floats
-    row: Indices
-
-
 @dataclass(frozen=True)
 class MixtureProblem:
     """A batch of B points."""
 
     mixture: GaussianMixture  # clusters, covariances, teacher and means
     labels: str | Function  # name of the label law, or the function of real labels
-    signs: Floats  # (K,) labels of the clusters where ``labels == "cluster"``
+    signs: Floats  # (K,) labels of the clusters, 0 unless ``labels == "cluster"``
     loss: str  # name of the loss
     intercept: bool  # whether b is fitted
     omega: Floats  # (K,) weights of the clusters in the loss
@@ -91,7 +77,7 @@ class MixtureProblem:
         return cls(
             scenario.mixture,
             scenario.label_function or scenario.labels,
-            scenario.signs,
+            scenario.signs if scenario.labels == "cluster" else np.zeros(scenario.clusters),
             scenario.loss,
             scenario.intercept,
             scenario.omega,
@@ -116,7 +102,7 @@ class MixtureProblem:
 
     def on_one_gaussian(self, mixture: GaussianMixture) -> MixtureProblem:
         """Return the same problem on one Gaussian."""
-        return replace(self, mixture=mixture, omega=np.ones(1), signs=np.ones(0))
+        return replace(self, mixture=mixture, omega=np.ones(1), signs=np.zeros(1))
 
     def without_noise(self) -> MixtureProblem:
         """Return the problem with labels without noise and flips, for a test on them."""
@@ -165,20 +151,18 @@ class MixtureProblem:
         return self.label_rows(state.mean, root, slope, variance)
 
     def label_rows(self, mean: Floats, scale: Floats, slope: Floats, variance: Floats) -> MarginLaws:
-        """Return rows for label 1 of predictions mean + scale xi with teacher fields tau + slope xi.
+        """Return rows for label 1 of predictions mean + scale xi with teacher fields tau + slope xi; arrays (B, K).
 
-        All arrays are (B, K); `variance` is what is left of the teacher field. Labels that see no teacher field have
-        their mean in place of its own.
+        `variance` is left of the teacher field; labels that see none have their mean in place of its own.
         """
         field = self.mixture.tau
         if self.labels not in _LAWS:
-            field = self.signs if self.labels == "cluster" else np.zeros(self.clusters)
-            slope, variance = 0 * slope, 0 * variance
+            field, slope, variance = self.signs, 0 * slope, 0 * variance
         columns = (mean, scale, field, slope, variance, self.flip[:, None])
         return MarginLaws(*(np.broadcast_to(column, mean.shape).ravel() for column in columns))
 
-    def teacher_nodes(self) -> TeacherNodes:
-        """Return a rule over the teacher fields of all points and clusters, for real labels."""
+    def teacher_nodes(self) -> tuple[RowNodes, Floats]:
+        """Return a rule over nu - tau in rows (point, cluster), and the labels f(nu) at its nodes."""
         assert isinstance(self.labels, Function)
         tau, scale = np.tile(self.mixture.tau, self.size), np.sqrt(self.rho.ravel())
         kinks = np.array(sorted({*self.labels.kinks, *self.labels.jumps}))
@@ -187,17 +171,15 @@ class MixtureProblem:
             [(kinks - tau[:, None]) / scale[:, None], np.broadcast_to(fine, (len(tau), fine.size))], axis=1
         )
         nodes = panel_nodes(edges)
-        field, row = scale[nodes.row] * nodes.xi, nodes.row
-        return TeacherNodes(field, np.asarray(self.labels(tau[row] + field), dtype=float), nodes.weights, row)
+        nodes = nodes._replace(xi=scale[nodes.row] * nodes.xi)
+        return nodes, np.asarray(self.labels(tau[nodes.row] + nodes.xi), dtype=float)
 
     def moments(self) -> OutputMoments:
         """Return the moments of the labels, mixture_glm section 3."""
         tau, rho, kept = self.mixture.tau, self.rho, (1 - 2 * self.flip)[:, None]
         ones = np.ones((self.size, self.clusters))
-        if self.labels == "cluster":
+        if self.labels in ("cluster", "random"):
             return OutputMoments(kept * self.signs, 0 * ones, ones)
-        if self.labels == "random":
-            return OutputMoments(0 * ones, 0 * ones, ones)
         if self.labels in _LAWS:
             variance = rho + self.noise[:, None] if self.labels == "sign" else rho
             chance, slope = self.label_law.positive(ones * tau, variance, self.flip[:, None] * ones)
@@ -205,10 +187,8 @@ class MixtureProblem:
         assert isinstance(self.labels, Function)
         if self.labels.expression == "z":
             return OutputMoments(ones * tau, ones, tau**2 + rho + self.noise[:, None])
-        nodes = self.teacher_nodes()
-        y, weights = nodes.labels, nodes.weights
-        moments = (sum_rows(nodes.row, weights * f, ones.size) for f in (y, y * nodes.field, y**2))
-        y0, y1, y2 = (moment.reshape(ones.shape) for moment in moments)
+        nodes, y = self.teacher_nodes()
+        y0, y1, y2 = (moment.reshape(ones.shape) for moment in nodes.sums(y, y * nodes.xi, y**2))
         return OutputMoments(y0, y1 / rho, y2 + self.noise[:, None])
 
     def start(self) -> State:

@@ -7,7 +7,6 @@ covariance and the correlations with the label into the Gaussian covariate model
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,34 +27,22 @@ class Prediction(NamedTuple):
 NO_PREDICTION = Prediction(*[np.nan] * 3)
 
 
-class SingularRows(NamedTuple):
-    """Rows (N, d) over sqrt(d) by their left singular vectors (N, k), singular values (k,), and d."""
-
-    left: Floats
-    values: Floats
-    dim: int
-
-    @classmethod
-    def of(cls, inputs: Floats) -> SingularRows:
-        """Decompose inputs (N, d), centred."""
-        left, values, _ = np.linalg.svd(inputs / np.sqrt(inputs.shape[1]), full_matrices=False)
-        return cls(left, values, inputs.shape[1])
+def singular_rows(inputs: Floats) -> tuple[Floats, Floats, int]:
+    """Return left singular vectors (N, k) and values (k,) of centred inputs (N, d) over sqrt(d), and d."""
+    left, values, _ = np.linalg.svd(inputs / np.sqrt(inputs.shape[1]), full_matrices=False)
+    return left, values, inputs.shape[1]
 
 
 class RidgeCurve:
     """Predictions for the ridge fit sum_i (y_i - <w,x_i>/sqrt(d))^2/2 + lambda/2 |w|^2 on n rows of a dataset."""
 
-    def __init__(self, rows: SingularRows, labels: Floats) -> None:
-        self.rows, self.dim = len(labels), rows.dim
-        keep = rows.values > 1e-10 * rows.values.max()
-        self.values: Floats = rows.values[keep] ** 2  # eigenvalues of X^T X/d that are not 0
-        self._along: Floats = rows.left[:, keep].T @ labels
+    def __init__(self, rows: tuple[Floats, Floats, int], labels: Floats) -> None:
+        left, values, self.dim = rows  # `singular_rows`
+        self.rows, self.alpha = len(labels), len(labels) / self.dim
+        keep = values > 1e-10 * values.max()
+        self.values: Floats = values[keep] ** 2  # eigenvalues of X^T X/d that are not 0
+        self._along: Floats = left[:, keep].T @ labels
         self._square = float(labels @ labels)
-
-    @property
-    def alpha(self) -> float:
-        """N/d."""
-        return self.rows / self.dim
 
     # -- generalised cross-validation, transported -----------------------------------------------------
 
@@ -94,19 +81,12 @@ class RidgeCurve:
 
     # -- the Gaussian covariate model ------------------------------------------------------------------
 
-    @cached_property
-    def _model(self) -> tuple[Floats, Floats, float]:
-        """Return eigenvalues of the covariance, squared correlations less their noise, and E y^2."""
-        spectrum = self.values / self.alpha
-        squares = self.dim * spectrum * self._along**2 / self.rows
-        total = self._square / self.rows
-        share = len(spectrum) / self.rows
-        noise = (total - float((squares / spectrum).sum()) / self.dim) / (1 - share) if share < 1 else 0.0
-        return spectrum, squares - self.dim * spectrum * noise / self.rows, total
-
     def plug_in(self, n: int, ridge: float) -> Prediction:
-        """Solve the equations of one Gaussian with this spectrum and these correlations."""
-        spectrum, squares, total = self._model
+        """Solve the equations of one Gaussian with this spectrum and these squared correlations, less their noise."""
+        spectrum, total, share = self.values / self.alpha, self._square / self.rows, len(self.values) / self.rows
+        squares = self.dim * spectrum * self._along**2 / self.rows
+        noise = (total - float((squares / spectrum).sum()) / self.dim) / (1 - share) if share < 1 else 0.0
+        squares = squares - self.dim * spectrum * noise / self.rows
         alpha, bare = n / self.dim, ridge == 0 and n < self.dim
         offset = 1.0 if bare else ridge
 

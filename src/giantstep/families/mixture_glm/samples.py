@@ -27,18 +27,16 @@ class TrialSamples:
     rows: DeviceArray  # (N, d) inputs over sqrt(d), on the device
     labels: DeviceArray  # (N,)
     clusters: Indices  # (N,)
+    one_gaussian: bool = False  # in place of the mixture: there is nothing to weigh
 
     def fit(self, n: int, ridge: float) -> ConvexFit:
         """Fit the first n samples."""
         s = self.scenario
+        weights = s.omega[self.clusters[:n]] if s.loss_weights and not self.one_gaussian else None
         return fit(
-            self.rows[:n], self.labels[:n], s.loss, ridge=ridge, l1=s.l1, intercept=s.intercept,
-            weights=self.loss_weights(n), threshold=s.huber_threshold,
+            self.rows[:n], self.labels[:n], s.loss, ridge=ridge, l1=s.l1, intercept=s.intercept, weights=weights,
+            threshold=s.huber_threshold,
         )  # fmt: skip
-
-    def loss_weights(self, n: int) -> Floats | None:
-        """Return the weights of the first n samples in the loss, or None where all are 1."""
-        return self.scenario.omega[self.clusters[:n]] if self.scenario.loss_weights else None
 
     def predict(self, estimate: ConvexFit, start: int, stop: int | None) -> tuple[Floats, Floats]:
         """Return labels and predictions of the samples from start to stop."""
@@ -48,10 +46,9 @@ class TrialSamples:
 
 
 class MixtureSamples(TrialSamples):
-    """`count` samples of a population, the mixture or one Gaussian in its place.
+    """`count` samples of a population, the mixture or one Gaussian, in random streams whose names begin with `stream`.
 
-    What they are tested on is exact, given the fitted weights: labels as they are, or `clean`, without noise and flips.
-    The names of the random streams begin with `stream`.
+    Tests are exact, given the fitted weights: on labels as they are, or `clean`, without noise and flips.
     """
 
     def __init__(
@@ -59,23 +56,18 @@ class MixtureSamples(TrialSamples):
     ) -> None:
         inputs, clusters, fields = population.sample(count, draws, stream)
         labels = draw_labels(scenario, fields, clusters, draws, stream)
-        super().__init__(scenario, inputs / np.sqrt(population.dim), labels, clusters)
+        one_gaussian = len(population.p) != scenario.clusters
+        super().__init__(scenario, inputs / np.sqrt(population.dim), labels, clusters, one_gaussian)
         self.population = population
         self.references: dict[str, MixtureSamples] = {}
         """Samples of the two single Gaussians of universality, by their names."""
-        points = scenario.point()
-        problem = MixtureProblem.of(scenario, points)
+        problem = MixtureProblem.of(scenario, scenario.point())
         mixture = replace(
             scenario.mixture, p=population.p, tau=population.tau, variance=population.rho,
             variance_per_norm=np.zeros(len(population.p)),
         )  # fmt: skip
         problem = problem.without_noise() if clean else problem
-        whole = len(population.p) == scenario.clusters
-        self.problem = replace(problem, mixture=mixture) if whole else problem.on_one_gaussian(mixture)
-
-    def loss_weights(self, n: int) -> Floats | None:
-        """Return the weights of the first n samples in the loss; one Gaussian has none."""
-        return super().loss_weights(n) if len(self.population.p) == self.scenario.clusters else None
+        self.problem = problem.on_one_gaussian(mixture) if one_gaussian else replace(problem, mixture=mixture)
 
     def _state(self, estimate: ConvexFit) -> State:
         """Return what fresh samples see of the fitted weights; V is not one of these."""
@@ -85,7 +77,7 @@ class MixtureSamples(TrialSamples):
 
     def test(self, n: int, estimate: ConvexFit) -> dict[str, Any]:
         """Return exact errors on fresh samples, over all clusters and in each."""
-        p = self.scenario.p_test if len(self.population.p) == self.scenario.clusters else np.ones(1)
+        p = np.ones(1) if self.one_gaussian else self.scenario.p_test
         errors = fresh_errors(self.problem, self._state(estimate))
         values = {name: value[0] for name, value in zip(("test_error", "test_mse", "test_loss"), errors)}
         totals: dict[str, Any] = {name: float(p @ value) for name, value in values.items()}
@@ -152,14 +144,11 @@ class DatasetSamples(TrialSamples):
     def overlaps(self, n: int, estimate: ConvexFit) -> dict[str, Floats]:
         """Return q, m, h by class: variance, covariance with the label and mean of predictions of the other rows."""
         y, z = self.predict(estimate, n, None)
-        count = self.scenario.clusters
-        q, m, h = np.full(count, np.nan), np.zeros(count), np.full(count, np.nan)
-        for c in np.unique(self.clusters[n:]):
-            chosen = self.clusters[n:] == c
-            own, labels = z[chosen] - estimate.intercept, y[chosen]
-            h[c], q[c] = own.mean(), own.var()
-            m[c] = float(np.mean((labels - labels.mean()) * (own - h[c])))
-        return {"q": q, "m": m, "h": h}
+        clusters, count, own = self.clusters[n:], self.scenario.clusters, z - estimate.intercept
+        h = mean_by(clusters, own, count)
+        away, off = own - h[clusters], y - mean_by(clusters, y, count)[clusters]
+        m = np.nan_to_num(mean_by(clusters, off * away, count))  # a class without rows has none
+        return {"q": mean_by(clusters, away**2, count), "m": m, "h": h}
 
 
 Samples = MixtureSamples | DatasetSamples

@@ -260,12 +260,7 @@ class MixtureGLM(Scenario):
         "plug-in": "with data, square loss: the Gaussian covariate model of the dataset, debiased",
         "gcv": "with data, square loss: generalised cross-validation carried over to other sample sizes",
     }
-    papers: ClassVar[tuple[str, ...]] = (
-        "pesce2023gaussian",
-        "loureiro2021learning",
-        "loureiro2021mixtures",
-        "gerace2024gaussian",
-    )
+    papers: ClassVar[tuple[str, ...]] = tuple(PAPERS)
     paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
@@ -492,7 +487,19 @@ class MixtureGLM(Scenario):
             check_symmetric_psd("mean_gram", np.asarray(gram))
         self.mixture  # noqa: B018 (it refuses what is not positive semidefinite together)
         self._check_labels()
-        self._check_penalty()
+        limit, is_limit = (
+            self.loss in ("interpolate", "maxmargin"),
+            f'0 where loss="{self.loss}", which is the limit ridge -> 0',
+        )
+        refuse(
+            self,
+            (
+                self.l1 and isinstance(parts, Dense | Spiked),
+                "l1",
+                "0 unless the covariances are Isotropic or Blocks (diagonal)",
+            ),
+            *((limit and getattr(self, name), name, is_limit) for name in ("ridge", "l1")),
+        )
         self.check_points(self.point())
 
     def _check_labels(self) -> None:
@@ -511,16 +518,6 @@ class MixtureGLM(Scenario):
             (self.flip and real, "flip", "0 where labels are real numbers"),
             (self.flip and self.data is not None, "flip", "0 with a dataset, whose labels are taken as they are"),
             (self.noise and self.labels in ("logit", "cluster", "random"), "noise", named),
-        )
-
-    def _check_penalty(self) -> None:
-        limit = self.loss in ("interpolate", "maxmargin")
-        is_limit = f'0 where loss="{self.loss}", which is the limit ridge -> 0'
-        matrices = self.l1 and isinstance(self.covariances, Dense | Spiked)
-        refuse(
-            self,
-            (matrices, "l1", "0 unless the covariances are Isotropic or Blocks (diagonal)"),
-            *((limit and getattr(self, name), name, is_limit) for name in ("ridge", "l1")),
         )
 
     def check_points(self, points: Mapping[str, Floats]) -> None:

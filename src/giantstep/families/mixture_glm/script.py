@@ -8,7 +8,7 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.margins import Observables
-from giantstep.families.mixture_glm.parts import Isotropic
+from giantstep.families.mixture_glm.parts import Isotropic, joint_gram
 from giantstep.families.mixture_glm.scenario import REAL_LABELS, MixtureGLM
 from giantstep.gaussian.source import Language, expression_source
 from giantstep.scripts import Program, lines, number, refuse_torch
@@ -41,12 +41,7 @@ def program(scenario: MixtureGLM, dim: int, lang: Language) -> Program:
     if dim <= c:
         raise bad_field("dim", dim, f"above {c}, the number of clusters")
     n = max(1, round(scenario.samples_per_dim * dim))
-    gram = np.zeros((c + 1, c + 1))
-    gram[0, 0] = scenario.teacher_norm
-    gram[0, 1:] = gram[1:, 0] = scenario.teacher_means or 0.0
-    if scenario.mean_gram.size:
-        gram[1:, 1:] = np.asarray(scenario.mean_gram)
-    variances = np.broadcast_to(np.asarray(parts.values or (1.0,), dtype=float), c)
+    gram = joint_gram(scenario.teacher_norm, scenario.tau, scenario.gram)
     by = [f"{name}_by_cluster" for name in Observables._fields]
     return Program(
         sizes={
@@ -54,7 +49,7 @@ def program(scenario: MixtureGLM, dim: int, lang: Language) -> Program:
             "weights": (number(np.array(scenario.weights)), "probability of each cluster"),
             "tested": (number(np.asarray(scenario.p_test)), "the same in the test"),
             "omega": (f"np.array({np.asarray(scenario.omega, dtype=float).tolist()})", "weight of each in the loss"),
-            "variances": (f"np.array({variances.tolist()})", "Sigma_c = variances[c] times the identity"),
+            "variances": (f"np.array({list(parts.values)})", "Sigma_c = variances[c] times the identity"),
             "noise": (number(scenario.noise), "Delta, variance of the label noise"),
             **({"flip": (number(scenario.flip), "probability of a flipped label")} if scenario.flip else {}),
             **({"delta": (number(scenario.huber_threshold), "")} if scenario.loss == "huber" else {}),

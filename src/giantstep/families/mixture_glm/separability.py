@@ -18,7 +18,7 @@ import scipy
 from scipy.special import ndtr
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.mixture import GaussianMixture, check_gram
+from giantstep.families.mixture_glm.mixture import check_gram
 from giantstep.families.mixture_glm.parts import Blocks, Spiked
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
@@ -42,16 +42,11 @@ class Geometry(NamedTuple):
     certain: bool  # whether the label is a sign of the teacher field without noise, separable at any number of samples
 
 
-class Margin(NamedTuple):
-    """The minimum at one kappa: 1/alpha, the minimiser t (teacher, means, intercept), and the pulled fraction."""
+def minimal_energy(geometry: Geometry, kappa: float, start: Floats | None = None) -> tuple[float, Floats, float]:
+    """Minimise E[(kappa sqrt(1 + |t|^2) + Z - y t.x_par)_+^2], convex in t (teacher, means, intercept).
 
-    value: float
-    t: Floats
-    pulled: float
-
-
-def minimal_energy(geometry: Geometry, kappa: float, start: Floats | None = None) -> Margin:
-    """Minimise E[(kappa sqrt(1 + |t|^2) + Z - y t.x_par)_+^2] over t, which is convex."""
+    Return the minimum 1/alpha, the t there, and the fraction that pulls.
+    """
     weights, D = geometry.weights, geometry.signed
     inner = geometry.means.shape[1]  # the intercept has no length
     across = slice(1, inner)
@@ -73,17 +68,25 @@ def minimal_energy(geometry: Geometry, kappa: float, start: Floats | None = None
 
     begin = np.zeros(D.shape[1]) if start is None else start
     found = scipy.optimize.minimize(energy, begin, jac=True, method="BFGS", options={"gtol": 1e-11, "maxiter": 400})
-    return Margin(float(found.fun), np.asarray(found.x), float(weights @ ndtr(standardise(found.x)[0])))
+    return float(found.fun), np.asarray(found.x), float(weights @ ndtr(standardise(found.x)[0]))
 
 
 def whiten(problem: MixtureProblem) -> Geometry | None:
-    """Return the geometry of one point, or None where the covariances are not proportional."""
+    """Return the geometry of one point, or None where the covariances are no multiples of one that is not singular."""
     mixture, K, norm = problem.mixture, problem.clusters, problem.teacher_norm
-    scales = proportional_scales(mixture)
-    if scales is None or not problem.binary:
+    data, scales = mixture.data, mixture.trace
+    if np.any(scales <= 0) or not problem.binary:
+        return None
+    if isinstance(data, BlockModel):
+        shapes = data.variances / scales[:, None]
+        regular = bool(np.all(shapes > 0))
+    else:
+        shapes = (data.matrices / scales[:, None, None]).reshape(K, -1)
+        regular = bool(np.linalg.eigvalsh(data.matrices[0])[0] > 1e-12 * scales[0])
+    if not regular or np.abs(shapes - shapes[0]).max() > 1e-10 * np.abs(shapes).max():
         return None
     with np.errstate(all="ignore"):
-        R = mixture.data.response(np.zeros(1), np.eye(K)[:1], norm).R[0]
+        R = data.response(np.zeros(1), np.eye(K)[:1], norm).R[0]
     if not np.isfinite(R).all():
         return None
     root = np.sqrt(np.tile(scales[0] / scales, 2))
@@ -94,23 +97,12 @@ def whiten(problem: MixtureProblem) -> Geometry | None:
     return _geometry(problem, along, R[K:, K:], explained, rest, root[:K])
 
 
-def isotropic_proxy(problem: MixtureProblem) -> Geometry:
-    """Return the geometry of one point with every covariance replaced by a multiple of the identity."""
-    mixture, K = problem.mixture, problem.clusters
-    mean_trace = float(mixture.p @ mixture.trace)
-    far = mixture.data.response(np.array([1e8]), np.zeros((1, K)), problem.teacher_norm).R[0, K:, K:] * 1e8
-    rho = np.full(K, float(mixture.p @ problem.rho[0]))
-    along = mixture.tau / np.sqrt(rho) if rho[0] > 0 else np.zeros(K)
-    return _geometry(problem, along, far / mean_trace, rho, np.zeros(K), np.full(K, 1 / math.sqrt(mean_trace)))
-
-
 def _geometry(
     problem: MixtureProblem, along: Floats, gram: Floats, explained: Floats, rest: Floats, shift: Floats
 ) -> Geometry:
-    """Return the geometry of clusters with means `along` the teacher and this Gram matrix, (K,) and (K, K).
+    """Return the geometry of clusters with means `along` the teacher (K,) and this Gram matrix (K, K).
 
-    The teacher field is tau + sqrt(explained) xi, xi the coordinate along the teacher, and `rest` the variance of what
-    is left; `shift` (K,) is the factor of the intercept.
+    The teacher field is tau + sqrt(explained) xi + sqrt(rest) N(0,1); `shift` (K,) is the factor of the intercept.
     """
     K = problem.clusters
     values, vectors = np.linalg.eigh(gram - np.outer(along, along))
@@ -129,26 +121,9 @@ def _geometry(
     return Geometry(weights[weights > 0], signed[weights > 0], means, certain)
 
 
-def proportional_scales(mixture: GaussianMixture) -> Floats | None:
-    """Return tr Sigma_c/d where all covariances are multiples of one that is not singular, else None."""
-    data, trace = mixture.data, mixture.trace
-    if np.any(trace <= 0):
-        return None
-    if isinstance(data, BlockModel):
-        shapes = data.variances / trace[:, None]
-        good = bool(np.all(shapes > 0))
-    else:
-        shapes = (data.matrices / trace[:, None, None]).reshape(len(trace), -1)
-        good = bool(np.linalg.eigvalsh(data.matrices[0])[0] > 1e-12 * trace[0])
-    good &= bool(np.abs(shapes - shapes[0]).max() <= 1e-10 * np.abs(shapes).max())
-    return trace if good else None
-
-
 def critical(geometry: Geometry) -> float:
     """Return alpha_c."""
-    if geometry.certain:
-        return math.inf
-    energy = minimal_energy(geometry, 0.0).value
+    energy = 0.0 if geometry.certain else minimal_energy(geometry, 0.0)[0]
     return 1 / energy if energy > 1e-9 else math.inf
 
 
@@ -162,10 +137,15 @@ class MarginStart:
     """Starts of the max-margin iteration from the minimisation for an isotropic stand-in of the mixture."""
 
     def __init__(self, problem: MixtureProblem) -> None:
-        self.problem, self.geometry = problem, isotropic_proxy(problem)
-        margins: list[Margin] = []
+        mixture, K, self.problem = problem.mixture, problem.clusters, problem
+        self.trace = float(mixture.p @ mixture.trace)
+        gram = mixture.data.response(np.array([1e8]), np.zeros((1, K)), problem.teacher_norm).R[0, K:, K:] * 1e8
+        rho = np.full(K, float(mixture.p @ problem.rho[0]))
+        along, scale = mixture.tau / np.sqrt(rho) if rho[0] > 0 else np.zeros(K), np.full(K, self.trace**-0.5)
+        self.geometry = _geometry(problem, along, gram / self.trace, rho, np.zeros(K), scale)
+        margins: list[tuple[float, Floats, float]] = []
         for kappa in _KAPPAS[::-1]:  # from wide margins, where t is small
-            margins.append(minimal_energy(self.geometry, kappa, margins[-1].t if margins else None))
+            margins.append(minimal_energy(self.geometry, kappa, margins[-1][1] if margins else None))
         inverse_alpha, t, pulled = zip(*margins[::-1])
         self.inverse_alpha, self.columns = np.array(inverse_alpha), np.column_stack([_KAPPAS, pulled, t]).T
 
@@ -176,15 +156,12 @@ class MarginStart:
         kappa = np.maximum(kappa, 1e-3)[:, None]
         inner = np.stack(t[: means.shape[1]], axis=1)
         length = np.sqrt(1 + (inner**2).sum(axis=1))[:, None]
-        mean_trace = float(mixture.p @ mixture.trace)
-        q = mixture.trace / (mean_trace * kappa**2)
+        q = mixture.trace / (self.trace * kappa**2)
         root = np.sqrt(q)
         m = root * np.sqrt(self.problem.rho) * inner[:, :1] / length
-        h = root * np.sqrt(mean_trace / mixture.trace) * (inner @ means.T) / length
+        h = root * np.sqrt(self.trace / mixture.trace) * (inner @ means.T) / length
         V = mixture.trace * np.maximum(1 - alpha * pulled, 1e-3)[:, None]
-        b = np.zeros(len(alpha))
-        if self.problem.intercept:
-            b = t[-1] / (length * kappa)[:, 0] / math.sqrt(mean_trace)
+        b = t[-1] / (length * kappa)[:, 0] / math.sqrt(self.trace) if self.problem.intercept else np.zeros(len(alpha))
         return State(V, q, m, h, b)
 
 

@@ -11,14 +11,7 @@ from giantstep.deadline import check_time
 from giantstep.families.mixture_glm.fixed_point import Hats, Norms, SolvedBatch, norms_of, solve
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.separability import MarginStart
-from giantstep.families.mixture_glm.tolerances import (
-    FIRST_STEP,
-    LEAST_FALL,
-    LEAST_STEP,
-    MOST_PATH_STEPS,
-    PATH_START,
-    SOLVED,
-)
+from giantstep.families.mixture_glm.tolerances import FIRST_STEP, LEAST_STEP, MOST_PATH_STEPS, PATH_START, SOLVED
 from giantstep.risk.channel import implicit_mean_step
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Floats, Indices
@@ -26,17 +19,19 @@ from giantstep.types import Floats, Indices
 
 def solve_points(problem: MixtureProblem) -> SolvedBatch:
     """Solve all points of a batch; the residual of a point that was not solved stays large."""
-    dense, sparse = np.flatnonzero(problem.l1 == 0), np.flatnonzero(problem.l1)
-    return _solve_groups(problem, [(dense, _solve_dense), (sparse, solve)])
-
-
-def _solve_dense(problem: MixtureProblem) -> SolvedBatch:
-    """Solve points without an l1 penalty."""
-    if problem.loss in ("square", "interpolate"):
-        return solve_ridge(problem)
+    groups: list[tuple[Indices, Callable[[MixtureProblem], SolvedBatch]]]
     if problem.loss == "maxmargin":
-        return _solve_groups(problem, [(index, _solve_max_margin) for index in problem.kinds()])
-    return solve(problem)
+        groups = [(index, _solve_max_margin) for index in problem.kinds()]
+    else:
+        direct = solve_ridge if problem.loss in ("square", "interpolate") else solve
+        groups = [(np.flatnonzero(problem.l1 == 0), direct), (np.flatnonzero(problem.l1), solve)]
+    parts = []
+    for index, solver in groups:
+        if index.size == problem.size:
+            return solver(problem)
+        if index.size:
+            parts.append((index, solver(problem.take(index))))
+    return _merge(problem.size, parts)
 
 
 def gain(problem: MixtureProblem, V: Floats) -> Floats:
@@ -99,43 +94,17 @@ def _follow_path(problem: MixtureProblem, start: MarginStart) -> SolvedBatch:
     target = float(problem.alpha[0])
     alpha, step = PATH_START * target, FIRST_STEP * target
     solution = solve(replace(problem, alpha=np.array([alpha])), start.state(np.array([alpha])))
-    behind = (alpha, solution.state)
     for _ in range(MOST_PATH_STEPS):
         check_time()
         if alpha >= target or step < LEAST_STEP * target or not solution.residual[0] < SOLVED:
             break
         ahead = min(alpha + step, target)
-        guess = _extrapolate(behind, (alpha, solution.state), ahead)
-        trial = solve(replace(problem, alpha=np.array([ahead])), guess, patient=False)
+        trial = solve(replace(problem, alpha=np.array([ahead])), solution.state, patient=False)
         if trial.residual[0] < SOLVED:
-            behind, alpha, solution, step = (alpha, solution.state), ahead, trial, 1.5 * step
+            alpha, solution, step = ahead, trial, 1.5 * step
         else:
             step *= 0.4
     return solution if alpha >= target else solution._replace(residual=np.array([np.inf]))
-
-
-def _extrapolate(behind: tuple[float, State], last: tuple[float, State], alpha: float) -> State:
-    """Extrapolate: V and 1/sqrt(q) fall about linearly towards the end of separability, fields scale with sqrt(q)."""
-    (a0, old), (a1, new) = behind, last
-    if a1 == a0:
-        return new
-    fraction = (alpha - a1) / (a1 - a0)
-    closing = np.maximum(1 + fraction * (1 - np.sqrt(new.q / old.q)), LEAST_FALL)  # sqrt(q_new/q_ahead)
-    V = new.V * np.maximum(1 + fraction * (1 - old.V / new.V), LEAST_FALL)
-    scale = 1 / closing
-    return State(V, new.q * scale**2, new.m * scale, new.h * scale, new.b * scale.mean(axis=1))
-
-
-def _solve_groups(
-    problem: MixtureProblem, groups: list[tuple[Indices, Callable[[MixtureProblem], SolvedBatch]]]
-) -> SolvedBatch:
-    parts = []
-    for index, solver in groups:
-        if index.size == problem.size:
-            return solver(problem)
-        if index.size:
-            parts.append((index, solver(problem.take(index))))
-    return _merge(problem.size, parts)
 
 
 def _merge(size: int, parts: list[tuple[Indices, SolvedBatch]]) -> SolvedBatch:

@@ -18,8 +18,6 @@ SOLVED = 1e-9
 """Residual, in scale-free coordinates, below which a point counts as solved."""
 PATH_START, FIRST_STEP, LEAST_STEP = 0.4, 0.2, 1e-3
 """A path of sample sizes: where it begins, its first step and the least one, as fractions of the size wanted."""
-LEAST_FALL = 0.3
-"""Factor by which V and 1/sqrt(q) fall at most where they are extrapolated along a path."""
 MOST_PATH_STEPS = 40
 """Steps along a path at most: three reach its end where none fails."""
 THRESHOLD_PATH_START = 0.37

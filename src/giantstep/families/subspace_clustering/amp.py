@@ -1,10 +1,7 @@
 """Approximate message passing for Gaussian mixtures with sparse means, on any n-by-d matrix with unit noise.
 
-    from giantstep.families.subspace_clustering.amp import ClusterMixture, AMPSettings, amp
-    run = amp(X, ClusterMixture(clusters=2, sparsity=0.05, snr=20.0))
-
-The iteration is that of subspace_clustering section 9, its evidence and the learning of parameters those of section
-10. The prefactor of the signal is absorbed into V, whose slab has the variance tau = snr/(sparsity d).
+The iteration is that of subspace_clustering section 9, its evidence and the learning of parameters those of section 10.
+The prefactor of the signal is absorbed into V, whose slab has the variance tau = snr/(sparsity d).
 """
 
 from __future__ import annotations
@@ -16,37 +13,19 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import scipy
 
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.channels import assignment_channel
-from giantstep.families.subspace_clustering.mixture import ClusterMixture, helmert
+from giantstep.families.subspace_clustering.mixture import ClusterMixture
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
 from giantstep.lab.algebra import leading_vectors, multiply
 from giantstep.lab.devices import array_module
 from giantstep.types import DeviceArray, Floats
 
-__all__ = ["AMPRun", "AMPEstimate", "ClusterMixture", "AMPSettings", "amp", "spectral_snr", "starting_point"]
-
 _TRIVIAL = 1e-12
 """Overlap k |U|^2/n below which the iteration has collapsed onto the trivial fixed point."""
-
-
-@dataclass(frozen=True)
-class AMPSettings:
-    """How the iteration runs."""
-
-    max_iterations: int = 400
-    tolerance: float = 1e-9  # it stops where |U - U_old|^2/|U|^2 is less
-    learn: Collection[str] = ()
-    """Which of "sparsity" and "snr" are learnt by expectation-maximisation, from the values of the mixture (needs up to
-    2000 sweeps)."""
-
-    def __post_init__(self) -> None:
-        if self.max_iterations < 1:
-            raise bad_field("max_iterations", self.max_iterations, "a whole number at least 1")
-        if not self.tolerance > 0:
-            raise bad_field("tolerance", self.tolerance, "a number above 0")
 
 
 @dataclass(frozen=True)
@@ -86,10 +65,7 @@ class AMPRun(AMPEstimate):
         return self.features @ array_module(self.features).asarray(self.mixture.directions).T
 
     def assign(self, X: DeviceArray) -> DeviceArray:
-        """Return the (m, k) probabilities of the clusters of fresh rows.
-
-        A fresh row has no part in V, so that its field is x V without an Onsager term: as accurate as on the data.
-        """
+        """Return the (m, k) probabilities of the clusters of fresh rows, which have no part in V: no Onsager term."""
         xp = array_module(X)
         Q, weights = xp.asarray(self.mixture.directions), xp.asarray(self.mixture.weights)
         fields = X @ self.features @ Q.T - 0.5 * ((Q @ self.precision) * Q).sum(axis=1) + xp.log(weights)
@@ -102,8 +78,10 @@ def amp(
     X: DeviceArray,
     mixture: ClusterMixture,
     start: str | DeviceArray = "spectral",
-    settings: AMPSettings | None = None,
     *,
+    max_iterations: int = 400,
+    tolerance: float = 1e-9,
+    learn: Collection[str] = (),
     generator: Any = None,
     observe: Callable[[AMPEstimate], None] | None = None,
 ) -> AMPRun:
@@ -113,7 +91,8 @@ def amp(
 
     X (n, d) is a NumPy or CuPy array with noise of unit variance; centre its columns first, unless their mean informs.
     `start` is a name of `starting_point` or an (n, p) array U0; the `generator` of the starts is a fixed one if left
-    out. `observe` is called with an `AMPEstimate` after every iteration.
+    out. It stops where |U - U_old|^2/|U|^2 is below the tolerance. `learn` names which of "sparsity" and "snr" are
+    learnt, from the values of the mixture (needs up to 2000 sweeps); `observe` is called after every iteration.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = np.arange(400) % 2
@@ -122,7 +101,10 @@ def amp(
     >>> run.outcome, bool(abs((run.labels == labels).mean() - 0.5) > 0.49)
     ('converged', True)
     """
-    settings = AMPSettings() if settings is None else settings
+    if max_iterations < 1:
+        raise bad_field("max_iterations", max_iterations, "a whole number at least 1")
+    if not tolerance > 0:
+        raise bad_field("tolerance", tolerance, "a number above 0")
     _check_matrix(X, mixture)
     if isinstance(start, str):
         U = starting_point(X, mixture, start, generator)
@@ -133,16 +115,16 @@ def amp(
             raise bad_field("start", f"array {U.shape}", allowed)
     sweep = _Sweep(X, mixture, U)
     outcome, iteration = "not converged", 0
-    while outcome == "not converged" and iteration < settings.max_iterations:
+    while outcome == "not converged" and iteration < max_iterations:
         check_time()
-        if settings.learn and iteration:
-            sweep.learn(settings.learn)
+        if learn and iteration:
+            sweep.learn(learn)
         sweep.update_features()
         sweep.update_assignments()
         iteration += 1
         if observe is not None:
             observe(AMPEstimate(sweep.posteriors, sweep.U, sweep.V, sweep.support))
-        outcome = sweep.outcome(settings.tolerance)
+        outcome = sweep.outcome(tolerance)
     evidence = 0.0 if outcome == "diverged" else sweep.log_evidence()
     used = replace(mixture, sparsity=sweep.rho, snr=sweep.tau * sweep.rho * X.shape[1])
     return AMPRun(
@@ -232,18 +214,10 @@ class _Sweep:
         log_Z_u = float((self.top + xp.log(self.total)).sum())
         log_Z_v = float((xp.logaddexp(0.0, exponent) + math.log1p(-self.rho) if self.rho < 1 else exponent).sum())
         T_U, T_V = self.T_U, V.T @ V
-        return (
-            log_Z_u
-            + log_Z_v
-            + float(
-                -(self.B_u * U).sum()
-                - (self.B_v * V).sum()
-                + 0.5 * (self.A_u * (T_U + self.Sigma_U)).sum()
-                + 0.5 * (self.A_v * (T_V + self.Sigma_V)).sum()
-                + (self.XV * U).sum()
-                - 0.5 * (T_U * T_V + T_U * self.Sigma_V + self.Sigma_U * T_V).sum()
-            )
-        )
+        fields = (self.XV * U).sum() - (self.B_u * U).sum() - (self.B_v * V).sum()
+        second = self.A_u * (T_U + self.Sigma_U) + self.A_v * (T_V + self.Sigma_V)
+        products = T_U * T_V + T_U * self.Sigma_V + self.Sigma_U * T_V
+        return log_Z_u + log_Z_v + float(fields + 0.5 * (second - products).sum())
 
 
 def _narrow_product(matrix: DeviceArray, right: DeviceArray, xp: ModuleType) -> DeviceArray:
@@ -282,11 +256,10 @@ def starting_point(
     truth: DeviceArray | None = None,
     overlap: float = 0.6,
 ) -> DeviceArray:
-    """Return the (n, p) assignments U0 that a name stands for.
+    """Return the (n, p) assignments U0 that a name of `STARTS` stands for.
 
     ``spectral``: sqrt(q n/k) times the leading left singular vectors, turned at random, q their predicted squared
-    overlap (at least 0.05). ``thresholding``: sqrt(n/k)/2 times those of the rho d columns of largest variance.
-    ``random``: 0.01 N(0, 1). ``informed``: softmax of a field of SNR a about the labels `truth`, m_u(a) = `overlap`.
+    overlap (at least 0.05); ``thresholding``: sqrt(n/k)/2 times those of the rho d columns of largest variance.
     """
     if start not in STARTS:
         raise bad_field("start", start, "one of " + ", ".join(STARTS))
@@ -297,9 +270,9 @@ def starting_point(
     Q = xp.asarray(mixture.directions)
     centre = xp.asarray(mixture.weights) @ Q  # zero where the assignments are centred
     if start == "random":
-        return centre + 1e-2 * _normal(generator, (len(X), Q.shape[1]))
+        return centre + 1e-2 * generator.standard_normal((len(X), Q.shape[1]))
     p = mixture.clusters - 1
-    rotation = xp.linalg.qr(_normal(generator, (p, p)))[0]
+    rotation = xp.linalg.qr(generator.standard_normal((p, p)))[0]
     (n, d), k = X.shape, mixture.clusters
     if start == "spectral":
         seen = (X - X.mean(axis=0)) if mixture.mean == "informative" else X
@@ -309,7 +282,7 @@ def starting_point(
         seen = X[:, xp.argsort(xp.einsum("ij,ij->j", X, X) - X.sum(axis=0) ** 2 / n)[-kept:]]
         size = 0.5 * math.sqrt(n / k)
     U = size * (leading_vectors(seen, p, generator)[0] @ rotation)
-    return centre + U @ xp.asarray(helmert(mixture.clusters)).T if mixture.mean == "informative" else U
+    return centre + U @ xp.asarray(scipy.linalg.helmert(mixture.clusters)) if mixture.mean == "informative" else U
 
 
 def _informed(mixture: ClusterMixture, truth: Any, overlap: float, generator: Any, xp: Any) -> DeviceArray:
@@ -318,12 +291,12 @@ def _informed(mixture: ClusterMixture, truth: Any, overlap: float, generator: An
     if not 0 < overlap < 1:
         raise bad_field("overlap", overlap, "above 0 and below 1")
     n, weights = len(truth), np.asarray(mixture.weights)
-    if len(weights) == 2 or np.ptp(weights) < 1e-12:  # the SNR of the field about the truth with this overlap
-        weight = None if np.ptp(weights) < 1e-12 else float(weights[0])
-        a = assignment_channel(len(weights), weight).snr(overlap)
+    equal = np.ptp(weights) < 1e-12
+    if len(weights) == 2 or equal:  # the SNR of the field about the truth with this overlap
+        a = assignment_channel(len(weights), None if equal else float(weights[0])).snr(overlap)
     else:
         a = unequal_clusters(tuple(weights.tolist()))[0].start_snr(overlap)
-    fields = math.sqrt(a) * _normal(generator, (n, mixture.clusters)) + xp.log(xp.asarray(mixture.weights))
+    fields = math.sqrt(a) * generator.standard_normal((n, mixture.clusters)) + xp.log(xp.asarray(mixture.weights))
     fields[xp.arange(n), xp.asarray(truth)] += a
     fields = xp.exp(fields - fields.max(axis=1, keepdims=True))
     return (fields / fields.sum(axis=1, keepdims=True)) @ xp.asarray(mixture.directions)
@@ -340,17 +313,11 @@ def spectral_overlap(snr: float | Floats, alpha: float | Floats, clusters: int) 
 
 
 def spectral_snr(singular_values: Floats, clusters: int, samples: int, dim: int) -> float:
-    """Return the snr that the mean of the leading k-1 squared singular values suggests.
+    """Return the snr that the mean of the leading k-1 squared singular values suggests, just above lam_alg at least.
 
-    y = mean sigma^2/d = (1 + t)(alpha + t)/t with t = snr alpha/k, subspace_clustering section 10; just above the
-    threshold where y is in the bulk.
+    y = mean sigma^2/d = (1 + t)(alpha + t)/t with t = snr alpha/k, subspace_clustering section 10.
     """
     alpha, y = samples / dim, float(np.mean(np.asarray(singular_values) ** 2)) / dim
-    root = (y - 1 - alpha) ** 2 - 4 * alpha
-    inside = y <= (1 + math.sqrt(alpha)) ** 2
-    t = 1.05 * math.sqrt(alpha) if inside else 0.5 * (y - 1 - alpha + math.sqrt(max(root, 0.0)))
-    return clusters * t / alpha
-
-
-def _normal(generator: Any, shape: tuple[int, ...]) -> DeviceArray:
-    return generator.standard_normal(shape, dtype=np.float64)
+    if y <= (1 + math.sqrt(alpha)) ** 2:  # in the bulk
+        return 1.05 * clusters / math.sqrt(alpha)
+    return clusters * 0.5 * (y - 1 - alpha + math.sqrt(max((y - 1 - alpha) ** 2 - 4 * alpha, 0.0))) / alpha

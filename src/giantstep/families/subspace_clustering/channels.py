@@ -58,23 +58,21 @@ class AssignmentChannel:
 
     def overlap(self, a: ArrayLike) -> Floats:
         """Return m_u(a) = (k E p_{c*} - 1)/(k - 1), the share of the assignments' variance that is recovered."""
-        a, inside = self._inside(a)
-        low = self.variance * a * (1 + self.curvature * a)
-        value = np.where(a < _LOWEST, low, self.variance * a * self._ratio(np.log(inside)))
+        a, x = self._inside(a)
+        value = self.variance * a * np.where(a < _LOWEST, 1 + self.curvature * a, self._ratio(x))
         return np.where(a > _HIGHEST, 1.0, np.minimum(value, 1.0))
 
     def slope(self, a: ArrayLike) -> Floats:
         """Return d log m_u/d log a."""
-        a, inside = self._inside(a)
-        x = np.log(inside)
+        a, x = self._inside(a)
         value = np.where(a < _LOWEST, 1 + self.curvature * a, 1 + self._slope(x) / self._ratio(x))
         return np.where(a > _HIGHEST, 0.0, value)
 
     def entropy(self, a: ArrayLike) -> Floats:
         """Return psi_u(a) = E log sum_c w_c exp(B.u_c - a|u_c|^2/2) = nu p/2 times the integral of m_u."""
-        a, inside = self._inside(a)
+        a, x = self._inside(a)
         half = 0.5 * self.variance * self.rank
-        low = np.where(a < _LOWEST, 1 + 2 * self.curvature * a / 3, self._entropy(np.log(inside)))
+        low = np.where(a < _LOWEST, 1 + 2 * self.curvature * a / 3, self._entropy(x))
         return 0.5 * half * self.variance * np.minimum(a, _HIGHEST) ** 2 * low + half * np.maximum(a - _HIGHEST, 0.0)
 
     def accuracy(self, a: ArrayLike) -> Floats:
@@ -101,7 +99,7 @@ class AssignmentChannel:
     @staticmethod
     def _inside(a: ArrayLike) -> tuple[Floats, Floats]:
         a = np.asarray(a, dtype=np.float64)
-        return a, np.clip(a, _LOWEST, _HIGHEST)
+        return a, np.log(np.clip(a, _LOWEST, _HIGHEST))
 
 
 @functools.lru_cache(maxsize=64)
@@ -164,14 +162,6 @@ def _two_point(a: float, w: float) -> float:
     return total
 
 
-def log_odds(sparsity: ArrayLike) -> Floats:
-    """Return log((1 - rho)/rho), minus infinity at rho = 1."""
-    rho = np.asarray(sparsity, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        odds: Floats = np.log1p(-rho) - np.log(rho)
-    return odds
-
-
 def features_overlap(
     b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike = 0.0
 ) -> tuple[Floats, Floats, Floats]:
@@ -186,10 +176,9 @@ def features_overlap(
     if sparse.any():
         snr, known = np.maximum(b[sparse], 1e-300), gamma[sparse]
         r, weights, shifted, wide = _mean_nodes(snr, known, _threshold(snr, known, rho[sparse], rank))
-        order = _COARSE if known.any() else _FINE
-        inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel(), order)
-        value, slope, bend = (average.reshape(r.shape) * weights for average in inner)
-        mean[sparse], tilt[sparse] = value.sum(axis=1), slope.sum(axis=1)
+        inner = _chi_means(_sigmoids, wide, shifted, rank + 2, _COARSE if known.any() else _FINE)
+        value, slope, bend = inner * weights
+        mean[sparse], tilt[sparse] = value.sum(axis=1), (slope - 0.5 * rank / (1 + wide) * bend).sum(axis=1)
         turn[sparse] = known * (bend * (0.5 * r**2 - 0.5 / (1 + known)[:, None])).sum(axis=1)
     return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean, turn / mean
 
@@ -230,17 +219,14 @@ def selection(b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike = 0
 
 def _threshold(b: Floats, gamma: Floats, rho: Floats, rank: int) -> Floats:
     """Return L = log((1-rho)/rho) + log(1+gamma)/2 + (p/2) log(1+b)."""
-    return log_odds(rho) + 0.5 * np.log1p(gamma) + 0.5 * rank * np.log1p(b)
+    return 0.5 * np.log1p(gamma) - special.logit(rho) + 0.5 * rank * np.log1p(b)
 
 
 def _mean_nodes(
     b: Floats, gamma: Floats, threshold: Floats, order: int = _COARSE
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return nodes r of the mean direction, t1 = r^2, and weights, (B, N), with L - gamma t1/2 and b at each.
-
-    A mean that says nothing has one node.
-    """
-    if not gamma.any():
+    """Return nodes r of the mean direction, t1 = r^2, and weights, (B, N), with L - gamma t1/2 and b at each."""
+    if not gamma.any():  # a mean that says nothing has one node
         one = np.ones((len(b), 1))
         return one, one, threshold[:, None], b[:, None]
     r, weights = chi_nodes(gamma, threshold, 1, order)
@@ -248,9 +234,9 @@ def _mean_nodes(
 
 
 def chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE) -> tuple[Floats, Floats]:
-    """Return nodes r and weights, (B, N), of the law of r = sqrt(chi^2), fit for a sigmoid of scale r^2/2 - threshold.
+    """Return nodes r and weights, (B, N), of the law of r = sqrt(chi^2), on panels that end where a sigmoid turns.
 
-    Gauss-Legendre panels, broken also where the sigmoid turns: at small sparsity it is a step.
+    It is that of scale r^2/2 - threshold: at small sparsity a step.
     """
     end = math.sqrt(freedom) + 10
     even = np.broadcast_to(np.linspace(0, end, 9), (len(scale), 9))
@@ -262,28 +248,28 @@ def chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE
     return r, weights * r ** (freedom - 1) * np.exp(-0.5 * r**2) / norm
 
 
-def _sigmoid_means(
-    scale: Floats, threshold: Floats, rank: int, drift: Floats, order: int = _FINE
-) -> tuple[Floats, Floats, Floats]:
-    """Return means of expit(x), expit'(x)(t/2 - drift) and expit'(x); x = scale t/2 - threshold, t ~ chi^2_{p+2}."""
-    means = np.empty((3, len(scale)))
-    for piece in split_rows(len(scale), 1, _CHUNK):
-        r, weights = chi_nodes(scale[piece], threshold[piece], rank + 2, order)
+def _chi_means(
+    each: Callable[[Floats, Floats], tuple[Floats, ...]], scale: Floats, threshold: Floats, freedom: int, order: int
+) -> Floats:
+    """Return means of functions of scale t/2 - threshold and t/2, t ~ chi^2; one array like `scale` for each."""
+    flat, limit, means = scale.ravel(), threshold.ravel(), []
+    for piece in split_rows(flat.size, 1, _CHUNK):
+        r, weights = chi_nodes(flat[piece], limit[piece], freedom, order)
         t = 0.5 * r**2
-        value = special.expit(scale[piece, None] * t - threshold[piece, None])
-        means[0, piece] = (weights * value).sum(axis=1)
-        bend = weights * value * (1 - value)
-        means[2, piece] = bend.sum(axis=1)
-        means[1, piece] = (bend * t).sum(axis=1) - drift[piece] * means[2, piece]
-    return means[0], means[1], means[2]
+        values = each(flat[piece, None] * t - limit[piece, None], t)
+        means.append([(weights * value).sum(axis=1) for value in values])
+    return np.concatenate(means, axis=1).reshape(-1, *scale.shape)
+
+
+def _sigmoids(x: Floats, t: Floats) -> tuple[Floats, Floats, Floats]:
+    value = special.expit(x)
+    bend = value * (1 - value)
+    return value, bend * t, bend
 
 
 def _softplus_mean(b: Floats, gamma: Floats, threshold: Floats, rank: int) -> Floats:
     """Return E softplus(b t/2 + gamma t1/2 - threshold), t ~ chi^2_p, t1 ~ chi^2_1."""
-    nodes, masses, shifted, wide = _mean_nodes(b, gamma, threshold)
-    scale, threshold, mean = wide.ravel(), shifted.ravel(), np.empty(nodes.size)
-    for piece in split_rows(len(scale), 1, _CHUNK):
-        r, weights = chi_nodes(scale[piece], threshold[piece], rank, _COARSE if gamma.any() else _FINE)
-        values = np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])
-        mean[piece] = (weights * values).sum(axis=1)
-    return np.asarray((mean.reshape(nodes.shape) * masses).sum(axis=1))
+    _, masses, shifted, wide = _mean_nodes(b, gamma, threshold)
+    order = _COARSE if gamma.any() else _FINE
+    (mean,) = _chi_means(lambda x, t: (np.logaddexp(0.0, x),), wide, shifted, rank, order)
+    return (mean * masses).sum(axis=1)

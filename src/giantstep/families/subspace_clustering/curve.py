@@ -24,7 +24,6 @@ from giantstep.families.subspace_clustering.channels import (
     assignment_channel,
     features_entropy,
     features_overlap,
-    selection,
 )
 from giantstep.solve import crossing, falling_root
 from giantstep.solve.finite import brent_root
@@ -42,9 +41,8 @@ _ABOVE = 1 + 1e-14
 class CurveProblems:
     """A batch of problems with the same assignment channel: alpha and rho of shape (C,).
 
-    Where the assignments are one-hot (`informative`), the mean direction of the features is known at the SNR gamma =
-    alpha lam/(rho k), subspace_clustering section 8.1: it tells of the active features. One step of state evolution
-    still grows with lam at fixed a, so that there is one lam for every a, and spinodals are roots of the same margin.
+    `informative`: the mean direction of the features is known at the SNR gamma = alpha lam/(rho k), section 8.1. One
+    step still grows with lam at fixed a, so that there is one lam for every a, and spinodals are roots of the margin.
     """
 
     channel: AssignmentChannel
@@ -79,21 +77,14 @@ class CurveProblems:
         m_v, _, by_mean = features_overlap(tiny, rho, self.channel.rank, alpha * lam * nu / rho)
         return -np.log(alpha * nu**2 * lam**2 * m_v / tiny / rho), -2 - by_mean
 
-    def mean_snr(self, lam: Floats) -> Floats:
-        """Return gamma, the SNR at which the mean direction of the features is known; zero where it is not."""
-        return self.informative * self.alpha * lam * self.channel.variance / self.rho
-
-    def features_snr(self, m_u: Floats, lam: Floats) -> Floats:
-        """Return b = alpha nu lam m_u/rho."""
-        return self.alpha * self.channel.variance * lam * m_u / self.rho
+    def observed(self, m_u: Floats, lam: Floats) -> tuple[Floats, Floats, int, Floats]:
+        """Return what the features are seen with: b = alpha nu lam m_u/rho, rho, p, and gamma, 0 without the mean."""
+        snr = self.alpha * self.channel.variance * lam / self.rho
+        return snr * m_u, self.rho, self.channel.rank, self.informative * snr
 
     def features(self, m_u: Floats, lam: Floats) -> tuple[Floats, Floats, Floats]:
         """Return m_v and its logarithmic slopes in b and in gamma."""
-        return features_overlap(self.features_snr(m_u, lam), self.rho, self.channel.rank, self.mean_snr(lam))
-
-    def selection(self, m_u: Floats, lam: Floats) -> tuple[Floats, Floats]:
-        """Return the true and false positive rates of features that are active more likely than not."""
-        return selection(self.features_snr(m_u, lam), self.rho, self.channel.rank, self.mean_snr(lam))
+        return features_overlap(*self.observed(m_u, lam))
 
     def field(self, a: Floats) -> tuple[Floats, Floats]:
         """Return (m_v, s_v) on the curve at a: lam m_v(b, gamma) = a with b = alpha nu lam m_u(a)/rho.
@@ -101,7 +92,7 @@ class CurveProblems:
         The root lies between those of the two bounds rho b/(1 + rho b) <= m_v <= b/(1 + b).
         """
         m_u = self.channel.overlap(a)
-        scale = self.features_snr(m_u, np.ones(len(a)))  # b over lam
+        scale = self.observed(m_u, np.ones(len(a)))[0]  # b over lam
         y = scale * a
         low = 0.5 * (y + np.sqrt(y**2 + 4 * y))
         high = 0.5 * (y + np.sqrt(y**2 + 4 * y / self.rho))
@@ -125,18 +116,13 @@ class CurveProblems:
         """Return 1 - s_u s_v on the curve at a: positive where the fixed point is stable."""
         return 1 - self.channel.slope(a) * self.field(a)[1]
 
-    def map(self, a: Floats, lam: Floats) -> tuple[Floats, Floats]:
-        """Return one step of state evolution, a -> lam m_v(b(a)), and its logarithmic slope."""
-        m_v, s_v, _ = self.features(self.channel.overlap(a), lam)
-        return lam * m_v, s_v * self.channel.slope(a)
-
     def phi(self, a: Floats, lam: Floats) -> Floats:
         """Return the free entropy per dimension at a fixed point, subspace_clustering (4a); zero at a = 0.
 
         phi = alpha psi_u(a) + psi_v(b) - alpha lam nu p/2 m_u m_v.
         """
         m_u, nu, p = self.channel.overlap(a), self.channel.variance, self.channel.rank
-        psi_v = features_entropy(self.features_snr(m_u, lam), self.rho, p, self.mean_snr(lam))
+        psi_v = features_entropy(*self.observed(m_u, lam))
         return self.alpha * self.channel.entropy(a) + psi_v - 0.5 * self.alpha * nu * p * a * m_u
 
 
@@ -155,10 +141,7 @@ class Turning(NamedTuple):
 
 
 def turning_points(problems: CurveProblems) -> Turning:
-    """Return the spinodals: lam_dyn at the last minimum of lam(a), lam_algB, the largest value before it.
-
-    The margin 1 - s_u s_v changes its sign at them.
-    """
+    """Return the spinodals, where 1 - s_u s_v changes sign: the last minimum of lam(a), the largest value before it."""
     brackets: list[tuple[int, float, float, float]] = []  # problem, x on both sides, 1 at a maximum of lam
     for c in range(len(problems.alpha)):
         x, margin = _margin_grid(problems.at(np.array([c])))
@@ -190,8 +173,7 @@ def turning_points(problems: CurveProblems) -> Turning:
 def _margin_grid(problem: CurveProblems) -> tuple[Floats, Floats]:
     """Return points x = log a in increasing order, and the margins 1 - s_u s_v there, of one problem.
 
-    Where the margin stays positive, points are added around its smallest values: just below the critical sparsity the
-    whole loop would fit between two points of the grid.
+    Points are added around a smallest margin that is positive: a whole loop may fit between two points of the grid.
     """
     start = np.clip(1e-2 * _smallest_turn(problem.channel.clusters, problem.alpha[0], problem.rho[0]), _LOWEST, 1e-2)
     x = np.linspace(math.log(start), math.log(_LARGEST), _GRID_INFORMATIVE if problem.informative else _GRID)
@@ -222,13 +204,8 @@ def _margin_per_log(margin: Floats, x: Floats) -> Floats:
     return margin / np.exp(np.minimum(x, 0.0))
 
 
-def branches(
-    problems: CurveProblems, turning: Turning, lam: Floats
-) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """Return (a, residual) of the smallest stable fixed point and of the largest.
-
-    State evolution, and with it AMP, reaches the first without knowledge and the second from full knowledge.
-    """
+def branches(problems: CurveProblems, turning: Turning, lam: Floats) -> tuple[Floats, Floats]:
+    """Return (a, residual) of the smallest stable fixed point, found without knowledge, and of the largest (2, B)."""
     above = lam > problems.threshold * _ABOVE
     below = turning.first_order & (lam < turning.lam_algB)
     onset, rises = np.clip(1e-3 * _onset(problems, lam), 1e-14, 1e-3), below & above & (turning.a_algB > 0)
@@ -236,8 +213,7 @@ def branches(
     exists = np.where(turning.first_order, lam >= turning.lam_dyn, above)
     upper = _on_piece(problems, lam, np.where(turning.a_dyn > 0, turning.a_dyn, onset), lam, exists)
     high = np.where(exists, upper, lower)
-    low = np.where(below, lower, high)
-    return (low[0], low[1]), (high[0], high[1])
+    return np.where(below, lower, high), high
 
 
 def _onset(problems: CurveProblems, lam: Floats) -> Floats:
@@ -261,8 +237,9 @@ def _on_piece(
     problems, lam, low, high = problems.at(rows), lam[rows], np.log(low[rows]), np.log(high[rows])
 
     def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
-        new, slope = problems.at(index).map(np.exp(x), lam[index])
-        return np.log(new) - x, slope - 1
+        a = np.exp(x)
+        m_v, s_v, _ = problems.at(index).features(problems.channel.overlap(a), lam[index])
+        return np.log(lam[index] * m_v) - x, s_v * problems.channel.slope(a) - 1
 
     x, left = falling_root(excess, low, high)
     onset = _onset(problems, lam)
@@ -290,8 +267,7 @@ def thresholds(problems: CurveProblems) -> dict[str, Array]:
 def _jumps(problems: CurveProblems, turning: Turning) -> tuple[Floats, Floats, Floats]:
     """Return lam_jump, where both branches have the same free entropy, the upper a there, and the residual.
 
-    The difference of the free entropies grows with lam at the rate alpha nu p/2 times that of m_u m_v,
-    subspace_clustering (4b).
+    Their difference grows with lam at the rate alpha nu p/2 times that of m_u m_v, subspace_clustering (4b).
     """
     rate = 0.5 * problems.alpha * problems.channel.variance * problems.channel.rank
 
@@ -314,10 +290,9 @@ def snr_at_overlap(clusters: int, alpha: float, rho: float, overlap: Floats) -> 
 
 
 def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, float, float]:
-    """Return (rho_c, m_c, lam_c/lam_alg), the end of the first-order line: above rho_c the transition is continuous.
+    """Return (rho_c, m_c, lam_c/lam_alg), the end of the first-order line, where the smallest margin is zero.
 
-    There the smallest margin over the curve is zero. NaN where the transition is first order at every sparsity (k >=
-    4 + 2 sqrt(alpha)).
+    NaN where the transition is first order at every sparsity (k >= 4 + 2 sqrt(alpha)).
     """
     if channel.variance * math.sqrt(alpha) <= channel.curvature:
         return math.nan, math.nan, math.nan

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy.optimize import linear_sum_assignment
 
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.amp import (
     AMPEstimate,
     AMPRun,
-    AMPSettings,
     ClusterMixture,
     amp,
     starting_point,
 )
-from giantstep.families.subspace_clustering.mixture import cluster_directions, helmert
+from giantstep.families.subspace_clustering.mixture import cluster_directions
 from giantstep.families.subspace_clustering.rivals import rival_labels
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering
 from giantstep.lab import array_module, to_numpy
@@ -33,11 +33,7 @@ _ROTATIONS = 3
 def trial(
     scenario: SubspaceClustering, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """Run AMP once at every point; they share the noise, the features and the labels.
-
-    Points differ in the strength of the signal and in the number of rows. A run that stops at `max_iterations` keeps
-    its last values, with ``amp_converged`` 0; one that diverges is NaN.
-    """
+    """Run AMP once at every point; they share noise, features and labels, and differ in signal and rows."""
     if what in ("thresholds", "critical"):
         return {}
     samples = [max(1, round(float(alpha) * dim)) for alpha in points["samples_per_dim"]]
@@ -88,10 +84,9 @@ class Data:
 def _draw(
     scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: str
 ) -> tuple[DeviceArray, DeviceArray, Indices, Booleans]:
-    """Draw noise (n, d), features (d, p), labels (n,), and which features are active (d,).
+    """Draw noise (n, d), features (d, p) in the coordinates of the assignments, labels (n,), active features (d,).
 
-    Features are rows of V in the coordinates of the assignments, V^T V = rho d for a balanced instance, of which every
-    first part of the rows is balanced.
+    Of a balanced instance V^T V = rho d, and every first part of the rows is balanced.
     """
     xp, k, r = draws.xp, scenario.clusters, _rank(scenario)
     weights = ClusterMixture(k, 1.0, 1.0, scenario.weights).weights
@@ -117,10 +112,10 @@ def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[s
     """Run AMP from the start asked for; with unequal weights from both signs of it, keeping the likelier result."""
     known = {"truth": data.labels, "overlap": settings["overlap"]}
     first = starting_point(data.X, data.mixture, settings["start"], generator, **known)
-    limits = AMPSettings(max_iterations=settings["max_iterations"])
-    run = amp(data.X, data.mixture, first, limits)
+    sweeps = settings["max_iterations"]
+    run = amp(data.X, data.mixture, first, max_iterations=sweeps)
     if np.ptp(data.mixture.weights) > 0 and settings["start"] != "informed":
-        run = _likeliest(data, run, first, limits, generator)
+        run = _likeliest(data, run, first, sweeps, generator)
     values = {**_measure(data, run), "phi": run.log_evidence / data.X.shape[1]}
     if run.outcome == "diverged":
         values = dict.fromkeys(values, np.nan)
@@ -128,23 +123,22 @@ def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[s
     return {**row, "amp_iterations": run.iterations, "amp_converged": float(run.converged)}
 
 
-def _likeliest(data: Data, run: AMPRun, first: DeviceArray, limits: AMPSettings, generator: Any) -> AMPRun:
+def _likeliest(data: Data, run: AMPRun, first: DeviceArray, sweeps: int, generator: Any) -> AMPRun:
     """Return the likeliest of several runs: clusters of unequal sizes have fixed points that take one for another.
 
-    Two clusters are started with the other sign. More of them are started from the start turned at random, and with the
-    clusters of the likeliest run given to the weights in another order.
+    Two are started with the other sign, more from turned starts, and with the found clusters in another order.
     """
 
     def likelihood(run: AMPRun) -> float:
         return run.log_evidence if run.outcome != "diverged" else -np.inf
 
     def run_from(start: DeviceArray) -> AMPRun:
-        return amp(data.X, data.mixture, start, limits)
+        return amp(data.X, data.mixture, start, max_iterations=sweeps)
 
     if data.mixture.clusters == 2:
         return max(run, run_from(-first), key=likelihood)
     p, xp = first.shape[1], array_module(data.X)
-    rotations = (xp.linalg.qr(generator.standard_normal((p, p), dtype=np.float64))[0] for _ in range(_ROTATIONS))
+    rotations = (xp.linalg.qr(generator.standard_normal((p, p)))[0] for _ in range(_ROTATIONS))
     best = max([run, *(run_from(first @ rotation) for rotation in rotations)], key=likelihood)
     orders = _orders(np.asarray(data.mixture.weights), to_numpy(best.posteriors).sum(axis=0))
     starts = (best.posteriors[:, order] @ xp.asarray(data.mixture.directions) for order in orders)
@@ -169,10 +163,7 @@ def _rivals(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str
 
 
 def _orders(weights: Floats, sizes: Floats) -> list[Indices]:
-    """Return orders in which found clusters may belong to the weights: all that differ for up to four, else by size.
-
-    By size means the order of the sizes and its exchanges of two.
-    """
+    """Return orders in which found clusters may belong to the weights: all for up to four, else near that of sizes."""
     by_size = np.argsort(sizes)[np.argsort(np.argsort(weights))]
     if len(weights) <= 4:
         orders = [np.array(order) for order in itertools.permutations(range(len(weights)))]
@@ -188,20 +179,18 @@ def _orders(weights: Floats, sizes: Floats) -> list[Indices]:
 
 def _trajectory(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
     """Run AMP from an informed start and measure after every sweep; a run that stands still keeps its values."""
-    steps, xp = len(settings["time"]) - 1, array_module(data.X)
+    steps, xp, d = len(settings["time"]) - 1, array_module(data.X), data.X.shape[1]
     history: list[dict[str, float]] = []
-    known = {"truth": data.labels, "overlap": settings["overlap"]}
-    first = starting_point(data.X, data.mixture, "informed", generator, **known)
+    first = starting_point(data.X, data.mixture, "informed", generator, truth=data.labels, overlap=settings["overlap"])
 
     def observe(estimate: AMPEstimate) -> None:
         history.append(_measure(data, estimate, relabel=False))
 
-    d = data.X.shape[1]
     directions = xp.asarray(data.mixture.directions)  # posteriors P with P @ directions = U, which sum to one
     system = xp.concatenate([directions, xp.ones((len(directions), 1))], axis=1)
     posteriors = xp.concatenate([first, xp.ones((len(first), 1))], axis=1) @ xp.linalg.pinv(system)
     observe(AMPEstimate(posteriors, first, xp.zeros((d, first.shape[1])), xp.full(d, data.mixture.sparsity)))
-    amp(data.X, data.mixture, first, AMPSettings(max_iterations=steps, tolerance=1e-24), observe=observe)
+    amp(data.X, data.mixture, first, max_iterations=steps, tolerance=1e-24, observe=observe)
     history += [history[-1]] * (steps + 1 - len(history))
     return {name: [row[name] for row in history] for name in ("m_u", "m_v", "mse_u", "mse_v", "accuracy")}
 
@@ -215,7 +204,7 @@ def _measure(data: Data, estimate: AMPEstimate, relabel: bool = True) -> dict[st
     if relabel:  # among clusters of the same weight: others can be told apart
         order = linear_sum_assignment(-confusion + 2 * n * (np.abs(weights[:, None] - weights) > 1e-12))[1]
     posteriors = posteriors[:, order]
-    Q, directions = helmert(k), cluster_directions(weights)
+    Q, directions = scipy.linalg.helmert(k).T, cluster_directions(weights)
     variance = float(weights @ (directions**2).sum(axis=1))
     u_hat, u = posteriors @ directions, directions[data.labels]
     v_hat, v = to_numpy(estimate.features) / data.prefactor, data.features

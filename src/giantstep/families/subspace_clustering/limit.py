@@ -12,7 +12,7 @@ from giantstep.checks import check_number, every_time
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.amp import spectral_overlap
-from giantstep.families.subspace_clustering.channels import AssignmentChannel, assignment_channel
+from giantstep.families.subspace_clustering.channels import AssignmentChannel, assignment_channel, selection
 from giantstep.families.subspace_clustering.curve import (
     CurveProblems,
     branches,
@@ -114,12 +114,9 @@ def limit(scenario: SubspaceClustering, points: Points, what: str, settings: Map
         if what != "critical":
             answer.status[rows[points["sparsity"][rows] < _LEAST_SPARSITY]] = _TOO_SPARSE
         answer.put(rows, solved.values)
-    if what == "trajectory":
-        answer.coords = {"time": settings["time"]}
-    elif what == "overlaps":
-        answer.coords = {"branch": np.array(BRANCHES)}
-    elif what == "rivals":
-        answer.coords = {"algorithm": np.array(["amp", "pca", "bayes"])}
+    labels = {"overlaps": {"branch": BRANCHES}, "rivals": {"algorithm": ("amp", "pca", "bayes")}}
+    named = labels.get(what, {"time": settings["time"]} if what == "trajectory" else {})
+    answer.coords = {name: np.array(values) for name, values in named.items()}
     if what == "thresholds" and "lam_dyn" in answer.values and np.isnan(answer.values["lam_dyn"]).any():
         answer.warnings.append(
             "For unequal weights of three or more clusters only lam_alg is computed; the rest is NaN."
@@ -155,7 +152,7 @@ def _observables(problems: CurveProblems, lam: Floats, a: Floats) -> dict[str, A
     channel, columns, shape = problems.channel, a.shape[1], a.shape
     wide, lam, a = problems.at(np.repeat(np.arange(len(lam)), columns)), np.repeat(lam, columns), a.ravel()
     m_u, m_v = channel.overlap(a), np.where(a > 0, a / lam, 0.0)
-    tpr, fpr = wide.selection(m_u, lam)
+    tpr, fpr = selection(*wide.observed(m_u, lam))
     values = {**_errors(channel, wide.rho, m_u, m_v), "accuracy": channel.accuracy(a), "tpr": tpr, "fpr": fpr}
     return {name: value.reshape(shape) for name, value in values.items()}
 

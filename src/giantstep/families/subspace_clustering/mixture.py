@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from giantstep.errors import bad_field
 from giantstep.types import Floats
@@ -29,15 +30,21 @@ class ClusterMixture:
     mean: str = "centred"  # the mean of the data says nothing; "informative": U is one-hot, not centred
 
     def __post_init__(self) -> None:
-        if isinstance(self.clusters, bool) or not isinstance(self.clusters, int | np.integer) or self.clusters < 2:
-            raise bad_field("clusters", self.clusters, "a whole number at least 2")
-        if not 0 < self.sparsity <= 1:
-            raise bad_field("sparsity", self.sparsity, "a number above 0 and at most 1")
-        if not (self.snr > 0 and math.isfinite(self.snr)):
-            raise bad_field("snr", self.snr, "a number above 0, finite")
-        if self.mean not in ("centred", "informative"):
-            raise bad_field("mean", self.mean, '"centred" or "informative"')
-        object.__setattr__(self, "weights", _check_weights(self.clusters, self.weights))
+        k = self.clusters
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 2:
+            raise bad_field("clusters", k, "a whole number at least 2")
+        w = np.asarray(self.weights, dtype=np.float64) if len(self.weights) else np.full(k, 1 / k)
+        for name, good, allowed in (
+            ("sparsity", 0 < self.sparsity <= 1, "a number above 0 and at most 1"),
+            ("snr", self.snr > 0 and math.isfinite(self.snr), "a number above 0, finite"),
+            ("mean", self.mean in ("centred", "informative"), '"centred" or "informative"'),
+            ("weights", w.shape == (k,), f"a list of {k} numbers, one for each cluster"),
+            ("weights", np.all(w > 0), "all above 0"),
+            ("weights", abs(w.sum() - 1) <= 1e-9, f"numbers that sum to one (they sum to {w.sum():g})"),
+        ):
+            if not good:
+                raise bad_field(name, getattr(self, name), allowed)
+        object.__setattr__(self, "weights", w)
 
     @property
     def directions(self) -> Floats:
@@ -45,35 +52,9 @@ class ClusterMixture:
         return np.eye(self.clusters) if self.mean == "informative" else cluster_directions(self.weights)
 
 
-def _check_weights(clusters: int, weights: Sequence[float] | Floats) -> Floats:
-    if len(weights) == 0:
-        return np.full(clusters, 1 / clusters)
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (clusters,):
-        raise bad_field("weights", list(weights), f"a list of {clusters} numbers, one for each cluster")
-    if not np.all(w > 0):
-        raise bad_field("weights", list(weights), "all above 0")
-    if not math.isclose(w.sum(), 1.0, abs_tol=1e-9):
-        raise bad_field("weights", list(weights), f"numbers that sum to one (they sum to {w.sum():g})")
-    return w
-
-
-def helmert(clusters: int) -> Floats:
-    """Return a (k, k-1) orthonormal basis of the vectors that sum to zero (Helmert's, first column (1, -1, 0...)).
-
-    >>> helmert(2).round(3).tolist()
-    [[0.707], [-0.707]]
-    """
-    Q = np.zeros((clusters, clusters - 1))
-    for j in range(1, clusters):
-        Q[:j, j - 1] = 1 / math.sqrt(j * (j + 1))
-        Q[j, j - 1] = -j / math.sqrt(j * (j + 1))
-    return Q
-
-
 def cluster_directions(weights: Sequence[float] | Floats) -> Floats:
     """Return the (k, k-1) coordinates of centred clusters: row c is Q^T(e_c - weights)."""
-    Q = helmert(len(weights))
+    Q = scipy.linalg.helmert(len(weights)).T
     return Q - np.asarray(weights) @ Q
 
 

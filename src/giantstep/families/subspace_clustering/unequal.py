@@ -19,7 +19,6 @@ import scipy
 from scipy import special
 
 from giantstep.deadline import check_time
-from giantstep.families.subspace_clustering.channels import log_odds
 from giantstep.families.subspace_clustering.mixture import assignment_covariance, cluster_directions
 from giantstep.solve.finite import brent_root
 from giantstep.types import Floats
@@ -45,10 +44,7 @@ class Fixed:
 
 
 class UnequalClusters:
-    """The two channels of k clusters with given weights, on one set of nodes z (N, p) of the normal law.
-
-    `edge` are nodes and masses in p - 1 dimensions for what has a kink there (rates of selection).
-    """
+    """The two channels of k clusters on nodes z (N, p) of the normal law, those of kinks on `edge` (N', p - 1)."""
 
     def __init__(
         self, weights: Sequence[float], nodes: Floats, masses: Floats, edge: tuple[Floats, Floats] | None = None
@@ -170,7 +166,7 @@ def _trapezoid(count: int) -> tuple[Floats, Floats]:
 
 def _threshold(b: Floats, rho: float) -> float:
     """Return L = log((1 - rho)/rho) + log det(1 + A_v)/2."""
-    return float(log_odds(rho)) + 0.5 * float(np.log1p(b).sum())
+    return 0.5 * float(np.log1p(b).sum()) - float(special.logit(rho))
 
 
 def _spectrum(A: Floats) -> tuple[Floats, Floats]:
