@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.lab.algebra import add_gram, eigenvectors, outer_gram
-from giantstep.types import Booleans, Floats, Integers, Strings
+from giantstep.types import Floats, Integers, Strings
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -28,14 +28,9 @@ class Decomposition:
     copies: int = 0  # rows that repeat others; they leave dimensions free that no new row would
 
     @property
-    def rank(self) -> int:
-        """Number r of non-zero eigenvalues."""
-        return len(self.squares)
-
-    @property
     def null(self) -> int:
         """Dimensions orthogonal to features and constants, N - 1 - r."""
-        return self.rows - 1 - self.rank
+        return self.rows - 1 - len(self.squares)
 
     @property
     def noise_floor(self) -> float:
@@ -45,7 +40,7 @@ class Decomposition:
     @property
     def kappa_min(self) -> float:
         """Smallest kappa that the rows determine, forecast section 2: 0 unless the features interpolate."""
-        interpolating = self.rank >= self.rows - 1 - self.copies
+        interpolating = len(self.squares) >= self.rows - 1 - self.copies
         return 1 / float(np.sum(1 / self.squares)) if interpolating else 0.0
 
 
@@ -109,22 +104,16 @@ class Resolvent(NamedTuple):
     """M(ridge) = (X X^T + ridge)^-1 off the constants, times `unit`, at B ridges: forecast section 1.
 
     `unit` is the ridge itself where features leave dimensions free (ridge 0 is then least squares), else 1 (ridge 0
-    interpolates). Every ratio the forecast takes is free of it; kappa = unit/t1.
+    interpolates). Every ratio the forecast takes is free of it.
     """
 
-    ridge: Floats
-    unit: Floats
+    kappa: Floats  # (B,) effective ridges of forecast (2), unit/t1
     weights: Floats  # (B, r) eigenvalues along the features; those of the dimensions that are free are 1
     t1: Floats  # (B,) traces of M, M^2, M^3
     t2: Floats
     t3: Floats
     q2: Floats  # (B,) traces of Y^T M^2 Y and Y^T M^3 Y
     q3: Floats
-
-    @property
-    def kappa(self) -> Floats:
-        """(B,) effective ridge 1/tr M of forecast (2)."""
-        return self.unit / self.t1
 
 
 def resolvent(decomposition: Decomposition, ridge: Floats) -> Resolvent:
@@ -135,19 +124,19 @@ def resolvent(decomposition: Decomposition, ridge: Floats) -> Resolvent:
     weights = unit[:, None] / (squares + ridge[:, None])
     traces = [np.sum(weights**k, axis=1) + null for k in (1, 2, 3)]
     forms = [weights**k @ strengths + decomposition.rest for k in (2, 3)]
-    return Resolvent(ridge, unit, weights, *traces, *forms)
+    return Resolvent(unit / traces[0], weights, *traces, *forms)
 
 
-def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) -> tuple[Floats, Booleans]:
+def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) -> Floats:
     """Return the ridge of N rows that has the kappa of `ridge` at n = `samples`, forecast (3), for B points.
 
-    Also returns which points the rows determine; the others are NaN. Newton's method decreases to the largest root
+    It is NaN where the rows do not determine it. Newton's method decreases to the largest root
     from the right for n < N, where the equation is convex, and increases from 0 for n > N, where it is concave.
     """
     count = decomposition.rows
     excess = samples - count
     determined = (excess <= 0) | (ridge >= excess * decomposition.kappa_min * (1 - 1e-12))
-    least_squares = (ridge == 0) & (samples - 1 >= decomposition.rank)
+    least_squares = (ridge == 0) & (samples - 1 >= len(decomposition.squares))
     power = float(np.sum(decomposition.squares))
     with np.errstate(divide="ignore"):
         start = (ridge * (count - 1) - excess * power / (count - 1)) / (samples - 1)
@@ -169,7 +158,7 @@ def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) ->
         done = turned | (np.abs(moved - solution[index]) <= _PRECISION * moved)
         solution[index] = np.where(turned, solution[index], moved)
         active[index[done]] = False
-    return np.where(determined, solution, np.nan), determined
+    return np.where(determined, solution, np.nan)
 
 
 @dataclass(frozen=True)
@@ -180,7 +169,6 @@ class ForecastCurve:
     ridge: Floats
     status: Strings
     resolvent: Resolvent
-    matched: Floats  # ridge of N rows with the same kappa
     kappa: Floats
     df1: Floats
     df2: Floats
@@ -193,9 +181,11 @@ class ForecastCurve:
 def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats) -> ForecastCurve:
     """Return the forecast at B points (samples, ridge)."""
     n, count = samples, decomposition.rows
-    matched, determined = solve_ridge(decomposition, n, ridge)
-    at = resolvent(decomposition, np.where(determined, matched, 1.0))
-    shrunk = decomposition.squares / (decomposition.squares + at.ridge[:, None])
+    matched = solve_ridge(decomposition, n, ridge)
+    determined = np.isfinite(matched)
+    matched[~determined] = 1.0
+    at = resolvent(decomposition, matched)
+    shrunk = decomposition.squares / (decomposition.squares + matched[:, None])
     df1, df2 = np.sum(shrunk, axis=1), count - 1 - at.t1**2 / at.t2
     spare = (n - count) + at.t1**2 / at.t2  # n - 1 - df2
     finite = spare > 1e-9 * n
@@ -204,7 +194,7 @@ def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats)
         noise = at.q2 / at.t2
         gcv = (1 + 1 / n) * (n - 1) * noise / spare
         train = (n - 1) ** 2 * noise / (n * spare) * (1 - df1 / (n - 1)) ** 2
-        columns = np.stack([matched, at.kappa, df1, df2, gcv, noise, gcv - noise, train])
+        columns = np.stack([at.kappa, df1, df2, gcv, noise, gcv - noise, train])
     status = np.full(len(n), "", object)
     for b in np.flatnonzero(~determined):
         least = (n[b] - count) * decomposition.kappa_min

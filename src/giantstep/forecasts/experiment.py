@@ -53,11 +53,12 @@ class FitTrials:
         return np.std(self.values[name], axis=0, ddof=1) / np.sqrt(self.count)
 
 
-def run_experiment(prepared: PreparedRows, settings: Settings) -> tuple[dict[int, FitTrials], list[FitTrials]]:
+def run_experiment(prepared: PreparedRows) -> tuple[dict[int, FitTrials], list[int]]:
     """Fit real rows at the sizes asked for (where fits are dear at none of them), and at N/4 and N/2.
 
-    Returns the trials by size, and those at the last two, which judge the forecast.
+    Returns the trials by size, and the last two sizes, which judge the forecast.
     """
+    settings = prepared.settings
     if not settings.trials:
         return {}, []
     count, columns = prepared.features.shape
@@ -71,9 +72,9 @@ def run_experiment(prepared: PreparedRows, settings: Settings) -> tuple[dict[int
         while trials.count < more * wanted and not (trials.count >= wanted and trials.precise):
             for _ in range(wanted):
                 train, test = _split(count, size, trials.count, settings)
-                for name, values in _fit(prepared, settings.ridges, train, test).items():
+                for name, values in _fit(prepared, train, test).items():
                     trials.values[name].append(values)
-    return by_size, [by_size[size] for size in probe_sizes]
+    return by_size, probe_sizes
 
 
 def _split(count: int, samples: int, trial: int, settings: Settings) -> tuple[Integers, Integers]:
@@ -90,9 +91,9 @@ def _split(count: int, samples: int, trial: int, settings: Settings) -> tuple[In
             return order[:samples], test
 
 
-def _fit(prepared: PreparedRows, ridges: Floats, train: Integers, test: Integers) -> dict[str, Floats]:
+def _fit(prepared: PreparedRows, train: Integers, test: Integers) -> dict[str, Floats]:
     """Return test error, misclassified share and training error (ridges,) of fits to some rows."""
-    features, outputs = prepared.features[train], prepared.labels.values[train]
+    features, outputs, ridges = prepared.features[train], prepared.labels.values[train], prepared.settings.ridges
     mean, intercept = features.mean(axis=0), outputs.mean(axis=0)
     features -= mean
     outputs = outputs - intercept

@@ -34,11 +34,6 @@ class LabelNumbers:
     classes: Integers | None  # (N,) numbers of the classes from 0; None for regression
     names: tuple[str, ...] = ()  # of the classes, in the order of their numbers
 
-    @property
-    def task(self) -> str:
-        """What is forecast: ``"regression"`` or ``"classes"``."""
-        return "regression" if self.classes is None else "classes"
-
 
 def read_labels(y: Any, task: str = "auto") -> LabelNumbers:
     """Return labels as numbers: (N,) numbers, texts or truth values, or (N, R) outputs or one-hot rows of classes.
@@ -215,6 +210,7 @@ SCALES = 1e12
 class PreparedRows:
     """One data set, decomposed; `features` (N, p) are centred."""
 
+    settings: Settings
     features: Floats
     labels: LabelNumbers
     decomposition: Decomposition
@@ -248,7 +244,7 @@ def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> Prepared
     if count > settings.rows:
         generator: Any = Draws(settings.seed, "forecast", 0).generator("rows kept")
         keep = np.sort(generator.choice(count, settings.rows, replace=False))
-    return PreparedRows(centred, labels, *decompose(centred, labels.values, keep, copies))
+    return PreparedRows(settings, centred, labels, *decompose(centred, labels.values, keep, copies))
 
 
 def _as_table(features: Any) -> Array:

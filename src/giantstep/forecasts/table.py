@@ -53,26 +53,16 @@ class ForecastRidge(float):
     where : of which variable and at which n, in words.
     """
 
-    rivals: tuple[float, ...]
-    unknown: tuple[float, ...]
-    where: str
-
-    def __new__(  # noqa: D102
-        cls, value: float, rivals: tuple[float, ...] = (), unknown: tuple[float, ...] = (), where: str = ""
-    ) -> ForecastRidge:
-        ridge = super().__new__(cls, value)
-        ridge.rivals, ridge.unknown, ridge.where = rivals, unknown, where
-        return ridge
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ForecastRidge, (float(self), self.rivals, self.unknown, self.where)
+    rivals: tuple[float, ...] = ()
+    unknown: tuple[float, ...] = ()
+    where: str = ""
 
     @property
     def doubt(self) -> str:
         """What is not known, as the end of a sentence; empty where the table tells this ridge from all others."""
-        told = [f", cannot be told from {_listed(self.rivals)}"] if self.rivals else []
-        told += [f", {_listed(self.unknown)} not determined by the rows"] if self.unknown else []
-        return "".join(told)
+        rivals, unknown = (", ".join(f"{ridge:.4g}" for ridge in some) for some in (self.rivals, self.unknown))
+        told = f", cannot be told from {rivals}" if rivals else ""
+        return f"{told}, {unknown} not determined by the rows" if unknown else told
 
     def __str__(self) -> str:
         return f"ridge {float(self):.4g}{self.where}{self.doubt}"
@@ -82,12 +72,14 @@ class ForecastRidge(float):
 
 def tell_ridges_apart(ridges: Floats, values: Floats, spread: Floats, where: str = "") -> ForecastRidge:
     """Return the best of the ridges by their forecasts (ridges,), with those that it cannot be told from."""
-    given = np.isfinite(values)
-    if not given.any():
-        return ForecastRidge(math.nan, (), tuple(ridges.tolist()), where)
-    best, spread = int(np.nanargmin(values)), np.nan_to_num(spread)
-    near = given & (values - spread <= values[best] + spread[best]) & (np.arange(len(ridges)) != best)
-    return ForecastRidge(float(ridges[best]), tuple(ridges[near].tolist()), tuple(ridges[~given].tolist()), where)
+    given, spread, found = np.isfinite(values), np.nan_to_num(spread), ForecastRidge(math.nan)
+    if given.any():
+        best = int(np.nanargmin(values))
+        near = given & (values - spread <= values[best] + spread[best]) & (np.arange(len(ridges)) != best)
+        found = ForecastRidge(ridges[best])
+        found.rivals = tuple(ridges[near].tolist())
+    found.unknown, found.where = tuple(ridges[~given].tolist()), where
+    return found
 
 
 class SamplesNeeded(NamedTuple):
@@ -195,7 +187,9 @@ class Forecast(Result):
             few = f"{variable} {wanted:.4g} needs at most {_whole(samples, 4)} samples, the fewest that were asked for"
             return f"{few}, at ridge {ridge:.4g}{ridge.doubt}. {self._say_verdict(variable, samples, ridge)}"
         if math.isfinite(samples):
-            digits = _known_digits(samples, 0.5 * (high - low))
+            error = 0.5 * (high - low) / samples
+            # digits that are worth saying, two to four
+            digits = int(np.clip(1 - math.floor(math.log10(error)), 2, 4)) if 0 < error < math.inf else 2
             about, lower = _whole(samples, digits), _whole(low, digits)
             upper = _whole(high, digits) if math.isfinite(high) else f"more than {_whole(most, 4)}"
             needs = f"{variable} {wanted:.4g} needs about {about} samples ({lower} to {upper}) at ridge {ridge:.4g}"
@@ -224,19 +218,8 @@ def known(value: float, error: float) -> str:
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"
 
 
-def _known_digits(value: float, error: float) -> int:
-    """Return how many digits of a number are worth saying, two to four."""
-    if not (math.isfinite(error) and error > 0):
-        return 2
-    return int(np.clip(1 - math.floor(math.log10(error / value)), 2, 4))
-
-
 def _whole(value: float, digits: int) -> str:
     return f"{round(float(f'{value:.{digits}g}')):,}"
-
-
-def _listed(ridges: tuple[float, ...]) -> str:
-    return ", ".join(f"{ridge:.4g}" for ridge in ridges)
 
 
 def _crossing(sizes: Floats, curve: Floats, wanted: float) -> float:
@@ -256,6 +239,4 @@ def _crossing(sizes: Floats, curve: Floats, wanted: float) -> float:
 def _interpolate(size: float, sizes: Floats, curve: Floats) -> float:
     """Return a curve between its points, linear in log n; NaN outside of those that were computed."""
     known = np.isfinite(curve)
-    if not known.any():
-        return math.nan
-    return float(np.interp(np.log(size), np.log(sizes[known]), curve[known], left=np.nan, right=np.nan))
+    return float(np.interp(np.log(size), np.log(sizes[known]), curve[known], np.nan, np.nan)) if known.any() else np.nan
