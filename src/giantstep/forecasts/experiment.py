@@ -37,11 +37,6 @@ class FitTrials:
         """Number of trials done."""
         return len(self.values["mse"])
 
-    @property
-    def precise(self) -> bool:
-        """Whether the standard errors of all ridges are at most 2 % of the means."""
-        return bool(np.all(self.stderr("mse") <= PRECISE * self.mean("mse")))
-
     def mean(self, name: str) -> Floats:
         """Return the mean over trials, for each ridge."""
         return np.mean(self.values[name], axis=0)
@@ -69,7 +64,9 @@ def run_experiment(prepared: PreparedRows) -> tuple[dict[int, FitTrials], list[i
     by_size = {size: FitTrials(size) for size in sorted({*sizes, *probe_sizes})}
     for size, trials in by_size.items():
         more = MORE_TRIALS if size in probe_sizes and not dear else 1
-        while trials.count < more * wanted and not (trials.count >= wanted and trials.precise):
+        while trials.count < more * wanted:
+            if trials.count >= wanted and np.all(trials.stderr("mse") <= PRECISE * trials.mean("mse")):
+                break
             for _ in range(wanted):
                 train, test = _split(count, size, trials.count, settings)
                 for name, values in _fit(prepared, train, test).items():

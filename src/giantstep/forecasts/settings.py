@@ -234,7 +234,13 @@ def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> Prepared
             f"{free / 2**30:.3g} GiB are free; take fewer rows or columns."
         )
     centred = np.array(table, dtype=np.float64)
-    size = _check_entries(centred)
+    bad = ~np.isfinite(centred)
+    if bad.any():
+        about = f"{name_rows(np.flatnonzero(bad.any(axis=1)), count)} of the features hold NaN or infinity"
+        raise InputError(f"{about} (the first in column {np.argwhere(bad)[0, 1]}); fill them in or leave them out.")
+    size = float(np.abs(centred).max())
+    if size > LARGEST:
+        raise InputError(f"The features reach {size:.3g}, too large for their squares; divide them by a number.")
     copies = count - len({row.tobytes() for row in centred})
     centred -= centred.mean(axis=0)
     if not np.any(np.abs(centred) > 1e-13 * size):
@@ -270,19 +276,6 @@ def _as_table(features: Any) -> Array:
     if table.dtype.kind not in "biuf":
         raise InputError(f"The features must be numbers, but their type is {table.dtype}.")
     return table
-
-
-def _check_entries(table: Floats) -> float:
-    """Return the largest absolute entry; refuse what is missing, infinite or too large."""
-    bad = ~np.isfinite(table)
-    if bad.any():
-        about = f"{name_rows(np.flatnonzero(bad.any(axis=1)), len(table))} of the features hold NaN or infinity"
-        column = np.argwhere(bad)[0, 1]
-        raise InputError(f"{about} (the first in column {column}); fill them in or leave them out.")
-    size = float(np.abs(table).max())
-    if size > LARGEST:
-        raise InputError(f"The features reach {size:.3g}, too large for their squares; divide them by a number.")
-    return size
 
 
 def _warn(centred: Floats, copies: int) -> None:
