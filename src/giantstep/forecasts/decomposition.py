@@ -18,14 +18,19 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Decomposition:
-    """What the forecast of (4) needs of N rows."""
+    """What the forecast of (4) needs of N rows, and the m rows that leave-one-out needs; all N where they are few."""
 
     rows: int  # N
     columns: int  # p
     squares: Floats  # (r,) non-zero eigenvalues s_j^2 of X^T X, increasing
     coefficients: Floats  # (r, R) labels along the left singular vectors, c = U^T Y
     rest: float  # |Y - U c|^2, summed over rows and outputs
-    copies: int = 0  # rows that repeat others; they leave dimensions free that no new row would
+    copies: int  # rows that repeat others; they leave dimensions free that no new row would
+    kept: Integers  # (m,) numbers of the m rows
+    vectors: Floats  # (m, r) their rows of U
+    outside: Floats  # (m,) diagonal of the projector on the null dimensions, 1 - 1/N - |U_i|^2; 0 where there is none
+    residual: Floats  # (m, R) rows of Y - U c
+    labels: Floats  # (m, R) labels as given, not centred
 
     @property
     def null(self) -> int:
@@ -44,18 +49,7 @@ class Decomposition:
         return 1 / float(np.sum(1 / self.squares)) if interpolating else 0.0
 
 
-@dataclass(frozen=True)
-class RowSample:
-    """The m rows that leave-one-out needs; all N where they are few."""
-
-    index: Integers  # (m,) their numbers
-    vectors: Floats  # (m, r) rows of U
-    outside: Floats  # (m,) diagonal of the projector on the null dimensions, 1 - 1/N - |U_i|^2; 0 where there is none
-    residual: Floats  # (m, R) rows of Y - U c
-    labels: Floats  # (m, R) labels as given, not centred
-
-
-def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0) -> tuple[Decomposition, RowSample]:
+def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0) -> Decomposition:
     """Return the decomposition of centred features (N, p) and labels (N, R), and the rows `keep` for leave-one-out.
 
     The smaller of X^T X and X X^T has all of it: with few columns U = X V/s, with few rows U are its eigenvectors.
@@ -77,8 +71,8 @@ def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0)
     null = rows - 1 > len(squares)
     residual = centred - fitted if null else np.zeros_like(centred)
     outside = 1 - 1 / rows - np.sum(own**2, axis=1) if null else np.zeros(len(keep))
-    decomposition = Decomposition(rows, columns, squares, coefficients, float(np.sum(residual**2)), copies)
-    return decomposition, RowSample(keep, own, np.maximum(outside, 0.0), residual[keep], labels[keep])
+    kept_rows = keep, own, np.maximum(outside, 0.0), residual[keep], labels[keep]
+    return Decomposition(rows, columns, squares, coefficients, float(np.sum(residual**2)), copies, *kept_rows)
 
 
 def smaller_gram(features: Floats) -> Floats:
@@ -165,6 +159,7 @@ def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) ->
 class ForecastCurve:
     """B points (samples, ridge) and what the traces say of them; NaN where `status` says why."""
 
+    decomposition: Decomposition
     samples: Floats
     ridge: Floats
     status: Strings
@@ -201,4 +196,4 @@ def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats)
         status[b] = f"{count} rows do not determine this; use a ridge of at least {least:.3g}"
     status[determined & ~finite] = "the error is infinite where ridge 0 just interpolates; use a ridge above 0"
     columns[:, ~good] = np.nan
-    return ForecastCurve(n, ridge, status.astype(str), at, *columns)
+    return ForecastCurve(decomposition, n, ridge, status.astype(str), at, *columns)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from giantstep.forecasts.decomposition import Decomposition, ForecastCurve, RowSample
+from giantstep.forecasts.decomposition import ForecastCurve
 from giantstep.lab.seeds import Draws
 from giantstep.types import Floats, Integers
 
@@ -42,45 +42,35 @@ class RowSums:
     undefined: Floats  # rows of leverage 1, for which leave-one-out does not exist
 
 
-def sum_rows(
-    decomposition: Decomposition,
-    sample: RowSample,
-    curve: ForecastCurve,
-    visit: Callable[[int, RowPoint], None] | None = None,
-) -> RowSums:
+def sum_rows(curve: ForecastCurve, visit: Callable[[int, RowPoint], None] = lambda point, rows: None) -> RowSums:
     """Return what the rows say of all points; `visit` sees each computed point with its rows."""
     points = np.flatnonzero(np.isfinite(curve.gcv))
-    outputs = decomposition.coefficients.shape[1]
-    width = max(1, CHUNK // (len(sample.labels) * (3 + 2 * outputs)))
+    rows, outputs = curve.decomposition.labels.shape
+    width = max(1, CHUNK // (rows * (3 + 2 * outputs)))
     columns = np.full((6, len(curve.gcv)), np.nan)
     for start in range(0, len(points), width):
         chosen = points[start : start + width]
         with np.errstate(divide="ignore", invalid="ignore"):
-            columns[:, chosen] = _sum_some(decomposition, sample, curve, chosen, visit)
+            columns[:, chosen] = _sum_some(curve, chosen, visit)
     return RowSums(*columns)
 
 
-def _sum_some(
-    decomposition: Decomposition,
-    sample: RowSample,
-    curve: ForecastCurve,
-    chosen: Integers,
-    visit: Callable[[int, RowPoint], None] | None,
-) -> list[Floats]:
+def _sum_some(curve: ForecastCurve, chosen: Integers, visit: Callable[[int, RowPoint], None]) -> list[Floats]:
     """Return the columns of `RowSums` at b points."""
-    at, count, n = curve.resolvent, decomposition.rows, curve.samples[chosen]
+    at, decomposition, n = curve.resolvent, curve.decomposition, curve.samples[chosen]
+    count, vectors, residual = decomposition.rows, decomposition.vectors, decomposition.residual
     weights = at.weights[chosen].T
     # diagonals of M, M^2, M^3 (m, b), and the rows of M Y and M^2 Y (m, b, R)
-    first, second, third = (sample.vectors**2 @ weights**k + sample.outside[:, None] for k in (1, 2, 3))
+    first, second, third = (vectors**2 @ weights**k + decomposition.outside[:, None] for k in (1, 2, 3))
     scaled = ((weights**k)[:, :, None] * decomposition.coefficients[:, None, :] for k in (1, 2))
-    labels, labels_twice = (np.tensordot(sample.vectors, one, axes=1) + sample.residual[:, None, :] for one in scaled)
+    labels, labels_twice = (np.tensordot(vectors, one, axes=1) + residual[:, None, :] for one in scaled)
     t1, t2, t3, q2, q3 = (trace[chosen] for trace in (at.t1, at.t2, at.t3, at.q2, at.q3))
     df2, noise = curve.df2[chosen], curve.bias_noise[chosen]
     left_out, squared = labels / first[:, :, None], np.sum(labels**2, axis=2)
 
     gcv = count * q2 / t1**2
     uneven = squared * (1 / first**2 - (count / t1) ** 2)  # what uneven leverages add to the squared residuals
-    whole = len(sample.labels) == count
+    whole = len(vectors) == count
     # from m of N rows as a difference to generalised cross-validation, forecast section 7
     loo = np.mean(squared / first**2, axis=0) if whole else gcv + uneven.mean(axis=0)
     row_df = (second / first**2 - 1) * (t1**2 / t2)  # forecast (6)
@@ -100,15 +90,14 @@ def _sum_some(
     risk = np.where(at.kappa[chosen] > 0, risk * moved, risk)
     relative = np.sqrt(count - 1) * risk.std(axis=0) / curve.gcv[chosen]
 
-    error = uneven.std(axis=0) / np.sqrt(len(sample.labels))
+    error = uneven.std(axis=0) / np.sqrt(len(vectors))
     z = np.where(error > 0, (loo - gcv) / error, 0.0)
     leverage_cv = np.std(1 / first, axis=0) * first.mean(axis=0)
     # where features leave no dimension free, M_ii is not 1 - h
     undefined = np.sum(first < LEVERAGE_ONE, axis=0) if decomposition.null else np.zeros(len(chosen))
-    if visit is not None:
-        for b in np.flatnonzero(undefined == 0):
-            rows = (left_out[:, b], first[:, b], second[:, b], spread[:, b])
-            visit(int(chosen[b]), RowPoint(*rows, float(noise[b]), float(scale[b])))
+    for b in np.flatnonzero(undefined == 0):
+        rows = (left_out[:, b], first[:, b], second[:, b], spread[:, b])
+        visit(int(chosen[b]), RowPoint(*rows, float(noise[b]), float(scale[b])))
     numbers = [mse, relative * mse, np.where(gcv > 0, loo / gcv, 1.0), z, leverage_cv]
     return [*(np.where(undefined > 0, np.nan, column) for column in numbers), undefined]
 
@@ -132,15 +121,14 @@ FAR, FAR_WIDE = 0.1, 0.2
 class Decisions:
     """Labels of the m rows as classes, and the wild draws that stand for the noise of a fit."""
 
-    decomposition: Decomposition
-    sample: RowSample
     curve: ForecastCurve
     classes: Integers  # (m,) numbers of the classes from 0; two classes have one output, +1 for class 1
     seed: int  # of the wild draws
 
     def error(self, point: int, rows: RowPoint) -> tuple[float, float]:
         """Return the misclassified share at a point and its standard error."""
-        n, count, labels = float(self.curve.samples[point]), self.decomposition.rows, self.sample.labels
+        decomposition, n = self.curve.decomposition, float(self.curve.samples[point])
+        count, labels = decomposition.rows, decomposition.labels
         decisions = labels - rows.left_out
         if n > count:
             decisions = self._without_noise(decisions, point, rows)
@@ -154,7 +142,7 @@ class Decisions:
             wrong = (np.argmax(decisions, axis=1) != self.classes).astype(float)
         else:
             wrong = self._wild_shares(decisions, point, rows)
-        m, share, columns = len(labels), float(np.mean(wrong)), self.decomposition.columns
+        m, share, columns = len(labels), float(np.mean(wrong)), decomposition.columns
         q = (m * share + 1) / (m + 2)
         error = max(WIDEN * float(np.std(wrong)) / np.sqrt(m), float(np.sqrt(q * (1 - q) / m)))
         if n > 2 * count:
@@ -181,10 +169,10 @@ class Decisions:
         """Return B(a): rows a_j (m, draws or 1, R) with random signs through M without its diagonal, (m, draws, R)."""
         signed = values * signs.signs("wild", (len(values), -(-WILD // len(values))))[:, :, None]
         flat = signed.reshape(len(values), -1)
-        weights, free = self.curve.resolvent.weights[point], float(self.decomposition.null > 0)
-        vectors = self.sample.vectors
+        weights, decomposition = self.curve.resolvent.weights[point], self.curve.decomposition
+        free, vectors = float(decomposition.null > 0), decomposition.vectors
         image = vectors @ ((weights - free)[:, None] * (vectors.T @ flat))
-        image = image + (free - rows.diagonal)[:, None] * flat - free / self.decomposition.rows * flat.sum(axis=0)
+        image = image + (free - rows.diagonal)[:, None] * flat - free / decomposition.rows * flat.sum(axis=0)
         norm = np.sqrt(np.maximum(rows.square - rows.diagonal**2, 1e-300))
         return (image / norm[:, None]).reshape(signed.shape)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import GiantstepWarning, InputError, bad_field
-from giantstep.forecasts.decomposition import Decomposition, RowSample, decompose
+from giantstep.forecasts.decomposition import Decomposition, decompose
 from giantstep.lab.devices import available_memory
 from giantstep.lab.seeds import Draws
 from giantstep.types import Array, Booleans, Floats, Integers
@@ -214,7 +214,6 @@ class PreparedRows:
     features: Floats
     labels: LabelNumbers
     decomposition: Decomposition
-    sample: RowSample
 
 
 def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> PreparedRows:
@@ -250,7 +249,7 @@ def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> Prepared
     if count > settings.rows:
         generator: Any = Draws(settings.seed, "forecast", 0).generator("rows kept")
         keep = np.sort(generator.choice(count, settings.rows, replace=False))
-    return PreparedRows(settings, centred, labels, *decompose(centred, labels.values, keep, copies))
+    return PreparedRows(settings, centred, labels, decompose(centred, labels.values, keep, copies))
 
 
 def _as_table(features: Any) -> Array:

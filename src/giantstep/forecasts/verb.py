@@ -125,24 +125,22 @@ def compute_surface(prepared: PreparedRows, sizes: Sequence[int]) -> xarray.Data
 
     The attribute ``outliers`` are the five kept rows of largest leverage, at N rows and the ridge in the middle.
     """
-    decomposition, sample, classes = prepared.decomposition, prepared.sample, prepared.labels.classes
+    decomposition, classes = prepared.decomposition, prepared.labels.classes
     settings, outliers = prepared.settings, list[int]()
     distinct = np.unique(np.asarray(sizes, dtype=np.int64))
     n, ridge = (axis.ravel() for axis in np.meshgrid(distinct.astype(float), settings.ridges, indexing="ij"))
     curve = forecast_curve(decomposition, n, ridge)
     errors = np.full((2, len(n)), np.nan)
-    decisions = (
-        None if classes is None else Decisions(decomposition, sample, curve, classes[sample.index], settings.seed)
-    )
+    decisions = None if classes is None else Decisions(curve, classes[decomposition.kept], settings.seed)
     middle = settings.ridges[len(settings.ridges) // 2]
 
     def visit(point: int, rows: RowPoint) -> None:
         if decisions is not None:
             errors[:, point] = decisions.error(point, rows)
         if n[point] == decomposition.rows and ridge[point] == middle:
-            outliers.extend(sample.index[np.argsort(rows.diagonal)[:5]].tolist())
+            outliers.extend(decomposition.kept[np.argsort(rows.diagonal)[:5]].tolist())
 
-    sums = sum_rows(decomposition, sample, curve, visit)
+    sums = sum_rows(curve, visit)
     status = curve.status.astype(object)
     for point in np.flatnonzero(sums.undefined > 0):
         status[point] = (
