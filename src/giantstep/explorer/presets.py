@@ -45,10 +45,7 @@ def example_preset(family: str) -> dict[str, Any]:
 
 
 def figure_preset(recipe: Recipe) -> dict[str, Any]:
-    """Return the preset of one recipe; where it has no study that a page can show, ``error`` says why.
-
-    ``terminal`` says that it runs there only: it takes long, or no request can hold it.
-    """
+    """Return the preset of a recipe; ``error`` says why no page can show it, ``terminal`` that only that can."""
     texts = {name: getattr(recipe, name) for name in ("name", "title", "paper", "description")}
     about = {**texts, "parameters": "", "family": "", "studies": [], "command": f"giantstep reproduce {recipe.name}"}
     about["terminal"] = recipe.name in TERMINAL
@@ -85,10 +82,7 @@ def _main_panel(studies: Sequence[Study]) -> list[Study]:
 
 
 def distinct(studies: Sequence[Study]) -> list[Study]:
-    """Return studies that differ in more than the fineness of their grids; the finest stands for all of them.
-
-    What one says of the experiment holds for all of the same scenario.
-    """
+    """Return studies that differ in more than the fineness of their grids: the finest, with the experiment of any."""
     kept: dict[Any, Study] = {}
     for study in studies:
         theory, dim = study.limit.get("theory"), None if study.experiment else study.limit.get("dim")

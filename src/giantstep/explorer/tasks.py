@@ -166,10 +166,7 @@ def export(
     log: str,
     dots: Mapping[str, Any] | None,
 ) -> None:
-    """Write what is shown as a text: ``toml`` (the first study), ``csv`` (limits), ``python``, ``script``.
-
-    ``script`` is the experiment of the first study as a program that runs without giantstep.
-    """
+    """Write what is shown as ``toml``, ``csv``, ``python``, or a ``script`` without giantstep: one event."""
     known = {label: read_study(tables) for label, tables in studies.items()}
     first = next(iter(known.values()))
     if kind == "csv":

@@ -70,8 +70,8 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
     axes[2].plot(
         [0, 1, maps[2][0][-1]], [1, 0, 0], color=BLACK, linewidth=1.5, label="drift and noise (Saad and Solla)"
     )
-    rate = r"rate,  $\delta = -\log_d \gamma$"
-    heights = ("theta_run", r"time,  $\theta = \log_d T$"), ("delta", rate), ("delta", rate)
+    slowness = r"rate,  $\delta = -\log_d \gamma$"
+    heights = ("theta_run", r"time,  $\theta = \log_d T$"), ("delta", slowness), ("delta", slowness)
     for panel, regions, (run, label) in zip(axes, maps, heights):
         left_over = fill_regions(panel, *regions, FILLS)
         lines = [line for line in panel.lines if not str(line.get_label()).startswith("_")]
@@ -88,10 +88,7 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
 
 
 def _maps(order: float, correlation: bool, runs: Mapping[str, Floats]) -> list[tuple[Floats, Floats, Array]]:
-    """Return mu, heights and names of the regions of three maps.
-
-    They say what is recovered in a time, how long a rate takes, and where drift or noise move overlaps of order one.
-    """
+    """Return mu, heights and named regions: recovery in a time, how long a rate takes, where drift or noise move."""
     mu, theta, delta = np.linspace(0.0, order + 1, 241), float(runs["theta_run"].max()), float(runs["delta"].max())
     times = np.linspace(0.0, 1.25 * max(1.0, order - 1, theta), 201)
     enough = times[:, None] >= shortest_time(order, mu, correlation)
@@ -136,10 +133,7 @@ def draw_plane(
     up: Floats,
     own: tuple[float, float] | None,
 ) -> None:
-    """Fill the regions of a plane, name them, and draw the lines between them and the scenario's own point.
-
-    `lines` has the lines along one field, `up` are the heights of the map.
-    """
+    """Fill the regions of a plane by the lines along one field and the heights `up`; draw these and an own point."""
     assert diagram.regions is not None
     (across,) = map(str, lines["converged"].dims)
     places, question = lines[across].values, scenario.questions[diagram.what]
@@ -183,10 +177,7 @@ def _between(fine: Floats, across: Floats, values: Floats) -> Floats:
 
 
 def fill_regions(axes: Axes, x: Floats, y: Floats, names: Array, fills: Mapping[str, str] | None = None) -> list[Any]:
-    """Fill regions of names (Y, X); write each name into the middle of its region, or return it for the legend.
-
-    `fills` gives colours by name; the rest have those of the list, from below.
-    """
+    """Fill regions of names (Y, X), by `fills` or the list; write names into them, or return them for the legend."""
     known = [str(name) for name in dict.fromkeys(names.ravel().tolist()) if name]
     codes, handles, look = coded(names, known, fills)
     frame = (float(x[0]), float(x[-1]), float(y[0]), float(y[-1]))

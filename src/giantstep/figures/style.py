@@ -117,10 +117,7 @@ def colours(count: int, *, ordered: bool = False) -> list[str]:
 
 
 def dashes(place: int, is_solid: bool = False) -> Any:
-    """Return the kind of line of a curve: lines that lie on each other show, and a figure also reads in grey.
-
-    On a screen lines may all be solid, where they are told apart otherwise.
-    """
+    """Return the kind of line of a curve, so that a figure also reads in grey; on a screen lines may all be solid."""
     return "-" if is_solid and paper_width() is None else DASHES[place % len(DASHES)]
 
 

@@ -54,10 +54,7 @@ def draw(
     bounds: BoundDrawer | None,
     titled: bool = True,
 ) -> list[Any]:
-    """Draw variables into one axes: one, or several that share their horizontal axis; `bounds` under their curves.
-
-    Return the entries of a legend.
-    """
+    """Draw variables that share a horizontal axis, `bounds` under their curves, and return the entries of a legend."""
     first, handles = views[0], list[Any]()
     if first.kind == "table":
         table(axes, reading, [view.name for view in views])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.lab.algebra import add_gram, eigenvectors, outer_gram
+from giantstep.lab.algebra import eigenvectors, smaller_gram
 from giantstep.types import Floats, Integers, Strings
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -50,13 +50,11 @@ class Decomposition:
 
 
 def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0) -> Decomposition:
-    """Return the decomposition of centred features (N, p) and labels (N, R), and the rows `keep` for leave-one-out.
-
-    The smaller of X^T X and X X^T has all of it: with few columns U = X V/s, with few rows U are its eigenvectors.
-    """
+    """Return the decomposition of centred features (N, p) and labels (N, R), with the rows to `keep` of them."""
+    # the smaller of X^T X and X X^T has all of it: with few columns U = X V/s, with few rows U are its eigenvectors
     (rows, columns), tall = features.shape, len(features) > features.shape[1]
     centred = labels - labels.mean(axis=0)
-    values, vectors = eigenvectors(smaller_gram(features), np)
+    values, vectors = eigenvectors(smaller_gram(features, np), np)
     # more than N - 1 eigenvalues cannot differ from zero by more than rounding
     kept = values > 4 * max(rows, columns) * _EPS * values[-1]
     kept[: max(len(values) - (rows - 1), 0)] = False
@@ -73,16 +71,6 @@ def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0)
     outside = 1 - 1 / rows - np.sum(own**2, axis=1) if null else np.zeros(len(keep))
     kept_rows = keep, own, np.maximum(outside, 0.0), residual[keep], labels[keep]
     return Decomposition(rows, columns, squares, coefficients, float(np.sum(residual**2)), copies, *kept_rows)
-
-
-def smaller_gram(features: Floats) -> Floats:
-    """Return X^T X or X X^T, whichever is smaller; only its lower triangle is filled."""
-    rows, columns = features.shape
-    if columns >= rows:
-        return np.asarray(outer_gram(features, np))
-    gram = np.zeros((columns, columns), order="F")
-    add_gram(gram, features, np)
-    return gram
 
 
 # -- The forecast without rows: traces of the resolvent of N rows -----------------------------------------

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.forecasts.decomposition import smaller_gram
 from giantstep.forecasts.settings import PreparedRows, Settings
-from giantstep.lab.algebra import cholesky, eigenvectors, solve_triangular
+from giantstep.lab.algebra import cholesky, eigenvectors, smaller_gram, solve_triangular
 from giantstep.lab.seeds import Draws
 from giantstep.types import Floats, Integers
 
@@ -49,10 +48,7 @@ class FitTrials:
 
 
 def run_experiment(prepared: PreparedRows) -> tuple[dict[int, FitTrials], list[int]]:
-    """Fit real rows at the sizes asked for (where fits are dear at none of them), and at N/4 and N/2.
-
-    Returns the trials by size, and the last two sizes, which judge the forecast.
-    """
+    """Fit real rows at the sizes asked for (dear ones at none), and N/4 and N/2: trials by size, and these two."""
     settings = prepared.settings
     if not settings.trials:
         return {}, []
@@ -110,7 +106,7 @@ def _fit(prepared: PreparedRows, train: Integers, test: Integers) -> dict[str, F
 
 def solve_ridges(features: Floats, outputs: Floats, ridges: Floats) -> Floats:
     """Return the coefficients (p, ridges, R) of ridge fits to centred rows: the shortest where there are several."""
-    gram, tall = smaller_gram(features), len(features) > features.shape[1]
+    gram, tall = smaller_gram(features, np), len(features) > features.shape[1]
     right = features.T @ outputs if tall else outputs
     solutions = np.stack([_solve(gram, float(ridge), right) for ridge in ridges], axis=1)
     return solutions if tall else np.tensordot(features.T, solutions, axes=1)

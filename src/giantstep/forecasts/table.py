@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import xarray
@@ -44,18 +44,11 @@ VARIABLES = {
 
 
 class ForecastRidge(float):
-    """The ridge with the smallest forecast error, and what is not known about it; printing it says it in words.
+    """The ridge with the smallest forecast error, and what is not known about it; printing it says it in words."""
 
-    Attributes
-    ----------
-    rivals : other ridges whose forecasts, plus and minus their total standard errors, overlap with the best one.
-    unknown : ridges that the rows do not determine there.
-    where : of which variable and at which n, in words.
-    """
-
-    rivals: tuple[float, ...] = ()
-    unknown: tuple[float, ...] = ()
-    where: str = ""
+    rivals: tuple[float, ...] = ()  # others whose forecasts, plus and minus their total standard errors, overlap
+    unknown: tuple[float, ...] = ()  # ridges that the rows do not determine there
+    where: str = ""  # of which variable and at which n, in words
 
     @property
     def doubt(self) -> str:
@@ -83,21 +76,13 @@ def tell_ridges_apart(ridges: Floats, values: Floats, spread: Floats, where: str
 
 
 class SamplesNeeded(NamedTuple):
-    """Samples at which a wanted error is reached at the best ridge; printing it says it in words.
+    """Samples at which a wanted error is reached at the best ridge; printing it says it in words."""
 
-    Attributes
-    ----------
-    samples : smallest n, interpolated between the sizes of the table; infinite where it is not reached.
-    low, high : the same for the forecast minus and plus its total standard error.
-    ridge : best ridge of the table there, a `ForecastRidge`.
-    statement : all this in words, rounded to what is known, with the verdict on the variable.
-    """
-
-    samples: float
-    low: float
-    high: float
-    ridge: ForecastRidge
-    statement: str
+    samples: float  # smallest n, interpolated between the sizes of the table; infinite where it is not reached
+    low: float  # the same for the forecast minus its total standard error
+    high: float  # and plus it
+    ridge: ForecastRidge  # best ridge of the table there
+    statement: str  # all this in words, rounded to what is known, with the verdict on the variable
 
     def __str__(self) -> str:
         return self.statement
@@ -112,11 +97,11 @@ class Forecast(Result):
     __slots__ = ()
 
     @classmethod
-    def of(cls, result: xarray.Dataset) -> Forecast:
+    def of(cls, result: xarray.Dataset) -> Self:
         """Return a forecast that `giantstep.load` read, with its methods."""
         if result.attrs.get("family") != "forecast":
             raise InputError("Forecast.of takes a result of forecast.")
-        return cls(dict(result.data_vars), dict(result.coords), attrs=dict(result.attrs))
+        return super().of(result)
 
     def best_ridge(self, samples: float | None = None, variable: str | None = None) -> ForecastRidge:
         """Return the ridge of the table whose forecast error is smallest at n samples (N if left out).
@@ -164,8 +149,7 @@ class Forecast(Result):
 
     def listed(self) -> str:
         """Return the errors as text."""
-        names = ("error", "error_stderr", "mse", "mse_stderr")
-        return listing_text(listing(self[[name for name in names if name in self]]))
+        return listing_text(listing(self[[name for name in ("error", "mse") if name in self]]))
 
     def _chosen(self, variable: str | None) -> str:
         if variable is None:

@@ -72,6 +72,16 @@ def outer_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
     return cuda.outer_gram(features, xp) if cuda.is_cuda(xp) else features @ features.T
 
 
+def smaller_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
+    """Return F^T F or F F^T, whichever is smaller; only its lower triangle is filled."""
+    rows, columns = features.shape
+    if columns >= rows:
+        return outer_gram(features, xp)
+    gram = xp.zeros((columns, columns), order="F")
+    add_gram(gram, features, xp)
+    return gram
+
+
 def symmetric_product(matrix: DeviceArray, vector: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return a symmetric matrix times a vector."""
     if xp is np:

@@ -33,21 +33,15 @@ def namespace(device: str) -> ModuleType:
     try:
         cupy = importlib.import_module("cupy")
     except ImportError:
-        raise _no_gpu(device, "CuPy is not installed (install giantstep[cuda])") from None
+        raise bad_field("device", device, '"cpu" here, as CuPy is not installed (install giantstep[cuda])') from None
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError:
         count = 0
     if index >= count:
-        raise _no_gpu(device, f"{count} CUDA devices are visible")
+        raise bad_field("device", device, f'"cpu" here, as {count} CUDA devices are visible')
     cupy.cuda.Device(index).use()
     return cupy
-
-
-def _no_gpu(device: str, reason: str) -> InputError:
-    error = InputError(f'Field `device` must be "cpu" here, but is device={device!r}: {reason}.')
-    error.field, error.value, error.allowed = "device", device, '"cpu"'
-    return error
 
 
 def to_numpy(array: DeviceArray) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.blocks import split_rows
-from giantstep.lab.algebra import add_gram, eigenvalues, eigenvectors, leading_eigenvectors, multiply, outer_gram
+from giantstep.lab.algebra import eigenvalues, eigenvectors, leading_eigenvectors, multiply, outer_gram, smaller_gram
 from giantstep.lab.devices import to_numpy
 from giantstep.lab.ridge import Rows, accumulate
 from giantstep.types import Array, DeviceArray, Floats, Integers
@@ -84,12 +84,7 @@ def leading_singular_values(
 
 def extreme_singular_vectors(weights: DeviceArray, xp: ModuleType) -> Iterator[tuple[float, DeviceArray, DeviceArray]]:
     """Yield the largest and the smallest singular value, each with its left and right vector, of any length."""
-    p, d = weights.shape
-    if p <= d:
-        gram = outer_gram(weights, xp)
-    else:
-        gram = xp.zeros((d, d), order="F")
-        add_gram(gram, weights, xp)
+    (p, d), gram = weights.shape, smaller_gram(weights, xp)
     for sign in (1.0, -1.0):
         powers, vectors = leading_eigenvectors(sign * gram, 1, xp)
         vector = vectors[:, 0]
