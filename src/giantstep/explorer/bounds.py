@@ -65,13 +65,17 @@ def parse_body(body: bytes, bounds: Bounds, source: str = "The request") -> dict
     if len(body) > bounds.body:
         raise InputError(f"{source} has {len(body)} bytes and at most {bounds.body} are allowed.")
     try:
-        data = json.loads(body.decode("utf-8"))
+        data = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise InputError(f"{source} is not valid JSON.") from None
     if not isinstance(data, dict):
         raise InputError(f"{source} must be a JSON object.")
     _check_value("", data, bounds, 0)
     return data
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _check_value(name: str, value: Any, bounds: Bounds, depth: int) -> None:

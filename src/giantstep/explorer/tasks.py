@@ -161,7 +161,7 @@ def _with_trials_done(measured: xarray.Dataset) -> xarray.Dataset:
 def export(
     emit: Emit,
     kind: str,
-    studies: Mapping[str, Mapping[str, Any]],
+    studies: Mapping[str, Any],
     variables: Sequence[str],
     log: str,
     dots: Mapping[str, Any] | None,

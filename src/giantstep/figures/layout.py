@@ -198,21 +198,20 @@ class Reading:
         numeric = [dim for dim in grid if self.coordinate(dim) is not None]
         longest = max(numeric, key=lambda dim: self.data.sizes[dim], default=None)
         times = roles.get("trajectory")
-        if times is not None and (longest is None or not self._is_short(times, longest, dims)):
+        if times is not None and longest is None:
             return times
+        if times is not None and longest is not None:
+            sizes, others = self.data.sizes, [dim for dim in dims if dim != longest]
+            rows = self._rows_of_map(longest, others)
+            if rows and sizes[rows] > FEW:  # a map for each of the times
+                others.remove(rows)
+            # a curve over a field for each of few times shows more than trajectories
+            if sizes[times] > min(FEW, sizes[longest]) or self.count(others) > CROWD:
+                return times
         if longest is not None:
             return self.coordinate(longest)
         rest = grid or long_dimensions(dims) or list(dims)
         return max(rest, key=lambda dim: self.data.sizes[dim]) if rest else None
-
-    def _is_short(self, times: str, field: str, dims: Sequence[str]) -> bool:
-        """Tell whether a curve over a field for each of few times shows more than trajectories."""
-        sizes = self.data.sizes
-        others = [dim for dim in dims if dim != field]
-        rows = self._rows_of_map(field, others)
-        if rows and sizes[rows] > FEW:  # a map for each of the times
-            others.remove(rows)
-        return sizes[times] <= min(FEW, sizes[field]) and self.count(others) <= CROWD
 
     def coordinate(self, dim: str) -> str | None:
         """Return the coordinate with the numbers along a dimension, or None where there are only names."""

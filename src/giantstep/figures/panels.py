@@ -51,7 +51,7 @@ def experiment_points(
     name: str,
     colour: Any,
     marker: str = "o",
-    label: str | None = None,
+    label: Any = None,
     scale: float = 1.0,
 ) -> None:
     """Draw the experiment of a comparison (times `scale`) as markers with error bars of one standard error."""

@@ -24,7 +24,7 @@ from giantstep.figures.style import (
     spans_decades,
     whole_ticks,
 )
-from giantstep.types import Array, Booleans, Floats
+from giantstep.types import Array, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,7 +105,9 @@ def _lines(
         for curve in reading.curves(view):
             place = sum(counts[:number]) + curve.place
             name = name_of(view.name) if len(views) > 1 else ""
-            label = ", ".join(filter(None, [name, curve.label])) + (_atom(reading, curve) if spectra else "")
+            mass = _at(reading, "atom", curve, reading.main) if spectra else np.zeros(0)
+            atom = f"mass {mass[0]:.3g} at $x = 0$" if mass.size == 1 and mass[0] > 1e-9 else ""
+            label = ", ".join(filter(None, [name, curve.label, atom]))
             style = dashes(place, ordered or bounds is not None)  # bounds have dashes of their own
             line = _Line(curve, label, palette[place], MARKERS[place % len(MARKERS)], style)
             drawn.append(line)
@@ -162,8 +164,9 @@ def _draw_limit(axes: Axes, line: _Line, alone: bool) -> None:
         axes.plot(_places(axes, curve), curve.y, color=colour, zorder=2, **look)
         return
     limit_line(axes, curve.x, curve.y, colour, linestyle=line.dashes, linewidth=THIN if curve.thin else None)
+    there = np.concatenate([[False], np.isfinite(curve.y), [False]])
     few = curve.joined or (len(curve.x) < 12 and alone)
-    dots = np.isfinite(curve.y) if few else isolated(curve.y)
+    dots = there[1:-1] & (few | ~there[:-2] & ~there[2:])
     marker = "." if curve.joined else line.marker
     axes.plot(curve.x[dots], curve.y[dots], linestyle="none", color=colour, marker=marker, markersize=3)
     _band(axes, curve, colour)
@@ -195,16 +198,6 @@ def _places(axes: Axes, curve: DrawnCurve) -> Array:
     axes.set_xticks(places, names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
     axes.set_xlim(-0.5, len(names) - 0.5)
     return places
-
-
-def isolated(y: Floats) -> Booleans:
-    """Tell which points have no neighbour, so that no line would show them.
-
-    >>> isolated(np.array([1.0, np.nan, 2.0, np.nan, 3.0, 4.0]))
-    array([ True, False,  True, False, False, False])
-    """
-    there = np.concatenate([[False], np.isfinite(y), [False]])
-    return there[1:-1] & ~there[:-2] & ~there[2:]
 
 
 def _legend(axes: Axes, reading: Reading, drawn: Sequence[_Line], spectra: bool, more: bool) -> list[Any]:
@@ -244,7 +237,9 @@ def _legend(axes: Axes, reading: Reading, drawn: Sequence[_Line], spectra: bool,
 def _draw_spectrum(axes: Axes, reading: Reading, line: _Line, is_density: bool) -> None:
     curve, colour = line.curve, line.colour
     if curve.source != "experiment":
-        y = _without_zeros(curve.y) if is_density else curve.y
+        zero = np.concatenate([[True], curve.y == 0, [True]])
+        # without the flat zero outside the bulk, but for its first and last point
+        y = np.where(zero[1:-1] & zero[:-2] & zero[2:] & is_density, np.nan, curve.y)
         limit_line(axes, curve.x, y, colour, linestyle=line.dashes, linewidth=THIN if curve.thin else None)
     elif is_density:
         bars(axes, *histogram(curve.x, curve.y), colour)
@@ -263,12 +258,6 @@ def _frame_spectra(axes: Axes, views: Sequence[View], drawn: Sequence[DrawnCurve
         axes.set_ylim(bottom=1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn) if "y" in log else 0)
         if not log:
             axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
-
-
-def _without_zeros(y: Floats) -> Floats:
-    """Leave out the flat zero outside the bulk, but for its first and last point."""
-    zero = np.concatenate([[True], y == 0, [True]])
-    return np.where(zero[1:-1] & zero[:-2] & zero[2:], np.nan, y)
 
 
 def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
@@ -293,12 +282,6 @@ def _at(reading: Reading, name: str, curve: DrawnCurve, source: str) -> Floats:
         return np.zeros(0)
     at = reading.layer(reading.data[name], source).isel(curve.point, missing_dims="ignore")
     return np.atleast_1d(at.values.astype(float))
-
-
-def _atom(reading: Reading, curve: DrawnCurve) -> str:
-    mass = _at(reading, "atom", curve, reading.main)
-    known = mass.size == 1 and mass[0] > 1e-9
-    return f"{', ' if curve.label else ''}mass {mass[0]:.3g} at $x = 0$" if known else ""
 
 
 def _outliers(axes: Axes, reading: Reading, curve: DrawnCurve, colour: Any) -> None:

@@ -38,11 +38,6 @@ class Decomposition:
         return self.rows - 1 - len(self.squares)
 
     @property
-    def noise_floor(self) -> float:
-        """E(0) = RSS/(N - 1 - r): noise and misfit that no number of samples removes; NaN where nothing is left."""
-        return self.rest / self.null if self.null else float("nan")
-
-    @property
     def kappa_min(self) -> float:
         """Smallest kappa that the rows determine, forecast section 2: 0 unless the features interpolate."""
         interpolating = len(self.squares) >= self.rows - 1 - self.copies

@@ -130,8 +130,10 @@ class Decisions:
         decomposition, n = self.curve.decomposition, float(self.curve.samples[point])
         count, labels = decomposition.rows, decomposition.labels
         decisions = labels - rows.left_out
+        # random signs, the same in every grid
+        signs = Draws(self.seed, f"forecast n={n:g} ridge={self.curve.ridge[point]:.17g}", 0)
         if n > count:
-            decisions = self._without_noise(decisions, point, rows)
+            decisions = self._without_noise(decisions, point, rows, signs)
         margin = labels[:, 0] * decisions[:, 0]
         if decisions.shape[1] == 1 and n >= count:
             wrong = (margin <= 0).astype(float)
@@ -141,7 +143,7 @@ class Decisions:
         elif n >= count:
             wrong = (np.argmax(decisions, axis=1) != self.classes).astype(float)
         else:
-            wrong = self._wild_shares(decisions, point, rows)
+            wrong = self._wild_shares(decisions, point, rows, signs)
         m, share, columns = len(labels), float(np.mean(wrong)), decomposition.columns
         q = (m * share + 1) / (m + 2)
         error = max(WIDEN * float(np.std(wrong)) / np.sqrt(m), float(np.sqrt(q * (1 - q) / m)))
@@ -150,20 +152,15 @@ class Decisions:
             error = float(np.hypot(error, (FAR_WIDE if wide else FAR) * share))
         return share, error
 
-    def _wild_shares(self, decisions: Floats, point: int, rows: RowPoint) -> Floats:
+    def _wild_shares(self, decisions: Floats, point: int, rows: RowPoint, signs: Draws) -> Floats:
         """Return the share of draws in which each row is misclassified, forecast (12)."""
         again = (float(self.curve.df2[point]) + 1) / float(self.curve.samples[point])
-        signs = self._signs(point)
         first = self._bounce(rows, rows.left_out[:, None, :], point, signs)
         second = self._bounce(rows, first, point, signs)
         noise = np.sqrt(1 - again) * first + np.sqrt(again) * second
         noise = _scaled(noise, np.maximum(rows.spread, 0.0), rows.noise)
         wrong = [np.argmax(decisions[:, None, :] + side * noise, axis=2) != self.classes[:, None] for side in (1, -1)]
         return np.mean(wrong, axis=(0, 2))
-
-    def _signs(self, point: int) -> Draws:
-        """Return the random signs of a point, the same in every grid."""
-        return Draws(self.seed, f"forecast n={self.curve.samples[point]:g} ridge={self.curve.ridge[point]:.17g}", 0)
 
     def _bounce(self, rows: RowPoint, values: Floats, point: int, signs: Draws) -> Floats:
         """Return B(a): rows a_j (m, draws or 1, R) with random signs through M without its diagonal, (m, draws, R)."""
@@ -176,11 +173,11 @@ class Decisions:
         norm = np.sqrt(np.maximum(rows.square - rows.diagonal**2, 1e-300))
         return (image / norm[:, None]).reshape(signed.shape)
 
-    def _without_noise(self, decisions: Floats, point: int, rows: RowPoint) -> Floats:
+    def _without_noise(self, decisions: Floats, point: int, rows: RowPoint, signs: Draws) -> Floats:
         """Return decision values of n > N samples: inside each class they lose the noise of N rows, (13)."""
         cleaned, outputs = decisions.copy(), decisions.shape[1]
         if outputs > 1:
-            noise = self._bounce(rows, rows.left_out[:, None, :], point, self._signs(point))
+            noise = self._bounce(rows, rows.left_out[:, None, :], point, signs)
             noise = _scaled(noise, np.maximum(-rows.spread, 0.0), rows.noise * rows.scale)
         for number in np.unique(self.classes):
             inside = self.classes == number

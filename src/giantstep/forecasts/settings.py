@@ -50,7 +50,11 @@ def read_labels(y: Any, task: str = "auto") -> LabelNumbers:
     _refuse_missing(values)
     if values.ndim == 2:
         return _read_outputs(values, task)
-    if task == "classes" or (task == "auto" and _look_like_classes(values)):
+    numeric = values.dtype.kind in "iuf"
+    distinct = np.unique(values) if numeric else values
+    few = len(distinct) <= min(MOST_CLASSES, len(values) // FEWEST_ROWS)
+    like_classes = not numeric or len(distinct) == 2 or (few and np.all(distinct == np.round(distinct)))
+    if task == "classes" or (task == "auto" and like_classes):
         return _read_classes(values)
     if values.dtype.kind not in "biuf":
         raise bad_field("task", task, "classes or auto where labels are texts")
@@ -87,14 +91,6 @@ def _read_classes(values: Array) -> LabelNumbers:
         )
     outputs = np.where(numbers == 1, 1.0, -1.0)[:, None] if len(distinct) == 2 else np.eye(len(distinct))[numbers]
     return LabelNumbers(outputs, numbers.astype(np.int64), tuple(map(str, distinct.tolist())))
-
-
-def _look_like_classes(values: Array) -> bool:
-    if values.dtype.kind not in "iuf":
-        return True
-    distinct = np.unique(values)
-    few = len(distinct) <= min(MOST_CLASSES, len(values) // FEWEST_ROWS)
-    return len(distinct) == 2 or (few and bool(np.all(distinct == np.round(distinct))))
 
 
 def _refuse_missing(values: Array) -> None:

@@ -263,7 +263,8 @@ def _attributes(prepared: PreparedRows, at_rows: xarray.Dataset, evidence: Evide
         "outputs": labels.values.shape[1],
         "classes": ", ".join(labels.names),
         "kappa_min": decomposition.kappa_min,
-        "noise_floor": decomposition.noise_floor if decomposition.null else 0.0,
+        # E(0) = RSS/(N - 1 - r): noise and misfit that no number of samples removes
+        "noise_floor": decomposition.rest / decomposition.null if decomposition.null else 0.0,
         "trials": settings.trials,
         "settings": json.dumps(json_data(asked, LONGEST), allow_nan=False),
         "trust": say(evidence, settings.ridges, place, choice, numbers),

@@ -67,7 +67,9 @@ def available_memory(device: str = "cpu") -> int:
     index = device_index(device)
     if index is not None:
         return int(namespace(device).cuda.runtime.memGetInfo()[0])
-    return min([_system_memory(), *_cgroup_memory()])
+    known = re.search(r"^MemAvailable:\s*(\d+)", _MEMINFO.read_text() if _MEMINFO.exists() else "", re.MULTILINE)
+    system = int(known[1]) * 1024 if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([system, *_cgroup_memory()])
 
 
 def check_memory(bytes_needed: float, device: str = "cpu") -> None:
@@ -78,11 +80,6 @@ def check_memory(bytes_needed: float, device: str = "cpu") -> None:
             f"This experiment needs {bytes_needed / 2**30:.3g} GiB of memory, but device {device!r} has "
             f"{available / 2**30:.3g} GiB free; take a smaller dim, width or number of workers."
         )
-
-
-def _system_memory() -> int:
-    known = re.search(r"^MemAvailable:\s*(\d+)", _MEMINFO.read_text() if _MEMINFO.exists() else "", re.MULTILINE)
-    return int(known[1]) * 1024 if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _cgroup_memory() -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -11,15 +11,13 @@ import numpy as np
 from giantstep.blocks import split_rows
 from giantstep.lab.algebra import eigenvalues, eigenvectors, leading_eigenvectors, multiply, outer_gram, smaller_gram
 from giantstep.lab.devices import to_numpy
-from giantstep.lab.ridge import Rows, accumulate
+from giantstep.lab.ridge import Blocks, Rows, accumulate
 from giantstep.types import Array, DeviceArray, Floats, Integers
 
 _ZERO = 1e-11
 """Eigenvalue, over the largest of the bulk, that is rounding."""
 _COLUMNS = 1024
 """Eigenvectors that are multiplied with the rows at a time."""
-
-Blocks = Iterable[tuple[DeviceArray, DeviceArray]]
 
 
 def gram_eigenvalues(blocks: Blocks, width: int, samples: Integers, xp: ModuleType) -> dict[int, Floats]:

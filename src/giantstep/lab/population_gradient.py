@@ -45,11 +45,12 @@ _INTERPOLATION = 24
 """Chebyshev nodes over the range of the lengths of the rows, a short one: they start at 1 and grow together."""
 
 
-def hermite_tensor(target: Target) -> tuple[Floats, Floats]:
-    """Return powers (A, r) and coefficients (A,) of a target sum_a coefficients_a prod_j h_{a_j}(z_j), normalised.
+Expansion = tuple[Floats, Floats]
+"""Powers (A, r) and coefficients (A,) of a target sum_a coefficients_a prod_j h_{a_j}(z_j), normalised."""
 
-    They are exact for a polynomial, else to total degree 60 (r = 1), 40 (r = 2) or 16.
-    """
+
+def hermite_tensor(target: Target) -> Expansion:
+    """Return the Hermite expansion of a target, exact for a polynomial, else to total degree 60 (r = 1) or 40."""
     r, exact = target.directions, target.degree
     degree = {1: MOST_DEGREE, 2: 40}.get(r, 16) if exact is None else exact
     grid = product_grid(r, target.planes, hermite_rule(2 * degree + 24 if exact is None else exact + 1), degree + 24)
@@ -92,7 +93,7 @@ def interpolated(values: Callable[[Floats], Floats], tau: Floats) -> Floats:
 
 def population_gradient(
     activation: Function,
-    target: tuple[tuple[Floats, Floats], Whitened],
+    target: tuple[Expansion, Whitened],
     weights: DeviceArray,
     zeta: DeviceArray,
     xp: Any,
@@ -123,12 +124,7 @@ def gradient_memory(width: int) -> int:
 
 
 def _target_gradient(
-    tensor: tuple[Floats, Floats],
-    inputs: Whitened,
-    weights: DeviceArray,
-    tau: Floats,
-    coefficients: Floats,
-    xp: Any,
+    tensor: Expansion, inputs: Whitened, weights: DeviceArray, tau: Floats, coefficients: Floats, xp: Any
 ) -> DeviceArray:
     """Return E[g sigma'(w_i.x) x]: a combination of the target directions and of w_i itself."""
     powers, values = tensor
@@ -177,16 +173,16 @@ def _subtract_output(
     weights: DeviceArray,
     zeta: DeviceArray,
     tau: Floats,
-    coefficients: Floats,
+    a: Floats,
     xp: Any,
 ) -> None:
     """Take E[f sigma'(w_i.x) x] from the gradient, block of rows by block of rows."""
     p = len(weights)
-    order = coefficients.shape[1] - 3
+    order = a.shape[1] - 3
     n = np.arange(order + 1)
-    slope = xp.asarray(coefficients[:, 1:-1] * np.sqrt(n + 1) / tau[:, None])  # sqrt(n+1) a_{n+1}/tau
-    bend = xp.asarray(coefficients[:, 2:] * np.sqrt((n + 1) * (n + 2)) / tau[:, None] ** 2)
-    value = xp.asarray(coefficients[:, :-2])
+    slope = xp.asarray(a[:, 1:-1] * np.sqrt(n + 1) / tau[:, None])  # sqrt(n+1) a_{n+1}/tau
+    bend = xp.asarray(a[:, 2:] * np.sqrt((n + 1) * (n + 2)) / tau[:, None] ** 2)
+    value = xp.asarray(a[:, :-2])
     unit = weights / xp.asarray(tau)[:, None]
     own = xp.asarray(interpolated(lambda lengths: _own_term(activation, lengths), tau))
     for rows in split_rows(p, 1, _ROWS):

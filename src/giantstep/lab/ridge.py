@@ -17,8 +17,11 @@ EIGEN_PENALTIES = 24
 _EPS = float(np.finfo(np.float64).eps)
 
 
+Blocks = Iterable[tuple[DeviceArray, DeviceArray]]
+
+
 def ridge_path(
-    blocks: Iterable[tuple[DeviceArray, DeviceArray]], width: int, sizes: Integers, penalties: Floats, xp: ModuleType
+    blocks: Blocks, width: int, sizes: Integers, penalties: Floats, xp: ModuleType
 ) -> tuple[DeviceArray, Floats]:
     """Minimise sum (y - F b)^2 + penalty |b|^2 over the first rows of a stream, for B pairs (size, penalty).
 
@@ -121,11 +124,7 @@ class Gram:
 
 
 def accumulate(
-    blocks: Iterable[tuple[DeviceArray, DeviceArray]],
-    width: int,
-    sizes: Sequence[int],
-    xp: ModuleType,
-    keep_rows: bool = True,
+    blocks: Blocks, width: int, sizes: Sequence[int], xp: ModuleType, keep_rows: bool = True
 ) -> Iterator[Rows | Gram]:
     """Pass once over blocks of features (m, width) and labels, also views of a buffer, and stop at every size.
 
