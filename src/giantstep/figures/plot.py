@@ -154,10 +154,7 @@ def _own_figure(name: str, result: xarray.Dataset, smooth: bool) -> Figure | Non
 
 
 def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> Figure:
-    panels: list[tuple[Reading, list[View], str]] = []
-    for view in [view for view in views if view.kind != "table"]:
-        several = view.apart is not None or view.kind in ("map", "names")
-        panels += _panels_of(reading, view) if several else [(reading, [view], "")]
+    panels = [panel for view in views if view.kind != "table" for panel in _panels_of(reading, view)]
     numbers = [view for view in views if view.kind == "table"]
     panels += [(reading, numbers, "")] if numbers else []
     figure, axes = panels_in_rows(len(panels), 3.7)

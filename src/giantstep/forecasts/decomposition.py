@@ -117,9 +117,8 @@ def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) ->
     power = float(np.sum(decomposition.squares))
     with np.errstate(divide="ignore"):
         start = (ridge * (count - 1) - excess * power / (count - 1)) / (samples - 1)
-    solution = np.where(excess < 0, start, np.where(excess == 0, ridge, 0.0))
+    solution = np.select([least_squares, excess < 0, excess == 0], [0.0, start, ridge], 0.0)
     active = determined & ~least_squares & (excess != 0)
-    solution = np.where(least_squares, 0.0, solution)
     for _ in range(_STEPS):
         index = np.flatnonzero(active)
         if not len(index):

@@ -107,10 +107,8 @@ def eigenvalues(matrix: DeviceArray, xp: ModuleType) -> DeviceArray:
 def eigenvectors(matrix: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
     """Return the eigenvalues of a symmetric matrix in increasing order and its eigenvectors as columns."""
     if xp is np:
-        values, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
-    else:
-        values, vectors = xp.linalg.eigh(matrix)
-    return values, vectors
+        return scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
+    return xp.linalg.eigh(matrix)
 
 
 def leading_eigenvectors(matrix: DeviceArray, count: int, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
