@@ -68,6 +68,16 @@ def test_missing_points_leave_gaps_and_are_marked():
     assert sorted(float(line.get_xdata()[0]) for line in crosses) == pytest.approx([2.15, 3.075])
 
 
+def test_points_without_a_neighbour_are_dots():
+    """No line would show them."""
+    result = toys.prediction().isel(ridge=0, drop=True)
+    x, y = result["samples_per_dim"].values, result["test_error"].values
+    y[:] = np.where(np.isin(np.arange(30), [0, 2, 4, 5, 29]), 1.0, np.nan)
+    (axes,) = plot(result, "test_error").axes
+    dots = [line.get_xdata() for line in axes.lines if line.get_linestyle() == "None" and line.get_marker() == "o"]
+    np.testing.assert_array_equal(np.concatenate(dots), x[[0, 2, 29]])
+
+
 def test_a_variable_of_one_engine_is_drawn_once():
     (axes,) = plot(toys.comparison(), "null_error").axes
     assert not error_bars(axes)

@@ -23,10 +23,7 @@ _WAIT = 300.0 + _JUDGING
 
 
 class Experiment:
-    """One experiment: who asked for it, and what its worker tells; who listens late hears it from the beginning.
-
-    Events have a kind and a text. Of several events of one kind only the last is kept.
-    """
+    """One experiment: who asked for it, and the last event of each kind; who listens late hears all of them."""
 
     def __init__(self, client: str) -> None:
         self.client = client

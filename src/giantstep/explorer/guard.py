@@ -111,18 +111,10 @@ class PatientProtocol(H11Protocol):
         super().data_received(data)
         self._wait_or_not()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
-        super().connection_lost(exc)
-        self._stop()
-
     def _wait_or_not(self) -> None:
-        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._stop()
-        elif self._deadline is None:
+        waits = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        if waits and self._deadline is None:
             self._deadline = self.loop.call_later(self.patience, self.transport.close)
-
-    def _stop(self) -> None:
-        if self._deadline is not None:
+        elif not waits and self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

@@ -123,7 +123,7 @@ class Lane:
 
     def warm(self) -> None:
         """Begin to make all workers; what fails is logged, and tried again when a task needs it."""
-        self._replenish(self.size)
+        self._share(self.size)
 
     async def events(
         self,
@@ -157,7 +157,7 @@ class Lane:
                     if heir is None or lane is heir or not heir._adopt(worker):
                         raise
                     self._busy.discard(worker)
-                    self._replenish(1)
+                    self._share(1)
                     lane, until, kind = heir, deadline, ""
         except TimeoutError:
             worker.kill()
@@ -185,15 +185,10 @@ class Lane:
         """Return a worker that is free before a deadline, which was so many seconds away, or refuse."""
         if len(self._waiting) >= self._queue:
             raise Refused(503, {"error": "The server is busy; try again in a moment."})
-        while self._free:
-            worker = self._free.pop()
-            if worker.alive:
-                self._busy.add(worker)
-                return worker
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
+        self._share()
         try:
-            self._replenish()
             async with asyncio.timeout_at(deadline):
                 return await waiter
         except BaseException as problem:
@@ -206,8 +201,12 @@ class Lane:
                 raise Refused(503, {"error": sentence}) from None
             raise
 
-    def _replenish(self, wanted: int = 0) -> None:
-        """Start as many workers as tasks wait for, or as are wanted, within the size of the lane."""
+    def _share(self, wanted: int = 0) -> None:
+        """Hand free workers to those who wait; start as many as they wait for, or as are wanted, within the size."""
+        self._free = [worker for worker in self._free if worker.alive]
+        while self._free and (waiter := self._next_waiting()) is not None:
+            self._busy.add(self._free[-1])
+            waiter.set_result(self._free.pop())
         room = self.size - len(self._busy) - len(self._free) - self._starting
         for _ in range(min(room, max(wanted, len(self._waiting) - self._starting))):
             self._start_worker()
@@ -244,7 +243,7 @@ class Lane:
             why = getattr(made, "strerror", None) or type(made).__name__
             sentence = f"A worker process could not be started ({why}); try again in a moment."
             waiter.set_exception(Refused(503, {"error": sentence}))
-        return self._replenish()
+        return self._share()
 
     def _adopt(self, worker: _LaneWorker) -> bool:
         """Take over a worker that is busy elsewhere, in place of a free one; tell whether there was room."""
@@ -271,13 +270,9 @@ class Lane:
         self._busy.discard(worker)
         if self._closed:
             worker.kill()
-        elif not worker.alive:
-            self._replenish(1)
-        elif (waiter := self._next_waiting()) is None:
-            self._free.append(worker)
-        else:
-            self._busy.add(worker)
-            waiter.set_result(worker)
+            return
+        self._free.append(worker)
+        self._share(wanted=not worker.alive)
 
     def _next_waiting(self) -> asyncio.Future[_LaneWorker] | None:
         """Take whose turn it is from those who wait; who was cancelled a moment ago is passed over."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import re
 from collections import OrderedDict
@@ -28,11 +27,6 @@ _HEAD = re.compile(r'{"seconds": ([^,]+), "simplified": (true|false)')
 """How the answer of a worker begins."""
 
 
-def _stale() -> Refused:
-    """Return what is told where a newer wish counts."""
-    return Refused(409, {"error": "A newer request took the place of this one.", "stale": True})
-
-
 class Limits:
     """Answers limits in two lanes: what is quick never waits for what is slow."""
 
@@ -50,49 +44,44 @@ class Limits:
         No variables are all of them. The wish of the largest number counts for a curve, whichever came first; None is
         the newest.
         """
+        stale = Refused(409, {"error": "A newer request took the place of this one.", "stale": True})
         newest = self._newest.pop(curve, 0)
         self._newest[curve] = max(newest, number or 0)
         if len(self._newest) > _REMEMBERED:
             self._newest.popitem(last=False)
         if number is not None and number < newest:
-            raise _stale()
+            raise stale
         if curve in self._current:
             self._current[curve].set()
         self._current[curve] = dropped = asyncio.Event()
-        try:
-            async with contextlib.aclosing(self._stages(study, variables, dropped)) as stages:
-                async for text in stages:
-                    yield text
-        finally:
-            if self._current.get(curve) is dropped:
-                del self._current[curve]
 
-    async def _stages(
-        self, study: Mapping[str, Any], variables: Sequence[str] | None, dropped: asyncio.Event
-    ) -> AsyncGenerator[str, None]:
         async def held(work: Awaitable[Any]) -> Any:
-            return await unless(work, dropped.wait(), _stale())
+            return await unless(work, dropped.wait(), stale)
 
         begun = asyncio.get_running_loop().time()
         coarse = thin_study(study, COARSE[len(study.get("grid", {})) > 1])
         few, points = grid_points(coarse), grid_points(study)
         arguments: dict[str, Any] = {"tables": coarse, "variables": variables, "coarse": True}
-        text = await held(self._compute(arguments, begun, quick=True))
-        seconds, simplified = _HEAD.match(text).groups()  # type: ignore[union-attr]  # the worker writes it first
-        if few == points and simplified == "false":
-            yield _stage("fine", text, points, points)
-            return
-        yield _stage("coarse", text, few, points)
-        await held(asyncio.sleep(REST))
-        arguments = {"tables": study, "variables": variables}
         try:
+            text = await held(self._compute(arguments, begun, quick=True))
+            seconds, simplified = _HEAD.match(text).groups()  # type: ignore[union-attr]  # the worker writes it first
+            if few == points and simplified == "false":
+                yield _stage("fine", text, points, points)
+                return
+            yield _stage("coarse", text, few, points)
+            await held(asyncio.sleep(REST))
+            arguments = {"tables": study, "variables": variables}
             is_quick = float(seconds) * points / few < QUICK
-            yield _stage("fine", await held(self._compute(arguments, begun, quick=is_quick)), points, points)
-        except Refused as problem:
-            if problem.status not in (503, 504):
-                raise
-            note = f"The curve of {points} points is not there: {problem.message['error']} {few} points are shown."
-            yield _stage("coarse", text, few, points, last=True, note=note)
+            try:
+                yield _stage("fine", await held(self._compute(arguments, begun, quick=is_quick)), points, points)
+            except Refused as problem:
+                if problem.status not in (503, 504):
+                    raise
+                note = f"The curve of {points} points is not there: {problem.message['error']} {few} points are shown."
+                yield _stage("coarse", text, few, points, last=True, note=note)
+        finally:
+            if self._current.get(curve) is dropped:
+                del self._current[curve]
 
     async def _compute(self, arguments: Mapping[str, Any], begun: float, *, quick: bool) -> str:
         """Return the answer of a worker; the quick lane is for what does not keep it long."""

@@ -1,13 +1,14 @@
 """Everything a worker will need, loaded once by the process that worker processes are forked from.
 
-That process hears of its parent's end only after it has loaded everything, so a thread looks for it meanwhile.
+That process hears of its parent's end only after it has loaded everything, so it looks for it meanwhile.
 """
 
 import contextlib
 import importlib
 import os
 import signal
-import threading
+from functools import partial
+from typing import Any
 
 _MODULES = (
     *(f"giantstep.{name}" for name in ("agreements", "files", "forecasts", "lab")),
@@ -18,10 +19,9 @@ _LOOK = 0.05
 """Seconds between two looks for the parent."""
 
 
-def _follow(parent: int, loaded: threading.Event) -> None:
-    while not loaded.wait(_LOOK):
-        if os.getppid() != parent:
-            os._exit(1)
+def _look(parent: int, *about: Any) -> None:
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _load() -> None:
@@ -40,13 +40,11 @@ def _load() -> None:
     xarray.Dataset({"a": ("x", [0.0])}, {"x": [0.0]}).reindex(x=[0.0, 1.0])  # it loads half of itself at first use
 
 
-_loaded = threading.Event()
-_thread = threading.Thread(target=_follow, args=(os.getppid(), _loaded), daemon=True)
-_thread.start()
 _handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+signal.signal(signal.SIGALRM, partial(_look, os.getppid()))  # no thread: a process that forks has one
+signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
 try:
     _load()
 finally:
+    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGINT, _handler)
-    _loaded.set()
-    _thread.join()  # a process that forks has one thread

@@ -14,7 +14,7 @@ from giantstep.explorer.fields import complete, described
 from giantstep.families import family_class, family_names
 from giantstep.jsondata import json_data
 from giantstep.papers import list_figures
-from giantstep.papers.recipe import FigureStudy, Recipe, Size
+from giantstep.papers.recipe import Recipe, Size
 from giantstep.request import question_name
 from giantstep.study import Study
 from giantstep.toml import read_toml
@@ -45,16 +45,18 @@ def example_preset(family: str) -> dict[str, Any]:
 
 
 def figure_preset(recipe: Recipe) -> dict[str, Any]:
-    """Return the preset of one recipe; where it has no study that a page can show, ``error`` says why.
-
-    ``terminal`` says that it runs there only: it takes long, or no request can hold it.
-    """
+    """Return the preset of a recipe; ``error`` says why no page can show it, ``terminal`` that only that can."""
     texts = {name: getattr(recipe, name) for name in ("name", "title", "paper", "description")}
     about = {**texts, "parameters": "", "family": "", "studies": [], "command": f"giantstep reproduce {recipe.name}"}
     about["terminal"] = recipe.name in TERMINAL
     try:
         about["parameters"] = recipe.parameters
-        found = [_live(asked) for asked in recipe.studies(Size(quick=True)).values()]
+        found = []
+        for asked in recipe.studies(Size(quick=True)).values():
+            study = asked.study
+            if asked.stored is not None:  # an experiment that was too large to make again
+                study = replace(study, limit={**study.limit, "dim": study.experiment["dim"]}, experiment={})
+            found.append(study)
         # a request holds no large array, and no fields that vary together
         plain = [s for s in found if not any(isinstance(values, xarray.DataArray) for values in s.grid.values())]
         small = distinct([study for study in plain if not any(large_arrays(study.scenario))])
@@ -79,29 +81,13 @@ def _main_panel(studies: Sequence[Study]) -> list[Study]:
     return [study for study in studies if panel(study) == panel(largest)]
 
 
-def _live(asked: FigureStudy) -> Study:
-    """Return a study as the page can run it: without an experiment that was too large to make again."""
-    study = asked.study
-    if asked.stored is None:
-        return study
-    return replace(study, limit={**study.limit, "dim": study.experiment["dim"]}, experiment={})
-
-
 def distinct(studies: Sequence[Study]) -> list[Study]:
-    """Return studies that differ in more than the fineness of their grids; the finest stands for all of them.
-
-    What one says of the experiment holds for all of the same scenario.
-    """
+    """Return studies that differ in more than the fineness of their grids: the finest, with the experiment of any."""
     kept: dict[Any, Study] = {}
     for study in studies:
-        dim = None if study.experiment else study.limit.get("dim")
-        key = (
-            study.scenario.digest(),
-            question_name(study.scenario, study.what),
-            study.limit.get("theory"),
-            dim,
-            tuple(study.grid),
-        )
+        theory, dim = study.limit.get("theory"), None if study.experiment else study.limit.get("dim")
+        what = question_name(study.scenario, study.what)
+        key = study.scenario.digest(), what, theory, dim, tuple(study.grid)
         known = kept.get(key, study)
         kept[key] = replace(max(known, study, key=_points), experiment=known.experiment or study.experiment)
     return list(kept.values())

@@ -161,15 +161,12 @@ def _with_trials_done(measured: xarray.Dataset) -> xarray.Dataset:
 def export(
     emit: Emit,
     kind: str,
-    studies: Mapping[str, Mapping[str, Any]],
+    studies: Mapping[str, Any],
     variables: Sequence[str],
     log: str,
     dots: Mapping[str, Any] | None,
 ) -> None:
-    """Write what is shown as a text: ``toml`` (the first study), ``csv`` (limits), ``python``, ``script``.
-
-    ``script`` is the experiment of the first study as a program that runs without giantstep.
-    """
+    """Write what is shown as ``toml``, ``csv``, ``python``, or a ``script`` without giantstep: one event."""
     known = {label: read_study(tables) for label, tables in studies.items()}
     first = next(iter(known.values()))
     if kind == "csv":
@@ -183,13 +180,51 @@ def export(
     emit("file", json.dumps({"text": text}))
 
 
+_LINES = '''"""A figure of the giantstep explorer."""
+
+import giantstep as gs
+from matplotlib import pyplot as plt
+
+studies = {{
+{studies}
+}}
+variables = {variables!r}
+figure, panels = plt.subplots(1, len(variables), figsize=(5.6 * len(variables), 4), squeeze=False)
+for label, study in studies.items():
+    result = study.predict()
+    for panel, name in zip(panels[0], variables):
+        gs.plot(result, name, axes=panel, log={log!r})
+'''
+_DOTS = """dots = gs.Study.from_toml({study}).compare()
+for panel, name in zip(panels[0], variables):
+    gs.plot(dots.sel(source=['experiment']), name, axes=panel, log={log!r})
+print(gs.agreement(dots))
+"""
+"""The figure of the page as the Python that makes it, and what draws its dots."""
+
+
 def _written(kind: str, studies: Mapping[str, Study], variables: Sequence[str], log: str, dots: Study | None) -> str:
-    """Return the first study as TOML, or all of them as Python."""
+    """Return the first study as TOML, or Python that draws variables of all of them into ``figure.png``.
+
+    Each variable (the question's own choice, if none) has a panel; studies are lines by their labels, the experiment of
+    `dots` stands over them.
+    """
     if any(True for study in studies.values() for _ in large_arrays(study.scenario)):
         raise InputError("The study holds a large array, which lies beside a file; `giantstep reproduce` writes both.")
+    first = next(iter(studies.values()))
     if kind == "toml":
-        return next(iter(studies.values())).to_toml(comments=True)
-    return figure_script(studies, variables, log, dots)
+        return first.to_toml(comments=True)
+    shown = list(variables) or list(first.question.plot or (first.question.variables[0].name,))
+    lines = [f"    {label!r}: gs.Study.from_toml({_quoted(study.to_toml())})," for label, study in studies.items()]
+    text = _LINES.format(studies="\n".join(lines), variables=shown, log=log)
+    if dots is not None:
+        text += _DOTS.format(study=_quoted(dots.to_toml()), log=log)
+    return text + 'figure.savefig("figure.png", dpi=200)\n'
+
+
+def _quoted(text: str) -> str:
+    """Write a text as a Python literal, over several lines where nothing in it forbids that."""
+    return repr(text) if '"""' in text or "\\" in text else f'"""\n{text}"""'
 
 
 def picture(
@@ -367,48 +402,3 @@ def presets(emit: Emit) -> None:
 _ALL = (limit, experiment, export, picture, forecast, optimum, sensitivities, controls, families, presets)
 TASKS: dict[str, Callable[..., None]] = {task.__name__: task for task in _ALL}
 """What a worker can be asked for by name."""
-
-
-# -- The figure of the page as the Python that makes it ---------------------------------------------------
-
-
-_LINES = '''"""A figure of the giantstep explorer."""
-
-import giantstep as gs
-from matplotlib import pyplot as plt
-
-studies = {{
-{studies}
-}}
-variables = {variables!r}
-figure, panels = plt.subplots(1, len(variables), figsize=(5.6 * len(variables), 4), squeeze=False)
-for label, study in studies.items():
-    result = study.predict()
-    for panel, name in zip(panels[0], variables):
-        gs.plot(result, name, axes=panel, log={log!r})
-'''
-_DOTS = """dots = gs.Study.from_toml({study}).compare()
-for panel, name in zip(panels[0], variables):
-    gs.plot(dots.sel(source=['experiment']), name, axes=panel, log={log!r})
-print(gs.agreement(dots))
-"""
-
-
-def figure_script(studies: Mapping[str, Study], variables: Sequence[str], log: str, dots: Study | None) -> str:
-    """Return Python that draws the variables of studies (the question's own choice, if none) into ``figure.png``.
-
-    Each has a panel; studies are lines by their labels, the experiment of `dots` stands over them.
-    """
-    first = next(iter(studies.values()))
-    question = first.scenario.questions[first.what or next(iter(first.scenario.questions))]
-    shown = list(variables) or list(question.plot or (question.variables[0].name,))
-    lines = [f"    {label!r}: gs.Study.from_toml({_quoted(study.to_toml())})," for label, study in studies.items()]
-    text = _LINES.format(studies="\n".join(lines), variables=shown, log=log)
-    if dots is not None:
-        text += _DOTS.format(study=_quoted(dots.to_toml()), log=log)
-    return text + 'figure.savefig("figure.png", dpi=200)\n'
-
-
-def _quoted(text: str) -> str:
-    """Write a text as a Python literal, over several lines where nothing in it forbids that."""
-    return repr(text) if '"""' in text or "\\" in text else f'"""\n{text}"""'

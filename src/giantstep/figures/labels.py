@@ -180,14 +180,15 @@ def place_legend(panels: Sequence[Axes], handles: Sequence[Any]) -> None:
     named = {str(handle.get_label()): handle for handle in handles}
     if not named:
         return
-    entries, paper, figure = list(named.values()), paper_width(), panels[0].get_figure(root=True)
-    if paper is not None and figure is not None:  # many rows above the axes must not leave them a strip
-        rows = math.ceil(len(named) / _columns(list(named), paper - _TICKS * (len(panels) == 1)))
-        figure.set_figheight(figure.get_figheight() + max(rows - _ROWS, 0) * _ROW)
-    if len(panels) == 1:
+    entries, labels, paper, figure = list(named.values()), list(named), paper_width(), panels[0].get_figure(root=True)
+    assert figure is not None
+    alone = len(panels) == 1
+    columns = 1 if paper is None else _columns(labels, paper - _TICKS * alone)
+    if paper is not None:  # many rows above the axes must not leave them a strip
+        figure.set_figheight(figure.get_figheight() + max(math.ceil(len(named) / columns) - _ROWS, 0) * _ROW)
+    if alone:
         inside = paper is None and len(named) <= ROOM
-        panels[0].legend(handles=entries, **({"loc": "best"} if inside else outside(list(named))))
-    elif paper is None:
-        panels[0].figure.legend(handles=entries, loc="outside right upper", frameon=False)
+        panels[0].legend(handles=entries, **({"loc": "best"} if inside else outside(labels)))
     else:
-        panels[0].figure.legend(handles=entries, loc="outside upper center", ncols=_columns(list(named), paper))
+        where: Any = "outside right upper" if paper is None else "outside upper center"
+        figure.legend(handles=entries, loc=where, ncols=columns, frameon=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -39,20 +39,15 @@ class DrawnCurve:
 
     source: str
     label: str
-    place: int
-    """Which colour it has: curves of the two engines at the same point share one."""
+    place: int  # which colour it has: curves of the two engines at the same point share one
     x: Array
     y: Floats
     error: Floats | None
     failed: Booleans
-    point: dict[str, int] = field(default_factory=dict)
-    """Its place along the dimensions that tell the curves apart."""
-    named: bool = False
-    """Whether `x` are names or counts rather than numbers, so that no line joins them."""
-    joined: bool = False
-    """Whether it is a limit computed at the experiment's points only, so that its line says nothing between them."""
-    thin: bool = False
-    """Whether it is the bare limit beside the theory that the experiment is compared with."""
+    point: dict[str, int]  # its place along the dimensions that tell the curves apart
+    named: bool  # whether `x` are names or counts rather than numbers, so that no line joins them
+    joined: bool  # whether it is a limit at the experiment's points only, so that its line says nothing between them
+    thin: bool  # whether it is the bare limit beside the theory that the experiment is compared with
 
 
 @dataclass(frozen=True)
@@ -62,13 +57,11 @@ class View:
     kind: Kind
     name: str
     array: xarray.DataArray
-    x: str = ""
-    """The coordinate along the horizontal axis; a table has none."""
+    x: str = ""  # the coordinate along the horizontal axis; a table has none
     x_dim: str = ""
+    # dimensions that tell the curves apart; of a map, the vertical one, then those with a panel for each entry
     others: tuple[str, ...] = ()
-    """Dimensions that tell the curves apart; of a map, the vertical one, then those with a panel for each entry."""
-    apart: str | None = None
-    """Dimension of the grid with a panel for each entry, where there are too many curves for one."""
+    apart: str | None = None  # dimension of the grid with a panel for each entry, where one has too many curves
 
 
 class Reading:
@@ -172,7 +165,7 @@ class Reading:
         coordinate = self._horizontal(dims) if x is None else x
         if coordinate is None:
             return View("table", name, array)
-        x_dim = str(self.along(coordinate).dims[0])
+        x_dim = str(self.data[coordinate].dims[0])
         others = tuple(dim for dim in dims if dim != x_dim)
         rows = self._rows_of_map(x_dim, others)
         kind: Kind = "curves"
@@ -205,21 +198,20 @@ class Reading:
         numeric = [dim for dim in grid if self.coordinate(dim) is not None]
         longest = max(numeric, key=lambda dim: self.data.sizes[dim], default=None)
         times = roles.get("trajectory")
-        if times is not None and (longest is None or not self._is_short(times, longest, dims)):
+        if times is not None and longest is None:
             return times
+        if times is not None and longest is not None:
+            sizes, others = self.data.sizes, [dim for dim in dims if dim != longest]
+            rows = self._rows_of_map(longest, others)
+            if rows and sizes[rows] > FEW:  # a map for each of the times
+                others.remove(rows)
+            # a curve over a field for each of few times shows more than trajectories
+            if sizes[times] > min(FEW, sizes[longest]) or self.count(others) > CROWD:
+                return times
         if longest is not None:
             return self.coordinate(longest)
         rest = grid or long_dimensions(dims) or list(dims)
         return max(rest, key=lambda dim: self.data.sizes[dim]) if rest else None
-
-    def _is_short(self, times: str, field: str, dims: Sequence[str]) -> bool:
-        """Tell whether a curve over a field for each of few times shows more than trajectories."""
-        sizes = self.data.sizes
-        others = [dim for dim in dims if dim != field]
-        rows = self._rows_of_map(field, others)
-        if rows and sizes[rows] > FEW:  # a map for each of the times
-            others.remove(rows)
-        return sizes[times] <= min(FEW, sizes[field]) and self.count(others) <= CROWD
 
     def coordinate(self, dim: str) -> str | None:
         """Return the coordinate with the numbers along a dimension, or None where there are only names."""
@@ -240,10 +232,6 @@ class Reading:
 
     # -- numbers ---------------------------------------------------------------------------------------------
 
-    def along(self, coordinate: str) -> xarray.DataArray:
-        """Return the values along a coordinate; a dimension without one counts."""
-        return self.data[coordinate]
-
     def curves(self, view: View) -> Iterator[DrawnCurve]:
         """Yield the curves of a view, engine by engine."""
         sizes = [range(self.data.sizes[dim]) for dim in view.others]
@@ -257,7 +245,7 @@ class Reading:
                 is_fine = fine is not None and view.name in fine
                 data = fine if fine is not None and is_fine else self.data.sel(source=source)
                 at = data.isel(point, missing_dims="ignore")
-                x = at[view.x].values if is_fine else self.along(view.x).values
+                x = at[view.x].values if is_fine else self.data[view.x].values
                 y = np.asarray(at[view.name].values, dtype=float)
                 failed = ~np.broadcast_to(np.asarray(at.get("converged", True), dtype=bool), y.shape)
                 if not np.isfinite(y).any() and not failed.any():  # beyond the last step of a shorter network

@@ -54,7 +54,7 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
         rows = cell_edges(y.values)
         _finish(axes, reading, x, y, log)
     else:
-        array, x = reading.layer(view.array).transpose(*view.others, view.x_dim), reading.along(view.x)
+        array, x = reading.layer(view.array).transpose(*view.others, view.x_dim), reading.data[view.x]
         values = array.values.reshape(-1, len(x))
         rows = np.arange(len(values) + 1, dtype=np.float64) - 0.5
         labels = [reading.label(dict(zip(view.others, index))) for index in np.ndindex(array.shape[:-1])]
@@ -90,7 +90,7 @@ def _table(reading: Reading, view: View) -> tuple[Array, Any, Any]:
     values = reading.layer(view.array).transpose(view.others[0], view.x_dim).values
     rows = reading.coordinate(view.others[0]) or view.others[0]
     numbers = values if values.dtype.kind in "UO" else values.astype(float)
-    return numbers, reading.along(view.x), reading.along(rows).rename(rows)
+    return numbers, reading.data[view.x], reading.data[rows].rename(rows)
 
 
 def _contours(axes: Axes, x: Floats, y: Floats, values: Any, logarithmic: bool) -> None:

@@ -51,7 +51,7 @@ def experiment_points(
     name: str,
     colour: Any,
     marker: str = "o",
-    label: str | None = None,
+    label: Any = None,
     scale: float = 1.0,
 ) -> None:
     """Draw the experiment of a comparison (times `scale`) as markers with error bars of one standard error."""
@@ -128,12 +128,7 @@ def note(axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, flo
     axes.annotate(text, at, xytext=shift, textcoords="offset points", color=colour, **{**look, **style})
 
 
-def letter(axes: Axes, text: str, title: str) -> None:
-    """Name a panel: a bold letter and what it shows."""
-    axes.set_title(f"$\\bf{{{text}}}$   {title}")
-
-
 def letters(axes: Sequence[Axes], *titles: str) -> None:
-    """Name panels in their order: a, b, c, ..."""
+    """Name panels in their order by a bold letter and what they show: a, b, c, ..."""
     for panel, text, title in zip(axes, "abcdefghijkl", titles):
-        letter(panel, text, title)
+        panel.set_title(f"$\\bf{{{text}}}$   {title}")

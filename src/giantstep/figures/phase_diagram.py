@@ -62,13 +62,22 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
         limit_line(axes[1], mu, rate, COLOURS[name], f"{name} loss", linewidth=thick)
         corner = best_batch(order, correlation)
         axes[0].plot(corner, shortest_time(order, np.array(corner), correlation), "o", color=COLOURS[name], zorder=4)
-    own = content["algorithm"] == "correlation"
-    left_over = _times(axes[0], order, own, runs), _rates(axes[1], order, own, runs), _regimes(axes[2], runs)
-    for panel, regions, name in zip(axes, left_over, ("theta_run", "delta", "delta")):
+    if order >= 2:
+        axes[0].text(order - 0.5, 0.06, "polylog $d$", fontsize=8, ha="center")
+        axes[0].text(order + 0.5, 0.06, "one giant step", fontsize=8, ha="center")
+    axes[1].axhline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.3)))
+    maps = _maps(order, content["algorithm"] == "correlation", runs)
+    axes[2].plot(
+        [0, 1, maps[2][0][-1]], [1, 0, 0], color=BLACK, linewidth=1.5, label="drift and noise (Saad and Solla)"
+    )
+    slowness = r"rate,  $\delta = -\log_d \gamma$"
+    heights = ("theta_run", r"time,  $\theta = \log_d T$"), ("delta", slowness), ("delta", slowness)
+    for panel, regions, (run, label) in zip(axes, maps, heights):
+        left_over = fill_regions(panel, *regions, FILLS)
         lines = [line for line in panel.lines if not str(line.get_label()).startswith("_")]
-        panel.legend(handles=[*lines, *regions], loc="upper right")
-        panel.set_xlabel(r"batch size,  $\mu = \log_d n_b$")
-        panel.plot(runs["mu"], runs[name], "*", **STAR)
+        panel.legend(handles=[*lines, *left_over], loc="upper right")
+        panel.set(xlabel=r"batch size,  $\mu = \log_d n_b$", ylabel=label)
+        panel.plot(runs["mu"], runs[run], "*", **STAR)
     first = runs["mu"][0], runs["theta_run"][0]
     note(axes[0], _run_label(points), first, (9, 10), VERMILION, fontsize=8, ha="left", va="baseline")
     target = content["target"]
@@ -78,28 +87,21 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
     return figure
 
 
-def _times(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> list[Any]:
-    """Fill where the target is recovered in time, and where it is not; return names that have no room there."""
-    top = 1.25 * max(1.0, order - 1, float(runs["theta_run"].max()))
-    mu, theta = np.linspace(0.0, order + 1, 241), np.linspace(0.0, top, 201)
-    enough = theta[:, None] >= shortest_time(order, mu, correlation)
-    if order >= 2:
-        axes.text(order - 0.5, 0.06, "polylog $d$", fontsize=8, ha="center")
-        axes.text(order + 0.5, 0.06, "one giant step", fontsize=8, ha="center")
-    axes.set_ylabel(r"time,  $\theta = \log_d T$")
-    return fill_regions(axes, mu, theta, np.where(enough, "recovered", "too few steps"), FILLS)
-
-
-def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> list[Any]:
-    """Fill where a rate is too large, and how long a smaller one takes."""
-    top = max(1.0, order / 2, float(runs["delta"].max())) + 0.5
-    mu = np.linspace(0.0, order + 1, 241)
-    delta = np.linspace(float(largest_rate(order, mu, True).min()) - 0.6, top, 201)
-    names = phase_names(order, mu, delta[:, None], correlation)
-    words = np.select([names == long for long in SHORT], list(SHORT.values()), names)
-    axes.axhline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.3)))
-    axes.set_ylabel(r"rate,  $\delta = -\log_d \gamma$")
-    return fill_regions(axes, mu, delta, words, FILLS)
+def _maps(order: float, correlation: bool, runs: Mapping[str, Floats]) -> list[tuple[Floats, Floats, Array]]:
+    """Return mu, heights and named regions: recovery in a time, how long a rate takes, where drift or noise move."""
+    mu, theta, delta = np.linspace(0.0, order + 1, 241), float(runs["theta_run"].max()), float(runs["delta"].max())
+    times = np.linspace(0.0, 1.25 * max(1.0, order - 1, theta), 201)
+    enough = times[:, None] >= shortest_time(order, mu, correlation)
+    least = float(largest_rate(order, mu, True).min()) - 0.6
+    rates = np.linspace(least, max(1.0, order / 2, delta) + 0.5, 201)
+    long = phase_names(order, mu, rates[:, None], correlation)
+    phases = np.select([long == name for name in SHORT], list(SHORT.values()), long)
+    near = np.linspace(0.0, max(1.2, float(runs["mu"].max()) + 0.1), 201)
+    heights = np.linspace(0.0, max(1.6, delta + 0.2), 201)
+    words, up = ["population flow,\n$T = 1/\\gamma$", "noise"], heights[:, None]
+    regimes = np.select([up > 1 - near, up > (1 - near) / 2], words, "undefined")
+    recovered = np.where(enough, "recovered", "too few steps")
+    return [(mu, times, recovered), (mu, rates, phases), (near, heights, regimes)]
 
 
 def _run_label(points: Sequence[Mapping[str, Any]]) -> str:
@@ -109,18 +111,6 @@ def _run_label(points: Sequence[Mapping[str, Any]]) -> str:
     shared = [f"${symbols[name]} = {points[0][name]}$" for name in known]
     head = "this run" if len(points) == 1 else f"these {len(points)} runs"
     return f"{head}:\n" + ", ".join(shared) if shared else head
-
-
-def _regimes(axes: Axes, runs: Mapping[str, Floats]) -> list[Any]:
-    """Draw where drift, noise or both move overlaps of order one."""
-    right, top = max(1.2, float(runs["mu"].max()) + 0.1), max(1.6, float(runs["delta"].max()) + 0.2)
-    mu, delta = np.linspace(0.0, right, 201), np.linspace(0.0, top, 201)
-    height = delta[:, None]
-    words = ["population flow,\n$T = 1/\\gamma$", "noise"]
-    names = np.select([height > 1 - mu, height > (1 - mu) / 2], words, "undefined")
-    axes.plot([0, 1, right], [1, 0, 0], color=BLACK, linewidth=1.5, label="drift and noise (Saad and Solla)")
-    axes.set_ylabel(r"rate,  $\delta = -\log_d \gamma$")
-    return fill_regions(axes, mu, delta, names, FILLS)
 
 
 # -- A plane parted into named regions: filled ------------------------------------------------------------
@@ -143,10 +133,7 @@ def draw_plane(
     up: Floats,
     own: tuple[float, float] | None,
 ) -> None:
-    """Fill the regions of a plane, name them, and draw the lines between them and the scenario's own point.
-
-    `lines` has the lines along one field, `up` are the heights of the map.
-    """
+    """Fill the regions of a plane by the lines along one field and the heights `up`; draw these and an own point."""
     assert diagram.regions is not None
     (across,) = map(str, lines["converged"].dims)
     places, question = lines[across].values, scenario.questions[diagram.what]
@@ -190,10 +177,7 @@ def _between(fine: Floats, across: Floats, values: Floats) -> Floats:
 
 
 def fill_regions(axes: Axes, x: Floats, y: Floats, names: Array, fills: Mapping[str, str] | None = None) -> list[Any]:
-    """Fill regions of names (Y, X); write each name into the middle of its region, or return it for the legend.
-
-    `fills` gives colours by name; the rest have those of the list, from below.
-    """
+    """Fill regions of names (Y, X), by `fills` or the list; write names into them, or return them for the legend."""
     known = [str(name) for name in dict.fromkeys(names.ravel().tolist()) if name]
     codes, handles, look = coded(names, known, fills)
     frame = (float(x[0]), float(x[-1]), float(y[0]), float(y[-1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,12 @@ import numpy as np
 
 from giantstep.checks import check_number
 from giantstep.errors import InputError, bad_field
+from giantstep.figures.labels import place_legend
+from giantstep.figures.layout import Reading, View
 from giantstep.figures.style import WIDTHS, panels_in_rows
 from giantstep.figures.style import style as look
+from giantstep.figures.views import draw
+from giantstep.files import atomic_write
 
 if TYPE_CHECKING:
     import xarray
@@ -20,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from giantstep.bounds.drawing import BoundDrawer
-    from giantstep.figures.layout import Reading, View
     from giantstep.progress import ProgressOption
 
 FORMATS = (".png", ".pdf", ".svg", ".pgf")
@@ -85,7 +89,6 @@ def plot(
     >>> len(figure.axes)
     1
     """
-    from giantstep.figures.layout import Reading
     from giantstep.figures.shown import shown_after_cell, shown_by_pyplot
 
     axes = ax if axes is None else axes
@@ -140,9 +143,8 @@ def _own_figure(name: str, result: xarray.Dataset, smooth: bool) -> Figure | Non
     from giantstep.figures.learning_curve import draw_learning_curve, draw_tornado
     from giantstep.figures.phase_diagram import draw_phase_diagram
 
-    if name == "variance":
-        return draw_variance(result, smooth)
     drawings: dict[str, Callable[[xarray.Dataset], Figure | None]] = {
+        "variance": partial(draw_variance, smooth=smooth),
         "phase-diagram": draw_phase_diagram,
         "forecast": draw_learning_curve,
         "tornado": draw_tornado,
@@ -152,13 +154,7 @@ def _own_figure(name: str, result: xarray.Dataset, smooth: bool) -> Figure | Non
 
 
 def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> Figure:
-    from giantstep.figures.labels import place_legend
-    from giantstep.figures.views import draw
-
-    panels: list[tuple[Reading, list[View], str]] = []
-    for view in [view for view in views if view.kind != "table"]:
-        several = view.apart is not None or view.kind in ("map", "names")
-        panels += _panels_of(reading, view) if several else [(reading, [view], "")]
+    panels = [panel for view in views if view.kind != "table" for panel in _panels_of(reading, view)]
     numbers = [view for view in views if view.kind == "table"]
     panels += [(reading, numbers, "")] if numbers else []
     figure, axes = panels_in_rows(len(panels), 3.7)
@@ -173,8 +169,6 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: Bo
 
 def _panels_of(reading: Reading, view: View) -> list[tuple[Reading, list[View], str]]:
     """Return a panel for each entry of dimensions that one panel cannot show, and of a map for each engine."""
-    from giantstep.figures.layout import Reading
-
     maps = view.kind in ("map", "names")
     apart = view.others[1:] if view.kind == "map" else () if view.apart is None else (view.apart,)
     judged = [source for source in reading.sources if source in (reading.judged, "experiment")]
@@ -197,9 +191,6 @@ def _panels_of(reading: Reading, view: View) -> list[tuple[Reading, list[View], 
 
 def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> Figure:
     from matplotlib.axes import Axes as MatplotlibAxes
-
-    from giantstep.figures.labels import place_legend
-    from giantstep.figures.views import draw
 
     for view in views:
         if view.apart is not None:
@@ -259,8 +250,6 @@ def _tex_program() -> str:
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Save a figure so that the file is there whole or not at all."""
     import matplotlib
-
-    from giantstep.files import atomic_write
 
     target = checked_path(path)
     kind = target.suffix.lower().removeprefix(".")

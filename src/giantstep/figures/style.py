@@ -66,13 +66,10 @@ def paper_width() -> float | None:
     return _PAPER_WIDTH.get()
 
 
-def new_figure(
-    rows: int, columns: int, *, width: float, height: float, heights: Sequence[float] | None = None, sharex: Any = False
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure in inches with its axes in reading order; no window, no global state.
+def new_figure(rows: int, columns: int, *, width: float, height: float, **grid: Any) -> tuple[Figure, list[Axes]]:
+    """Return a figure in inches with its axes in reading order (a `grid` as of subplots); no window, no global state.
 
-    `heights` are the relative heights of the rows; ``sharex="col"`` gives a column one horizontal axis. In a paper the
-    figure has the width of the paper, and a height in proportion.
+    In a paper the figure has the width of the paper, and a height in proportion.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -86,8 +83,8 @@ def new_figure(
     figure = ShownFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=w_pad, h_pad=h_pad))
     figure.paper = paper
     FigureCanvasAgg(figure)
-    look: dict[str, Any] = {"subplot_kw": {"axes_class": TitledAxes}, "sharex": sharex, "height_ratios": heights}
-    return figure, list(figure.subplots(rows, columns, squeeze=False, **look).ravel())
+    axes = figure.subplots(rows, columns, squeeze=False, subplot_kw={"axes_class": TitledAxes}, **grid)
+    return figure, list(axes.ravel())
 
 
 NARROWEST = 2.2
@@ -117,10 +114,7 @@ def colours(count: int, *, ordered: bool = False) -> list[str]:
 
 
 def dashes(place: int, is_solid: bool = False) -> Any:
-    """Return the kind of line of a curve: lines that lie on each other show, and a figure also reads in grey.
-
-    On a screen lines may all be solid, where they are told apart otherwise.
-    """
+    """Return the kind of line of a curve, so that a figure also reads in grey; on a screen lines may all be solid."""
     return "-" if is_solid and paper_width() is None else DASHES[place % len(DASHES)]
 
 

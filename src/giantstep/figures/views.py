@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from giantstep.figures.labels import name_of, title, value_label, x_label, y_label
 from giantstep.figures.layout import DrawnCurve, Reading, View
 from giantstep.figures.maps import draw_map, draw_names, edges
-from giantstep.figures.panels import bars, bars_key, error_points, limit_line, measured
-from giantstep.figures.panels import key as legend_key
+from giantstep.figures.panels import bars, bars_key, error_points, key, limit_line, measured
 from giantstep.figures.style import (
     DOTTED,
     GREY,
@@ -25,7 +24,7 @@ from giantstep.figures.style import (
     spans_decades,
     whole_ticks,
 )
-from giantstep.types import Array, Booleans, Floats
+from giantstep.types import Array, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,10 +54,7 @@ def draw(
     bounds: BoundDrawer | None,
     titled: bool = True,
 ) -> list[Any]:
-    """Draw variables into one axes: one, or several that share their horizontal axis; `bounds` under their curves.
-
-    Return the entries of a legend.
-    """
+    """Draw variables that share a horizontal axis, `bounds` under their curves, and return the entries of a legend."""
     first, handles = views[0], list[Any]()
     if first.kind == "table":
         table(axes, reading, [view.name for view in views])
@@ -66,10 +62,8 @@ def draw(
     if first.kind in ("map", "names"):
         (draw_map if first.kind == "map" else draw_names)(axes, reading, first, log)
     else:
-        key = _Key(axes, reading, is_spectrum=first.kind == "spectrum")
-        (_spectrum if key.is_spectrum else _curves)(axes, reading, views, log, bounds, key)
-        handles = key.handles()
-    x, dimension = reading.along(first.x), reading.dimension(first.x)
+        handles = _lines(axes, reading, views, log, bounds)
+    x, dimension = reading.data[first.x], reading.dimension(first.x)
     axes.set_xlabel(x_label(x, first.x, dimension, _letters_along(axes)))
     whole_ticks(axes, x.values, is_time=dimension.role == "trajectory")
     if len(views) == 1 and first.kind not in ("map", "names"):
@@ -88,82 +82,106 @@ def _letters_along(axes: Axes) -> int:
 # -- curves --------------------------------------------------------------------------------------------------
 
 
-def _curves(
-    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None, key: _Key
-) -> None:
-    drawn: list[DrawnCurve] = []
-    ordered, alone = len(views) == 1 and reading.is_ordered(views[0]), len(reading.sources) == 1
-    for view, palette, offset in _palettes(reading, views, ordered):
-        curves = list(reading.curves(view))
-        for curve in curves:
-            place = offset + curve.place
-            colour, marker = palette[place], MARKERS[place % len(MARKERS)]
-            line = dashes(place, ordered or bounds is not None)  # bounds have dashes of their own
-            if curve.source == "experiment":
-                _draw_experiment(axes, curve, colour, marker, alone)
+class _Line(NamedTuple):
+    """A curve as it is drawn, and what the legend calls it."""
+
+    curve: DrawnCurve
+    label: str
+    colour: Any
+    marker: str
+    dashes: Any
+
+
+def _lines(
+    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None
+) -> list[Any]:
+    """Draw curves or spectra (which have no bounds), and return the entries of their legend."""
+    spectra, alone = views[0].kind == "spectrum", len(reading.sources) == 1
+    counts, ordered = [reading.count(view.others) for view in views], len(views) == 1 and reading.is_ordered(views[0])
+    palette = colours(sum(counts), ordered=ordered)
+    drawn, extra = list[_Line](), list[Any]()
+    for number, view in enumerate(views):
+        places: dict[int, Any] = {}
+        for curve in reading.curves(view):
+            place = sum(counts[:number]) + curve.place
+            name = name_of(view.name) if len(views) > 1 else ""
+            mass = _at(reading, "atom", curve, reading.main) if spectra else np.zeros(0)
+            atom = f"mass {mass[0]:.3g} at $x = 0$" if mass.size == 1 and mass[0] > 1e-9 else ""
+            label = ", ".join(filter(None, [name, curve.label, atom]))
+            style = dashes(place, ordered or bounds is not None)  # bounds have dashes of their own
+            line = _Line(curve, label, palette[place], MARKERS[place % len(MARKERS)], style)
+            drawn.append(line)
+            places[curve.place] = line.colour
+            if spectra:
+                _draw_spectrum(axes, reading, line, is_density=view.name == "density")
+            elif curve.source == "experiment":
+                _draw_experiment(axes, line, alone)
             else:
-                _draw_limit(axes, curve, colour, marker, line, alone)
-            label = _label(views, view, curve)
-            key.add(curve.source, label, colour, marker, line, measured=bool(np.isfinite(curve.y).any()))
-            key.joined |= curve.joined
-        drawn += curves
-        if bounds is not None:
-            places = {curve.place: palette[offset + curve.place] for curve in curves}
-            key.extra = bounds.draw(axes, reading, view, places) or key.extra
-        levels = reading.data.get(f"known_{view.name}")  # values that theory has
+                _draw_limit(axes, line, alone)
+        if bounds is not None and not spectra:
+            extra = bounds.draw(axes, reading, view, places) or extra
+        levels = None if spectra else reading.data.get(f"known_{view.name}")  # values that theory has
         for value in () if levels is None else np.unique(levels.values[np.isfinite(levels.values)]):
             level: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0, "zorder": 1}
-            key.extra = [*key.extra, axes.axhline(value, label=f"theory: {value:.3g}", **level)]
-    if drawn and log is None:
-        along = not drawn[0].named and is_geometric(reading.along(views[0].x).values)
+            extra = [*extra, axes.axhline(value, label=f"theory: {value:.3g}", **level)]
+    if not drawn:
+        return extra
+    handles = _legend(axes, reading, drawn, spectra, bool(extra))
+    if spectra:
+        _frame_spectra(axes, views, [line.curve for line in drawn], log)
+    else:
+        numbers = reading.data[views[0].x].values
+        handles += _finish_curves(axes, [line.curve for line in drawn], numbers, log)
+    return [*handles, *extra]
+
+
+def _finish_curves(axes: Axes, drawn: Sequence[DrawnCurve], x: Array, log: str | None) -> list[Any]:
+    """Set the scales, and cross what was not computed: on the point, or on the axis where there is no number."""
+    from matplotlib.lines import Line2D
+
+    if log is None:
+        along = not drawn[0].named and is_geometric(x)
         log = "x" * along + "y" * spans_decades(np.concatenate([curve.y for curve in drawn]))
-    log_axes(axes, log if drawn and log else "")
-    for curve in drawn:  # crosses: on the point, or on the axis where there is no number
+    log_axes(axes, log)
+    crossed = False
+    for curve in drawn:
         if not curve.failed.any() or curve.named or (curve.failed.all() and len(curve.x) > MANY):
             continue
         known = np.isfinite(curve.y)
         axes.plot(curve.x[curve.failed & known], curve.y[curve.failed & known], zorder=5, **FAILED)
         missing = curve.x[curve.failed & ~known]
         axes.plot(missing, 0.02 + 0 * missing, transform=axes.get_xaxis_transform(), zorder=5, **FAILED)
-        key.failed = True
+        crossed = True
+    return [Line2D([], [], label="not computed", **FAILED)] if crossed else []
 
 
-def _label(views: Sequence[View], view: View, curve: DrawnCurve) -> str:
-    """Return what the legend says of a curve: its variable, where there are several, and its point."""
-    return ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-
-
-def _palettes(reading: Reading, views: Sequence[View], ordered: bool) -> list[tuple[View, list[Any], int]]:
-    """Return each view with the colours of the whole axes and its first place among them."""
-    counts = [reading.count(view.others) for view in views]
-    palette = colours(sum(counts), ordered=ordered)
-    return [(view, palette, sum(counts[:place])) for place, view in enumerate(views)]
-
-
-def _draw_limit(axes: Axes, curve: DrawnCurve, colour: Any, marker: str, line: Any, alone: bool) -> None:
+def _draw_limit(axes: Axes, line: _Line, alone: bool) -> None:
     """Draw a limit: a line, with dots where they are few or have no neighbour; dashes at names. NaN leaves gaps."""
+    curve, colour = line.curve, line.colour
     if curve.named:
         edge = THIN if curve.thin else 1.8
         look: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": edge}
         axes.plot(_places(axes, curve), curve.y, color=colour, zorder=2, **look)
         return
-    limit_line(axes, curve.x, curve.y, colour, linestyle=line, linewidth=THIN if curve.thin else None)
+    limit_line(axes, curve.x, curve.y, colour, linestyle=line.dashes, linewidth=THIN if curve.thin else None)
+    there = np.concatenate([[False], np.isfinite(curve.y), [False]])
     few = curve.joined or (len(curve.x) < 12 and alone)
-    dots = np.isfinite(curve.y) if few else isolated(curve.y)
-    marker = "." if curve.joined else marker
+    dots = there[1:-1] & (few | ~there[:-2] & ~there[2:])
+    marker = "." if curve.joined else line.marker
     axes.plot(curve.x[dots], curve.y[dots], linestyle="none", color=colour, marker=marker, markersize=3)
     _band(axes, curve, colour)
 
 
-def _draw_experiment(axes: Axes, curve: DrawnCurve, colour: Any, marker: str, alone: bool) -> None:
+def _draw_experiment(axes: Axes, line: _Line, alone: bool) -> None:
     """Draw measured points with error bars; many of them are a dotted line with a band."""
+    curve, colour = line.curve, line.colour
     if len(curve.x) > MANY:
         limit_line(axes, curve.x, curve.y, colour, linestyle=DOTTED, linewidth=1.8)
         _band(axes, curve, colour)
         return
     if alone and not curve.named:
         limit_line(axes, curve.x, curve.y, colour, linewidth=0.8, alpha=0.5)
-    error_points(axes, _places(axes, curve), curve.y, curve.error, colour, marker)
+    error_points(axes, _places(axes, curve), curve.y, curve.error, colour, line.marker)
 
 
 def _band(axes: Axes, curve: DrawnCurve, colour: Any) -> None:
@@ -182,105 +200,64 @@ def _places(axes: Axes, curve: DrawnCurve) -> Array:
     return places
 
 
-def isolated(y: Floats) -> Booleans:
-    """Tell which points have no neighbour, so that no line would show them.
+def _legend(axes: Axes, reading: Reading, drawn: Sequence[_Line], spectra: bool, more: bool) -> list[Any]:
+    """Return the entries of a legend: each colour once, each engine once where there are several, or `more` entries."""
+    from matplotlib.lines import Line2D
 
-    >>> isolated(np.array([1.0, np.nan, 2.0, np.nan, 3.0, 4.0]))
-    array([ True, False,  True, False, False, False])
-    """
-    there = np.concatenate([[False], np.isfinite(y), [False]])
-    return there[1:-1] & ~there[:-2] & ~there[2:]
-
-
-class _Key:
-    """The legend: each colour once, each engine once."""
-
-    def __init__(self, axes: Axes, reading: Reading, is_spectrum: bool) -> None:
-        self.axes, self.reading, self.is_spectrum = axes, reading, is_spectrum
-        self.entries: dict[str, tuple[Any, str, Any]] = {}
-        self.sources: dict[str, None] = {}
-        self.extra: list[Any] = []
-        self.failed = self.joined = False
-        self.measured: set[str] = set()
-
-    def add(self, source: str, label: str, colour: Any, marker: str, line: Any, measured: bool) -> None:
-        if label:
-            self.entries.setdefault(label, (colour, marker, line))
-        if source == "experiment" and measured:
-            self.measured.add(label)
-        self.sources.setdefault(source)
-
-    def handles(self) -> list[Any]:
-        from matplotlib.lines import Line2D
-
-        handles: list[Any] = []
-        if len(self.entries) > MOST_ENTRIES:
-            first, *_, last = self.entries
-            handles.append(Line2D([], [], linestyle="none", label=f"{len(self.entries)} curves:\n{first}\nto {last}"))
-        else:
-            for label, (colour, marker, line) in self.entries.items():
-                marker = marker if label in self.measured else ""
-                only_points = marker and [*self.sources] == ["experiment"]
-                handles.append(legend_key(colour, marker, label, "none" if only_points else line))
-        if len(self.sources) > 1 or self.extra:
-            handles += map(self._source, self.sources)
-        if self.failed:
-            handles.append(Line2D([], [], label="not computed", **FAILED))
-        return [*handles, *self.extra]
-
-    def _source(self, source: str) -> Any:
+    sources = list(dict.fromkeys(line.curve.source for line in drawn))
+    dots = {line.label for line in drawn if line.curve.source == "experiment" and np.isfinite(line.curve.y).any()}
+    handles, named = list[Any](), dict[str, _Line]()
+    for line in drawn:
+        named.setdefault(line.label, line)
+    named.pop("", None)
+    if len(named) > MOST_ENTRIES:
+        first, *_, last = named
+        handles.append(Line2D([], [], linestyle="none", label=f"{len(named)} curves:\n{first}\nto {last}"))
+        named.clear()
+    for label, line in named.items():
+        marker = line.marker if label in dots and not spectra else ""
+        only_points = marker and sources == ["experiment"]
+        handles.append(key(line.colour, marker, label, "none" if only_points else line.dashes))
+    for source in sources if len(sources) > 1 or more else ():
+        called = reading.called(source)
         if source == "experiment":
-            words = source if paper_width() else EXPERIMENT
-            return bars_key(source) if self.is_spectrum else measured(self.axes, words)
-        label = self.reading.called(source)
-        if source == "limit" != self.reading.judged:
-            return legend_key(GREY, "", f"{label}, $d \\to \\infty$", linewidth=THIN)
-        if self.joined:
-            return legend_key(GREY, ".", f"{label}, at the dots only", markersize=4, markerfacecolor=GREY)
-        return legend_key(GREY, "", label)
+            handles.append(bars_key(source) if spectra else measured(axes, source if paper_width() else EXPERIMENT))
+        elif source == "limit" != reading.judged:
+            handles.append(key(GREY, "", f"{called}, $d \\to \\infty$", linewidth=THIN))
+        elif any(line.curve.joined for line in drawn):
+            handles.append(key(GREY, ".", f"{called}, at the dots only", markersize=4, markerfacecolor=GREY))
+        else:
+            handles.append(key(GREY, "", called))
+    return handles
 
 
 # -- spectra -------------------------------------------------------------------------------------------------
 
 
-def _spectrum(
-    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None, key: _Key
-) -> None:
-    """Draw spectra, which have no bounds."""
-    ordered = len(views) == 1 and reading.is_ordered(views[0])
-    drawn: list[DrawnCurve] = []
-    for view, palette, offset in _palettes(reading, views, ordered):
-        is_density = view.name == "density"
-        for curve in reading.curves(view):
-            colour, line = palette[offset + curve.place], dashes(offset + curve.place, ordered)
-            if curve.source != "experiment":
-                y = _without_zeros(curve.y) if is_density else curve.y
-                limit_line(axes, curve.x, y, colour, linestyle=line, linewidth=THIN if curve.thin else None)
-            elif is_density:
-                bars(axes, *histogram(curve.x, curve.y), colour)
-            else:
-                axes.step(curve.x, curve.y, where="mid", color=colour, linewidth=0.9, alpha=0.8, zorder=2)
-            key.add(curve.source, _label(views, view, curve) + _atom(reading, curve), colour, "", line, measured=False)
-            drawn.append(curve)
-            if is_density and not curve.thin:
-                _outliers(axes, reading, curve, colour)
-    if drawn:
-        log = "x" * is_geometric(drawn[0].x) if log is None else log
-        for side in log:
-            getattr(axes, f"set_{side}scale")("log")
-    if drawn and any(view.name == "density" for view in views):
-        if "y" in str(log):  # a density that is nearly nothing at an edge must not decide the frame
-            axes.set_ylim(bottom=1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn))
-        else:
-            axes.set_ylim(bottom=0)
+def _draw_spectrum(axes: Axes, reading: Reading, line: _Line, is_density: bool) -> None:
+    curve, colour = line.curve, line.colour
+    if curve.source != "experiment":
+        zero = np.concatenate([[True], curve.y == 0, [True]])
+        # without the flat zero outside the bulk, but for its first and last point
+        y = np.where(zero[1:-1] & zero[:-2] & zero[2:] & is_density, np.nan, curve.y)
+        limit_line(axes, curve.x, y, colour, linestyle=line.dashes, linewidth=THIN if curve.thin else None)
+    elif is_density:
+        bars(axes, *histogram(curve.x, curve.y), colour)
+    else:
+        axes.step(curve.x, curve.y, where="mid", color=colour, linewidth=0.9, alpha=0.8, zorder=2)
+    if is_density and not curve.thin:
+        _outliers(axes, reading, curve, colour)
+
+
+def _frame_spectra(axes: Axes, views: Sequence[View], drawn: Sequence[DrawnCurve], log: str | None) -> None:
+    log = "x" * is_geometric(drawn[0].x) if log is None else log
+    for side in log:
+        getattr(axes, f"set_{side}scale")("log")
+    if any(view.name == "density" for view in views):
+        # a density that is nearly nothing at an edge must not decide the frame
+        axes.set_ylim(bottom=1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn) if "y" in log else 0)
         if not log:
             axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
-
-
-def _without_zeros(y: Floats) -> Floats:
-    """Leave out the flat zero outside the bulk, but for its first and last point."""
-    zero = np.concatenate([[True], y == 0, [True]])
-    return np.where(zero[1:-1] & zero[:-2] & zero[2:], np.nan, y)
 
 
 def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
@@ -305,12 +282,6 @@ def _at(reading: Reading, name: str, curve: DrawnCurve, source: str) -> Floats:
         return np.zeros(0)
     at = reading.layer(reading.data[name], source).isel(curve.point, missing_dims="ignore")
     return np.atleast_1d(at.values.astype(float))
-
-
-def _atom(reading: Reading, curve: DrawnCurve) -> str:
-    mass = _at(reading, "atom", curve, reading.main)
-    known = mass.size == 1 and mass[0] > 1e-9
-    return f"{', ' if curve.label else ''}mass {mass[0]:.3g} at $x = 0$" if known else ""
 
 
 def _outliers(axes: Axes, reading: Reading, curve: DrawnCurve, colour: Any) -> None:

@@ -10,64 +10,46 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.lab.algebra import add_gram, eigenvectors, outer_gram
-from giantstep.types import Booleans, Floats, Integers, Strings
+from giantstep.lab.algebra import eigenvectors, smaller_gram
+from giantstep.types import Floats, Integers, Strings
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Decomposition:
-    """What the forecast of (4) needs of N rows."""
+    """What the forecast of (4) needs of N rows, and the m rows that leave-one-out needs; all N where they are few."""
 
     rows: int  # N
     columns: int  # p
     squares: Floats  # (r,) non-zero eigenvalues s_j^2 of X^T X, increasing
     coefficients: Floats  # (r, R) labels along the left singular vectors, c = U^T Y
     rest: float  # |Y - U c|^2, summed over rows and outputs
-    copies: int = 0  # rows that repeat others; they leave dimensions free that no new row would
-
-    @property
-    def rank(self) -> int:
-        """Number r of non-zero eigenvalues."""
-        return len(self.squares)
-
-    @property
-    def null(self) -> int:
-        """Dimensions orthogonal to features and constants, N - 1 - r."""
-        return self.rows - 1 - self.rank
-
-    @property
-    def noise_floor(self) -> float:
-        """E(0) = RSS/(N - 1 - r): noise and misfit that no number of samples removes; NaN where nothing is left."""
-        return self.rest / self.null if self.null else float("nan")
-
-    @property
-    def kappa_min(self) -> float:
-        """Smallest kappa that the rows determine, forecast section 2: 0 unless the features interpolate."""
-        interpolating = self.rank >= self.rows - 1 - self.copies
-        return 1 / float(np.sum(1 / self.squares)) if interpolating else 0.0
-
-
-@dataclass(frozen=True)
-class RowSample:
-    """The m rows that leave-one-out needs; all N where they are few."""
-
-    index: Integers  # (m,) their numbers
-    vectors: Floats  # (m, r) rows of U
+    copies: int  # rows that repeat others; they leave dimensions free that no new row would
+    kept: Integers  # (m,) numbers of the m rows
+    vectors: Floats  # (m, r) their rows of U
     outside: Floats  # (m,) diagonal of the projector on the null dimensions, 1 - 1/N - |U_i|^2; 0 where there is none
     residual: Floats  # (m, R) rows of Y - U c
     labels: Floats  # (m, R) labels as given, not centred
 
+    @property
+    def null(self) -> int:
+        """Dimensions orthogonal to features and constants, N - 1 - r."""
+        return self.rows - 1 - len(self.squares)
 
-def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0) -> tuple[Decomposition, RowSample]:
-    """Return the decomposition of centred features (N, p) and labels (N, R), and the rows `keep` for leave-one-out.
+    @property
+    def kappa_min(self) -> float:
+        """Smallest kappa that the rows determine, forecast section 2: 0 unless the features interpolate."""
+        interpolating = len(self.squares) >= self.rows - 1 - self.copies
+        return 1 / float(np.sum(1 / self.squares)) if interpolating else 0.0
 
-    The smaller of X^T X and X X^T has all of it: with few columns U = X V/s, with few rows U are its eigenvectors.
-    """
+
+def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0) -> Decomposition:
+    """Return the decomposition of centred features (N, p) and labels (N, R), with the rows to `keep` of them."""
+    # the smaller of X^T X and X X^T has all of it: with few columns U = X V/s, with few rows U are its eigenvectors
     (rows, columns), tall = features.shape, len(features) > features.shape[1]
     centred = labels - labels.mean(axis=0)
-    values, vectors = eigenvectors(smaller_gram(features), np)
+    values, vectors = eigenvectors(smaller_gram(features, np), np)
     # more than N - 1 eigenvalues cannot differ from zero by more than rounding
     kept = values > 4 * max(rows, columns) * _EPS * values[-1]
     kept[: max(len(values) - (rows - 1), 0)] = False
@@ -82,18 +64,8 @@ def decompose(features: Floats, labels: Floats, keep: Integers, copies: int = 0)
     null = rows - 1 > len(squares)
     residual = centred - fitted if null else np.zeros_like(centred)
     outside = 1 - 1 / rows - np.sum(own**2, axis=1) if null else np.zeros(len(keep))
-    decomposition = Decomposition(rows, columns, squares, coefficients, float(np.sum(residual**2)), copies)
-    return decomposition, RowSample(keep, own, np.maximum(outside, 0.0), residual[keep], labels[keep])
-
-
-def smaller_gram(features: Floats) -> Floats:
-    """Return X^T X or X X^T, whichever is smaller; only its lower triangle is filled."""
-    rows, columns = features.shape
-    if columns >= rows:
-        return np.asarray(outer_gram(features, np))
-    gram = np.zeros((columns, columns), order="F")
-    add_gram(gram, features, np)
-    return gram
+    kept_rows = keep, own, np.maximum(outside, 0.0), residual[keep], labels[keep]
+    return Decomposition(rows, columns, squares, coefficients, float(np.sum(residual**2)), copies, *kept_rows)
 
 
 # -- The forecast without rows: traces of the resolvent of N rows -----------------------------------------
@@ -109,22 +81,16 @@ class Resolvent(NamedTuple):
     """M(ridge) = (X X^T + ridge)^-1 off the constants, times `unit`, at B ridges: forecast section 1.
 
     `unit` is the ridge itself where features leave dimensions free (ridge 0 is then least squares), else 1 (ridge 0
-    interpolates). Every ratio the forecast takes is free of it; kappa = unit/t1.
+    interpolates). Every ratio the forecast takes is free of it.
     """
 
-    ridge: Floats
-    unit: Floats
+    kappa: Floats  # (B,) effective ridges of forecast (2), unit/t1
     weights: Floats  # (B, r) eigenvalues along the features; those of the dimensions that are free are 1
     t1: Floats  # (B,) traces of M, M^2, M^3
     t2: Floats
     t3: Floats
     q2: Floats  # (B,) traces of Y^T M^2 Y and Y^T M^3 Y
     q3: Floats
-
-    @property
-    def kappa(self) -> Floats:
-        """(B,) effective ridge 1/tr M of forecast (2)."""
-        return self.unit / self.t1
 
 
 def resolvent(decomposition: Decomposition, ridge: Floats) -> Resolvent:
@@ -135,25 +101,24 @@ def resolvent(decomposition: Decomposition, ridge: Floats) -> Resolvent:
     weights = unit[:, None] / (squares + ridge[:, None])
     traces = [np.sum(weights**k, axis=1) + null for k in (1, 2, 3)]
     forms = [weights**k @ strengths + decomposition.rest for k in (2, 3)]
-    return Resolvent(ridge, unit, weights, *traces, *forms)
+    return Resolvent(unit / traces[0], weights, *traces, *forms)
 
 
-def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) -> tuple[Floats, Booleans]:
+def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) -> Floats:
     """Return the ridge of N rows that has the kappa of `ridge` at n = `samples`, forecast (3), for B points.
 
-    Also returns which points the rows determine; the others are NaN. Newton's method decreases to the largest root
+    It is NaN where the rows do not determine it. Newton's method decreases to the largest root
     from the right for n < N, where the equation is convex, and increases from 0 for n > N, where it is concave.
     """
     count = decomposition.rows
     excess = samples - count
     determined = (excess <= 0) | (ridge >= excess * decomposition.kappa_min * (1 - 1e-12))
-    least_squares = (ridge == 0) & (samples - 1 >= decomposition.rank)
+    least_squares = (ridge == 0) & (samples - 1 >= len(decomposition.squares))
     power = float(np.sum(decomposition.squares))
     with np.errstate(divide="ignore"):
         start = (ridge * (count - 1) - excess * power / (count - 1)) / (samples - 1)
-    solution = np.where(excess < 0, start, np.where(excess == 0, ridge, 0.0))
+    solution = np.select([least_squares, excess < 0, excess == 0], [0.0, start, ridge], 0.0)
     active = determined & ~least_squares & (excess != 0)
-    solution = np.where(least_squares, 0.0, solution)
     for _ in range(_STEPS):
         index = np.flatnonzero(active)
         if not len(index):
@@ -169,18 +134,18 @@ def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) ->
         done = turned | (np.abs(moved - solution[index]) <= _PRECISION * moved)
         solution[index] = np.where(turned, solution[index], moved)
         active[index[done]] = False
-    return np.where(determined, solution, np.nan), determined
+    return np.where(determined, solution, np.nan)
 
 
 @dataclass(frozen=True)
 class ForecastCurve:
     """B points (samples, ridge) and what the traces say of them; NaN where `status` says why."""
 
+    decomposition: Decomposition
     samples: Floats
     ridge: Floats
     status: Strings
     resolvent: Resolvent
-    matched: Floats  # ridge of N rows with the same kappa
     kappa: Floats
     df1: Floats
     df2: Floats
@@ -193,9 +158,11 @@ class ForecastCurve:
 def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats) -> ForecastCurve:
     """Return the forecast at B points (samples, ridge)."""
     n, count = samples, decomposition.rows
-    matched, determined = solve_ridge(decomposition, n, ridge)
-    at = resolvent(decomposition, np.where(determined, matched, 1.0))
-    shrunk = decomposition.squares / (decomposition.squares + at.ridge[:, None])
+    matched = solve_ridge(decomposition, n, ridge)
+    determined = np.isfinite(matched)
+    matched[~determined] = 1.0
+    at = resolvent(decomposition, matched)
+    shrunk = decomposition.squares / (decomposition.squares + matched[:, None])
     df1, df2 = np.sum(shrunk, axis=1), count - 1 - at.t1**2 / at.t2
     spare = (n - count) + at.t1**2 / at.t2  # n - 1 - df2
     finite = spare > 1e-9 * n
@@ -204,11 +171,11 @@ def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats)
         noise = at.q2 / at.t2
         gcv = (1 + 1 / n) * (n - 1) * noise / spare
         train = (n - 1) ** 2 * noise / (n * spare) * (1 - df1 / (n - 1)) ** 2
-        columns = np.stack([matched, at.kappa, df1, df2, gcv, noise, gcv - noise, train])
+        columns = np.stack([at.kappa, df1, df2, gcv, noise, gcv - noise, train])
     status = np.full(len(n), "", object)
     for b in np.flatnonzero(~determined):
         least = (n[b] - count) * decomposition.kappa_min
         status[b] = f"{count} rows do not determine this; use a ridge of at least {least:.3g}"
     status[determined & ~finite] = "the error is infinite where ridge 0 just interpolates; use a ridge above 0"
     columns[:, ~good] = np.nan
-    return ForecastCurve(n, ridge, status.astype(str), at, *columns)
+    return ForecastCurve(decomposition, n, ridge, status.astype(str), at, *columns)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.forecasts.decomposition import smaller_gram
 from giantstep.forecasts.settings import PreparedRows, Settings
-from giantstep.lab.algebra import cholesky, eigenvectors, solve_triangular
+from giantstep.lab.algebra import cholesky, eigenvectors, smaller_gram, solve_triangular
 from giantstep.lab.seeds import Draws
 from giantstep.types import Floats, Integers
 
@@ -37,11 +36,6 @@ class FitTrials:
         """Number of trials done."""
         return len(self.values["mse"])
 
-    @property
-    def precise(self) -> bool:
-        """Whether the standard errors of all ridges are at most 2 % of the means."""
-        return bool(np.all(self.stderr("mse") <= PRECISE * self.mean("mse")))
-
     def mean(self, name: str) -> Floats:
         """Return the mean over trials, for each ridge."""
         return np.mean(self.values[name], axis=0)
@@ -53,11 +47,9 @@ class FitTrials:
         return np.std(self.values[name], axis=0, ddof=1) / np.sqrt(self.count)
 
 
-def run_experiment(prepared: PreparedRows, settings: Settings) -> tuple[dict[int, FitTrials], list[FitTrials]]:
-    """Fit real rows at the sizes asked for (where fits are dear at none of them), and at N/4 and N/2.
-
-    Returns the trials by size, and those at the last two, which judge the forecast.
-    """
+def run_experiment(prepared: PreparedRows) -> tuple[dict[int, FitTrials], list[int]]:
+    """Fit real rows at the sizes asked for (dear ones at none), and N/4 and N/2: trials by size, and these two."""
+    settings = prepared.settings
     if not settings.trials:
         return {}, []
     count, columns = prepared.features.shape
@@ -68,12 +60,14 @@ def run_experiment(prepared: PreparedRows, settings: Settings) -> tuple[dict[int
     by_size = {size: FitTrials(size) for size in sorted({*sizes, *probe_sizes})}
     for size, trials in by_size.items():
         more = MORE_TRIALS if size in probe_sizes and not dear else 1
-        while trials.count < more * wanted and not (trials.count >= wanted and trials.precise):
+        while trials.count < more * wanted:
+            if trials.count >= wanted and np.all(trials.stderr("mse") <= PRECISE * trials.mean("mse")):
+                break
             for _ in range(wanted):
                 train, test = _split(count, size, trials.count, settings)
-                for name, values in _fit(prepared, settings.ridges, train, test).items():
+                for name, values in _fit(prepared, train, test).items():
                     trials.values[name].append(values)
-    return by_size, [by_size[size] for size in probe_sizes]
+    return by_size, probe_sizes
 
 
 def _split(count: int, samples: int, trial: int, settings: Settings) -> tuple[Integers, Integers]:
@@ -90,9 +84,9 @@ def _split(count: int, samples: int, trial: int, settings: Settings) -> tuple[In
             return order[:samples], test
 
 
-def _fit(prepared: PreparedRows, ridges: Floats, train: Integers, test: Integers) -> dict[str, Floats]:
+def _fit(prepared: PreparedRows, train: Integers, test: Integers) -> dict[str, Floats]:
     """Return test error, misclassified share and training error (ridges,) of fits to some rows."""
-    features, outputs = prepared.features[train], prepared.labels.values[train]
+    features, outputs, ridges = prepared.features[train], prepared.labels.values[train], prepared.settings.ridges
     mean, intercept = features.mean(axis=0), outputs.mean(axis=0)
     features -= mean
     outputs = outputs - intercept
@@ -112,7 +106,7 @@ def _fit(prepared: PreparedRows, ridges: Floats, train: Integers, test: Integers
 
 def solve_ridges(features: Floats, outputs: Floats, ridges: Floats) -> Floats:
     """Return the coefficients (p, ridges, R) of ridge fits to centred rows: the shortest where there are several."""
-    gram, tall = smaller_gram(features), len(features) > features.shape[1]
+    gram, tall = smaller_gram(features, np), len(features) > features.shape[1]
     right = features.T @ outputs if tall else outputs
     solutions = np.stack([_solve(gram, float(ridge), right) for ridge in ridges], axis=1)
     return solutions if tall else np.tensordot(features.T, solutions, axes=1)

@@ -47,7 +47,8 @@ def features(model: Any, X: Any, layer: str | None = None, batch: int = 1024) ->
     (7, 40)
     """
     rows = check_whole("batch", batch, "a whole number at least 1", 1)
-    if _is_torch(model):
+    kinds = {kind.__module__.split(".")[0] for kind in type(model).__mro__}
+    if "torch" in kinds and hasattr(model, "modules"):
         return _torch_features(model, X, layer, rows)
     if layer is not None:
         raise InputError(f"Field `layer` is for PyTorch networks, but the model is a {type(model).__name__}.")
@@ -103,10 +104,6 @@ def _last_hidden(model: Any, X: Any) -> Array:
 
 
 # -- PyTorch, which is imported by whoever has such a model --------------------------------------------------------
-
-
-def _is_torch(model: Any) -> bool:
-    return any(kind.__module__.split(".")[0] == "torch" for kind in type(model).__mro__) and hasattr(model, "modules")
 
 
 def _torch_features(model: Any, X: Any, layer: str | None, rows: int) -> Array:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from giantstep.forecasts.decomposition import Decomposition, ForecastCurve, Resolvent, RowSample
+from giantstep.forecasts.decomposition import ForecastCurve
 from giantstep.lab.seeds import Draws
 from giantstep.types import Floats, Integers
 
@@ -42,41 +42,35 @@ class RowSums:
     undefined: Floats  # rows of leverage 1, for which leave-one-out does not exist
 
 
-def sum_rows(
-    decomposition: Decomposition,
-    sample: RowSample,
-    curve: ForecastCurve,
-    visit: Callable[[int, RowPoint], None] | None = None,
-) -> RowSums:
+def sum_rows(curve: ForecastCurve, visit: Callable[[int, RowPoint], None] = lambda point, rows: None) -> RowSums:
     """Return what the rows say of all points; `visit` sees each computed point with its rows."""
     points = np.flatnonzero(np.isfinite(curve.gcv))
-    outputs = decomposition.coefficients.shape[1]
-    width = max(1, CHUNK // (len(sample.labels) * (3 + 2 * outputs)))
+    rows, outputs = curve.decomposition.labels.shape
+    width = max(1, CHUNK // (rows * (3 + 2 * outputs)))
     columns = np.full((6, len(curve.gcv)), np.nan)
     for start in range(0, len(points), width):
         chosen = points[start : start + width]
         with np.errstate(divide="ignore", invalid="ignore"):
-            columns[:, chosen] = _sum_some(decomposition, sample, curve, chosen, visit)
+            columns[:, chosen] = _sum_some(curve, chosen, visit)
     return RowSums(*columns)
 
 
-def _sum_some(
-    decomposition: Decomposition,
-    sample: RowSample,
-    curve: ForecastCurve,
-    chosen: Integers,
-    visit: Callable[[int, RowPoint], None] | None,
-) -> list[Floats]:
+def _sum_some(curve: ForecastCurve, chosen: Integers, visit: Callable[[int, RowPoint], None]) -> list[Floats]:
     """Return the columns of `RowSums` at b points."""
-    at, count, n = curve.resolvent, decomposition.rows, curve.samples[chosen]
-    (first, second, third), (labels, labels_twice) = _images(decomposition, sample, at, chosen)
+    at, decomposition, n = curve.resolvent, curve.decomposition, curve.samples[chosen]
+    count, vectors, residual = decomposition.rows, decomposition.vectors, decomposition.residual
+    weights = at.weights[chosen].T
+    # diagonals of M, M^2, M^3 (m, b), and the rows of M Y and M^2 Y (m, b, R)
+    first, second, third = (vectors**2 @ weights**k + decomposition.outside[:, None] for k in (1, 2, 3))
+    scaled = ((weights**k)[:, :, None] * decomposition.coefficients[:, None, :] for k in (1, 2))
+    labels, labels_twice = (np.tensordot(vectors, one, axes=1) + residual[:, None, :] for one in scaled)
     t1, t2, t3, q2, q3 = (trace[chosen] for trace in (at.t1, at.t2, at.t3, at.q2, at.q3))
     df2, noise = curve.df2[chosen], curve.bias_noise[chosen]
     left_out, squared = labels / first[:, :, None], np.sum(labels**2, axis=2)
 
     gcv = count * q2 / t1**2
     uneven = squared * (1 / first**2 - (count / t1) ** 2)  # what uneven leverages add to the squared residuals
-    whole = len(sample.labels) == count
+    whole = len(vectors) == count
     # from m of N rows as a difference to generalised cross-validation, forecast section 7
     loo = np.mean(squared / first**2, axis=0) if whole else gcv + uneven.mean(axis=0)
     row_df = (second / first**2 - 1) * (t1**2 / t2)  # forecast (6)
@@ -96,31 +90,16 @@ def _sum_some(
     risk = np.where(at.kappa[chosen] > 0, risk * moved, risk)
     relative = np.sqrt(count - 1) * risk.std(axis=0) / curve.gcv[chosen]
 
-    error = uneven.std(axis=0) / np.sqrt(len(sample.labels))
+    error = uneven.std(axis=0) / np.sqrt(len(vectors))
     z = np.where(error > 0, (loo - gcv) / error, 0.0)
     leverage_cv = np.std(1 / first, axis=0) * first.mean(axis=0)
     # where features leave no dimension free, M_ii is not 1 - h
     undefined = np.sum(first < LEVERAGE_ONE, axis=0) if decomposition.null else np.zeros(len(chosen))
-    if visit is not None:
-        for b in np.flatnonzero(undefined == 0):
-            rows = (left_out[:, b], first[:, b], second[:, b], spread[:, b])
-            visit(int(chosen[b]), RowPoint(*rows, float(noise[b]), float(scale[b])))
+    for b in np.flatnonzero(undefined == 0):
+        rows = (left_out[:, b], first[:, b], second[:, b], spread[:, b])
+        visit(int(chosen[b]), RowPoint(*rows, float(noise[b]), float(scale[b])))
     numbers = [mse, relative * mse, np.where(gcv > 0, loo / gcv, 1.0), z, leverage_cv]
     return [*(np.where(undefined > 0, np.nan, column) for column in numbers), undefined]
-
-
-def _images(
-    decomposition: Decomposition, sample: RowSample, at: Resolvent, chosen: Integers
-) -> tuple[list[Floats], list[Floats]]:
-    """Return the diagonals of M, M^2, M^3, each (m, b) at b points, and the rows of M Y and M^2 Y, each (m, b, R)."""
-    weights, coefficients = at.weights[chosen].T, decomposition.coefficients
-    squared = sample.vectors**2
-    powers = [squared @ weights**k + sample.outside[:, None] for k in (1, 2, 3)]
-    images = []
-    for k in (1, 2):
-        scaled = (weights**k)[:, :, None] * coefficients[:, None, :]
-        images.append(np.tensordot(sample.vectors, scaled, axes=1) + sample.residual[:, None, :])
-    return powers, images
 
 
 # -- The share of misclassified rows at n samples ---------------------------------------------------------
@@ -142,75 +121,63 @@ FAR, FAR_WIDE = 0.1, 0.2
 class Decisions:
     """Labels of the m rows as classes, and the wild draws that stand for the noise of a fit."""
 
-    decomposition: Decomposition
-    sample: RowSample
+    curve: ForecastCurve
     classes: Integers  # (m,) numbers of the classes from 0; two classes have one output, +1 for class 1
     seed: int  # of the wild draws
 
-    def error(self, curve: ForecastCurve, point: int, rows: RowPoint) -> tuple[float, float]:
+    def error(self, point: int, rows: RowPoint) -> tuple[float, float]:
         """Return the misclassified share at a point and its standard error."""
-        n, count = float(curve.samples[point]), self.decomposition.rows
-        decisions = self.sample.labels - rows.left_out
+        decomposition, n = self.curve.decomposition, float(self.curve.samples[point])
+        count, labels = decomposition.rows, decomposition.labels
+        decisions = labels - rows.left_out
+        # random signs, the same in every grid
+        signs = Draws(self.seed, f"forecast n={n:g} ridge={self.curve.ridge[point]:.17g}", 0)
         if n > count:
-            decisions = self._without_noise(decisions, curve, point, rows)
-        if n >= count:
-            one = decisions[:, 0] * self.sample.labels[:, 0] <= 0
-            several = np.argmax(decisions, axis=1) != self.classes
-            wrong = (one if decisions.shape[1] == 1 else several).astype(float)
+            decisions = self._without_noise(decisions, point, rows, signs)
+        margin = labels[:, 0] * decisions[:, 0]
+        if decisions.shape[1] == 1 and n >= count:
+            wrong = (margin <= 0).astype(float)
         elif decisions.shape[1] == 1:
             width = np.sqrt(np.maximum(rows.spread, 0.0) * rows.noise)
-            margin = self.sample.labels[:, 0] * decisions[:, 0]
             wrong = ndtr(-margin / np.maximum(width, 1e-300))  # forecast (11)
+        elif n >= count:
+            wrong = (np.argmax(decisions, axis=1) != self.classes).astype(float)
         else:
-            wrong = self._wild_shares(decisions, curve, point, rows)
-        share = float(np.mean(wrong))
-        return share, self._standard_error(wrong, share, curve, point)
-
-    def _standard_error(self, wrong: Floats, share: float, curve: ForecastCurve, point: int) -> float:
-        m, n = len(self.sample.labels), float(curve.samples[point])
+            wrong = self._wild_shares(decisions, point, rows, signs)
+        m, share, columns = len(labels), float(np.mean(wrong)), decomposition.columns
         q = (m * share + 1) / (m + 2)
         error = max(WIDEN * float(np.std(wrong)) / np.sqrt(m), float(np.sqrt(q * (1 - q) / m)))
-        rows, columns = self.decomposition.rows, self.decomposition.columns
-        if n > 2 * rows:
-            wide = rows < 2 * columns and curve.df1[point] > 0.5 * min(rows - 1, columns)
+        if n > 2 * count:
+            wide = count < 2 * columns and self.curve.df1[point] > 0.5 * min(count - 1, columns)
             error = float(np.hypot(error, (FAR_WIDE if wide else FAR) * share))
-        return error
+        return share, error
 
-    # -- wild draws ------------------------------------------------------------------------------------------------
-
-    def _wild_shares(self, decisions: Floats, curve: ForecastCurve, point: int, rows: RowPoint) -> Floats:
+    def _wild_shares(self, decisions: Floats, point: int, rows: RowPoint, signs: Draws) -> Floats:
         """Return the share of draws in which each row is misclassified, forecast (12)."""
-        again = (float(curve.df2[point]) + 1) / float(curve.samples[point])
-        signs = self._signs(curve, point)
-        first = self._bounce(rows, rows.left_out[:, None, :], curve, point, signs)
-        second = self._bounce(rows, first, curve, point, signs)
+        again = (float(self.curve.df2[point]) + 1) / float(self.curve.samples[point])
+        first = self._bounce(rows, rows.left_out[:, None, :], point, signs)
+        second = self._bounce(rows, first, point, signs)
         noise = np.sqrt(1 - again) * first + np.sqrt(again) * second
         noise = _scaled(noise, np.maximum(rows.spread, 0.0), rows.noise)
         wrong = [np.argmax(decisions[:, None, :] + side * noise, axis=2) != self.classes[:, None] for side in (1, -1)]
         return np.mean(wrong, axis=(0, 2))
 
-    def _signs(self, curve: ForecastCurve, point: int) -> Draws:
-        """Return the random signs of a point, the same in every grid."""
-        return Draws(self.seed, f"forecast n={curve.samples[point]:g} ridge={curve.ridge[point]:.17g}", 0)
-
-    def _bounce(self, rows: RowPoint, values: Floats, curve: ForecastCurve, point: int, signs: Draws) -> Floats:
+    def _bounce(self, rows: RowPoint, values: Floats, point: int, signs: Draws) -> Floats:
         """Return B(a): rows a_j (m, draws or 1, R) with random signs through M without its diagonal, (m, draws, R)."""
         signed = values * signs.signs("wild", (len(values), -(-WILD // len(values))))[:, :, None]
         flat = signed.reshape(len(values), -1)
-        weights, free = curve.resolvent.weights[point], float(self.decomposition.null > 0)
-        vectors = self.sample.vectors
+        weights, decomposition = self.curve.resolvent.weights[point], self.curve.decomposition
+        free, vectors = float(decomposition.null > 0), decomposition.vectors
         image = vectors @ ((weights - free)[:, None] * (vectors.T @ flat))
-        image = image + (free - rows.diagonal)[:, None] * flat - free / self.decomposition.rows * flat.sum(axis=0)
+        image = image + (free - rows.diagonal)[:, None] * flat - free / decomposition.rows * flat.sum(axis=0)
         norm = np.sqrt(np.maximum(rows.square - rows.diagonal**2, 1e-300))
         return (image / norm[:, None]).reshape(signed.shape)
 
-    # -- more samples than rows ------------------------------------------------------------------------------------
-
-    def _without_noise(self, decisions: Floats, curve: ForecastCurve, point: int, rows: RowPoint) -> Floats:
+    def _without_noise(self, decisions: Floats, point: int, rows: RowPoint, signs: Draws) -> Floats:
         """Return decision values of n > N samples: inside each class they lose the noise of N rows, (13)."""
         cleaned, outputs = decisions.copy(), decisions.shape[1]
         if outputs > 1:
-            noise = self._bounce(rows, rows.left_out[:, None, :], curve, point, self._signs(curve, point))
+            noise = self._bounce(rows, rows.left_out[:, None, :], point, signs)
             noise = _scaled(noise, np.maximum(-rows.spread, 0.0), rows.noise * rows.scale)
         for number in np.unique(self.classes):
             inside = self.classes == number
@@ -237,9 +204,8 @@ def _shrinking(around: Floats, noise: Floats) -> Floats:
     covariance = around.T @ around / len(around)
     values, vectors = np.linalg.eigh(covariance)
     kept = values > FLAT * max(values[-1], 1e-300)
-    root = np.sqrt(values[kept])
-    basis = vectors[:, kept]
-    whitened = np.eye(int(kept.sum())) - (basis / root).T @ noise @ (basis / root)
+    root, basis = np.sqrt(values[kept]), vectors[:, kept]
+    whitened = np.eye(len(root)) - (basis / root).T @ noise @ (basis / root)
     shares, turn = np.linalg.eigh(whitened)
     half = (turn * np.sqrt(np.clip(shares, SMALLEST_SHARE, 1.0))) @ turn.T
     return (basis / root) @ half @ (basis * root).T

@@ -14,7 +14,7 @@ import numpy as np
 
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import GiantstepWarning, InputError, bad_field
-from giantstep.forecasts.decomposition import Decomposition, RowSample, decompose
+from giantstep.forecasts.decomposition import Decomposition, decompose
 from giantstep.lab.devices import available_memory
 from giantstep.lab.seeds import Draws
 from giantstep.types import Array, Booleans, Floats, Integers
@@ -34,11 +34,6 @@ class LabelNumbers:
     classes: Integers | None  # (N,) numbers of the classes from 0; None for regression
     names: tuple[str, ...] = ()  # of the classes, in the order of their numbers
 
-    @property
-    def task(self) -> str:
-        """What is forecast: ``"regression"`` or ``"classes"``."""
-        return "regression" if self.classes is None else "classes"
-
 
 def read_labels(y: Any, task: str = "auto") -> LabelNumbers:
     """Return labels as numbers: (N,) numbers, texts or truth values, or (N, R) outputs or one-hot rows of classes.
@@ -55,7 +50,11 @@ def read_labels(y: Any, task: str = "auto") -> LabelNumbers:
     _refuse_missing(values)
     if values.ndim == 2:
         return _read_outputs(values, task)
-    if task == "classes" or (task == "auto" and _look_like_classes(values)):
+    numeric = values.dtype.kind in "iuf"
+    distinct = np.unique(values) if numeric else values
+    few = len(distinct) <= min(MOST_CLASSES, len(values) // FEWEST_ROWS)
+    like_classes = not numeric or len(distinct) == 2 or (few and np.all(distinct == np.round(distinct)))
+    if task == "classes" or (task == "auto" and like_classes):
         return _read_classes(values)
     if values.dtype.kind not in "biuf":
         raise bad_field("task", task, "classes or auto where labels are texts")
@@ -92,14 +91,6 @@ def _read_classes(values: Array) -> LabelNumbers:
         )
     outputs = np.where(numbers == 1, 1.0, -1.0)[:, None] if len(distinct) == 2 else np.eye(len(distinct))[numbers]
     return LabelNumbers(outputs, numbers.astype(np.int64), tuple(map(str, distinct.tolist())))
-
-
-def _look_like_classes(values: Array) -> bool:
-    if values.dtype.kind not in "iuf":
-        return True
-    distinct = np.unique(values)
-    few = len(distinct) <= min(MOST_CLASSES, len(values) // FEWEST_ROWS)
-    return len(distinct) == 2 or (few and bool(np.all(distinct == np.round(distinct))))
 
 
 def _refuse_missing(values: Array) -> None:
@@ -215,10 +206,10 @@ SCALES = 1e12
 class PreparedRows:
     """One data set, decomposed; `features` (N, p) are centred."""
 
+    settings: Settings
     features: Floats
     labels: LabelNumbers
     decomposition: Decomposition
-    sample: RowSample
 
 
 def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> PreparedRows:
@@ -238,7 +229,13 @@ def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> Prepared
             f"{free / 2**30:.3g} GiB are free; take fewer rows or columns."
         )
     centred = np.array(table, dtype=np.float64)
-    size = _check_entries(centred)
+    bad = ~np.isfinite(centred)
+    if bad.any():
+        about = f"{name_rows(np.flatnonzero(bad.any(axis=1)), count)} of the features hold NaN or infinity"
+        raise InputError(f"{about} (the first in column {np.argwhere(bad)[0, 1]}); fill them in or leave them out.")
+    size = float(np.abs(centred).max())
+    if size > LARGEST:
+        raise InputError(f"The features reach {size:.3g}, too large for their squares; divide them by a number.")
     copies = count - len({row.tobytes() for row in centred})
     centred -= centred.mean(axis=0)
     if not np.any(np.abs(centred) > 1e-13 * size):
@@ -248,7 +245,7 @@ def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> Prepared
     if count > settings.rows:
         generator: Any = Draws(settings.seed, "forecast", 0).generator("rows kept")
         keep = np.sort(generator.choice(count, settings.rows, replace=False))
-    return PreparedRows(centred, labels, *decompose(centred, labels.values, keep, copies))
+    return PreparedRows(settings, centred, labels, decompose(centred, labels.values, keep, copies))
 
 
 def _as_table(features: Any) -> Array:
@@ -274,19 +271,6 @@ def _as_table(features: Any) -> Array:
     if table.dtype.kind not in "biuf":
         raise InputError(f"The features must be numbers, but their type is {table.dtype}.")
     return table
-
-
-def _check_entries(table: Floats) -> float:
-    """Return the largest absolute entry; refuse what is missing, infinite or too large."""
-    bad = ~np.isfinite(table)
-    if bad.any():
-        about = f"{name_rows(np.flatnonzero(bad.any(axis=1)), len(table))} of the features hold NaN or infinity"
-        column = np.argwhere(bad)[0, 1]
-        raise InputError(f"{about} (the first in column {column}); fill them in or leave them out.")
-    size = float(np.abs(table).max())
-    if size > LARGEST:
-        raise InputError(f"The features reach {size:.3g}, too large for their squares; divide them by a number.")
-    return size
 
 
 def _warn(centred: Floats, copies: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import xarray
@@ -44,35 +44,18 @@ VARIABLES = {
 
 
 class ForecastRidge(float):
-    """The ridge with the smallest forecast error, and what is not known about it; printing it says it in words.
+    """The ridge with the smallest forecast error, and what is not known about it; printing it says it in words."""
 
-    Attributes
-    ----------
-    rivals : other ridges whose forecasts, plus and minus their total standard errors, overlap with the best one.
-    unknown : ridges that the rows do not determine there.
-    where : of which variable and at which n, in words.
-    """
-
-    rivals: tuple[float, ...]
-    unknown: tuple[float, ...]
-    where: str
-
-    def __new__(  # noqa: D102
-        cls, value: float, rivals: tuple[float, ...] = (), unknown: tuple[float, ...] = (), where: str = ""
-    ) -> ForecastRidge:
-        ridge = super().__new__(cls, value)
-        ridge.rivals, ridge.unknown, ridge.where = rivals, unknown, where
-        return ridge
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ForecastRidge, (float(self), self.rivals, self.unknown, self.where)
+    rivals: tuple[float, ...] = ()  # others whose forecasts, plus and minus their total standard errors, overlap
+    unknown: tuple[float, ...] = ()  # ridges that the rows do not determine there
+    where: str = ""  # of which variable and at which n, in words
 
     @property
     def doubt(self) -> str:
         """What is not known, as the end of a sentence; empty where the table tells this ridge from all others."""
-        told = [f", cannot be told from {_listed(self.rivals)}"] if self.rivals else []
-        told += [f", {_listed(self.unknown)} not determined by the rows"] if self.unknown else []
-        return "".join(told)
+        rivals, unknown = (", ".join(f"{ridge:.4g}" for ridge in some) for some in (self.rivals, self.unknown))
+        told = f", cannot be told from {rivals}" if rivals else ""
+        return f"{told}, {unknown} not determined by the rows" if unknown else told
 
     def __str__(self) -> str:
         return f"ridge {float(self):.4g}{self.where}{self.doubt}"
@@ -82,30 +65,24 @@ class ForecastRidge(float):
 
 def tell_ridges_apart(ridges: Floats, values: Floats, spread: Floats, where: str = "") -> ForecastRidge:
     """Return the best of the ridges by their forecasts (ridges,), with those that it cannot be told from."""
-    given = np.isfinite(values)
-    if not given.any():
-        return ForecastRidge(math.nan, (), tuple(ridges.tolist()), where)
-    best, spread = int(np.nanargmin(values)), np.nan_to_num(spread)
-    near = given & (values - spread <= values[best] + spread[best]) & (np.arange(len(ridges)) != best)
-    return ForecastRidge(float(ridges[best]), tuple(ridges[near].tolist()), tuple(ridges[~given].tolist()), where)
+    given, spread, found = np.isfinite(values), np.nan_to_num(spread), ForecastRidge(math.nan)
+    if given.any():
+        best = int(np.nanargmin(values))
+        near = given & (values - spread <= values[best] + spread[best]) & (np.arange(len(ridges)) != best)
+        found = ForecastRidge(ridges[best])
+        found.rivals = tuple(ridges[near].tolist())
+    found.unknown, found.where = tuple(ridges[~given].tolist()), where
+    return found
 
 
 class SamplesNeeded(NamedTuple):
-    """Samples at which a wanted error is reached at the best ridge; printing it says it in words.
+    """Samples at which a wanted error is reached at the best ridge; printing it says it in words."""
 
-    Attributes
-    ----------
-    samples : smallest n, interpolated between the sizes of the table; infinite where it is not reached.
-    low, high : the same for the forecast minus and plus its total standard error.
-    ridge : best ridge of the table there, a `ForecastRidge`.
-    statement : all this in words, rounded to what is known, with the verdict on the variable.
-    """
-
-    samples: float
-    low: float
-    high: float
-    ridge: ForecastRidge
-    statement: str
+    samples: float  # smallest n, interpolated between the sizes of the table; infinite where it is not reached
+    low: float  # the same for the forecast minus its total standard error
+    high: float  # and plus it
+    ridge: ForecastRidge  # best ridge of the table there
+    statement: str  # all this in words, rounded to what is known, with the verdict on the variable
 
     def __str__(self) -> str:
         return self.statement
@@ -120,11 +97,11 @@ class Forecast(Result):
     __slots__ = ()
 
     @classmethod
-    def of(cls, result: xarray.Dataset) -> Forecast:
+    def of(cls, result: xarray.Dataset) -> Self:
         """Return a forecast that `giantstep.load` read, with its methods."""
         if result.attrs.get("family") != "forecast":
             raise InputError("Forecast.of takes a result of forecast.")
-        return cls(dict(result.data_vars), dict(result.coords), attrs=dict(result.attrs))
+        return super().of(result)
 
     def best_ridge(self, samples: float | None = None, variable: str | None = None) -> ForecastRidge:
         """Return the ridge of the table whose forecast error is smallest at n samples (N if left out).
@@ -172,8 +149,7 @@ class Forecast(Result):
 
     def listed(self) -> str:
         """Return the errors as text."""
-        names = ("error", "error_stderr", "mse", "mse_stderr")
-        return listing(self[[name for name in names if name in self]])
+        return listing(self[[name for name in ("error", "mse") if name in self]])
 
     def _chosen(self, variable: str | None) -> str:
         if variable is None:
@@ -195,7 +171,9 @@ class Forecast(Result):
             few = f"{variable} {wanted:.4g} needs at most {_whole(samples, 4)} samples, the fewest that were asked for"
             return f"{few}, at ridge {ridge:.4g}{ridge.doubt}. {self._say_verdict(variable, samples, ridge)}"
         if math.isfinite(samples):
-            digits = _known_digits(samples, 0.5 * (high - low))
+            error = 0.5 * (high - low) / samples
+            # digits that are worth saying, two to four
+            digits = int(np.clip(1 - math.floor(math.log10(error)), 2, 4)) if 0 < error < math.inf else 2
             about, lower = _whole(samples, digits), _whole(low, digits)
             upper = _whole(high, digits) if math.isfinite(high) else f"more than {_whole(most, 4)}"
             needs = f"{variable} {wanted:.4g} needs about {about} samples ({lower} to {upper}) at ridge {ridge:.4g}"
@@ -224,19 +202,8 @@ def known(value: float, error: float) -> str:
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"
 
 
-def _known_digits(value: float, error: float) -> int:
-    """Return how many digits of a number are worth saying, two to four."""
-    if not (math.isfinite(error) and error > 0):
-        return 2
-    return int(np.clip(1 - math.floor(math.log10(error / value)), 2, 4))
-
-
 def _whole(value: float, digits: int) -> str:
     return f"{round(float(f'{value:.{digits}g}')):,}"
-
-
-def _listed(ridges: tuple[float, ...]) -> str:
-    return ", ".join(f"{ridge:.4g}" for ridge in ridges)
 
 
 def _crossing(sizes: Floats, curve: Floats, wanted: float) -> float:
@@ -256,6 +223,4 @@ def _crossing(sizes: Floats, curve: Floats, wanted: float) -> float:
 def _interpolate(size: float, sizes: Floats, curve: Floats) -> float:
     """Return a curve between its points, linear in log n; NaN outside of those that were computed."""
     known = np.isfinite(curve)
-    if not known.any():
-        return math.nan
-    return float(np.interp(np.log(size), np.log(sizes[known]), curve[known], left=np.nan, right=np.nan))
+    return float(np.interp(np.log(size), np.log(sizes[known]), curve[known], np.nan, np.nan)) if known.any() else np.nan

@@ -25,7 +25,6 @@ FEW_PER_CLASS = 20
 """Samples of the rarest class below which the misclassified share is approximate."""
 WORDS = {"error": "Misclassified share", "mse": "Mean squared error"}
 """How the statement calls a variable; each has a line that begins with it."""
-VERDICTS = ("good", "fair", "do not trust", "not judged")
 UNSEEN = (
     "Nothing here can show that the features come from a network trained on these rows, that rows belong together "
     "(several of one patient: `groups` says which), or that later data will differ."
@@ -40,11 +39,6 @@ class Probe:
     trials: int
     gap: tuple[float, ...]
     se: tuple[float, ...]
-
-    @property
-    def excess(self) -> Floats:
-        """(ridges,) what of the gap its standard error does not explain, max(|gap| - se, 0)."""
-        return np.maximum(np.abs(self.gap) - np.array(self.se), 0.0)
 
 
 @dataclass(frozen=True)
@@ -67,21 +61,18 @@ class Evidence:
 
     def verdicts(self, variable: str) -> list[str]:
         """Return the verdict on ``"mse"`` or ``"error"`` for each ridge."""
-        return [self._verdict(variable, number) for number in range(len(self.loo_over_gcv))]
-
-    def _verdict(self, variable: str, ridge: int) -> str:
-        gaps = [(abs(probe.gap[ridge]), probe.se[ridge]) for probe in self.probes_of(variable)]
-        if not gaps or not np.isfinite(gaps).all():
-            return "not judged"
-        if any(gap - se > BAD for gap, se in gaps):
-            return "do not trust"
-        uneven = self.loo_over_gcv[ridge] > VERY_UNEVEN
-        return "good" if all(gap + se <= GOOD for gap, se in gaps) and not uneven else "fair"
+        if not self.probes_of(variable):
+            return ["not judged"] * len(self.loo_over_gcv)
+        gap, se = (np.array([getattr(probe, name) for probe in self.probes_of(variable)]) for name in ("gap", "se"))
+        doubted = np.any(abs(gap) - se > BAD, axis=0)
+        good = np.all(abs(gap) + se <= GOOD, axis=0) & ~(np.array(self.loo_over_gcv) > VERY_UNEVEN)
+        cases = [~np.all(np.isfinite(gap) & np.isfinite(se), axis=0), doubted, good]
+        return np.select(cases, ["not judged", "do not trust", "good"], "fair").tolist()
 
     def model_error(self, variable: str) -> Floats:
         """Return the relative error of the method by ridge: the largest excess of the probes, 0 without probes."""
-        excess = [np.nan_to_num(probe.excess) for probe in self.probes_of(variable)]
-        return np.max(excess, axis=0) if excess else np.zeros(len(self.loo_over_gcv))
+        excess = [np.nan_to_num(np.abs(probe.gap) - np.array(probe.se)) for probe in self.probes_of(variable)]
+        return np.max([*excess, np.zeros(len(self.loo_over_gcv))], axis=0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, with the verdicts: those on the mean squared error first."""
@@ -118,7 +109,7 @@ def say(evidence: Evidence, ridges: Floats, best: int, choice: str, numbers: Map
         lines.append("No experiment was asked for (trials=0), so the method was not tried on these rows.")
     for variable in numbers:
         verdicts, told = evidence.verdicts(variable), []
-        for verdict in VERDICTS[1:3]:
+        for verdict in ("fair", "do not trust"):
             others = [f"{ridge:.4g}" for n, ridge in enumerate(ridges) if verdicts[n] == verdict and n != best]
             told += [f"{verdict} at ridge {', '.join(others)}"] if others else []
         lines += [f"{WORDS[variable]} at others: {'; '.join(told)}."] if told else []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import xarray
 
 from giantstep import __version__
 from giantstep.errors import GiantstepWarning
@@ -19,7 +19,6 @@ from giantstep.forecasts.settings import PreparedRows, Settings, prepare, read_l
 from giantstep.forecasts.table import VARIABLES, Forecast, known, tell_ridges_apart
 from giantstep.forecasts.trust import FEW_PER_CLASS, VERY_UNEVEN, Evidence, judge, probe_of, say
 from giantstep.jsondata import LONGEST, json_data
-from giantstep.types import Array, Integers
 from giantstep.verdicts import normal_score
 
 
@@ -76,9 +75,9 @@ def forecast(
     labels = read_labels(y, task)
     settings = read_settings(labels, ridge, samples, groups, trials, rows, seed)
     prepared = prepare(features, labels, settings)
-    by_size, probes = run_experiment(prepared, settings)
-    sizes = [*settings.samples, *(trials.samples for trials in probes), prepared.decomposition.rows]
-    table = lay_out(prepared, settings, compute_surface(prepared, settings, sizes), by_size, probes)
+    by_size, probes = run_experiment(prepared)
+    surface = compute_surface(prepared, [*settings.samples, *probes, prepared.decomposition.rows])
+    table = lay_out(prepared, surface, by_size, _evidence(prepared, surface, [by_size[size] for size in probes]))
     _warn(table)
     return table
 
@@ -105,136 +104,126 @@ def _warn(table: Forecast) -> None:
 # -- The forecast at all sample sizes and ridges ----------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Surface:
-    """The forecast at all sizes and ridges."""
-
-    sizes: Integers
-    columns: dict[str, Array]  # name -> (sizes, ridges); misclassified shares and their errors are NaN for regression
-    outliers: tuple[int, ...]  # the five kept rows of largest leverage at N rows and the ridge in the middle
-
-    def places(self, sizes: Any) -> Any:
-        """Return the rows of the columns that belong to sample sizes."""
-        return np.searchsorted(self.sizes, sizes)
-
-
-def compute_surface(prepared: PreparedRows, settings: Settings, sizes: Sequence[int]) -> Surface:
-    """Return the forecast at all different sizes times ridges."""
-    decomposition, sample, classes = prepared.decomposition, prepared.sample, prepared.labels.classes
-    distinct = np.unique(np.asarray(sizes, dtype=np.int64))
-    n, ridge = (axis.ravel() for axis in np.meshgrid(distinct.astype(float), settings.ridges, indexing="ij"))
-    curve = forecast_curve(decomposition, n, ridge)
-    error, error_se = np.full(len(n), np.nan), np.full(len(n), np.nan)
-    decisions = None if classes is None else Decisions(decomposition, sample, classes[sample.index], settings.seed)
-    middle, outliers = settings.ridges[len(settings.ridges) // 2], list[int]()
-
-    def visit(point: int, rows: RowPoint) -> None:
-        if decisions is not None:
-            error[point], error_se[point] = decisions.error(curve, point, rows)
-        if n[point] == decomposition.rows and ridge[point] == middle:
-            outliers.extend(sample.index[np.argsort(rows.diagonal)[:5]].tolist())
-
-    sums = sum_rows(decomposition, sample, curve, visit)
-    status = curve.status.astype(object)
-    for point in np.flatnonzero(sums.undefined > 0):
-        status[point] = (
-            f"{int(sums.undefined[point])} rows of leverage 1 cannot be left out (gcv only); use a larger ridge"
-        )
-    flat = {**vars(curve), **vars(sums), "error": error, "error_se": error_se}
-    flat |= {"status": status.astype(str), "converged": np.isfinite(sums.mse)}
-    columns = {name: flat[name].reshape(len(distinct), -1) for name in flat if name != "resolvent"}
-    return Surface(distinct, columns, tuple(outliers))
-
-
 DIMS: tuple[str, ...] = ("samples", "ridge")
 BOTH = ("mse", "error", "train_mse")
 """Columns that the experiment measures, too."""
 ALONE = ("mse_se", "error_se", "mse_se_total", "error_se_total")
 """Columns of the forecast that are found under source="limit", as what they belong to."""
 OF_CLASSES = ("error", "error_se", "error_se_total", "error_verdict", "approximate")
+BY_RIDGE = ("loo_over_gcv", "loo_z", "leverage_cv")
+"""Columns at N rows on which verdicts rest."""
+OF_TRIALS = {
+    "stderr": "standard error of the trials of {}",
+    "gap": "{}: experiment minus limit",
+    "z": "{}: gap in standard errors of the trials, as a normal score",
+}
+"""Ends of the names of columns that only a comparison has -> their meaning."""
 
 
-def lay_out(
-    prepared: PreparedRows, settings: Settings, surface: Surface, by_size: dict[int, FitTrials], probes: list[FitTrials]
-) -> Forecast:
-    """Return the table with its attributes."""
-    evidence = _evidence(prepared, settings, surface, probes)
-    everywhere = {**surface.columns, **_judgement(surface, prepared.decomposition.rows, evidence)}
-    shown = set(VARIABLES).difference(OF_CLASSES if prepared.labels.classes is None else ())
-    asked = surface.places(settings.samples)
-    columns = {name: values[asked] for name, values in everywhere.items() if name in shown}
-    sources = ["limit", "experiment"] if by_size else ["limit"]
-    data = _compared(columns, settings, by_size) if by_size else {}
-    for name in [name for name in columns if name not in data]:
-        values, dims = columns[name], DIMS
-        if name in (*BOTH, *ALONE):
-            nothing = [np.full_like(values, np.nan)] * (len(sources) - 1)
-            values, dims = np.stack([values, *nothing]), ("source", *DIMS)
-        data[name] = (dims, values)
-    coords = {
-        "source": sources,
-        "samples": ("samples", settings.samples, {"long_name": "training samples", "symbol": "n"}),
-        "ridge": ("ridge", settings.ridges, {"long_name": "ridge penalty", "symbol": "lambda"}),
-    }
-    names = [*(name for name in VARIABLES if name in data), *(name for name in data if name not in VARIABLES)]
-    described = {name: (*data[name], _about(name)) for name in names}
-    at_rows = {name: values[surface.places(prepared.decomposition.rows)] for name, values in everywhere.items()}
-    return Forecast(described, coords, attrs=_attributes(prepared, settings, at_rows, evidence))
+def compute_surface(prepared: PreparedRows, sizes: Sequence[int]) -> xarray.Dataset:
+    """Return the forecast at all different sizes times ridges; misclassified shares are NaN for regression.
+
+    The attribute ``outliers`` are the five kept rows of largest leverage, at N rows and the ridge in the middle.
+    """
+    decomposition, classes = prepared.decomposition, prepared.labels.classes
+    settings, outliers = prepared.settings, list[int]()
+    distinct = np.unique(np.asarray(sizes, dtype=np.int64))
+    n, ridge = (axis.ravel() for axis in np.meshgrid(distinct.astype(float), settings.ridges, indexing="ij"))
+    curve = forecast_curve(decomposition, n, ridge)
+    errors = np.full((2, len(n)), np.nan)
+    decisions = None if classes is None else Decisions(curve, classes[decomposition.kept], settings.seed)
+    middle = settings.ridges[len(settings.ridges) // 2]
+
+    def visit(point: int, rows: RowPoint) -> None:
+        if decisions is not None:
+            errors[:, point] = decisions.error(point, rows)
+        if n[point] == decomposition.rows and ridge[point] == middle:
+            outliers.extend(decomposition.kept[np.argsort(rows.diagonal)[:5]].tolist())
+
+    sums = sum_rows(curve, visit)
+    status = curve.status.astype(object)
+    for point in np.flatnonzero(sums.undefined > 0):
+        status[point] = (
+            f"{int(sums.undefined[point])} rows of leverage 1 cannot be left out (gcv only); use a larger ridge"
+        )
+    known = {**vars(curve), **vars(sums), **dict(zip(("error", "error_se"), errors))}
+    known |= {"status": status.astype(str), "converged": np.isfinite(sums.mse)}
+    names = [name for name in (*VARIABLES, *BY_RIDGE[1:]) if name in known]
+    columns = {name: (DIMS, known[name].reshape(len(distinct), -1)) for name in names}
+    return xarray.Dataset(columns, {"samples": distinct, "ridge": settings.ridges}, {"outliers": tuple(outliers)})
 
 
-def _about(name: str) -> dict[str, str]:
-    symbol, meaning = VARIABLES.get(name, ("", ""))
-    for ending, words in (("_stderr", "standard error of the trials of {}"), ("_gap", "{}: experiment minus limit")):
-        if name.endswith(ending):
-            meaning = words.format(name.removesuffix(ending))
-    if name.endswith("_z"):
-        meaning = f"{name[:-2]}: gap in standard errors of the trials, as a normal score"
-    return {"long_name": meaning, **({"symbol": symbol} if symbol else {})}
-
-
-def _evidence(prepared: PreparedRows, settings: Settings, surface: Surface, probes: list[FitTrials]) -> Evidence:
-    count, columns, classes = prepared.decomposition.rows, surface.columns, prepared.labels.classes
+def _evidence(prepared: PreparedRows, surface: xarray.Dataset, probes: Sequence[FitTrials]) -> Evidence:
+    count, classes, samples = prepared.decomposition.rows, prepared.labels.classes, prepared.settings.samples
     mse, error = (
-        tuple(probe_of(fits, name, columns[name][surface.places(fits.samples)]) for fits in probes)
+        tuple(probe_of(fits, name, surface[name].sel(samples=fits.samples).values) for fits in probes)
         for name in ("mse", "error")
     )
     rarest = 1.0 if classes is None else float(np.bincount(classes).min()) / count
-    few = settings.samples[settings.samples * rarest < FEW_PER_CLASS]
-    by_ridge = ("loo_over_gcv", "loo_z", "leverage_cv")
+    few = samples[samples * rarest < FEW_PER_CLASS]
     return Evidence(
         probes=mse,
         error_probes=() if classes is None else error,
-        **{name: tuple(columns[name][surface.places(count)].tolist()) for name in by_ridge},
-        outliers=surface.outliers,
+        **{name: tuple(surface[name].sel(samples=count).values.tolist()) for name in BY_RIDGE},
+        outliers=surface.attrs["outliers"],
         duplicates=prepared.decomposition.copies,
-        undetermined=float(np.mean(np.isnan(columns["gcv"][surface.places(settings.samples)]))),
+        undetermined=float(surface["gcv"].sel(samples=samples).isnull().mean()),
         approximate=int(few.max()) if classes is not None and len(few) else 0,
     )
 
 
-def _judgement(surface: Surface, rows: int, evidence: Evidence) -> dict[str, Array]:
+def lay_out(
+    prepared: PreparedRows, surface: xarray.Dataset, by_size: dict[int, FitTrials], evidence: Evidence
+) -> Forecast:
+    """Return the table with its attributes."""
+    settings, count = prepared.settings, prepared.decomposition.rows
+    judged = surface.assign(_judgement(surface, count, evidence))
+    left_out = OF_CLASSES if prepared.labels.classes is None else ()
+    asked = judged.sel(samples=settings.samples)
+    columns = {name: asked[name].values for name in VARIABLES if name in asked and name not in left_out}
+    beside = _measured(columns, settings, by_size) if by_size else {}
+    data: dict[str, Any] = {name: (DIMS, values) for name, values in columns.items()}
+    for name in (name for name in (*BOTH, *ALONE) if name in columns):
+        sides = [columns[name], *([beside.pop(name, np.full_like(columns[name], np.nan))] if by_size else [])]
+        data[name] = (("source", *DIMS), np.stack(sides))
+    coords = {
+        "source": ["limit", "experiment"][: 1 + bool(by_size)],
+        "samples": ("samples", settings.samples, {"long_name": "training samples", "symbol": "n"}),
+        "ridge": ("ridge", settings.ridges, {"long_name": "ridge penalty", "symbol": "lambda"}),
+    }
+    described = {name: (*column, _about(name)) for name, column in {**data, **beside}.items()}
+    return Forecast(described, coords, attrs=_attributes(prepared, judged.sel(samples=count), evidence))
+
+
+def _about(name: str) -> dict[str, str]:
+    of, _, ending = name.rpartition("_")
+    symbol, meaning = VARIABLES.get(name) or ("", OF_TRIALS[ending].format(of))
+    return {"long_name": meaning, **({"symbol": symbol} if symbol else {})}
+
+
+def _judgement(surface: xarray.Dataset, rows: int, evidence: Evidence) -> dict[str, Any]:
     """Return total standard errors, forecast section 4, the verdicts of each point and marks of approximations."""
-    columns, shape = surface.columns, surface.columns["mse"].shape
-    uneven = (surface.sizes > rows)[:, None] & (columns["loo_over_gcv"] > VERY_UNEVEN)
-    few = surface.sizes <= evidence.approximate
-    judged: dict[str, Array] = {"approximate": np.broadcast_to(few[:, None], shape).copy()}
+    shape = surface["mse"].shape
+    uneven = (surface["samples"] > rows) & (surface["loo_over_gcv"] > VERY_UNEVEN)
+    few = surface["samples"].values <= evidence.approximate
+    judged: dict[str, Any] = {"approximate": (DIMS, np.broadcast_to(few[:, None], shape))}
     for name in ("mse", "error"):
-        judged[f"{name}_se_total"] = np.hypot(columns[f"{name}_se"], columns[name] * evidence.model_error(name))
+        judged[f"{name}_se_total"] = np.hypot(surface[f"{name}_se"], surface[name] * evidence.model_error(name))
         verdicts = np.broadcast_to(np.array(evidence.verdicts(name), object), shape).copy()
-        verdicts[uneven] = "do not trust; between gcv and mse" if name == "mse" else "do not trust"
-        verdicts[~columns["converged"]] = "not computed"
-        judged[f"{name}_verdict"] = verdicts.astype(str)
+        verdicts[uneven.values] = "do not trust; between gcv and mse" if name == "mse" else "do not trust"
+        verdicts[~surface["converged"].values] = "not computed"
+        judged[f"{name}_verdict"] = (DIMS, verdicts.astype(str))
     return judged
 
 
-def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, FitTrials]) -> dict[str, Any]:
-    """Return what both sides have, with standard errors of the trials, gaps and z-scores.
+def _measured(columns: dict[str, Any], settings: Settings, by_size: dict[int, FitTrials]) -> dict[str, Any]:
+    """Return the means of the trials, and as columns their standard errors, gaps and z-scores, and the trials done.
 
     The rows are the same on both sides, so that the sampling error of the N rows (mse_se) is no part of a z-score.
     """
-    shape, dims = columns["mse"].shape, ("source", *DIMS)
+    shape = columns["mse"].shape
     done = np.zeros(shape[0], dtype=np.int64)
-    data: dict[str, Any] = {}
+    measured: dict[str, Any] = {"trials_done": (("samples",), done)}
     for name in (name for name in BOTH if name in columns):
         means, errors = np.full(shape, np.nan), np.full(shape, np.nan)
         for place, size in enumerate(settings.samples):
@@ -244,23 +233,22 @@ def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, 
         gap = means - columns[name]
         with np.errstate(divide="ignore", invalid="ignore"):
             z = normal_score(gap / errors, np.maximum(done - 1, 1)[:, None])
-        data[name] = (dims, np.stack([columns[name], means]))
-        data[f"{name}_stderr"] = (dims, np.stack([np.zeros(shape), errors]))
-        data[f"{name}_gap"], data[f"{name}_z"] = (DIMS, gap), (DIMS, z)
-    data["trials_done"] = (("samples",), done)
-    return data
+        measured[name] = means
+        measured[f"{name}_stderr"] = (("source", *DIMS), np.stack([np.zeros(shape), errors]))
+        measured[f"{name}_gap"], measured[f"{name}_z"] = (DIMS, gap), (DIMS, z)
+    return measured
 
 
-def _attributes(
-    prepared: PreparedRows, settings: Settings, at_rows: Mapping[str, Array], evidence: Evidence
-) -> dict[str, Any]:
+def _attributes(prepared: PreparedRows, at_rows: xarray.Dataset, evidence: Evidence) -> dict[str, Any]:
     """Return what is said of the whole table; `at_rows` are its columns (ridges,) at N samples."""
-    decomposition, labels = prepared.decomposition, prepared.labels
+    decomposition, labels, settings = prepared.decomposition, prepared.labels, prepared.settings
     names = ("mse",) if labels.classes is None else ("error", "mse")
-    best = tell_ridges_apart(settings.ridges, at_rows[names[0]], at_rows[f"{names[0]}_se_total"])
+    first, spread = at_rows[names[0]].values, at_rows[f"{names[0]}_se_total"].values
+    best = tell_ridges_apart(settings.ridges, first, spread)
     choice = f"best at N = {decomposition.rows}{best.doubt}"
     place = int(np.flatnonzero(settings.ridges == float(best))[0]) if np.isfinite(best) else 0
-    numbers = {name: f"{known(at_rows[name][place], at_rows[f'{name}_se_total'][place])} (se_total)" for name in names}
+    values = {name: (at_rows[name].values[place], at_rows[f"{name}_se_total"].values[place]) for name in names}
+    numbers = {name: f"{known(*both)} (se_total)" for name, both in values.items()}
     asked = {"trials": settings.trials, "rows": settings.rows, "seed": settings.seed}
     return {
         "title": "Learning curve of a ridge read-out on given features",
@@ -269,13 +257,14 @@ def _attributes(
         "what": "learning-curve",
         "engine": "comparison" if settings.trials else "limit",
         "figure": "forecast",
-        "task": labels.task,
+        "task": "regression" if labels.classes is None else "classes",
         "N": decomposition.rows,
         "p": decomposition.columns,
         "outputs": labels.values.shape[1],
         "classes": ", ".join(labels.names),
         "kappa_min": decomposition.kappa_min,
-        "noise_floor": decomposition.noise_floor if decomposition.null else 0.0,
+        # E(0) = RSS/(N - 1 - r): noise and misfit that no number of samples removes
+        "noise_floor": decomposition.rest / decomposition.null if decomposition.null else 0.0,
         "trials": settings.trials,
         "settings": json.dumps(json_data(asked, LONGEST), allow_nan=False),
         "trust": say(evidence, settings.ridges, place, choice, numbers),

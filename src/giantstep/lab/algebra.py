@@ -72,6 +72,16 @@ def outer_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
     return cuda.outer_gram(features, xp) if cuda.is_cuda(xp) else features @ features.T
 
 
+def smaller_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
+    """Return F^T F or F F^T, whichever is smaller; only its lower triangle is filled."""
+    rows, columns = features.shape
+    if columns >= rows:
+        return outer_gram(features, xp)
+    gram = xp.zeros((columns, columns), order="F")
+    add_gram(gram, features, xp)
+    return gram
+
+
 def symmetric_product(matrix: DeviceArray, vector: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return a symmetric matrix times a vector."""
     if xp is np:
@@ -97,10 +107,8 @@ def eigenvalues(matrix: DeviceArray, xp: ModuleType) -> DeviceArray:
 def eigenvectors(matrix: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
     """Return the eigenvalues of a symmetric matrix in increasing order and its eigenvectors as columns."""
     if xp is np:
-        values, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
-    else:
-        values, vectors = xp.linalg.eigh(matrix)
-    return values, vectors
+        return scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
+    return xp.linalg.eigh(matrix)
 
 
 def leading_eigenvectors(matrix: DeviceArray, count: int, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:

@@ -33,21 +33,15 @@ def namespace(device: str) -> ModuleType:
     try:
         cupy = importlib.import_module("cupy")
     except ImportError:
-        raise _no_gpu(device, "CuPy is not installed (install giantstep[cuda])") from None
+        raise bad_field("device", device, '"cpu" here, as CuPy is not installed (install giantstep[cuda])') from None
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError:
         count = 0
     if index >= count:
-        raise _no_gpu(device, f"{count} CUDA devices are visible")
+        raise bad_field("device", device, f'"cpu" here, as {count} CUDA devices are visible')
     cupy.cuda.Device(index).use()
     return cupy
-
-
-def _no_gpu(device: str, reason: str) -> InputError:
-    error = InputError(f'Field `device` must be "cpu" here, but is device={device!r}: {reason}.')
-    error.field, error.value, error.allowed = "device", device, '"cpu"'
-    return error
 
 
 def to_numpy(array: DeviceArray) -> Array:
@@ -73,7 +67,9 @@ def available_memory(device: str = "cpu") -> int:
     index = device_index(device)
     if index is not None:
         return int(namespace(device).cuda.runtime.memGetInfo()[0])
-    return min([_system_memory(), *_cgroup_memory()])
+    known = re.search(r"^MemAvailable:\s*(\d+)", _MEMINFO.read_text() if _MEMINFO.exists() else "", re.MULTILINE)
+    system = int(known[1]) * 1024 if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([system, *_cgroup_memory()])
 
 
 def check_memory(bytes_needed: float, device: str = "cpu") -> None:
@@ -84,11 +80,6 @@ def check_memory(bytes_needed: float, device: str = "cpu") -> None:
             f"This experiment needs {bytes_needed / 2**30:.3g} GiB of memory, but device {device!r} has "
             f"{available / 2**30:.3g} GiB free; take a smaller dim, width or number of workers."
         )
-
-
-def _system_memory() -> int:
-    known = re.search(r"^MemAvailable:\s*(\d+)", _MEMINFO.read_text() if _MEMINFO.exists() else "", re.MULTILINE)
-    return int(known[1]) * 1024 if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _cgroup_memory() -> list[int]:

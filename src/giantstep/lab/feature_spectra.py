@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from giantstep.blocks import split_rows
-from giantstep.lab.algebra import add_gram, eigenvalues, eigenvectors, leading_eigenvectors, multiply, outer_gram
+from giantstep.lab.algebra import eigenvalues, eigenvectors, leading_eigenvectors, multiply, outer_gram, smaller_gram
 from giantstep.lab.devices import to_numpy
-from giantstep.lab.ridge import Rows, accumulate
+from giantstep.lab.ridge import Blocks, Rows, accumulate
 from giantstep.types import Array, DeviceArray, Floats, Integers
 
 _ZERO = 1e-11
 """Eigenvalue, over the largest of the bulk, that is rounding."""
 _COLUMNS = 1024
 """Eigenvectors that are multiplied with the rows at a time."""
-
-Blocks = Iterable[tuple[DeviceArray, DeviceArray]]
 
 
 def gram_eigenvalues(blocks: Blocks, width: int, samples: Integers, xp: ModuleType) -> dict[int, Floats]:
@@ -84,12 +82,7 @@ def leading_singular_values(
 
 def extreme_singular_vectors(weights: DeviceArray, xp: ModuleType) -> Iterator[tuple[float, DeviceArray, DeviceArray]]:
     """Yield the largest and the smallest singular value, each with its left and right vector, of any length."""
-    p, d = weights.shape
-    if p <= d:
-        gram = outer_gram(weights, xp)
-    else:
-        gram = xp.zeros((d, d), order="F")
-        add_gram(gram, weights, xp)
+    (p, d), gram = weights.shape, smaller_gram(weights, xp)
     for sign in (1.0, -1.0):
         powers, vectors = leading_eigenvectors(sign * gram, 1, xp)
         vector = vectors[:, 0]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebvander
@@ -45,28 +45,22 @@ _INTERPOLATION = 24
 """Chebyshev nodes over the range of the lengths of the rows, a short one: they start at 1 and grow together."""
 
 
-class HermiteTensor(NamedTuple):
-    """A target as sum_a coefficients_a prod_j h_{a_j}(z_j), normalised: powers (A, r), coefficients (A,)."""
-
-    powers: Floats
-    coefficients: Floats
+Expansion = tuple[Floats, Floats]
+"""Powers (A, r) and coefficients (A,) of a target sum_a coefficients_a prod_j h_{a_j}(z_j), normalised."""
 
 
-def hermite_tensor(target: Target) -> HermiteTensor:
+def hermite_tensor(target: Target) -> Expansion:
     """Return the Hermite expansion of a target, exact for a polynomial, else to total degree 60 (r = 1) or 40."""
-    r = target.directions
-    degree = target.degree
-    if degree is None:
-        degree = {1: MOST_DEGREE, 2: 40}.get(r, 16)
-    smooth = hermite_rule(target.degree + 1) if target.degree is not None else hermite_rule(2 * degree + 24)
-    grid = product_grid(r, target.planes, smooth, degree + 24)
+    r, exact = target.directions, target.degree
+    degree = {1: MOST_DEGREE, 2: 40}.get(r, 16) if exact is None else exact
+    grid = product_grid(r, target.planes, hermite_rule(2 * degree + 24 if exact is None else exact + 1), degree + 24)
     values = target(grid.points) * grid.weights
     tables = [hermite_values(grid.points[:, j], degree) for j in range(r)]
     powers = [a for a in itertools.product(range(degree + 1), repeat=r) if sum(a) <= degree]
     coefficients = np.array([values @ math.prod(tables[j][n] for j, n in enumerate(a)) for a in powers])
     kept = np.abs(coefficients) > 1e-15 * np.abs(coefficients).max()
     kept[0] |= not kept.any()  # the target 0
-    return HermiteTensor(np.array(powers)[kept], coefficients[kept])
+    return np.array(powers)[kept], coefficients[kept]
 
 
 def _axis_rule(activation: Function, scale: float, bound: float) -> tuple[Floats, Floats]:
@@ -99,7 +93,7 @@ def interpolated(values: Callable[[Floats], Floats], tau: Floats) -> Floats:
 
 def population_gradient(
     activation: Function,
-    target: tuple[HermiteTensor, Whitened],
+    target: tuple[Expansion, Whitened],
     weights: DeviceArray,
     zeta: DeviceArray,
     xp: Any,
@@ -112,14 +106,11 @@ def population_gradient(
     """
     tau = to_numpy(xp.linalg.norm(weights, axis=1))
     output = bool((zeta != 0).any())
-    terms = 2
-    if output:
-        terms = _terms(activation, float(tau.max()), weights / xp.asarray(tau)[:, None], xp)
-    order = max(terms, int(target[0].powers.sum(axis=1).max())) + 2
+    terms = _terms(activation, float(tau.max()), weights / xp.asarray(tau)[:, None], xp) if output else 2
+    order = max(terms, int(target[0][0].sum(axis=1).max())) + 2
     coefficients = interpolated(lambda lengths: scaled_hermite(activation, lengths, order), tau)
     gradient = _target_gradient(*target, weights, tau, coefficients, xp)
-    if kept != 1:
-        gradient *= kept
+    gradient *= kept
     if output:
         _subtract_output(gradient, activation, weights, zeta, tau, coefficients[:, : terms + 3], xp)
     if offset:
@@ -133,7 +124,7 @@ def gradient_memory(width: int) -> int:
 
 
 def _target_gradient(
-    tensor: HermiteTensor, inputs: Whitened, weights: DeviceArray, tau: Floats, coefficients: Floats, xp: Any
+    tensor: Expansion, inputs: Whitened, weights: DeviceArray, tau: Floats, coefficients: Floats, xp: Any
 ) -> DeviceArray:
     """Return E[g sigma'(w_i.x) x]: a combination of the target directions and of w_i itself."""
     powers, values = tensor
@@ -182,16 +173,16 @@ def _subtract_output(
     weights: DeviceArray,
     zeta: DeviceArray,
     tau: Floats,
-    coefficients: Floats,
+    a: Floats,
     xp: Any,
 ) -> None:
     """Take E[f sigma'(w_i.x) x] from the gradient, block of rows by block of rows."""
     p = len(weights)
-    order = coefficients.shape[1] - 3
+    order = a.shape[1] - 3
     n = np.arange(order + 1)
-    slope = xp.asarray(coefficients[:, 1:-1] * np.sqrt(n + 1) / tau[:, None])  # sqrt(n+1) a_{n+1}/tau
-    bend = xp.asarray(coefficients[:, 2:] * np.sqrt((n + 1) * (n + 2)) / tau[:, None] ** 2)
-    value = xp.asarray(coefficients[:, :-2])
+    slope = xp.asarray(a[:, 1:-1] * np.sqrt(n + 1) / tau[:, None])  # sqrt(n+1) a_{n+1}/tau
+    bend = xp.asarray(a[:, 2:] * np.sqrt((n + 1) * (n + 2)) / tau[:, None] ** 2)
+    value = xp.asarray(a[:, :-2])
     unit = weights / xp.asarray(tau)[:, None]
     own = xp.asarray(interpolated(lambda lengths: _own_term(activation, lengths), tau))
     for rows in split_rows(p, 1, _ROWS):
@@ -212,9 +203,9 @@ def _subtract_output(
 
 def _own_term(activation: Function, tau: Floats) -> Floats:
     """Return E[t sigma(tau t) sigma'(tau t)]/tau at every tau."""
-    found = []
-    for scale in tau:
+    out = np.empty(len(tau))
+    for row, scale in enumerate(tau):
         t, weights = _axis_rule(activation, scale, 12.0)
         x = scale * t
-        found.append(np.sum(t * activation(x) * activation.derivative(x) * weights * normal_density(t)) / scale)
-    return np.array(found)
+        out[row] = np.sum(t * activation(x) * activation.derivative(x) * weights * normal_density(t)) / scale
+    return out

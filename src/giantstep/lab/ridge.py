@@ -17,8 +17,11 @@ EIGEN_PENALTIES = 24
 _EPS = float(np.finfo(np.float64).eps)
 
 
+Blocks = Iterable[tuple[DeviceArray, DeviceArray]]
+
+
 def ridge_path(
-    blocks: Iterable[tuple[DeviceArray, DeviceArray]], width: int, sizes: Integers, penalties: Floats, xp: ModuleType
+    blocks: Blocks, width: int, sizes: Integers, penalties: Floats, xp: ModuleType
 ) -> tuple[DeviceArray, Floats]:
     """Minimise sum (y - F b)^2 + penalty |b|^2 over the first rows of a stream, for B pairs (size, penalty).
 
@@ -121,11 +124,7 @@ class Gram:
 
 
 def accumulate(
-    blocks: Iterable[tuple[DeviceArray, DeviceArray]],
-    width: int,
-    sizes: Sequence[int],
-    xp: ModuleType,
-    keep_rows: bool = True,
+    blocks: Blocks, width: int, sizes: Sequence[int], xp: ModuleType, keep_rows: bool = True
 ) -> Iterator[Rows | Gram]:
     """Pass once over blocks of features (m, width) and labels, also views of a buffer, and stop at every size.
 
@@ -136,16 +135,21 @@ def accumulate(
     many = wanted[len(few) :]
     source = iter(blocks)
     features, labels = xp.empty((0, width)), xp.empty(0)
+
+    def pieces(rows: int) -> Iterator[tuple[DeviceArray, DeviceArray]]:
+        nonlocal features, labels
+        while rows > 0:
+            if not len(features):
+                features, labels = next(source)
+            yield features[:rows], labels[:rows]
+            features, labels, rows = features[rows:], labels[rows:], rows - len(features)
+
     head: Rows | None = None
     if few:
-        head = Rows(few, xp.empty((few[-1], width)), xp.empty(few[-1]))
-        filled = 0
-        while filled < few[-1]:
-            features, labels = next(source)
-            taken = min(few[-1] - filled, len(features))
-            head.features[filled : filled + taken] = features[:taken]
-            head.labels[filled : filled + taken] = labels[:taken]
-            features, labels, filled = features[taken:], labels[taken:], filled + taken
+        head, filled = Rows(few, xp.empty((few[-1], width)), xp.empty(few[-1])), 0
+        for some, own in pieces(few[-1]):
+            head.features[filled : filled + len(own)], head.labels[filled : filled + len(own)] = some, own
+            filled += len(own)
         yield head
     if not many:
         return
@@ -154,12 +158,8 @@ def accumulate(
         _add(sums, head.features, head.labels, xp)
         head = None
     for size in many:
-        while sums.size < size:
-            if not len(features):
-                features, labels = next(source)
-            taken = min(size - sums.size, len(features))
-            _add(sums, features[:taken], labels[:taken], xp)
-            features, labels = features[taken:], labels[taken:]
+        for some, own in pieces(size - sums.size):
+            _add(sums, some, own, xp)
         yield sums
 
 

@@ -45,8 +45,8 @@ class Draws:
     def generator(self, stream: str) -> Any:
         """Return the generator of a stream (NumPy's or CuPy's), made at its first use."""
         if stream not in self._generators:
-            words = [*_integer_words(self.seed), *_words(self.key), *_integer_words(self.trial), *_words(stream)]
-            sequence = np.random.SeedSequence(words)
+            words = (word for part in (self.seed, self.key, self.trial, stream) for word in _words(part))
+            sequence = np.random.SeedSequence(list(words))
             if self.device == "cpu":
                 bits: Any = np.random.PCG64(sequence)
             else:
@@ -75,9 +75,6 @@ class Draws:
             yield start, stop, buffer[: stop - start]
 
 
-def _words(text: str) -> list[int]:
-    return np.frombuffer(hashlib.sha256(text.encode()).digest(), "<u4").tolist()
-
-
-def _integer_words(value: int) -> list[int]:
-    return [value & 0xFFFFFFFF, value >> 32]
+def _words(part: int | str) -> list[int]:
+    known = part.to_bytes(8, "little") if isinstance(part, int) else hashlib.sha256(part.encode()).digest()
+    return np.frombuffer(known, "<u4").tolist()

@@ -67,10 +67,7 @@ class Whitened:
 
     def add_along(self, rows: DeviceArray, overlaps: DeviceArray, xp: Any) -> None:
         """Add vectors sum_a overlaps_a V_a to rows (m, d)."""
-        if self.frame is None:
-            rows[:, : len(self.axes)] += overlaps
-        else:
-            rows[:, xp.asarray(self.axes)] += overlaps @ xp.asarray(self.frame)
+        rows[:, xp.asarray(self.axes)] += overlaps if self.frame is None else overlaps @ xp.asarray(self.frame)
 
     def spike(self, alignment: float, dim: int) -> Floats:
         """Return a unit vector (d,) of this alignment with the first target direction, an axis where it can be."""

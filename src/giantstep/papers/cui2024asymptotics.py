@@ -204,7 +204,7 @@ def draw_batches(results: Results, titles: dict[str, str]) -> Figure:
     from matplotlib.ticker import FuncFormatter
 
     count = len(titles)
-    figure, axes = new_figure(2, count, width=4.2 * count, height=5.4, heights=(1.9, 1), sharex="col")
+    figure, axes = new_figure(2, count, width=4.2 * count, height=5.4, height_ratios=(1.9, 1), sharex="col")
     for name, upper, lower in zip(titles, axes, axes[count:]):
         draw_batch_panels(upper, lower, results, name)
         lower.set_xlabel(r"samples of the first batch per dimension,  $\alpha_0 = n_0/d$")
