@@ -179,7 +179,7 @@ class GiantSteps(Scenario):
         """Check that the parts fit together."""
         if self.activation.jumps:
             raise bad_field("activation", self.activation.name, "a function without jumps (it needs a derivative)")
-        self._check_width(self.width)
+        self.check_points(self.point())
         if isinstance(self.second_layer, tuple) and not self.second_layer:
             raise bad_field("second_layer", [], "a list of at least one number")
         if not any(self.values):
@@ -187,35 +187,27 @@ class GiantSteps(Scenario):
 
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Check every width of a grid."""
-        for width in np.unique(points["width"]):
-            self._check_width(float(width))
-
-    def _check_width(self, width: float) -> None:
-        if isinstance(self.second_layer, tuple):
-            size = len(self.second_layer)
-            if width != size and not math.isinf(width):
+        size = len(self.second_layer) if isinstance(self.second_layer, tuple) else len(self.values)
+        for width in (float(width) for width in np.unique(points["width"]) if not math.isinf(width)):
+            if isinstance(self.second_layer, tuple) and width != size:
                 raise bad_field("width", width, f"{size}, as many neurons as the second layer has (or left out)")
-            return
-        if math.isinf(width):
-            return
-        if width != round(width):
-            raise bad_field("width", width, "a whole number, or inf")
-        if width < len(self.second_layer.values):
-            raise bad_field("width", width, f"at least {len(self.second_layer.values)}, one neuron for every value")
+            if width != round(width):
+                raise bad_field("width", width, "a whole number, or inf")
+            if width < size:
+                raise bad_field("width", width, f"at least {size}, one neuron for every value")
 
     @property
     def values(self) -> tuple[float, ...]:
         """Values of the second layer, one for every block."""
-        if isinstance(self.second_layer, Vocabulary):
-            return self.second_layer.values
-        return tuple(dict.fromkeys(self.second_layer))
+        law = self.second_layer
+        return law.values if isinstance(law, Vocabulary) else tuple(dict.fromkeys(law))
 
     def fractions(self, width: float) -> tuple[Floats, Floats]:
         """Return the fraction of neurons in every block at a width, and their numbers (inf where the width is).
 
         A law at a finite width is rounded to whole neurons, the largest remainders up, at least one for each value.
         """
-        if not isinstance(self.second_layer, Vocabulary):
+        if isinstance(self.second_layer, tuple):
             counts = np.array([self.second_layer.count(value) for value in self.values], dtype=float)
             return counts / counts.sum(), counts
         shares = np.array(self.second_layer.probabilities)
@@ -239,16 +231,8 @@ class GiantSteps(Scenario):
     @classmethod
     def example(cls) -> GiantSteps:
         """Return a small valid scenario."""
-        return cls(
-            target="(z1 + z1**2 + z2 - z2**2)/2",
-            activation="relu",
-            second_layer=Vocabulary([1, -1]),
-            rate=1.0,
-            noise=0.1,
-            batch_per_dim=4.0,
-            steps=2,
-            width=20,
-        )
+        target = "(z1 + z1**2 + z2 - z2**2)/2"
+        return cls(target=target, rate=1.0, noise=0.1, batch_per_dim=4.0, steps=2, width=20)
 
     @classmethod
     def example_for(cls, what: str) -> GiantSteps:
