@@ -130,9 +130,8 @@ class PlantedShifts(Step):
 
     def check_place(self, place: Place) -> None:
         """Refuse shifts of other shapes than blocks and directions."""
-        network = place.network
+        network, shifts = place.network, np.asarray(self.shifts)
         k, r = network.blocks, network.target.directions
-        shifts = np.asarray(self.shifts)
         if network.second_layer == "gaussian":
             raise bad_field("second_layer", "gaussian", "a Vocabulary, whose blocks can be shifted one by one")
         if shifts.shape != (k, r):
