@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network import measure, measure_beyond
+from giantstep.families.network import measure_beyond
+from giantstep.families.network import trained as measure
 from giantstep.families.network.beyond import BEYOND
 from giantstep.families.network.limit import count_outliers
 from giantstep.families.network.measure_beyond import PAIRED, fitting_memory, second_draws

@@ -10,9 +10,8 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.network import fields
-from giantstep.families.network.preset import Preset, questions_without
 from giantstep.families.network.readouts import Ridge
-from giantstep.families.network.scenario import OWN_PAPERS, THEORIES, Network
+from giantstep.families.network.scenario import OWN_PAPERS, THEORIES, Network, Preset, questions_without
 from giantstep.families.network.steps import MaximalStep, PlantedShifts
 from giantstep.family import Question
 from giantstep.inputs.parts import Inputs, Whitening
