@@ -178,14 +178,11 @@ def _specialisation(scenario: GiantSteps, points: Points, settings: Mapping[str,
     columns = (points[name].tolist() for name in ("batch_exponent", "batch_per_dim", "noise", "dim"))
     laws = [orientation(hermite, order, alpha, noise, cleaned, dim) for order, alpha, noise, dim in zip(*columns)]
     matrices, spikes = (np.array(values) for values in zip(*laws))
-    values = {
-        "alignment": np.trace(matrices, axis1=1, axis2=2),
-        "alignment_by_direction": np.diagonal(matrices, axis1=1, axis2=2),
-        "specialised": np.array([spread_of(matrix) for matrix in matrices]),
-        "spike": spikes,
-    }
-    is_finite = bool(np.isfinite(points["dim"]).any())
-    facts = {"finite_size": "what is not aligned adds (1 - cos^2)/d in every direction"} if is_finite else {}
+    by_direction = np.diagonal(matrices, axis1=1, axis2=2)
+    values = {"alignment": by_direction.sum(axis=1), "alignment_by_direction": by_direction, "spike": spikes}
+    values["specialised"] = np.array([spread_of(matrix) for matrix in matrices])
+    words = "what is not aligned adds (1 - cos^2)/d in every direction"
+    facts = {"finite_size": words} if np.isfinite(points["dim"]).any() else {}
     return Answer.closed(values, iterations=np.ones(len(laws), np.int64), attrs=facts)
 
 
@@ -205,8 +202,7 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
     h minus its projection on polynomials of degree at most kappa in z_perp with coefficients that are any function of
     z_U, gradient_dynamics section 5.4; the orthonormal rows `learned` span U.
     """
-    k, u = target.directions, len(learned)
-    known = tidy(learned)
+    k, u, known = target.directions, len(learned), tidy(learned)
     rest = complement(known, k)
     if not len(rest):
         return 0.0

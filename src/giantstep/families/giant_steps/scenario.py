@@ -44,6 +44,8 @@ PAPERS = {
 }
 """BibTeX key -> the parameters of that paper."""
 _LIMIT: tuple[Engine, ...] = ("limit",)
+_EXPERIMENT: tuple[Engine, ...] = ("experiment",)
+_CLEANED = "whether the Hermite components of the labels below order l are fitted and subtracted first"
 _NO_STEP = "the next step of these neurons vanishes"
 _STEPS = (
     Variable("cosine", ("time", "block", "direction"), "M_tr/|w|", "cosine of the neurons of a block with a direction"),
@@ -76,8 +78,8 @@ _ERRORS = (
 _FIT = (
     Variable("test_error", (), "E(y - f)^2",
              "error after one step and a ridge fit, both on labels without their fitted constant and linear part",
-             engines=("experiment",)),
-    Variable("initial_error", (), "E(y - f_0)^2", "the same without the step: random features", ("experiment",)),
+             engines=_EXPERIMENT),
+    Variable("initial_error", (), "E(y - f_0)^2", "the same without the step: random features", _EXPERIMENT),
     Variable("kernel_bound", (), "E(y - P_0 h)^2", "least error of kernels on less than d^2 samples", engines=_LIMIT),
 )  # fmt: skip
 
@@ -128,13 +130,7 @@ class GiantSteps(Scenario):
         "specialisation": Question(
             "orientation of the first gradients at n = batch_per_dim d^l, l = batch_exponent: one direction or many",
             _SPECIALISATION,
-            settings={
-                "labels": Setting(
-                    "cleaned",
-                    "whether the Hermite components of the labels below order l are fitted and subtracted first",
-                    choices=("cleaned", "raw"),
-                )
-            },
+            settings={"labels": Setting("cleaned", _CLEANED, choices=("cleaned", "raw"))},
             plot=("alignment", "specialised"),
         ),
         "errors": Question(
@@ -142,17 +138,15 @@ class GiantSteps(Scenario):
             _ERRORS,
             settings={
                 "kappa": Setting(1, "the bounds are for fits on d^kappa samples", engines=_LIMIT),
-                "fit_per_dim": Setting(
-                    40.0, "fresh samples of the fit per dimension (0: as a batch)", engines=("experiment",)
-                ),
-                "ridge": Setting(1e-6, "penalty of the fit: sum (y - a.s/sqrt(p))^2 + ridge |a|^2", ("experiment",)),
+                "fit_per_dim": Setting(40.0, "fresh samples of the fit per dimension (0: as a batch)", _EXPERIMENT),
+                "ridge": Setting(1e-6, "penalty of the fit: sum (y - a.s/sqrt(p))^2 + ridge |a|^2", _EXPERIMENT),
             },
             plot=("test_error", "lower_bound"),
         ),
         "fit": Question(
             "one step on n samples and a ridge fit on n fresh ones, after the constant and linear parts are taken away",
             _FIT,
-            settings={"fit_ridge": Setting(1.0, "penalty: sum (y - a.s/sqrt(p))^2 + fit_ridge |a|^2", ("experiment",))},
+            settings={"fit_ridge": Setting(1.0, "penalty: sum (y - a.s/sqrt(p))^2 + fit_ridge |a|^2", _EXPERIMENT)},
             plot=("test_error",),
         ),
     }
@@ -203,17 +197,14 @@ class GiantSteps(Scenario):
         return law.values if isinstance(law, Vocabulary) else tuple(dict.fromkeys(law))
 
     def fractions(self, width: float) -> tuple[Floats, Floats]:
-        """Return the fraction of neurons in every block at a width, and their numbers (inf where the width is).
-
-        A law at a finite width is rounded to whole neurons, the largest remainders up, at least one for each value.
-        """
+        """Return the fraction of neurons in every block at a width, and their whole numbers, at least 1 (or inf)."""
         if isinstance(self.second_layer, tuple):
             counts = np.array([self.second_layer.count(value) for value in self.values], dtype=float)
             return counts / counts.sum(), counts
         shares = np.array(self.second_layer.probabilities)
         if math.isinf(width):
             return shares, np.full(len(shares), math.inf)
-        counts = np.maximum(np.floor(shares * width), 1.0)
+        counts = np.maximum(np.floor(shares * width), 1.0)  # the largest remainders are rounded up
         while counts.sum() > width:
             counts[np.argmax(np.where(counts > 1, counts - shares * width, -np.inf))] -= 1
         while counts.sum() < width:
