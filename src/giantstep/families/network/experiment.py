@@ -71,23 +71,12 @@ def trained_networks(
         second_layer = draws.normal("second_layer", width)
     if inputs.root is not None:
         rows *= xp.asarray(inputs.root)
-    noise = float(points["noise"][0])
+    noise, flip, streams = float(points["noise"][0]), float(points["flip"][0]), settings.get("stream", "batch{number}")
     real = RealNetwork(network.activation, rows, lambda x: inputs.signal(x, xp), network.target, noise)
-    point = {**take_points(points, np.zeros(1, dtype=np.int64)), "dim": np.array([float(dim)])}
-    trained = Trained(
-        network=real,
-        network_of=network,
-        inputs=inputs,
-        blocks=blocks,
-        second_layer=second_layer,
-        samples=count_samples(points, dim),
-        draws=draws,
-        bulk=rows,
-        directions=inputs.target_axes(dim, xp),
-        flip=float(points["flip"][0]),
-        streams=settings.get("stream", "batch{number}"),
-    )
+    samples, axes = count_samples(points, dim), inputs.target_axes(dim, xp)
+    trained = Trained(real, network, inputs, blocks, second_layer, samples, draws, rows, flip, streams, axes)
     yield trained
+    point = {**take_points(points, np.zeros(1, dtype=np.int64)), "dim": np.array([float(dim)])}
     for number, step in enumerate(network.steps):
         trained = step.train(trained, number, point)
         yield trained
@@ -142,9 +131,8 @@ def memory(network: Network, points: Points, what: str, dim: int, settings: Mapp
     fitting = _fitting_memory(network, points, what, p, dim, samples, chunk)
     if device != "cpu":
         fitting += 6 * min(p, most) ** 2 + 3 * chunk * p
-    return 8 * max(
-        weights + p * dim + max(building, default=0), weights + stream_memory(p, dim, samples, chunk) + fitting
-    )
+    fitting += stream_memory(p, dim, samples, chunk)
+    return 8 * (weights + max(p * dim + max(building, default=0), fitting))
 
 
 def _fitting_memory(

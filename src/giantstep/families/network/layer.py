@@ -441,12 +441,5 @@ def add_noise(problem: Problem, layer: Layer, e: Floats, shared: Floats, total: 
     else:
         of_entries = np.pad(tau[..., None] * inputs.coordinate_eigenvalues, ((0, 0), (0, 0), (0, n)))
     means = np.sqrt(lam)[:, None, None] * tau[:, None, :, None] * np.eye(tau.shape[1])  # finite_size_steps (2.7)
-    return dataclasses.replace(
-        after,
-        B=B,
-        JB=JB,
-        own=of_entries,
-        feedback=np.concatenate([layer.feedback, means], axis=3),
-        rows_known=layer.rows_known & False,
-        all_terms=False,
-    )
+    feedback, known = np.concatenate([layer.feedback, means], axis=3), layer.rows_known & False
+    return dataclasses.replace(after, B=B, JB=JB, own=of_entries, feedback=feedback, rows_known=known, all_terms=False)

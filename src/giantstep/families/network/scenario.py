@@ -393,8 +393,8 @@ class Preset(OfNetwork):
 
     def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak."""
-        ((_, needed),) = self._ask(points, settings, lambda net, inside, own: net.memory(inside, what, dim, own), True)
-        return needed
+        asked = self._ask(points, settings, lambda net, inside, own: net.memory(inside, what, dim, own), most=True)
+        return asked[0][1]
 
     def _ask(
         self,

@@ -220,14 +220,9 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
         fields = [StepFields(*own, *noise) for *own, noise in numbers]
         chains = chains.advance(problem.activation, problem.target, fields)
     frame = np.broadcast_to(np.eye(r, chains.U.shape[2]), (sets, r, chains.U.shape[2]))
-    return dataclasses.replace(
-        start(dataclasses.replace(problem, frame=frame)),
-        U=chains.U,
-        B=np.sqrt(chains.norm)[..., None],
-        feedback=np.stack([chain.feedback for chain in chains.of_set])[:, None],
-        batch=chains,
-        rows_known=np.full(sets, number == 0),
-    )
+    fresh, B = start(dataclasses.replace(problem, frame=frame)), np.sqrt(chains.norm)[..., None]
+    feedback, known = np.stack([chain.feedback for chain in chains.of_set])[:, None], np.full(sets, number == 0)
+    return dataclasses.replace(fresh, U=chains.U, B=B, feedback=feedback, batch=chains, rows_known=known)
 
 
 def _published(problem: Problem, number: int) -> Layer:
@@ -249,10 +244,6 @@ def _published(problem: Problem, number: int) -> Layer:
     s = np.where(spread > 0, np.sqrt(s**2 + spread), s)
     layer = planted(problem, gamma, e * c1 * G[:, None], s)
     noise = np.sqrt(spread)[:, None, :, None] * np.eye(e.shape[1])  # finite_size_steps (2.7)
-    return dataclasses.replace(
-        layer,
-        feedback=np.concatenate([means, noise], axis=3),
-        bulk_rows=bool(np.any(fluctuation > 0)),
-        all_terms=False,
-        accuracy=((PUBLISHED, PUBLISHED_ERROR),) if np.any(problem.of_step(number, "rate") != 0) else (),
-    )
+    feedback, bulk_rows = np.concatenate([means, noise], axis=3), bool(np.any(fluctuation > 0))
+    accuracy = ((PUBLISHED, PUBLISHED_ERROR),) if np.any(problem.of_step(number, "rate") != 0) else ()
+    return dataclasses.replace(layer, feedback=feedback, bulk_rows=bulk_rows, all_terms=False, accuracy=accuracy)
