@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -131,20 +130,12 @@ def _gradient_sum(
 
 def _block_averages(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, Any]:
     """Return averages over the neurons of every block, and over pairs of different ones of every two blocks."""
-    members = [run.block == t for t in range(len(run.scenario.values))]
-    overlap, R = to_numpy(W @ W.T), np.zeros((len(members), len(members)))
-    for (t, of_t), (s, of_s) in itertools.product(enumerate(members), repeat=2):
-        pairs = overlap[np.ix_(of_t, of_s)]
-        if t != s:
-            R[t, s] = pairs.mean()
-        elif len(pairs) > 1:
-            R[t, s] = (pairs.sum() - np.trace(pairs)) / (len(pairs) * (len(pairs) - 1))
+    member = np.equal.outer(np.arange(len(run.scenario.values)), run.block).astype(float)
+    counts, overlap = member.sum(axis=1), to_numpy(W @ W.T)
+    pairs = np.outer(counts, counts) - np.diag(counts)
+    R = (member @ overlap @ member.T - np.diag(member @ np.diag(overlap))) / np.where(pairs > 0, pairs, np.inf)
     columns = {**_cosines(run, W, G), "norm": run.xp.sum(W * W, axis=1), "M": W[:, : run.directions]}
-    means = {
-        name: np.array([host[member].mean(axis=0) for member in members])
-        for name, host in ((name, to_numpy(column)) for name, column in columns.items())
-    }
-    return {**means, "R": R}
+    return {**{name: ((member @ to_numpy(column)).T / counts).T for name, column in columns.items()}, "R": R}
 
 
 def _cosines(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, DeviceArray]:

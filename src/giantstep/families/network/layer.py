@@ -80,14 +80,10 @@ class Layer(BlockRows):
     batch: Chains | SignBulk | None = None
     """The steps so far, where one had a finite batch, or the bulk after a sign step: U, B are then the means and the
     length of the bulk rows."""
-    bulk_rows: bool = False
-    """Whether rows w0_i of the model stand for bulk rows s_q w0_i (a finite batch made isotropic)."""
-    stretched: bool = False
-    """Whether the means follow the fluctuation of |x|^2 at a finite dimension (step_size_regimes section 6)."""
-    all_terms: bool = True
-    """Whether all terms of a finite size are known: exact steps on the population, isotropic inputs, a ridge fit."""
-    accuracy: tuple[tuple[str, str], ...] = ()
-    """What was approximated on the way, in words, and how far off that may be."""
+    bulk_rows: bool = False  # whether rows w0_i of the model stand for bulk rows s_q w0_i (a batch made isotropic)
+    stretched: bool = False  # whether the means follow |x|^2 at a finite dimension (step_size_regimes section 6)
+    all_terms: bool = True  # of a finite size are known: exact steps on the population, isotropic inputs, a ridge fit
+    accuracy: tuple[tuple[str, str], ...] = ()  # what was approximated, in words, and how far off that may be
 
     shared: ClassVar[tuple[str, ...]] = ("is_length", "bulk_rows", "stretched", "all_terms", "accuracy")
 

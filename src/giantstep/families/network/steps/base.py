@@ -51,16 +51,11 @@ class Place:
 class Step(Part):
     """What happens to the first layer between its start, or the step before, and the next read-out."""
 
-    learns: ClassVar[bool] = True
-    """Whether it follows the samples, so that it needs the derivative of the activation."""
-    strong: ClassVar[bool] = True
-    """Whether it moves rows by as much as they are long, so that every function of kappa can be fitted."""
-    sees_coordinates: ClassVar[bool] = False
-    """Whether it treats every coordinate on its own, so that the law of the target's coordinates matters."""
-    on_batches: ClassVar[bool] = False
-    """Whether finite_batches_several_steps covers it: gradient descent of the rows, on batches of any size."""
-    shares_sample: ClassVar[bool] = False
-    """Whether a theory of a fit on the sample of the step is known."""
+    learns: ClassVar[bool] = True  # whether it follows the samples, so that it needs the activation's derivative
+    strong: ClassVar[bool] = True  # whether it moves rows by as much as they are long, so that a fit sees any degree
+    sees_coordinates: ClassVar[bool] = False  # whether it treats every coordinate on its own: their law matters
+    on_batches: ClassVar[bool] = False  # whether finite_batches_several_steps covers it: descent on batches of any size
+    shares_sample: ClassVar[bool] = False  # whether a theory of a fit on the sample of the step is known
 
     def check_place(self, place: Place) -> None:
         """Refuse a network that this step makes no sense in, whoever answers; raise `bad_field`."""
