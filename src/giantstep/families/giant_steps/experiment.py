@@ -190,16 +190,13 @@ def _orientation(run: _Trial, order: int, cleaned: bool) -> dict[str, Any]:
 
 
 def _one_step_fit(run: _Trial, rate: float, penalty: float) -> dict[str, Any]:
-    """Make a step on cleaned labels from output zero, then fit fresh samples cleaned with estimates of their own.
-
-    Both networks, with and without the step, see the same samples of the fit.
-    """
+    """Make a step on cleaned labels from output zero, then fit fresh samples cleaned with estimates of their own."""
     W, parts = run.start(), _fit_parts(run, 1, "batch 0")
     G = _gradient_sum(run, W, "batch 0", lambda X, y, fields: y - parts(X))
     stepped = W + rate * run.second_layer[:, None] * G / run.batch
     samples = ("fit", run.batch), ("test", FIT_TEST_SAMPLES), penalty, _fit_parts(run, 1, "fit")
     networks = {"initial_error": W, "test_error": stepped}.items()
-    return {name: _ridge_error(run.again(), weights, *samples) for name, weights in networks}
+    return {name: _ridge_error(run.again(), weights, *samples) for name, weights in networks}  # both see the same
 
 
 def _fit_parts(run: _Trial, highest: int, stream: str) -> Parts:

@@ -76,10 +76,7 @@ def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str
 def _checked_trajectory(
     scenario: GiantSteps, point: Mapping[str, float], what: str, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Floats], float, str]:
-    """Return the trajectory by a fine rule, its distance to a coarser rule, and why it ends early or is not told.
-
-    A trajectory that ends early is right up to there.
-    """
+    """Return the trajectory by a fine rule, its distance to a coarser one, and why it ends early (right so far)."""
     for pair in _RULES[-1:] if what == "errors" else _RULES:  # bounds of errors ask which directions are seen at all
         fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in pair)
         clipped = fine.pop("clipped")
@@ -264,8 +261,6 @@ def orientation(
     hermite: Statistics, order: float, alpha: float, noise: float, cleaned: bool, dim: float
 ) -> tuple[Floats, float]:
     """Return E cos^2 as a matrix (k, k) over the target space and the cosine of the spike at n = alpha d^order.
-
-    A finite ``dim`` adds (1 - cos^2)/d in every direction.
 
     Cleaned labels lose their Hermite parts below the order as fitted on the batch itself. That takes away the noise
     of those parts too: E[s'^2] becomes E[s'^2] - sum_{j <= order-2} c_{j+1}^2/j!. Raw labels show their lowest part.

@@ -327,10 +327,9 @@ def reason_of(error: InputError) -> str:
 
 
 def _split_blocks(problem: Problem) -> tuple[Problem, Layer]:
-    """Return the problem with sub-blocks along the leading channel, and its start: structured_inputs (8.2).
+    """Return the problem with sub-blocks along the leading channel n = L^1/2 V^T: structured_inputs (8.2).
 
-    What is linear in the channel n = L^1/2 V^T of one target direction at an infinite dimension is followed at the
-    nodes of a Gauss-Hermite rule at a finite one: n.eps = x_l, so that U starts at L^1/2 n x_l/sqrt(d).
+    Its linear part is followed at the nodes x_l of a Gauss-Hermite rule: U starts at L^1/2 n x_l/sqrt(d).
     """
     nodes, weights = hermite_rule(SPLIT_NODES[min(len(problem.zeta), 2)])
     pi = (problem.pi[:, :, None] * weights / weights.sum()).reshape(len(problem.pi), -1)

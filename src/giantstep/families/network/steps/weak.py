@@ -85,7 +85,7 @@ class WeakStep(GradientStep):
         network, same = place.network, place.network.fit_sample == "same"
         c0, c1 = network.activation.hermite(1)
         power, fed_back = network.layer_moments()[1], np.any(points[place.field("initial_output")] == 1)
-        whole = theory == "exact" and self.update == "exact" and not same
+        whole = theory == "exact" and self.update == "exact" and not same and _finite(place, points)
         kind, fed = "a theory of a SmallStep or a GrowingStep", "a theory of initial_output=1 where"
         lacking = {
             f"{kind} among other steps": not place.alone,
@@ -96,9 +96,7 @@ class WeakStep(GradientStep):
             f'{fed} fit_sample="same"': fed_back and same,
             f"{fed} the activation is not centred (E sigma(z) = {c0:.4g} here)": fed_back and abs(c0) > 1e-10,
             f"{fed} E zeta^2 is not 1 (it is {power:.4g} here)": fed_back and abs(power - 1) > 1e-9,
-            'an exact theory of the whole gradient at a finite dim (update="rank-one" has one)': (
-                whole and _finite(place, points)
-            ),
+            'an exact theory of the whole gradient at a finite dim (update="rank-one" has one)': whole,
         }
         return next((words for words, holds in lacking.items() if holds), "")
 
