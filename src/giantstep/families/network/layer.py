@@ -111,13 +111,10 @@ def scale_of(problem: Problem, layer: Layer) -> Floats:
 
 def start(problem: Problem) -> Layer:
     """Return the layer before the first step, structured_inputs (3.6)."""
-    inputs, k, frame = problem.inputs, len(problem.zeta), problem.frame
-    M, R, K = len(frame), frame.shape[2], len(inputs.eigenvalues)
-    JU = np.zeros((M, k, R, 1 + R))
-    JU[..., 1:] = np.diag(np.sqrt(problem.coordinate_eigenvalues))
-    Js = np.zeros((M, k, 1 + R))
-    Js[..., 0] = 0.5
-    B = np.ones((M, k, K))
+    k, frame = len(problem.zeta), problem.frame
+    M, R, K = len(frame), frame.shape[2], len(problem.inputs.eigenvalues)
+    JU = np.tile(np.sqrt(problem.coordinate_eigenvalues)[:, None] * np.eye(R, 1 + R, 1), (M, k, 1, 1))
+    Js, B = np.tile(0.5 * np.eye(1, 1 + R), (M, k, 1)), np.ones((M, k, K))
     return Layer(
         U=np.zeros((M, k, R)),
         B=B,
