@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.network import averages
+from giantstep.families.network import layer as layers
 from giantstep.families.network.layer import planted, scale_of, start, views
 from giantstep.readout import Equations, FiniteSize, ridge_errors, solve_first_order
 
@@ -471,7 +471,7 @@ def test_a_coarser_rule_is_still_right(monkeypatch):
     scenario = EVERY["C"][0]
     problem = problem_of(scenario)
     fine = layers_of(problem)[-1]
-    monkeypatch.setattr(averages, "views", lambda problem, layer: views(problem, layer, fineness=0.7))
+    monkeypatch.setattr(layers, "views", lambda problem, layer: views(problem, layer, fineness=0.7))
     np.testing.assert_allclose(layers_of(problem)[-1].U, fine.U, rtol=1e-9)
 
 

@@ -24,9 +24,7 @@ class Skeleton(Scenario):
         "errors": Question(
             "error of the estimated weights",
             (
-                Variable(
-                    "test_error", (), "E(y - <w,x>)^2", "mean squared error on fresh samples, label noise included"
-                ),
+                Variable("test_error", (), "E(y - <w,x>)^2", "mean squared error on fresh samples, noise included"),
                 Variable("overlap", (), "<w,w*>", "overlap of the estimate with the target"),
             ),
             plot=("test_error",),

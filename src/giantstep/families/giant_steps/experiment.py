@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ class _Trial:
     """One draw: the network, its data and the sizes."""
 
     scenario: GiantSteps
+    directions: int
     dim: int
     width: int
     noise: float
@@ -38,30 +38,19 @@ class _Trial:
     second_layer: DeviceArray
     block: Indices
     draws: Any
-
-    @property
-    def xp(self) -> Any:
-        return self.draws.xp
-
-    @property
-    def directions(self) -> int:
-        return self.scenario.target.directions
+    xp: Any
 
     def start(self) -> DeviceArray:
         """Return random weights of unit norm."""
         return self.draws.normal("weights", (self.width, self.dim)) / math.sqrt(self.dim)
 
-    def labels(self, X: DeviceArray, stream: str) -> DeviceArray:
-        """Return the labels of samples X; the target directions are the first k axes."""
-        clean = self.scenario.target(X[:, : self.directions])
-        if self.noise == 0:
-            return clean
-        return clean + math.sqrt(self.noise) * self.draws.normal(f"noise of {stream}", len(X))
-
     def samples(self, stream: str, count: int) -> Iterator[tuple[DeviceArray, DeviceArray]]:
-        """Yield (X, y) chunk by chunk."""
+        """Yield (X, y) chunk by chunk; the target directions are the first k axes."""
         for _, _, X in self.draws.chunks(stream, count, self.dim):
-            yield X, self.labels(X, stream)
+            y = self.scenario.target(X[:, : self.directions])
+            if self.noise:
+                y = y + math.sqrt(self.noise) * self.draws.normal(f"noise of {stream}", len(X))
+            yield X, y
 
     def again(self) -> _Trial:
         """Return the same trial with its streams at their beginning."""
@@ -73,7 +62,18 @@ def trial(
 ) -> dict[str, Floats]:
     """Run one trial at one point (no field is shared)."""
     point = {name: float(values[0]) for name, values in points.items()}
-    run = _new_trial(scenario, point, dim, draws)
+    k, width = scenario.target.directions, scenario.neurons(point["width"])
+    if dim <= k:
+        raise InputError(f"The experiment needs dim above {k}, the number of target directions, but is dim={dim}.")
+    if math.isinf(point["batch_per_dim"]):
+        raise InputError("The experiment needs a finite `batch_per_dim`, but is batch_per_dim=inf.")
+    size = point["batch_per_dim"] * dim ** point["batch_exponent"]
+    if size > _MOST_SAMPLES:
+        raise InputError(f"A batch of {size:.2g} samples is too large; take a smaller dim or batch.")
+    _, counts = scenario.fractions(point["width"])
+    block, batch = np.repeat(np.arange(len(counts)), counts.astype(int)), max(1, round(size))
+    second_layer = draws.xp.asarray(np.array(scenario.values)[block])
+    run = _Trial(scenario, k, dim, width, point["noise"], batch, second_layer, block, draws, draws.xp)
     if what == "specialisation":
         values = _orientation(run, round(point["batch_exponent"]), settings["labels"] == "cleaned")
     elif what == "fit":
@@ -91,21 +91,6 @@ def memory(scenario: GiantSteps, points: Points, what: str, dim: int, settings: 
     return 8 * (3 * width * dim + chunk * (dim + 4 * width) + square)
 
 
-def _new_trial(scenario: GiantSteps, point: Mapping[str, float], dim: int, draws: Any) -> _Trial:
-    k, width = scenario.target.directions, scenario.neurons(point["width"])
-    if dim <= k:
-        raise InputError(f"The experiment needs dim above {k}, the number of target directions, but is dim={dim}.")
-    if math.isinf(point["batch_per_dim"]):
-        raise InputError("The experiment needs a finite `batch_per_dim`, but is batch_per_dim=inf.")
-    size = point["batch_per_dim"] * dim ** point["batch_exponent"]
-    if size > _MOST_SAMPLES:
-        raise InputError(f"A batch of {size:.2g} samples is too large; take a smaller dim or batch.")
-    _, counts = scenario.fractions(point["width"])
-    block = np.repeat(np.arange(len(counts)), counts.astype(int))
-    second_layer = draws.xp.asarray(np.array(scenario.values)[block])
-    return _Trial(scenario, dim, width, point["noise"], max(1, round(size)), second_layer, block, draws)
-
-
 def _steps(run: _Trial, point: Mapping[str, float], what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     W, steps = run.start(), int(point["steps"])
     fit_size = max(1, round(settings["fit_per_dim"] * run.dim)) if settings.get("fit_per_dim") else run.batch
@@ -117,11 +102,8 @@ def _steps(run: _Trial, point: Mapping[str, float], what: str, settings: Mapping
     for time in range(steps + 1):
         check_time()
         if what == "errors":
-            sizes = (fit_size, TEST_SAMPLES)
-            error = _ridge_error(
-                run, W, (f"fit {time}", f"test {time}"), sizes, float(settings["ridge"]), lambda X: 0.0
-            )
-            rows.append({"test_error": error})
+            fit, test = (f"fit {time}", fit_size), (f"test {time}", TEST_SAMPLES)
+            rows.append({"test_error": _ridge_error(run, W, fit, test, float(settings["ridge"]), lambda X: 0.0)})
             if time == steps:
                 break
         G = _gradient_sum(run, W, f"batch {time}", residual) / run.batch
@@ -148,20 +130,12 @@ def _gradient_sum(
 
 def _block_averages(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, Any]:
     """Return averages over the neurons of every block, and over pairs of different ones of every two blocks."""
-    members = [run.block == t for t in range(len(run.scenario.values))]
-    overlap, R = to_numpy(W @ W.T), np.zeros((len(members), len(members)))
-    for (t, of_t), (s, of_s) in itertools.product(enumerate(members), repeat=2):
-        pairs = overlap[np.ix_(of_t, of_s)]
-        if t != s:
-            R[t, s] = pairs.mean()
-        elif len(pairs) > 1:
-            R[t, s] = (pairs.sum() - np.trace(pairs)) / (len(pairs) * (len(pairs) - 1))
+    member = np.equal.outer(np.arange(len(run.scenario.values)), run.block).astype(float)
+    counts, overlap = member.sum(axis=1), to_numpy(W @ W.T)
+    pairs = np.outer(counts, counts) - np.diag(counts)
+    R = (member @ overlap @ member.T - np.diag(member @ np.diag(overlap))) / np.where(pairs > 0, pairs, np.inf)
     columns = {**_cosines(run, W, G), "norm": run.xp.sum(W * W, axis=1), "M": W[:, : run.directions]}
-    means = {
-        name: np.array([host[member].mean(axis=0) for member in members])
-        for name, host in ((name, to_numpy(column)) for name, column in columns.items())
-    }
-    return {**means, "R": R}
+    return {**{name: ((member @ to_numpy(column)).T / counts).T for name, column in columns.items()}, "R": R}
 
 
 def _cosines(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, DeviceArray]:
@@ -174,22 +148,19 @@ def _cosines(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, DeviceArr
 def _ridge_error(
     run: _Trial,
     W: DeviceArray,
-    streams: tuple[str, str],
-    sizes: tuple[int, int],
+    fit: tuple[str, int],
+    test: tuple[str, int],
     penalty: float,
     parts: Parts,
 ) -> float:
-    """Return the error of a ridge fit of the second layer, on labels without the parts given.
+    """Return the error of a ridge fit on labels without the parts given; its samples and fresh ones: stream, size."""
 
-    Both streams, and both sizes, are those of the samples of the fit and of the test.
-    """
-
-    def rows(which: int) -> Iterator[tuple[DeviceArray, DeviceArray]]:
-        for X, y in run.samples(streams[which], sizes[which]):
+    def rows(stream: str, count: int) -> Iterator[tuple[DeviceArray, DeviceArray]]:
+        for X, y in run.samples(stream, count):
             yield run.scenario.activation(X @ W.T) / math.sqrt(run.width), y - parts(X)
 
-    fitted, _ = ridge_path(rows(0), run.width, np.array([sizes[0]]), np.array([penalty]), run.xp)
-    return sum(float(run.xp.sum((y - hidden @ fitted[:, 0]) ** 2)) for hidden, y in rows(1)) / sizes[1]
+    fitted, _ = ridge_path(rows(*fit), run.width, np.array([fit[1]]), np.array([penalty]), run.xp)
+    return sum(float(run.xp.sum((y - hidden @ fitted[:, 0]) ** 2)) for hidden, y in rows(*test)) / test[1]
 
 
 def _orientation(run: _Trial, order: int, cleaned: bool) -> dict[str, Any]:
@@ -219,19 +190,13 @@ def _orientation(run: _Trial, order: int, cleaned: bool) -> dict[str, Any]:
 
 
 def _one_step_fit(run: _Trial, rate: float, penalty: float) -> dict[str, Any]:
-    """Make a step on cleaned labels from output zero, then fit fresh samples cleaned with estimates of their own.
-
-    Both networks, with and without the step, see the same samples of the fit.
-    """
+    """Make a step on cleaned labels from output zero, then fit fresh samples cleaned with estimates of their own."""
     W, parts = run.start(), _fit_parts(run, 1, "batch 0")
     G = _gradient_sum(run, W, "batch 0", lambda X, y, fields: y - parts(X))
     stepped = W + rate * run.second_layer[:, None] * G / run.batch
-    fit_parts, sizes = _fit_parts(run, 1, "fit"), (run.batch, FIT_TEST_SAMPLES)
-    networks = {"initial_error": W, "test_error": stepped}
-    return {
-        name: _ridge_error(run.again(), weights, ("fit", "test"), sizes, penalty, fit_parts)
-        for name, weights in networks.items()
-    }
+    samples = ("fit", run.batch), ("test", FIT_TEST_SAMPLES), penalty, _fit_parts(run, 1, "fit")
+    networks = {"initial_error": W, "test_error": stepped}.items()
+    return {name: _ridge_error(run.again(), weights, *samples) for name, weights in networks}  # both see the same
 
 
 def _fit_parts(run: _Trial, highest: int, stream: str) -> Parts:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from giantstep.checks import every_time
 from giantstep.deadline import check_time
-from giantstep.errors import InputError, bad_field
+from giantstep.errors import bad_field
 from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.overlap_map import BlockNetwork, RepellingNeurons
 from giantstep.families.giant_steps.scenario import GiantSteps
@@ -41,9 +40,7 @@ def prepare(scenario: GiantSteps, points: Points, what: str, settings: Mapping[s
     """Check what only a question knows; both engines answer at the same times."""
     for order in points["batch_exponent"].tolist() if what == "specialisation" else ():
         if order != round(order):  # between whole ones nothing new is seen
-            raise InputError(
-                f'Field `batch_exponent` must be whole where what="specialisation", but is batch_exponent={order!r}.'
-            )
+            raise bad_field("batch_exponent", order, 'whole where what="specialisation"')
     if what in ("specialisation", "fit"):
         return dict(settings)
     prepared = {**settings, "time": every_time(points["steps"].max())}
@@ -57,13 +54,12 @@ def prepare(scenario: GiantSteps, points: Points, what: str, settings: Mapping[s
 
 def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer all points; the map is iterated with a fine and a coarser rule, and the difference reported."""
-    size = len(points["rate"])
     if what == "specialisation":
         return _specialisation(scenario, points, settings)
     if what == "fit":
         return Answer.closed({"kernel_bound": kernel_bound(scenario.target, 1) + points["noise"]})
-    answer = Answer.blank(size)
-    for b in range(size):
+    answer = Answer.blank(len(points["rate"]))
+    for b in range(len(points["rate"])):
         point = {name: float(column[b]) for name, column in points.items()}
         try:
             found, answer.residual[b], answer.status[b] = _checked_trajectory(scenario, point, what, settings)
@@ -79,10 +75,7 @@ def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str
 def _checked_trajectory(
     scenario: GiantSteps, point: Mapping[str, float], what: str, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Floats], float, str]:
-    """Return the trajectory by a fine rule, its distance to a coarser rule, and why it ends early or is not told.
-
-    A trajectory that ends early is right up to there.
-    """
+    """Return the trajectory by a fine rule, its distance to a coarser one, and why it ends early (right so far)."""
     for pair in _RULES[-1:] if what == "errors" else _RULES:  # bounds of errors ask which directions are seen at all
         fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in pair)
         clipped = fine.pop("clipped")
@@ -140,7 +133,8 @@ def _iterate(
         space = overlap_map.shared_space(network, state)
         gradient = overlap_map.gradient(network, state, inverse_alpha, space)
         if what == "errors":
-            learned = overlap_map.learned_subspace(state)
+            _, sizes, directions = np.linalg.svd(state.M, full_matrices=False)
+            learned = directions[sizes > 1e-6 * max(1.0, math.sqrt(float(np.max(state.q))))]
             bound = lower_bound(network.target, learned, int(settings["kappa"])) if network.fineness >= 1 else 0.0
             error = overlap_map.best_error(network, space)
             row: dict[str, Any] = {"test_error": error, "lower_bound": bound + network.noise, "learned": len(learned)}
@@ -164,12 +158,13 @@ def _block_observables(
         second = np.cumsum(blocks.counts.astype(int)) - 1
         first = np.append(0, second[:-1] + 1)
     has_pairs: Booleans = ~np.diag(blocks.counts == 1)  # a single neuron has no other in its own block
+    cosines = gradient.psi / np.sqrt(gradient.squared)[:, None]  # NaN where the gradient vanishes and has none
     return {
         "cosine": (state.M / np.sqrt(state.q)[:, None])[first],
         "norm": state.q[first],
         "M": state.M[first],
         "R": np.where(has_pairs, state.R[np.ix_(first, second)], 0.0),
-        "gradient_cosine": (np.sign(network.values)[:, None] * gradient.cosine)[first],
+        "gradient_cosine": (np.sign(network.values)[:, None] * cosines)[first],
     }
 
 
@@ -179,14 +174,11 @@ def _specialisation(scenario: GiantSteps, points: Points, settings: Mapping[str,
     columns = (points[name].tolist() for name in ("batch_exponent", "batch_per_dim", "noise", "dim"))
     laws = [orientation(hermite, order, alpha, noise, cleaned, dim) for order, alpha, noise, dim in zip(*columns)]
     matrices, spikes = (np.array(values) for values in zip(*laws))
-    values = {
-        "alignment": np.trace(matrices, axis1=1, axis2=2),
-        "alignment_by_direction": np.diagonal(matrices, axis1=1, axis2=2),
-        "specialised": np.array([spread_of(matrix) for matrix in matrices]),
-        "spike": spikes,
-    }
-    is_finite = bool(np.isfinite(points["dim"]).any())
-    facts = {"finite_size": "what is not aligned adds (1 - cos^2)/d in every direction"} if is_finite else {}
+    by_direction = np.diagonal(matrices, axis1=1, axis2=2)
+    values = {"alignment": by_direction.sum(axis=1), "alignment_by_direction": by_direction, "spike": spikes}
+    values["specialised"] = np.array([spread_of(matrix) for matrix in matrices])
+    words = "what is not aligned adds (1 - cos^2)/d in every direction"
+    facts = {"finite_size": words} if np.isfinite(points["dim"]).any() else {}
     return Answer.closed(values, iterations=np.ones(len(laws), np.int64), attrs=facts)
 
 
@@ -206,14 +198,12 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
     h minus its projection on polynomials of degree at most kappa in z_perp with coefficients that are any function of
     z_U, gradient_dynamics section 5.4; the orthonormal rows `learned` span U.
     """
-    k = target.directions
-    known = tidy(learned) if len(learned) else np.zeros((0, k))
+    k, u, known = target.directions, len(learned), tidy(learned)
     rest = complement(known, k)
     if not len(rest):
         return 0.0
     frame = np.concatenate([known, rest])
     planes = turned_planes(target.planes, frame.T)
-    u = len(known)
     inside = [Plane(p.normal[:u], p.offset) for p in planes if not np.any(np.abs(p.normal[u:]) > 1e-9)]
     outer = product_grid(u, inside, even_rule(_OUTER[u]) if u in _OUTER else hermite_rule(16), 24)
     indices = [index for order in range(kappa + 1) for index in multi_indices(len(rest), order)]
@@ -240,19 +230,13 @@ _NODES = {1: 80, 2: 60, 3: 30, 4: 20, 5: 12, 6: 10}
 """Gauss-Hermite nodes of an axis of omega, by the number of directions."""
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(NamedTuple):
     """What the orientation depends on."""
 
-    directions: int  # k
     tensors: tuple[Floats, ...]  # by order, the normalised coefficients E[h h_b] of the target, b as in `multi_indices`
     second: float  # E h^2
     c: Floats  # c_0, c_1, ... of the activation
     slope_second: float  # E s'^2
-
-    def energy(self, order: int) -> float:
-        """E of the squared Hermite component of one order."""
-        return float(self.tensors[order] @ self.tensors[order])
 
 
 def statistics(target: Target, activation: Function, highest: int) -> Statistics:
@@ -263,9 +247,7 @@ def statistics(target: Target, activation: Function, highest: int) -> Statistics
     tensors = tuple(hermite_products(fine.points, of_order) @ (fine.weights * y) for of_order in indices)
     c = activation.hermite(highest + 1) * root_factorials(highest + 1)
     slope = Function(activation.derivative, kinks=activation.kinks)
-    return Statistics(
-        target.directions, tensors, float(fine.weights @ (y * y)), c, float(slope.second_moment(0.0, 1.0))
-    )
+    return Statistics(tensors, float(fine.weights @ (y * y)), c, float(slope.second_moment(0.0, 1.0)))
 
 
 def spread_of(matrix: Floats) -> float:
@@ -279,19 +261,18 @@ def orientation(
 ) -> tuple[Floats, float]:
     """Return E cos^2 as a matrix (k, k) over the target space and the cosine of the spike at n = alpha d^order.
 
-    A finite ``dim`` adds (1 - cos^2)/d in every direction.
-
     Cleaned labels lose their Hermite parts below the order as fitted on the batch itself. That takes away the noise
     of those parts too: E[s'^2] becomes E[s'^2] - sum_{j <= order-2} c_{j+1}^2/j!. Raw labels show their lowest part.
     """
-    level, size, k = round(order), hermite.second + noise, hermite.directions
+    level, size, k = round(order), hermite.second + noise, len(hermite.tensors[1])
+    energies = [float(tensor @ tensor) for tensor in hermite.tensors]  # E of the squared Hermite components
     if cleaned:
-        size -= sum(hermite.energy(below) for below in range(level))
+        size -= sum(energies[:level])
         slope = hermite.slope_second - sum(hermite.c[j + 1] ** 2 / math.factorial(j) for j in range(level - 1))
         seen, noise_size = level, size * slope / alpha
     else:
         # a part of the labels below order l dominates the gradient: C_1 or C_0 c_2, then C_2, ...
-        sizes = [hermite.energy(m) * hermite.c[m] ** 2 for m in range(1, level)]
+        sizes = [energies[m] * hermite.c[m] ** 2 for m in range(1, level)]
         if sizes:
             sizes[0] = max(sizes[0], (hermite.c[2] * hermite.tensors[0][0]) ** 2)
         seen = next((m for m, part in enumerate(sizes, 1) if part > 1e-14 * hermite.second), level)
@@ -301,8 +282,8 @@ def orientation(
         linear, effective = hermite.c[1] * C1, alpha if level == 1 else math.inf
         total = float(linear @ linear) + hermite.c[2] ** 2 * C0**2 + noise_size
         matrix = np.outer(linear, linear) / total if total > 0 else np.zeros((k, k))
-        spread = float(C1 @ C1) + size / effective
-        spike = math.sqrt(float(C1 @ C1) / spread) if spread > 0 else 0.0
+        spread = energies[1] + size / effective
+        spike = math.sqrt(energies[1] / spread) if spread > 0 else 0.0
     else:
         matrix, spike = _random_orientation(hermite, seen, noise_size), 0.0
     if math.isfinite(dim):
@@ -312,7 +293,7 @@ def orientation(
 
 def _random_orientation(hermite: Statistics, level: int, noise: float) -> Floats:
     """Return E[v v^T/(|v|^2 + noise)] for v = (c_l/(l-1)!) C_l(omega^(l-1), .), omega ~ N(0, I_k)."""
-    k = hermite.directions
+    k = len(hermite.tensors[1])
     grid = product_grid(k, (), hermite_rule(_NODES[k]), 8)
     v = np.zeros_like(grid.points)
     for index, value in zip(multi_indices(k, level), hermite.tensors[level]):

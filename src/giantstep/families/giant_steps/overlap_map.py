@@ -1,17 +1,14 @@
 """The exact map of overlaps of a giant step, for blocks of exchangeable neurons at finite or infinite width.
 
 Neurons of a block t share a_t, M_t = <w_i, w*>, q_t = |w_i|^2, and R_tt' = <w_i, w_j> for i != j. So lambda_i = u_t +
-sd_t e_i with u jointly Gaussian with z, cov u = R, and private e_i. Given (z, u) the neurons are independent, which
-makes every average over a network of any width an average over the shared space (z, u) of products of one-neuron
-averages. At infinite width it is gradient_dynamics (5.3a)-(5.3d); terms with 1/p are exact.
-
-lambda_i = u + sd e_i with e_i ~ N(0,1) private to neuron i, gradient_dynamics section 5.3. Every average over e is a
-function of u alone; it is tabulated and interpolated (relu: closed forms).
+sd_t e_i with u jointly Gaussian with z, cov u = R, and e_i ~ N(0, 1) private to neuron i. Given (z, u) the neurons are
+independent, which makes every average over a network of any width an average over the shared space (z, u) of products
+of one-neuron averages: functions of u alone, tabulated and interpolated (relu: closed forms). At infinite width it is
+gradient_dynamics (5.3a)-(5.3d); terms with 1/p are exact.
 """
 
 from __future__ import annotations
 
-import math
 from collections import namedtuple
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
@@ -60,16 +57,11 @@ def private_averages(activation: Function, u: Floats, spread: float) -> Averages
 
 
 def _relu(u: Floats, sd: float) -> Averages:
-    t = u / sd
-    P, bell = ndtr(t), normal_density(t)
-    first = u * P + sd * bell
-    second = (u * u + sd * sd) * P + u * sd * bell
-    S, V = first, np.maximum(second - first**2, 0.0)
-    XD = first - S * P
-    XXD = second - 2 * S * first + S * S * P
-    positive_e = sd * P  # E relu(lambda) e = sd E 1(lambda > 0)
-    XDe = positive_e - S * bell
-    return Averages(S, V, P, bell, positive_e, P, XD, XDe, XXD, XD, XXD)
+    P, bell = ndtr(u / sd), normal_density(u / sd)
+    S, second = u * P + sd * bell, (u * u + sd * sd) * P + u * sd * bell
+    Se = sd * P  # E relu(lambda) e = sd E 1(lambda > 0)
+    XD, XDe, XXD = S - S * P, Se - S * bell, second - 2 * S * S + S * S * P
+    return Averages(S, np.maximum(second - S**2, 0.0), P, bell, Se, P, XD, XDe, XXD, XD, XXD)
 
 
 def _integrate(activation: Function, u: Floats, sd: float) -> Floats:
@@ -120,16 +112,9 @@ class BlockNetwork:
 
     def single(self) -> BlockNetwork:
         """Return the same finite network with every neuron a block of its own."""
-        counts = self.counts.astype(int)
-        size = int(counts.sum())
-        return replace(
-            self, values=np.repeat(self.values, counts), fractions=np.full(size, 1 / size), counts=np.ones(size)
-        )
-
-    @property
-    def inverse_width(self) -> float:
-        """1/p, 0 at infinite width."""
-        return float(1 / self.counts.sum())
+        ones = np.ones(int(self.counts.sum()))
+        values = np.repeat(self.values, self.counts.astype(int))
+        return replace(self, values=values, fractions=ones / len(ones), counts=ones)
 
 
 @dataclass(frozen=True)
@@ -150,12 +135,6 @@ class StepAverages:
     phi: Floats
     phi_own: Floats
     pair: Floats
-
-    @property
-    def cosine(self) -> Floats:
-        """psi/|G| for every block and direction; NaN where the gradient vanishes and has none."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.psi / np.sqrt(self.squared)[:, None]
 
 
 def start(network: BlockNetwork) -> Overlaps:
@@ -222,14 +201,15 @@ def _grid(target: Target, fineness: float, dims: int) -> NodeGrid:
         smooth = even_rule(_STEPS[dims] / fineness) if even else hermite_rule(nodes)
         return product_grid(dims, within, smooth, max(6, round(fineness * _PIECE[dims])))
     count = SOBOL_POINTS if fineness >= 1 else SOBOL_POINTS // 4
-    points = ndtri(scipy.stats.qmc.Sobol(dims, seed=7).random(count))
-    points = np.concatenate([points, -points])
+    half = ndtri(scipy.stats.qmc.Sobol(dims, seed=7).random(count))
+    points = np.concatenate([half, -half])
     return NodeGrid(points, np.full(len(points), 1 / len(points)))
 
 
 def gradient(network: BlockNetwork, state: Overlaps, inverse_alpha: float, space: Shared) -> StepAverages:
     """Return the averages of a step on a batch of n = d/inverse_alpha samples (0: the population)."""
-    a, counts, ip = network.values, network.counts, network.inverse_width
+    a, counts = network.values, network.counts
+    ip = 1 / counts.sum()  # 1/p, 0 at infinite width
     w, E, blocks = space.weights, space.residual, space.averages
     B = np.stack([(w * (E * block.D - x * block.XD)) @ space.x for x, block in zip(ip * a, blocks)])
     b = np.array([w @ (E * block.De - x * block.XDe) for x, block in zip(ip * a, blocks)])
@@ -270,16 +250,8 @@ def step(network: BlockNetwork, state: Overlaps, moves: StepAverages, rate: floa
 
 def best_error(network: BlockNetwork, space: Shared) -> float:
     """Return the error with the best second layer: E y^2 - b^T K^+ b, K = E s_i s_j, b = E y s_i, noise included."""
-    w, blocks = space.weights, space.averages
-    S = np.stack([block.S for block in blocks])
-    K = (S * w) @ S.T + np.diag([float(w @ block.V) / count for block, count in zip(blocks, network.counts)])
+    w, S = space.weights, np.stack([block.S for block in space.averages])
+    K = (S * w) @ S.T + np.diag([float(w @ block.V) / n for block, n in zip(space.averages, network.counts)])
     b = S @ (w * space.labels)
-    size = float(w @ space.labels**2)
-    fitted = float(b @ np.linalg.lstsq(K, b, rcond=1e-13)[0])
-    return max(size - fitted, 0.0) + network.noise
-
-
-def learned_subspace(state: Overlaps) -> Floats:
-    """Return orthonormal rows that span the overlaps of all blocks with the target directions."""
-    _, sizes, rows = np.linalg.svd(state.M, full_matrices=False)
-    return rows[sizes > 1e-6 * max(1.0, math.sqrt(float(np.max(state.q))))]
+    error = w @ space.labels**2 - b @ np.linalg.lstsq(K, b, rcond=1e-13)[0]
+    return max(float(error), 0.0) + network.noise

@@ -44,6 +44,8 @@ PAPERS = {
 }
 """BibTeX key -> the parameters of that paper."""
 _LIMIT: tuple[Engine, ...] = ("limit",)
+_EXPERIMENT: tuple[Engine, ...] = ("experiment",)
+_CLEANED = "whether the Hermite components of the labels below order l are fitted and subtracted first"
 _NO_STEP = "the next step of these neurons vanishes"
 _STEPS = (
     Variable("cosine", ("time", "block", "direction"), "M_tr/|w|", "cosine of the neurons of a block with a direction"),
@@ -76,8 +78,8 @@ _ERRORS = (
 _FIT = (
     Variable("test_error", (), "E(y - f)^2",
              "error after one step and a ridge fit, both on labels without their fitted constant and linear part",
-             engines=("experiment",)),
-    Variable("initial_error", (), "E(y - f_0)^2", "the same without the step: random features", ("experiment",)),
+             engines=_EXPERIMENT),
+    Variable("initial_error", (), "E(y - f_0)^2", "the same without the step: random features", _EXPERIMENT),
     Variable("kernel_bound", (), "E(y - P_0 h)^2", "least error of kernels on less than d^2 samples", engines=_LIMIT),
 )  # fmt: skip
 
@@ -128,13 +130,7 @@ class GiantSteps(Scenario):
         "specialisation": Question(
             "orientation of the first gradients at n = batch_per_dim d^l, l = batch_exponent: one direction or many",
             _SPECIALISATION,
-            settings={
-                "labels": Setting(
-                    "cleaned",
-                    "whether the Hermite components of the labels below order l are fitted and subtracted first",
-                    choices=("cleaned", "raw"),
-                )
-            },
+            settings={"labels": Setting("cleaned", _CLEANED, choices=("cleaned", "raw"))},
             plot=("alignment", "specialised"),
         ),
         "errors": Question(
@@ -142,17 +138,15 @@ class GiantSteps(Scenario):
             _ERRORS,
             settings={
                 "kappa": Setting(1, "the bounds are for fits on d^kappa samples", engines=_LIMIT),
-                "fit_per_dim": Setting(
-                    40.0, "fresh samples of the fit per dimension (0: as a batch)", engines=("experiment",)
-                ),
-                "ridge": Setting(1e-6, "penalty of the fit: sum (y - a.s/sqrt(p))^2 + ridge |a|^2", ("experiment",)),
+                "fit_per_dim": Setting(40.0, "fresh samples of the fit per dimension (0: as a batch)", _EXPERIMENT),
+                "ridge": Setting(1e-6, "penalty of the fit: sum (y - a.s/sqrt(p))^2 + ridge |a|^2", _EXPERIMENT),
             },
             plot=("test_error", "lower_bound"),
         ),
         "fit": Question(
             "one step on n samples and a ridge fit on n fresh ones, after the constant and linear parts are taken away",
             _FIT,
-            settings={"fit_ridge": Setting(1.0, "penalty: sum (y - a.s/sqrt(p))^2 + fit_ridge |a|^2", ("experiment",))},
+            settings={"fit_ridge": Setting(1.0, "penalty: sum (y - a.s/sqrt(p))^2 + fit_ridge |a|^2", _EXPERIMENT)},
             plot=("test_error",),
         ),
     }
@@ -179,7 +173,7 @@ class GiantSteps(Scenario):
         """Check that the parts fit together."""
         if self.activation.jumps:
             raise bad_field("activation", self.activation.name, "a function without jumps (it needs a derivative)")
-        self._check_width(self.width)
+        self.check_points(self.point())
         if isinstance(self.second_layer, tuple) and not self.second_layer:
             raise bad_field("second_layer", [], "a list of at least one number")
         if not any(self.values):
@@ -187,41 +181,30 @@ class GiantSteps(Scenario):
 
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Check every width of a grid."""
-        for width in np.unique(points["width"]):
-            self._check_width(float(width))
-
-    def _check_width(self, width: float) -> None:
-        if isinstance(self.second_layer, tuple):
-            size = len(self.second_layer)
-            if width != size and not math.isinf(width):
+        size = len(self.second_layer) if isinstance(self.second_layer, tuple) else len(self.values)
+        for width in (float(width) for width in np.unique(points["width"]) if not math.isinf(width)):
+            if isinstance(self.second_layer, tuple) and width != size:
                 raise bad_field("width", width, f"{size}, as many neurons as the second layer has (or left out)")
-            return
-        if math.isinf(width):
-            return
-        if width != round(width):
-            raise bad_field("width", width, "a whole number, or inf")
-        if width < len(self.second_layer.values):
-            raise bad_field("width", width, f"at least {len(self.second_layer.values)}, one neuron for every value")
+            if width != round(width):
+                raise bad_field("width", width, "a whole number, or inf")
+            if width < size:
+                raise bad_field("width", width, f"at least {size}, one neuron for every value")
 
     @property
     def values(self) -> tuple[float, ...]:
         """Values of the second layer, one for every block."""
-        if isinstance(self.second_layer, Vocabulary):
-            return self.second_layer.values
-        return tuple(dict.fromkeys(self.second_layer))
+        law = self.second_layer
+        return law.values if isinstance(law, Vocabulary) else tuple(dict.fromkeys(law))
 
     def fractions(self, width: float) -> tuple[Floats, Floats]:
-        """Return the fraction of neurons in every block at a width, and their numbers (inf where the width is).
-
-        A law at a finite width is rounded to whole neurons, the largest remainders up, at least one for each value.
-        """
-        if not isinstance(self.second_layer, Vocabulary):
+        """Return the fraction of neurons in every block at a width, and their whole numbers, at least 1 (or inf)."""
+        if isinstance(self.second_layer, tuple):
             counts = np.array([self.second_layer.count(value) for value in self.values], dtype=float)
             return counts / counts.sum(), counts
         shares = np.array(self.second_layer.probabilities)
         if math.isinf(width):
             return shares, np.full(len(shares), math.inf)
-        counts = np.maximum(np.floor(shares * width), 1.0)
+        counts = np.maximum(np.floor(shares * width), 1.0)  # the largest remainders are rounded up
         while counts.sum() > width:
             counts[np.argmax(np.where(counts > 1, counts - shares * width, -np.inf))] -= 1
         while counts.sum() < width:
@@ -239,16 +222,8 @@ class GiantSteps(Scenario):
     @classmethod
     def example(cls) -> GiantSteps:
         """Return a small valid scenario."""
-        return cls(
-            target="(z1 + z1**2 + z2 - z2**2)/2",
-            activation="relu",
-            second_layer=Vocabulary([1, -1]),
-            rate=1.0,
-            noise=0.1,
-            batch_per_dim=4.0,
-            steps=2,
-            width=20,
-        )
+        target = "(z1 + z1**2 + z2 - z2**2)/2"
+        return cls(target=target, rate=1.0, noise=0.1, batch_per_dim=4.0, steps=2, width=20)
 
     @classmethod
     def example_for(cls, what: str) -> GiantSteps:

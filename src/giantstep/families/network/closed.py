@@ -39,20 +39,18 @@ def _neurons(network: Network, whole: bool = False) -> Neurons:
 
 def limit_errors(step: WeakStep, network: Network, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="errors"`` of a small or growing step without a dimension; the other variables are not computed."""
-    degrees, ridge = step.spike_degrees(points), points["readout.ridge"]
-    activation, target = network.activation, network.label.hermite(int(max(degrees.max(), 1)))
-    power = network.label.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
-    samples, width = points["samples_per_dim"], points["width_per_dim"]
+    degrees, activation, label = step.spike_degrees(points), network.activation, network.label
+    power = label.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
+    samples, width, ridge = (points[name] for name in ("samples_per_dim", "width_per_dim", "readout.ridge"))
     bulk = solve_random_features(activation, samples, width, ridge)
-    spike, neurons = step.spike(network, points), _neurons(network)
+    spike, neurons, target = step.spike(network, points), _neurons(network), label.hermite(int(max(degrees.max(), 1)))
     large = np.full(len(ridge), 1e12)  # the shift of the initial output has died out
     cosine = spike.g1 / (np.sqrt(spike.power(large)) / large)
     centred = abs(activation.hermite(0)[0]) < 1e-12
     eta = spike.eta * np.sqrt(neurons.power - (0.0 if centred else neurons.mean**2))
     risk = after_step(activation, target, power, bulk, eta, spike.power(eta), cosine, degrees)
     test, train, objective = bulk.errors(*risk)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        norm = np.where(ridge > 0, (objective - train) * (samples / width) / ridge, np.nan)
+    norm = np.where(ridge > 0, (objective - train) * (samples / width) / ridge, np.nan)
     values = {"test_error": test, "train_error": train, "objective": objective, "norm": norm, "null_error": power}
     return _errors_answer(network, values)
 
@@ -107,19 +105,18 @@ def answer_spikes(step: WeakStep, network: Network, points: Points, settings: Ma
     dim, width, degrees = points["dim"], points["width_per_dim"], check_degrees(settings.get("degree"))
     spike, neurons = step.spike(network, points), _neurons(network, whole=True)
     added = np.zeros(len(dim)) if exact else step.remainder(network, points)
-    eta = np.where(spike.eta == 0, 1.0, spike.eta)
-    length = np.where(spike.eta == 0, 1.0, spike.power(eta) / eta**2)  # b^2
+    still = spike.eta == 0
+    length = np.where(still, 1.0, spike.power(spike.eta) / np.where(still, 1.0, spike.eta**2))  # b^2
     s = spike.eta * spike.c1 * np.sqrt(np.maximum(length, 0.0) / (width * dim))  # 0 without a dimension
     sizes, power = (width, points["samples_per_dim"], dim), spike.eta**2 * length
     values = feature_spikes(neurons, sizes, s, power, added, degrees)
     answer = Answer.closed(values, status=np.where(np.isfinite(dim) & (length <= 0), NO_LENGTH, ""))
+    answer.attrs["theory"], answer.approximations = ("exact", {}) if exact else ("isotropic", dict([REMAINDER]))
     if np.max(np.abs(s)) > STRONG_SPIKE:
         answer.warnings.append(
             f"The spikes stand on the bulk of random features, which so large a step moves (eta c1 |beta|/sqrt(p) = "
             f"{np.max(np.abs(s)):.2g}); expect an error of several per cent."
         )
-    answer.attrs["theory"] = "exact" if exact else "isotropic"
-    answer.approximations = {} if exact else dict([REMAINDER])
     return answer
 
 
@@ -130,8 +127,7 @@ def answer_weights(step: WeakStep, network: Network, points: Points, settings: M
     spike, power = step.spike(network, points), _neurons(network, whole=True).power
     eta, width = spike.eta * np.sqrt(power), points["width_per_dim"]
     values = weight_spikes(width, eta, spike.c1, spike.g1, spike.noise, spike.fed_back)
-    answer = Answer.closed(values, attrs={"theory": "exact"})
-    added = np.max(step.remainder(network, points)) * power
+    answer, added = Answer.closed(values, attrs={"theory": "exact"}), np.max(step.remainder(network, points)) * power
     if added > LEFT_OUT:
         left_out = f"which adds {added:.0%} to the squared length of the rows"
         answer.approximations = {"all but the rank-one part of the gradient is left out": left_out}

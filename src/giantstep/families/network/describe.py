@@ -27,44 +27,31 @@ from giantstep.readout.finite_size import products_of_means, stretch_of_atoms
 from giantstep.readout.input_bulk import InputSpread
 from giantstep.types import Floats, Integers
 
-_WHOLE = "whole numbers of samples and neurons; "
-ALL_TERMS = _WHOLE + (
-    "the means of the blocks as the steps leave them, the action of neurons on themselves, stretched inputs and the "
-    "number of fitted parameters (finite_size_steps, all terms)"
+MEANS = "whole numbers of samples and neurons; the means of the blocks as "
+INDEPENDENT = MEANS + "those of independent rows, with a ridge of 1/(d R)"
+FOLLOWED = MEANS + "the steps leave them"
+ON_BATCHES = (
+    ", and what the output of the network adds to them (finite_size_steps sections 2 and 7), as if the batches had no "
+    "preferred directions"
 )
-MEANS_ONLY = _WHOLE + "the means of the blocks as the steps leave them (finite_size_steps sections 2 to 4)"
-MEANS_AND_STRETCH = _WHOLE + (
-    "the means of the blocks as the steps leave them, and stretched inputs (finite_size_steps section 6)"
+ALL_TERMS = (
+    ", the action of neurons on themselves, stretched inputs and the number of fitted parameters (finite_size_steps, "
+    "all terms)"
 )
-ON_BATCHES = _WHOLE + (
-    "the means of the blocks as those of independent rows, with a ridge of 1/(d R), and what the output of the network "
-    "adds to them (finite_size_steps sections 2 and 7), as if the batches had no preferred directions"
-)
-INDEPENDENT = _WHOLE + "the means of the blocks as those of independent rows, with a ridge of 1/(d R)"
-STRETCHED = INDEPENDENT + ", and stretched inputs"
 CLASS_ENDS = (0.0, 0.06, -0.06, 0.25, -0.25)
 """Where a class ends and breaks around it: a wrong sign may become likely within a hundredth there."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the read-out sees of some parameter sets: features (one set for each), the laws of their rows, directions.
-
-    `along` (S, 2, R) are kappa's first axis and the rest of the target, in the coordinates of the initial rows, zero
-    where there is none; `lengths` is the number of channels before those of the coordinates.
-    """
+    """What the read-out sees of some parameter sets: features (one set for each), laws of their rows, directions."""
 
     rows: Integers
     features: Features
     bulks: tuple[Bulk, ...]
-    along: Floats
-    lengths: int
-
-    @property
-    def learnt(self) -> int:
-        """Number of learnt directions."""
-        assert self.features.kappa is not None
-        return self.features.kappa.shape[1]
+    along: Floats  # (S, 2, R): kappa's first axis and the rest of the target, in coordinates of the initial rows, or 0
+    lengths: int  # number of channels before those of the coordinates
+    learnt: int  # number of learnt directions
 
 
 def describe(
@@ -78,22 +65,17 @@ def describe(
     for view in views(problem, layer, fineness, leading, finer if few else 1.0, breaks):
         part = layer.take(view.rows)
         features, along, lengths = _features(problem, part, view)
-        yield Description(view.rows, features, _bulks(problem, part, view), along, lengths)
+        bulks, learnt = _bulks(problem, part, view), view.basis.learnt.shape[1]
+        yield Description(view.rows, features, bulks, along, lengths, learnt)
 
 
 def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Features, Floats, int]:
-    """Return the features of these sets and the target on the rule of their view.
-
-    On isotropic inputs mu1 is B_q D_1, so that the bulk rows are unit vectors, and the channels are the variables of
-    the spread. For inputs with a covariance, and after an exact batch, mu1 is D_1.
-    """
-    given, basis = view.given, view.basis
-    s, sets = scale_of(problem, layer), len(layer)
+    """Return the features of these sets on the rule of their view; mu1 is D_1, or B_q D_1 to bulk rows of length 1."""
+    given, basis, s = view.given, view.basis, scale_of(problem, layer)
     A = layer.U @ basis.learnt @ given.nodes.T
     moments = Moments(*tabulated(problem.activation, lambda f, *at: np.stack(f.moments(*at)), A, s))
     moments = moments._replace(noise=np.maximum(moments.noise, 0.0))
-    slope = moments.slope / s[..., None]  # D_1
-    h1, lengths = given.h1.T, 0
+    slope, h1, lengths = moments.slope / s[..., None], given.h1.T, 0  # D_1, and its target
     if problem.isotropic and layer.batch is None:
         JU, Js, lengths = independent_spread(problem, layer)
         unit = bulk_length(problem, layer, problem.neurons[view.rows])
@@ -111,14 +93,13 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
     T0, Jp = channels(along, across, Js, given.nodes, slope, moments.curvature, unit)
 
     def for_all(values: Floats) -> Floats:
-        return np.broadcast_to(values, (sets, *np.shape(values)))
+        return np.broadcast_to(values, (len(layer), *np.shape(values)))
 
     field, rho, normal = None, None, problem.network.class_direction
     if normal is not None:  # the label is the sign of the field and of what lies along unlearnt directions
         direction = normal @ layer.frame[0]
-        along_rest = direction @ basis.rest
-        unlearnt = np.zeros(len(h1))
-        unlearnt[: len(along_rest)] = np.where(np.abs(along_rest) < 1e-12, 0.0, along_rest)
+        unlearnt = direction @ basis.rest
+        unlearnt = np.pad(np.where(np.abs(unlearnt) < 1e-12, 0.0, unlearnt), (0, len(h1) - len(unlearnt)))
         field, rho = for_all(given.nodes @ (direction @ basis.learnt)), for_all(unlearnt)
 
     features = Features(
@@ -155,8 +136,7 @@ def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]
         return tuple(chain.bulk(directions[: chain.U.shape[1]]) for chain in layer.batch.of_set)
     if problem.isotropic:
         return (IsotropicBulk(),) * len(layer)
-    inputs = problem.inputs
-    B = layer.B.swapaxes(1, 2)
+    inputs, B = problem.inputs, layer.B.swapaxes(1, 2)
     product = inputs.eigenvalues[:, None, None] * (B[..., :, None] * B[:, :, None])
     JU, Js, lengths = independent_spread(problem, layer)
     diagonal = np.sqrt(inputs.coordinate_eigenvalues) * layer.past[:, -1][..., inputs.atoms]
@@ -164,8 +144,7 @@ def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]
     if layer.own is not None:  # every atom has a coordinate of the noise of the batch
         diagonal = np.concatenate([diagonal, np.sqrt(inputs.eigenvalues) * layer.B], axis=2)
         own = layer.own
-    columns = lengths + np.arange(diagonal.shape[2])
-    seen = np.concatenate(view.basis, axis=1)
+    columns, seen = lengths + np.arange(diagonal.shape[2]), np.concatenate(view.basis, axis=1)
     bulks = []
     for number in range(len(layer)):
         spread = InputSpread(JU[number], Js[number], diagonal[number], columns, seen, own[number])
@@ -193,53 +172,41 @@ def finite_size(problem: Problem, layer: Layer, members: Integers, dim: Floats) 
     stretch = stretch_of_atoms(inverse_dim, scale, problem.inputs.masses)
     if layer.stretched:
         return FiniteSize(inverse_dim, stretch=stretch)
-    gram = gram_of_means(problem, layer)[members]
+    gram = problem.inputs.eigenvalues[:, None, None] * products_of_means(layer.feedback, problem.neurons)  # (6.2)
+    if problem.isotropic:  # (2.4)
+        s = bulk_length(problem, layer, problem.neurons)
+        gram = gram[:, 0] / (s[:, :, None] * s[:, None, :])
     if problem.isotropic and layer.all_terms:
-        return FiniteSize(inverse_dim, gram, stretch, np.full(len(dim), float(layer.U.shape[2])))
-    if problem.isotropic or problem.network.readout.classes:  # the identity of their fit does not know the stretch
-        return FiniteSize(inverse_dim, gram)
-    return FiniteSize(inverse_dim, gram, stretch)
-
-
-def gram_of_means(problem: Problem, layer: Layer) -> Floats:
-    """Return Gamh of (2.4) (M, k, k), or lambda Gam(lambda) at the atoms (6.2) (M, K, k, k)."""
-    products = products_of_means(layer.feedback, problem.neurons)
-    if not problem.isotropic:
-        return problem.inputs.eigenvalues[:, None, None] * products
-    s = bulk_length(problem, layer, problem.neurons)
-    return products[:, 0] / (s[:, :, None] * s[:, None, :])
+        return FiniteSize(inverse_dim, gram[members], stretch, np.full(len(dim), float(layer.U.shape[2])))
+    known = not (problem.isotropic or problem.network.readout.classes)  # else their identity has no stretch
+    return FiniteSize(inverse_dim, gram[members], stretch if known else None)
 
 
 def bulk_length(problem: Problem, layer: Layer, neurons: Floats) -> Floats:
-    """Return the length of the bulk rows of isotropic inputs (M, k): (2.6), but for means beyond the range of it.
-
-    There the mean of a block is not short beside its rows. Counted among the independent rows, too, it made the test
-    error of a ReLU network (rate 8, d = 150) 13% and its norm six times too large; without it they are right to 1% and
-    3%. Inside the range the two differ by less than other terms of order 1/d that are left out.
-    """
-    s = layer.B[..., 0]
-    return np.where(_added(problem, layer, neurons).max(axis=1, keepdims=True) > BESIDE_MEANS, layer.length, s)
+    """Return the length of the bulk rows of isotropic inputs (M, k): (2.6), but for means beyond the range of it."""
+    # There the mean of a block is not short beside its rows. Counted among the independent rows, too, it made the test
+    # error of a ReLU network (rate 8, d = 150) 13% and its norm six times too large; without it they are right to 1%
+    # and 3%. Inside the range the two differ by less than other terms of order 1/d that are left out.
+    far = _added(problem, layer, neurons).max(axis=1, keepdims=True) > BESIDE_MEANS
+    return np.where(far, layer.length, layer.B[..., 0])
 
 
 def _added(problem: Problem, layer: Layer, neurons: Floats) -> Floats:
-    """Return what the steps add to the squared length of the mean of a block (M, k), in units of its whole rows.
-
-    Nodes of a continuous law, less than one neuron each, have no mean of their own.
-    """
+    """Return what the steps add to the squared length of the mean of a block (M, k), in units of its whole rows."""
     squares = np.einsum("mjqq->mqj", products_of_means(layer.feedback, neurons)) * problem.inputs.eigenvalues
     added = problem.inputs.average(squares) / scale_of(problem, layer) ** 2 - 1 / neurons
-    return np.where(neurons >= 1, added, 0.0)
+    return np.where(neurons >= 1, added, 0.0)  # nodes of a continuous law have no mean of their own
 
 
 def terms_of(problem: Problem, layer: Layer) -> str:
     """Say which terms of a finite size are in."""
     if layer.batch is not None:
-        return INDEPENDENT if isinstance(layer.batch, SignBulk) else ON_BATCHES
+        return INDEPENDENT + ("" if isinstance(layer.batch, SignBulk) else ON_BATCHES)
     if layer.stretched:
-        return STRETCHED
+        return INDEPENDENT + ", and stretched inputs"
     if not problem.isotropic and not problem.network.readout.classes:
-        return MEANS_AND_STRETCH
-    return ALL_TERMS if layer.all_terms else MEANS_ONLY
+        return FOLLOWED + ", and stretched inputs (finite_size_steps section 6)"
+    return FOLLOWED + (ALL_TERMS if layer.all_terms else " (finite_size_steps sections 2 to 4)")
 
 
 def means_warning(problem: Problem, layer: Layer) -> list[str]:
@@ -247,9 +214,8 @@ def means_warning(problem: Problem, layer: Layer) -> list[str]:
     if layer.batch is not None or layer.stretched or problem.network.second_layer == "gaussian":
         return []
     added = float(np.max(_added(problem, layer, problem.neurons)))
-    if not added > LARGE_MEANS:
-        return []
-    return [
+    said = [
         f"The steps add {added:.2g} to the squared length of the mean of a block, in units of its rows: the correction "
         f"at a finite dim is of first order in it ({LARGE_MEANS:g} at most)."
     ]
+    return said if added > LARGE_MEANS else []

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network import measure, measure_beyond
+from giantstep.families.network import measure_beyond
+from giantstep.families.network import trained as measure
 from giantstep.families.network.beyond import BEYOND
 from giantstep.families.network.limit import count_outliers
 from giantstep.families.network.measure_beyond import PAIRED, fitting_memory, second_draws
@@ -70,23 +71,12 @@ def trained_networks(
         second_layer = draws.normal("second_layer", width)
     if inputs.root is not None:
         rows *= xp.asarray(inputs.root)
-    noise = float(points["noise"][0])
+    noise, flip, streams = float(points["noise"][0]), float(points["flip"][0]), settings.get("stream", "batch{number}")
     real = RealNetwork(network.activation, rows, lambda x: inputs.signal(x, xp), network.target, noise)
-    point = {**take_points(points, np.zeros(1, dtype=np.int64)), "dim": np.array([float(dim)])}
-    trained = Trained(
-        network=real,
-        network_of=network,
-        inputs=inputs,
-        blocks=blocks,
-        second_layer=second_layer,
-        samples=count_samples(points, dim),
-        draws=draws,
-        bulk=rows,
-        directions=inputs.target_axes(dim, xp),
-        flip=float(points["flip"][0]),
-        streams=settings.get("stream", "batch{number}"),
-    )
+    samples, axes = count_samples(points, dim), inputs.target_axes(dim, xp)
+    trained = Trained(real, network, inputs, blocks, second_layer, samples, draws, rows, flip, streams, axes)
     yield trained
+    point = {**take_points(points, np.zeros(1, dtype=np.int64)), "dim": np.array([float(dim)])}
     for number, step in enumerate(network.steps):
         trained = step.train(trained, number, point)
         yield trained
@@ -138,28 +128,21 @@ def memory(network: Network, points: Points, what: str, dim: int, settings: Mapp
     momentum = any(np.any(points.get(place.field("momentum"), np.zeros(1))) for place in network.places)
     weights = 2 * table + (1 + 2 * bool(network.steps) + momentum) * p * dim
     building = [network.steps[place.number].memory(place, points, p, dim, chunk) for place in network.places]
-    fitting = _fitting_memory(network, points, what, p, dim, samples, chunk)
+    if what == "weights":
+        fitting = 3 * min(p, dim) ** 2
+    elif what == "steps":
+        fitting = p * dim
+    elif what in ("resolvent", "spikes"):
+        fitting = p * p + max(3 * p * p, 2 * p * p + (network.blocks + 1) * dim * min(chunk, p))
+    elif what in BEYOND:
+        fitting = fitting_memory(what, p, dim, samples, chunk)
+    elif what == "errors" and network.readout.classes:  # all features at once, Newton's weighted copy, its matrices
+        fitting = 2 * most * p + 2 * p * p
+    elif what in ("errors", "along"):
+        fitting = ridge_memory(p, samples, points["readout.ridge"], chunk)
+    else:
+        fitting = gram_memory(p, samples)
     if device != "cpu":
         fitting += 6 * min(p, most) ** 2 + 3 * chunk * p
-    return 8 * max(
-        weights + p * dim + max(building, default=0), weights + stream_memory(p, dim, samples, chunk) + fitting
-    )
-
-
-def _fitting_memory(
-    network: Network, points: Points, what: str, p: int, dim: int, samples: Integers, chunk: int
-) -> int:
-    """Return how many numbers the measurement needs beside the weights and the stream."""
-    if what == "weights":
-        return 3 * min(p, dim) ** 2
-    if what == "steps":
-        return p * dim
-    if what in ("resolvent", "spikes"):
-        return p * p + max(3 * p * p, 2 * p * p + (network.blocks + 1) * dim * min(chunk, p))
-    if what in BEYOND:
-        return fitting_memory(what, p, dim, samples, chunk)
-    if what == "errors" and network.readout.classes:  # all features at once, Newton's weighted copy, its matrices
-        return 2 * int(samples.max()) * p + 2 * p * p
-    if what in ("errors", "along"):
-        return ridge_memory(p, samples, points["readout.ridge"], chunk)
-    return gram_memory(p, samples)
+    fitting += stream_memory(p, dim, samples, chunk)
+    return 8 * (weights + max(p * dim + max(building, default=0), fitting))

@@ -10,9 +10,8 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.network import fields
-from giantstep.families.network.preset import Preset, questions_without
 from giantstep.families.network.readouts import Ridge
-from giantstep.families.network.scenario import OWN_PAPERS, THEORIES, Network
+from giantstep.families.network.scenario import OWN_PAPERS, THEORIES, Network, Preset, questions_without
 from giantstep.families.network.steps import MaximalStep, PlantedShifts
 from giantstep.family import Question
 from giantstep.inputs.parts import Inputs, Whitening
@@ -76,19 +75,13 @@ class FewSteps(Preset):
     samples_per_dim: Number = fields.samples_per_dim()
     ridge: Number = fields.ridge()
 
-    def check(self) -> None:
-        """Check that the parts fit together."""
-        if not isinstance(self.rate, float) and len(self.rate) != self.steps:
-            raise bad_field("rate", list(self.rate), f"a number or a list of {self.steps}, one for each step")
-        super().check()
-
     def check_points(self, points: Points) -> None:
         """Check a whole grid."""
-        steps = points["steps"]
-        if self.has_shifts and np.any(steps != 0):
-            raise bad_field("steps", int(steps.max()), "0 where shifts are planted")
-        if not isinstance(self.rate, float) and np.any(steps != len(self.rate)):
-            raise bad_field("steps", int(steps.max()), f"{len(self.rate)}, as many as there are rates")
+        for steps in points["steps"].astype(int).tolist():
+            if not isinstance(self.rate, float) and len(self.rate) != steps:
+                raise bad_field("rate", list(self.rate), f"a number or a list of {steps}, one for each step")
+            if self.has_shifts and steps != 0:
+                raise bad_field("steps", steps, "0 where shifts are planted")
         super().check_points(points)
 
     def parts(self, steps: int) -> dict[str, Any]:
@@ -112,9 +105,8 @@ class FewSteps(Preset):
 
     def own_settings(self, settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
         """Ask for the times of so many steps; planted shifts stand in the place of time 0."""
-        first = {"first": steps} if self.has_shifts else {}
         if "time" not in settings:
-            return {**settings, **first}
+            return {**settings, **({"first": steps} if self.has_shifts else {})}
         times = np.array([1]) if self.has_shifts else settings["time"][settings["time"] <= steps]
         return {**settings, "time": times}
 

@@ -21,7 +21,9 @@ from giantstep.errors import Code, InputError
 from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK
-from giantstep.gaussian.conditional import ConditionalTarget, coarsened, condition
+from giantstep.gaussian import Function
+from giantstep.gaussian.conditional import ConditionalTarget, Residual, coarsened, condition
+from giantstep.gaussian.functions import tabulated
 from giantstep.gaussian.grids import hermite_rule
 from giantstep.gaussian.subspaces import FEW_AXES, LEARNT, Directions, split_directions
 from giantstep.gaussian.target import Plane
@@ -36,10 +38,7 @@ CANCELS = "the step cancels the initial weights of a block (bulk scale s = 0)"
 
 @dataclass(frozen=True, eq=False)
 class BlockRows(Stacked):
-    """The rows of k blocks in R whitened coordinates, with K atoms, for M parameter sets; or by how much they move.
-
-    The neurons of a block differ, to first order, in the variables eps_c/sqrt(d), one of C columns for each.
-    """
+    """The rows of k blocks in R whitened coordinates, with K atoms, for M parameter sets; or by how much they move."""
 
     U: Floats  # (M, k, R)
     B: Floats  # (M, k, K)
@@ -47,16 +46,14 @@ class BlockRows(Stacked):
     JB: Floats  # (M, k, K, C)
     feedback: Floats  # (M, K, k, C'): F of finite_size_steps (2.2), what became of the mean rows of the blocks
 
-    def plus(self, rate: Floats, change: BlockRows, keep: Floats) -> BlockRows:
+    def plus(self, rate: Floats, change: BlockRows, keep: Floats) -> dict[str, Any]:
         """Return keep rows + rate change, `keep` and `rate` (M,); what the rows have gained since did not change."""
-        found = []
-        for field in dataclasses.fields(BlockRows):
-            own, more = getattr(self, field.name), getattr(change, field.name)
-            if own.shape != more.shape:
-                more = np.pad(more, [(0, large - small) for large, small in zip(own.shape, more.shape)])
-            each = (-1, *(1,) * (own.ndim - 1))
-            found.append(keep.reshape(each) * own + rate.reshape(each) * more)
-        return BlockRows(*found)
+        found = {}
+        for name in (field.name for field in dataclasses.fields(BlockRows)):
+            own, more, each = getattr(self, name), getattr(change, name), (-1, *(1,) * (getattr(self, name).ndim - 1))
+            more = np.pad(more, [(0, large - small) for large, small in zip(own.shape, more.shape)])
+            found[name] = keep.reshape(each) * own + rate.reshape(each) * more
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +80,10 @@ class Layer(BlockRows):
     batch: Chains | SignBulk | None = None
     """The steps so far, where one had a finite batch, or the bulk after a sign step: U, B are then the means and the
     length of the bulk rows."""
-    bulk_rows: bool = False
-    """Whether rows w0_i of the model stand for bulk rows s_q w0_i (a finite batch made isotropic)."""
-    stretched: bool = False
-    """Whether the means follow the fluctuation of |x|^2 at a finite dimension (step_size_regimes section 6)."""
-    all_terms: bool = True
-    """Whether all terms of a finite size are known: exact steps on the population, isotropic inputs, a ridge fit."""
-    accuracy: tuple[tuple[str, str], ...] = ()
-    """What was approximated on the way, in words, and how far off that may be."""
+    bulk_rows: bool = False  # whether rows w0_i of the model stand for bulk rows s_q w0_i (a batch made isotropic)
+    stretched: bool = False  # whether the means follow |x|^2 at a finite dimension (step_size_regimes section 6)
+    all_terms: bool = True  # of a finite size are known: exact steps on the population, isotropic inputs, a ridge fit
+    accuracy: tuple[tuple[str, str], ...] = ()  # what was approximated, in words, and how far off that may be
 
     shared: ClassVar[tuple[str, ...]] = ("is_length", "bulk_rows", "stretched", "all_terms", "accuracy")
 
@@ -99,8 +92,7 @@ class Layer(BlockRows):
 
     def extended(self, columns: tuple[bool, ...], moved: Floats) -> Layer:
         """Return the layer with new columns of zeros, and new coordinates along which blocks have `moved` (M, k, n)."""
-        n, more = moved.shape[2], (0, len(columns))
-        same = (0, 0)
+        same, n, more = (0, 0), moved.shape[2], (0, len(columns))
         return dataclasses.replace(
             self,
             U=np.concatenate([self.U, moved], axis=2),
@@ -119,13 +111,10 @@ def scale_of(problem: Problem, layer: Layer) -> Floats:
 
 def start(problem: Problem) -> Layer:
     """Return the layer before the first step, structured_inputs (3.6)."""
-    inputs, k, frame = problem.inputs, len(problem.zeta), problem.frame
-    M, R, K = len(frame), frame.shape[2], len(inputs.eigenvalues)
-    JU = np.zeros((M, k, R, 1 + R))
-    JU[..., 1:] = np.diag(np.sqrt(problem.coordinate_eigenvalues))
-    Js = np.zeros((M, k, 1 + R))
-    Js[..., 0] = 0.5
-    B = np.ones((M, k, K))
+    k, frame = len(problem.zeta), problem.frame
+    M, R, K = len(frame), frame.shape[2], len(problem.inputs.eigenvalues)
+    JU = np.tile(np.sqrt(problem.coordinate_eigenvalues)[:, None] * np.eye(R, 1 + R, 1), (M, k, 1, 1))
+    Js, B = np.tile(0.5 * np.eye(1, 1 + R), (M, k, 1)), np.ones((M, k, K))
     return Layer(
         U=np.zeros((M, k, R)),
         B=B,
@@ -161,13 +150,11 @@ def shifted(problem: Problem, layer: Layer, shifts: Floats, bulk: Floats) -> Lay
 def moved(problem: Problem, layer: Layer, motion: BlockRows, rate: Floats, keep: Floats) -> Layer:
     """Return the layer whose rows are keep rows + rate motion, `keep` and `rate` (M,)."""
     inputs, rows = problem.inputs, layer.plus(rate, motion, keep)
-    B, s = rows.B, np.sqrt(inputs.average(inputs.eigenvalues * rows.B**2))
-    Js = np.einsum("j,mqj,mqjc->mqc", inputs.masses * inputs.eigenvalues, B, rows.JB) / s[..., None]
+    B, weights = rows["B"], inputs.masses * inputs.eigenvalues
+    s = np.sqrt(B**2 @ weights)
+    Js = np.einsum("j,mqj,mqjc->mqc", weights, B, rows["JB"]) / s[..., None]
     past, length = np.concatenate([layer.past, B[:, None]], axis=1), layer.length * (B / layer.B)[..., 0]
-    after = dataclasses.replace(
-        layer, U=rows.U, B=B, JU=rows.JU, JB=rows.JB, feedback=rows.feedback, Js=Js, past=past, length=length
-    )
-    after = after.extended((True,), B[..., :0])
+    after = dataclasses.replace(layer, **rows, Js=Js, past=past, length=length).extended((True,), B[..., :0])
     after.Js[..., -1] = 0.5 / s
     return after
 
@@ -179,20 +166,16 @@ def without_mean(problem: Problem, rows: Floats) -> Floats:
 
 
 def independent_spread(problem: Problem, layer: Layer) -> tuple[Floats, Floats, int]:
-    """Return JU (M, k, R, C) and Js (M, k, C) over independent standard normals, and how many of these are lengths.
-
-    The lengths come first, then the other columns in their order. `root` (M, k, t, rank) is a square root of d Cov of
-    the lengths, structured_inputs (3.7).
-    """
+    """Return JU (M, k, R, C), Js (M, k, C) over independent standard normals; how many of these, first, are lengths."""
     inputs, lengths = problem.inputs, np.array(layer.is_length)
     weighted = np.swapaxes(inputs.eigenvalues * layer.past**2, 1, 2)  # (M, k, t, K)
+    # root (M, k, t, rank) is a square root of d Cov of the lengths, structured_inputs (3.7)
     if np.isfinite(problem.quadratic_dim):
         root = without_mean(problem, weighted * np.sqrt(2 * inputs.masses))
     else:
+        mean = inputs.average(weighted) * (problem.network.rows == "sphere")
         cov = 2 * np.einsum("mqtj,mquj,j->mqtu", weighted, weighted, inputs.masses)
-        if problem.network.rows == "sphere":
-            mean = inputs.average(weighted)
-            cov = cov - 2 * mean[..., :, None] * mean[..., None, :]
+        cov = cov - 2 * mean[..., :, None] * mean[..., None, :]
         values, vectors = np.linalg.eigh(cov)
         kept = np.max(values, axis=(0, 1)) > RANK * np.max(np.abs(weighted)) ** 2
         root = vectors[..., kept] * np.sqrt(np.maximum(values[..., None, kept], 0.0))
@@ -219,19 +202,15 @@ def views(
 ) -> Iterator[SharedView]:
     """Yield the parameter sets in groups with one rule for kappa that resolves their features.
 
-    Sets share a rule where nothing or one and the same direction is learnt; its fineness goes by halves of an octave,
-    so that a set has the same rule alone and among others. With `leading` the first axis of kappa is the direction
-    along which the blocks have moved most, or the one direction of the target where nothing is learnt. `finer`
-    makes the rule finer where one direction is learnt; `breaks` are planes of z at which the rule breaks, too,
-    where they lie in the learnt space.
+    With `leading` the first axis of kappa is the direction along which the blocks have moved most, or the one direction
+    of the target where nothing is learnt. `finer` is for one learnt direction; `breaks` are planes of z.
     """
     steepness = np.max(np.linalg.norm(layer.U, axis=2) / scale_of(problem, layer), axis=1)
     groups: dict[Any, list[int]] = {}
     for number, key in enumerate(_keys(problem, layer, steepness)):
         groups.setdefault(key, []).append(number)
     for members in groups.values():
-        first, rows = members[0], np.array(members)
-        frame = layer.frame[first]
+        first, rows, frame = members[0], np.array(members), layer.frame[members[0]]
         basis = split_directions(layer.U[first], frame, problem.target)
         if isinstance(layer.batch, SignBulk) and not basis.learnt.shape[1]:  # the axis is there without a spike
             basis = split_directions(np.eye(1, layer.U.shape[2]), frame, problem.target)
@@ -242,10 +221,9 @@ def views(
             basis = basis.along_leading(np.sqrt(problem.pi[first])[:, None] * layer.U[first], shown)
         learnt, rest = frame @ basis.learnt, frame @ basis.rest
         rest[np.abs(rest) < 1e-12] = 0.0
-        scale = 1 / max(float(steepness[first]), 1e-3)
+        scale, wanted = 1 / max(float(steepness[first]), 1e-3), fineness
         if basis.learnt.shape[1] == 1:
-            scale = coarsened(scale)
-        wanted = fineness * (finer if basis.learnt.shape[1] == 1 else 1.0)
+            scale, wanted = coarsened(scale), fineness * finer
         known = [plane for plane in breaks if np.linalg.norm(plane.normal @ rest) < 1e-9]  # across kappa nothing breaks
         try:
             given = condition(problem.target, learnt, rest, scale, wanted, known)
@@ -267,7 +245,11 @@ def _graded(problem: Problem, layer: Layer, basis: Directions, fineness: float) 
 
 
 def _keys(problem: Problem, layer: Layer, steepness: Floats) -> Iterator[Any]:
-    """Yield for every set what it must have in common with others to share a rule."""
+    """Yield for every set what it must have in common with others to share a rule.
+
+    That is where nothing or one and the same direction is learnt; its fineness goes by halves of an octave, so that a
+    set has the same rule alone and among others.
+    """
     _, values, spans = np.linalg.svd(layer.U, full_matrices=False)
     learnt = values > LEARNT * np.maximum(1.0, values.max(axis=1, initial=0.0))[:, None]
     for number, kept in enumerate(learnt):
@@ -315,9 +297,7 @@ class Moment:
 def follow(problem: Problem, theory: str, reasons: dict[int, str]) -> Iterator[Moment]:
     """Yield the layer before the first step and after every one; why sets are given up is put into `reasons`."""
     sets = np.arange(len(problem.frame))
-    layer = start(problem)
-    if theory == "split":
-        problem, layer = _split_blocks(problem)
+    problem, layer = _split_blocks(problem) if theory == "split" else (problem, start(problem))
     yield Moment(0, sets, problem, layer)
     for number, step in enumerate(problem.network.steps):
         try:
@@ -344,22 +324,114 @@ def reason_of(error: InputError) -> str:
 
 
 def _split_blocks(problem: Problem) -> tuple[Problem, Layer]:
-    """Return the problem with sub-blocks along the leading channel, and its start: structured_inputs (8.2).
+    """Return the problem with sub-blocks along the leading channel n = L^1/2 V^T: structured_inputs (8.2).
 
-    What is linear in the channel n = L^1/2 V^T of one target direction at an infinite dimension is followed at the
-    nodes of a Gauss-Hermite rule at a finite one: n.eps = x_l, so that U starts at L^1/2 n x_l/sqrt(d).
+    Its linear part is followed at the nodes x_l of a Gauss-Hermite rule: U starts at L^1/2 n x_l/sqrt(d).
     """
     nodes, weights = hermite_rule(SPLIT_NODES[min(len(problem.zeta), 2)])
-    finer = dataclasses.replace(
-        problem,
-        zeta=np.repeat(problem.zeta, len(nodes)),
-        pi=(problem.pi[:, :, None] * weights / weights.sum()).reshape(len(problem.pi), -1),
-    )
+    pi = (problem.pi[:, :, None] * weights / weights.sum()).reshape(len(problem.pi), -1)
+    finer = dataclasses.replace(problem, zeta=np.repeat(problem.zeta, len(nodes)), pi=pi)
     layer, root = start(finer), np.sqrt(problem.coordinate_eigenvalues)
     n = root * problem.inputs.frame[0]
     n /= np.linalg.norm(n)
-    dim = float(problem.numbers["dim"][0])
-    U = np.tile(nodes, len(problem.zeta))[:, None] * (root * n) / np.sqrt(dim)
-    layer.U[:] = U
+    layer.U[:] = np.tile(nodes, len(problem.zeta))[:, None] * (root * n) / np.sqrt(float(problem.numbers["dim"][0]))
     layer.JU[..., 1:] -= np.outer(root * n, n)
     return finer, layer
+
+
+# -- The gradient on the population as a motion of the layer, and the noise of a batch beside it ----------
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient(Stacked):
+    """The population gradient as the motion of a layer, and the noise of a batch of d samples beside it."""
+
+    motion: BlockRows
+    slopes: Floats  # (M, k, k): E[D_1q D_1c]
+    bends: Floats  # (M, k): E[D_0 D_2]
+    common: Floats  # (M, k, k): covariance of the noise that all neurons of two blocks share
+    total: Floats  # (M, k): variance of all of the noise of a neuron
+
+
+def follow_gradient(
+    problem: Problem, layer: Layer, share: Floats, whitening: Floats, with_noise: bool = False
+) -> Gradient:
+    """Return the gradient of every set: structured_inputs (3.1)-(3.5), finite_size_steps (2.2), (6.1)."""
+    parts, order = [], []
+    for view in views(problem, layer):
+        rows = view.rows
+        parts.append(_gradient_of(problem, layer.take(rows), view, share[rows], whitening[rows], with_noise))
+        order.append(rows)
+    return Gradient.join(parts).take(np.argsort(np.concatenate(order)))
+
+
+def _gradient_of(
+    problem: Problem, layer: Layer, view: SharedView, share: Floats, whitening: Floats, with_noise: bool
+) -> Gradient:
+    zeta, s = problem.zeta[:, None], scale_of(problem, layer)
+    A = layer.U @ view.basis.learnt @ view.given.nodes.T
+    D = tabulated(problem.activation, Function.smoothed, A, s)
+    residual = Residual(view.given, view.basis, problem.kept[view.rows], (share[:, None] @ D[0])[:, 0])
+    inputs, power = problem.inputs, 1 - whitening[:, None]
+    slope = np.where(inputs.eigenvalues > 0, np.maximum(inputs.eigenvalues, 1e-300) ** power, 0.0)  # lambda^(1-c)
+    ones = np.ones((len(slope), layer.U.shape[2] - len(inputs.atoms)))  # what is planted, noise: on isotropic inputs
+    pull = np.concatenate([slope[:, inputs.atoms], ones], axis=1)  # the same at the coordinates (M, R)
+    growth, bent = residual.mean(D[2]), residual.linear(D[3])  # E[res D_2] (M, k), E[res D_3 zt] (M, k, R)
+    bend = (bent[:, :, None, :] @ layer.JU)[:, :, 0] + (s * residual.mean(D[4]))[..., None] * layer.Js
+    U = zeta * pull[:, None] * residual.linear(D[1])
+    B = zeta * growth[..., None] * slope[:, None] * layer.B
+    turned = residual.quadratic(D[2], layer.JU) + s[..., None, None] * bent[..., None] * layer.Js[:, :, None, :]
+    JU = zeta[..., None] * pull[:, None, :, None] * turned
+    grown = growth[..., None, None] * layer.JB + layer.B[..., None] * bend[:, :, None, :]
+    JB = zeta[..., None] * slope[:, None, :, None] * grown
+    weighted = D[1] * view.given.weights
+    slopes = weighted @ np.swapaxes(D[1], 1, 2)
+    grown_means = growth[:, None, :, None] * layer.feedback - (slopes * share[:, None])[:, None] @ layer.feedback
+    F = zeta * slope[:, :, None, None] * grown_means
+    bends = (D[0] * D[2]) @ view.given.weights
+    shared, total = np.zeros_like(slopes), np.zeros(s.shape)
+    if with_noise:
+        derivative = Function(problem.activation.derivative, kinks=problem.activation.kinks)
+        power = view.given.weights * residual.power(problem.numbers["noise"][view.rows])
+        shared = (D[1] * power[:, None]) @ np.swapaxes(D[1], 1, 2)
+        total = (derivative.second_moment(A, s[..., None]) @ power[:, :, None])[..., 0]
+    return Gradient(BlockRows(U, B, JU, JB, F), slopes, bends, shared, total)
+
+
+# -- the noise of a finite batch as a part of every row, an approximation ----------------------------------------------
+
+
+def add_noise(problem: Problem, layer: Layer, e: Floats, shared: Floats, total: Floats) -> Layer:
+    """Return the layer with the noise of a batch: few_steps_readout (6.2)-(6.3), structured_inputs (7.1)-(7.2).
+
+    `shared` (M, k, k) is the covariance of what all neurons share, `total` (M, k) the variance with each one's own,
+    which widens the bulk. With several atoms no step follows.
+    """
+    inputs, lam = problem.inputs, problem.inputs.eigenvalues
+    R, C, s = layer.U.shape[2], len(layer.is_length), scale_of(problem, layer)
+    common = np.diagonal(shared, axis1=1, axis2=2)
+    own = np.maximum(e**2 * (total - common), 0.0)
+    tau, B = np.sqrt(own), np.sqrt(layer.B**2 + own[..., None] * lam)
+    scale = np.sqrt(inputs.average(lam * B**2))
+    new = (e * np.sqrt(common))[..., None]  # one direction, as bulks of several atoms read it
+    if problem.isotropic:
+        values, vectors = np.linalg.eigh(shared)
+        kept = np.any(values > RANK * values.max(axis=1, keepdims=True), axis=0)
+        new = e[..., None] * np.sqrt(np.maximum(values[:, None, kept], 0.0)) * vectors[..., kept]
+    moved = (new[..., None] * lam * np.sqrt(inputs.masses)).reshape(*e.shape, -1)
+    n, each = moved.shape[2], R if problem.isotropic else 0
+    after = layer.extended((False,) * (n + each + 1), moved)
+    after.JU[:, :, R + np.arange(n), C + np.arange(n)] = np.tile(np.sqrt(lam) * B, new.shape[2])
+    after.JU[:, :, np.arange(each), C + n + np.arange(each)] = tau[..., None]
+    after.Js[:] *= (s / scale)[..., None]
+    third, fourth = inputs.average(lam**3 * layer.B**2), inputs.average(lam**4)
+    after.Js[..., -1] = np.sqrt(4 * own * third + 2 * own**2 * fourth) / (2 * scale)
+    JB, of_entries = 0 * after.JB, after.own
+    if problem.isotropic:
+        sign = np.sign(layer.B)
+        B, JB = sign * B, after.Js[:, :, None, :] * sign[..., None]
+    else:
+        of_entries = np.pad(tau[..., None] * inputs.coordinate_eigenvalues, ((0, 0), (0, 0), (0, n)))
+    means = np.sqrt(lam)[:, None, None] * tau[:, None, :, None] * np.eye(tau.shape[1])  # finite_size_steps (2.7)
+    feedback, known = np.concatenate([layer.feedback, means], axis=3), layer.rows_known & False
+    return dataclasses.replace(after, B=B, JB=JB, own=of_entries, feedback=feedback, rows_known=known, all_terms=False)

@@ -18,9 +18,8 @@ from scipy.special import entr, expit
 from giantstep.errors import bad_field
 from giantstep.families.network.answers.tested import OF_CLASSES
 from giantstep.families.network.answers.variance import averaged
-from giantstep.families.network.measure import wrong_signs
 from giantstep.families.network.questions import TEST_SAMPLES
-from giantstep.families.network.trained import ONLY, Copy, Trained, outputs_of
+from giantstep.families.network.trained import ONLY, Copy, Trained, outputs_of, wrong_signs
 from giantstep.lab import Draws, to_numpy
 from giantstep.lab.algebra import multiply
 from giantstep.lab.feature_spectra import cell_edges

@@ -89,11 +89,8 @@ NETWORK_PAPERS = {
         fixed=_GAUSSIAN,
         shown={
             **{"samples_per_dim": "1/phi = n/d", "width_per_dim": "1/psi = p/d", "readout.ridge": "lambda n/p"},
-            **{
-                "steps.0.batch_per_dim": "1/phi = n/d",
-                "steps.0.rate": "eta, growing: eta/n^alpha",
-                "target": "sigma_*",
-            },
+            **{"steps.0.batch_per_dim": "1/phi = n/d", "steps.0.rate": "eta, growing: eta/n^alpha"},
+            "target": "sigma_*",
         },
     ),
     "ba2022high": _paper(

@@ -16,9 +16,8 @@ from giantstep.display import Readable
 from giantstep.errors import InputError, bad_field
 from giantstep.families.network import fields
 from giantstep.families.network.notation import PRESET_PAPERS
-from giantstep.families.network.preset import Preset, questions_without
 from giantstep.families.network.readouts import Hinge, Logistic, Ridge
-from giantstep.families.network.scenario import THEORIES, Network
+from giantstep.families.network.scenario import THEORIES, Network, Preset, questions_without
 from giantstep.families.network.steps import GrowingStep, MaximalStep, NoStep, PlantedSpike, SmallStep
 from giantstep.families.network.steps.base import GradientStep
 from giantstep.family import Answer, Question

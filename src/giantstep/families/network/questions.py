@@ -41,6 +41,7 @@ _OUTLIERS = "eigenvalues above the bulk, largest first (inf: grows with the dime
 _VALUES = "largest singular values of F/sqrt(n), F the features of the fit; in the limit the outliers (inf: it grows)"
 _DEGREES = "squared cosine of the left vector and h_j = He_j/sqrt(j!) of the learnt feature <x, beta>/|beta|"
 _NAMES = "name of the spike: the degree of its largest alignment (NaN: no spike, or that of |x|^2)"
+_STRETCH = "small and growing steps at a finite dim: count the fluctuation of |x|^2 (step_size_regimes (6c))"
 
 _ERRORS = (
     both("test_error", "time", "E(y - f)^2 or P(y f<0)", TEST),
@@ -128,11 +129,7 @@ QUESTIONS: Mapping[str, Question] = {
         _ERRORS,
         settings={
             "test_samples": Setting(TEST_SAMPLES, "fresh samples of the test error", engines=EXPERIMENT),
-            "stretch": Setting(
-                True,
-                "small and growing steps at a finite dim: count the fluctuation of |x|^2 (step_size_regimes (6c))",
-                engines=LIMIT,
-            ),
+            "stretch": Setting(True, _STRETCH, engines=LIMIT),
         },
         plot=("test_error", "train_error"),
         coarse_tolerance=1e-3,

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network.preset import Preset
-from giantstep.families.network.scenario import Network
+from giantstep.families.network.scenario import Network, Preset
 from giantstep.gaussian.source import Language
 from giantstep.scenario import Scenario
 from giantstep.scripts import Program, activation_source, lines, number, target_source, to_torch

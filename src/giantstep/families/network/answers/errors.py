@@ -23,8 +23,6 @@ from giantstep.readout.finite_size import in_initial_rows
 from giantstep.readout.fits import RARE_INPUT, SEPARATED, Asked, Fit
 from giantstep.types import Array, Integers, Points, Strings
 
-_OF_ROWS = ("t", "psi", "Q1", "V1")
-
 
 @dataclass(frozen=True)
 class Group:
@@ -44,17 +42,15 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
         fit, index = table.network.readout.solve(group.asked), group.index
         solution = fit.solution
         values: dict[str, Array] = {
-            **{"test_error": solution.test, "train_error": solution.train},
+            **{"test_error": solution.test, "train_error": solution.train, "V2": fit.V2},
             **{name: getattr(solution, name) for name in ("objective", "norm", "Q2", "theta", "identity")},
             **{"test_misclassified": solution.misclassified, "all_data_error": fit.all_data, "floor": fit.floor},
-            "V2": fit.V2,
             "learned": np.full(len(index), float(group.seen[0].learnt)),
             **_of_rows(moment, fit, group),
         }
-        lost = fit.status == SEPARATED
         for name, array in values.items():
-            if name != "learned" and lost.any():
-                array = np.where(lost.reshape(-1, *(1,) * (array.ndim - 1)), np.nan, array)
+            if name != "learned":
+                array = np.where(fit.status == SEPARATED, np.nan, array.T).T
             table.put(name, index, time, by_block(array, table.network.blocks))
         table.put("null_error", index, None, fit.null)
         note_fit(table, index, moment, fit, group.members)
@@ -130,7 +126,7 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
     """Return t, psi, Q1, V1: sums over the initial rows along kappa and across it, spiked_features section 4."""
     problem, layer, solution, members, seen = moment.problem, moment.layer, fit.solution, group.members, group.seen[0]
     k, count = len(problem.zeta), len(members)
-    blank = {name: np.full((count, k, k) if name in ("Q1", "V1") else (count, k), np.nan) for name in _OF_ROWS}
+    blank = {name: np.full((count, *(k,) * rank), np.nan) for name, rank in zip(("t", "psi", "Q1", "V1"), (1, 1, 2, 2))}
     if not problem.isotropic or problem.target.directions > 1 or not layer.rows_known.any():
         return blank
     if layer.batch is not None:
@@ -148,9 +144,7 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
         means = layer.feedback[members, 0] / layer.B[members]
         Q1 = Q1 + in_initial_rows(means, solution.theta, fit.kept, 1 / problem.neurons[members])
     values = {"t": t * scale, "psi": psi * scale, "Q1": Q1, "V1": fit.V1 * square}
-    known = layer.rows_known[members]
-    if not known.all():
-        values = {name: np.where(known.reshape(-1, *(1,) * (v.ndim - 1)), v, np.nan) for name, v in values.items()}
+    values = {name: np.where(layer.rows_known[members], v.T, np.nan).T for name, v in values.items()}
     if layer.batch is None and layer.U.shape[2] > 1 and np.any(layer.U[members, :, 1:]):  # the planted spike has turned
         return {**blank, "V1": values["V1"]}
     return values
@@ -168,16 +162,15 @@ def by_block(values: Array, blocks: int) -> Array:
 def _fill_constants(table: Table, share: Share) -> None:
     """Fill what no step changes: the effective ranks, and the error of the best affine predictor."""
     index, problem = share.index, share.problem
-    masses, eigenvalues = problem.inputs.masses, problem.inputs.eigenvalues
-    second, fourth = masses @ eigenvalues**2, masses @ eigenvalues**4
+    second, fourth = (problem.inputs.average(problem.inputs.eigenvalues**power) for power in (2, 4))
     table.put("effective_rank", index, None, np.full(len(index), 1 / second))
     table.put("effective_rank_4", index, None, np.full(len(index), second**2 / fourth))
     if table.network.readout.classes:
         table.put("affine_error", index, None, np.full(len(index), np.nan))
         return
-    r = problem.target.directions
+    frame = np.eye(problem.target.directions)
     try:
-        whole = condition(problem.target, np.zeros((r, 0)), np.eye(r), 1.0)
+        whole = condition(problem.target, frame[:, :0], frame, 1.0)
     except InputError as error:  # a target of so many directions has no first average either
         table.note(index, reason_of(error))
         return
@@ -194,8 +187,7 @@ class Table:
     def __init__(self, network: Network, points: Points, times: int) -> None:
         self.network, self.points, self.times = network, points, times
         self.answer = Answer.blank(len(points["dim"]))
-        self.finite_size: dict[str, None] = {}
-        """Which terms of a finite size are in, in words."""
+        self.finite_size: dict[str, None] = {}  # which terms of it are in, in words
 
     def put(self, name: str, index: Integers, time: int | None, values: Any) -> None:
         """Fill one variable at some points, at one time (None: it has no time)."""

@@ -4,9 +4,8 @@ from typing import Annotated
 
 import pydantic
 
-from giantstep.families.network.steps.base import NoStep
+from giantstep.families.network.steps.base import NoStep, PlantedShifts, PlantedSpike
 from giantstep.families.network.steps.maximal import MaximalStep
-from giantstep.families.network.steps.planted import PlantedShifts, PlantedSpike
 from giantstep.families.network.steps.sign import SignStep
 from giantstep.families.network.steps.weak import GrowingStep, SmallStep
 

@@ -6,16 +6,19 @@ that a scenario is made without them.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from giantstep.errors import InputError
+from giantstep.arrays import ArrayField, FrozenArray
+from giantstep.errors import InputError, bad_field
 from giantstep.family import Answer
-from giantstep.scenario import Part
+from giantstep.scenario import Number, Numbers, Part, field
 from giantstep.types import DeviceArray, Floats, Points
 
 if TYPE_CHECKING:
@@ -48,16 +51,11 @@ class Place:
 class Step(Part):
     """What happens to the first layer between its start, or the step before, and the next read-out."""
 
-    learns: ClassVar[bool] = True
-    """Whether it follows the samples, so that it needs the derivative of the activation."""
-    strong: ClassVar[bool] = True
-    """Whether it moves rows by as much as they are long, so that every function of kappa can be fitted."""
-    sees_coordinates: ClassVar[bool] = False
-    """Whether it treats every coordinate on its own, so that the law of the target's coordinates matters."""
-    on_batches: ClassVar[bool] = False
-    """Whether finite_batches_several_steps covers it: gradient descent of the rows, on batches of any size."""
-    shares_sample: ClassVar[bool] = False
-    """Whether a theory of a fit on the sample of the step is known."""
+    learns: ClassVar[bool] = True  # whether it follows the samples, so that it needs the activation's derivative
+    strong: ClassVar[bool] = True  # whether it moves rows by as much as they are long, so that a fit sees any degree
+    sees_coordinates: ClassVar[bool] = False  # whether it treats every coordinate on its own: their law matters
+    on_batches: ClassVar[bool] = False  # whether finite_batches_several_steps covers it: descent on batches of any size
+    shares_sample: ClassVar[bool] = False  # whether a theory of a fit on the sample of the step is known
 
     def check_place(self, place: Place) -> None:
         """Refuse a network that this step makes no sense in, whoever answers; raise `bad_field`."""
@@ -154,3 +152,144 @@ def by_neuron(values: Floats, trained: Trained) -> DeviceArray:
     """Return values of blocks (k,) for every neuron (p,)."""
     counts = [block.stop - block.start for block in trained.blocks]
     return trained.draws.xp.asarray(np.repeat(np.broadcast_to(values, len(counts)), counts))
+
+
+# -- Shifts planted by hand in place of a gradient: the spiked random-features model ---------------------------------
+
+
+MOST_PLANTED = 3
+"""Rank of planted shifts: product rules over so many directions."""
+
+
+class PlantedSpike(Step):
+    """The spiked random-features model: w_i <- s_q w_i + u_q v, with |v| = 1 and <v, w*> = gamma, planted by hand.
+
+    A single number as `strength` multiplies the values of the vocabulary; a list gives u_q block by block. `bulk` is
+    s_q, one number for all blocks or a list. With several target directions w* is the first of them.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
+    ...                second_layer=gs.Vocabulary([1, -1]), step=PlantedSpike(strength=1.0, alignment=0.5))
+    >>> gs.predict(s, step__alignment=[0.0, 0.5, 1.0]).test_error.values.round(3)
+    array([0.257, 0.202, 0.041])
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, strength: float | Sequence[float] = ..., bulk: float | Sequence[float] = ..., alignment: float = ...
+        ) -> None: ...
+
+    learns: ClassVar[bool] = False
+
+    kind: Literal["planted"] = "planted"
+    strength: Number | Numbers = field(
+        "u_q", "size of the spike in each block (a number multiplies the vocabulary)", default=1.0
+    )
+    bulk: Number | Numbers = field("s_q", "scale of the initial weights in each block", default=1.0)
+    alignment: Number = field("gamma", "cosine between the spike and the target direction", default=1.0, ge=-1, le=1)
+
+    def check_place(self, place: Place) -> None:
+        """Refuse lists that do not have one number for each block, and blocks without initial weights."""
+        gaussian, blocks = place.network.second_layer == "gaussian", place.network.blocks
+        for name, value in (("strength", self.strength), ("bulk", self.bulk)):
+            if not isinstance(value, float) and (gaussian and name == "strength" or len(value) != blocks):
+                several = 'where second_layer="gaussian"' if gaussian else f"or a list of {blocks}, one per block"
+                raise bad_field(place.field(name), list(value), f"one number {several}")
+        if np.any(np.atleast_1d(self.bulk) == 0):
+            raise bad_field(place.field("bulk"), self.bulk, "different from 0")
+
+    def missing(self, place: Place, points: Points, theory: str | None) -> str:
+        """Refuse a spike off the target where inputs have a covariance: its own place in it is not said."""
+        tilted = np.any(np.abs(points[place.field("alignment")]) != 1)
+        if tilted and place.network.inputs is not None:
+            return "a place of the spike in the eigenspaces of the inputs, where its alignment is not 1"
+        return ""
+
+    def turned(self, network: Network, frame: Floats, numbers: Points, number: int) -> Floats:
+        """Return the frame with the spike as first axis and one more axis, where w* has what the spike has not."""
+        gamma = numbers[f"steps.{number}.alignment"]
+        if frame.shape[2] > network.target.directions or np.all(gamma == 1):
+            return frame
+        frame = np.pad(frame, ((0, 0), (0, 0), (0, 1)))
+        frame[:, 0, 0], frame[:, 0, -1] = gamma, np.sqrt(np.maximum(0.0, 1 - gamma**2))
+        return frame
+
+    def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
+        """Plant the spike along the first axis, or along the target where they are the same."""
+        from giantstep.families.network.layer import shifted
+
+        numbers, name, ones = problem.numbers, f"steps.{number}.", np.ones((len(layer), len(problem.zeta)))
+        strength, bulk = np.array(self.strength) * ones, np.array(self.bulk) * ones
+        if name + "strength" in numbers:
+            strength = numbers[name + "strength"][:, None] * problem.zeta
+        if name + "bulk" in numbers:
+            bulk = numbers[name + "bulk"][:, None] * ones
+        turned = problem.isotropic and problem.frame.shape[2] > problem.frame.shape[1]
+        axis = np.eye(1, layer.U.shape[2]) if turned else layer.frame[:, :1]
+        return shifted(problem, layer, strength[..., None] * axis, bulk)
+
+    def train(self, trained: Trained, number: int, point: Points) -> Trained:
+        """Plant the spike v, where w* = gamma v + sqrt(1 - gamma^2) v_perp (spiked_features section 8)."""
+        strength, bulk = (
+            by_neuron(point.get(f"steps.{number}.{name}", np.array(getattr(self, name))), trained)
+            for name in ("strength", "bulk")
+        )
+        sizes = strength * trained.second_layer if isinstance(self.strength, float) else strength
+        spike = trained.inputs.spike(float(point[f"steps.{number}.alignment"][0]), trained.dim)
+        spike = trained.draws.xp.asarray(spike)
+        after = trained.with_weights(trained.network.weights * bulk[:, None] + sizes[:, None] * spike)
+        return after if number else dataclasses.replace(after, directions=trained.draws.xp.eye(trained.dim, 2))
+
+
+class PlantedShifts(Step):
+    """Rows w_i <- s_q w_i + U_q planted by hand: U_q (k, r) along the target directions, s_q (k,).
+
+    >>> import giantstep as gs
+    >>> s = gs.FewSteps(target="z1 + z1*z2", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, noise=0.1,
+    ...                 steps=0, planted=PlantedShifts([[1.5, 0.5], [-1.5, 0.5]]))
+    >>> gs.predict(s).test_error.sizes["time"]
+    1
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, shifts: ArrayLike = ..., bulk: float | Sequence[float] = ...) -> None: ...
+
+    learns: ClassVar[bool] = False
+
+    kind: Literal["shifts"] = "shifts"
+    shifts: ArrayField = field(
+        "U_q", "shift of each block along the target directions (blocks, directions)", default=FrozenArray([])
+    )
+    bulk: Numbers = field("s_q", "scale of the initial weights in each block; 1 if left out", default=())
+
+    def check_place(self, place: Place) -> None:
+        """Refuse shifts of other shapes than blocks and directions."""
+        network, shifts = place.network, np.asarray(self.shifts)
+        k, r = network.blocks, network.target.directions
+        if network.second_layer == "gaussian":
+            raise bad_field("second_layer", "gaussian", "a Vocabulary, whose blocks can be shifted one by one")
+        if shifts.shape != (k, r):
+            raise bad_field(place.field("shifts"), shifts.tolist(), f"{k} rows (blocks) of {r} numbers (directions)")
+        if self.bulk and len(self.bulk) != k:
+            raise bad_field(place.field("bulk"), list(self.bulk), f"a list of {k} numbers, one for each block")
+        if np.linalg.matrix_rank(shifts) > MOST_PLANTED:
+            raise bad_field(place.field("shifts"), shifts.tolist(), f"of rank {MOST_PLANTED} at most")
+        if any(abs(scale) < 1e-6 for scale in self.bulk):
+            raise bad_field(place.field("bulk"), list(self.bulk), "different from 0")
+
+    def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
+        """Shift every block along the target directions, in whitened coordinates."""
+        from giantstep.families.network.layer import shifted
+
+        bulk = np.broadcast_to(np.array(self.bulk or 1.0), (len(layer), len(problem.zeta)))
+        return shifted(problem, layer, np.asarray(self.shifts) @ layer.frame, bulk)
+
+    def train(self, trained: Trained, number: int, point: Points) -> Trained:
+        """Shift the rows of every block."""
+        xp = trained.draws.xp
+        weights = trained.network.weights * by_neuron(np.array(self.bulk or 1.0), trained)[:, None]
+        for block, shift in zip(trained.blocks, np.asarray(self.shifts)):
+            trained.inputs.add_along(weights[block], xp.asarray(shift), xp)
+        return trained.with_weights(weights)

@@ -14,8 +14,7 @@ from giantstep.scenario import Number, field
 from giantstep.types import Booleans, Floats, Points
 
 if TYPE_CHECKING:
-    from giantstep.families.network.averages import Gradient
-    from giantstep.families.network.layer import Layer
+    from giantstep.families.network.layer import Gradient, Layer
     from giantstep.families.network.problem import Problem
     from giantstep.families.network.scenario import Network
     from giantstep.families.network.trained import Trained
@@ -101,21 +100,19 @@ class MaximalStep(GradientStep):
 
     def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
         """Say where a finite batch is described by an approximation."""
-        finite, reason = _finite(place, points), outside_batches(place.network, points)
-        if not finite.any() or theory in ("published", "exact") or not (reason or theory == "isotropic"):
+        reason, batch = outside_batches(place.network, points), place.field("batch_per_dim")
+        if theory in ("published", "exact") or not (reason or theory == "isotropic"):
             return []
-        if points[place.field("batch_per_dim")][finite].min() >= WELL_DESCRIBED:
+        if points[batch][_finite(place, points)].min(initial=np.inf) >= WELL_DESCRIBED:
             return []
         if theory == "isotropic":
             exact = "" if reason else ", where theory=None is exact"
             return [f'With theory="isotropic" {ISOTROPIC}, an approximation{exact}: {ISOTROPIC_ERROR}.']
-        exact = f"{place.field('batch_per_dim')}=inf is exact"
-        return [f"Because {reason}, {ISOTROPIC}, an approximation: {ISOTROPIC_ERROR} ({exact})."]
+        return [f"Because {reason}, {ISOTROPIC}, an approximation: {ISOTROPIC_ERROR} ({batch}=inf is exact)."]
 
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer after the step: structured_inputs (3.1)-(3.5), and what is known of the batch's noise."""
-        from giantstep.families.network.averages import add_noise, follow_gradient
-        from giantstep.families.network.layer import moved
+        from giantstep.families.network.layer import BlockRows, add_noise, follow_gradient, moved
 
         finite = np.isfinite(problem.of_step(number, "batch_per_dim")) & (problem.of_step(number, "rate") != 0)
         if theory == "published":
@@ -129,11 +126,11 @@ class MaximalStep(GradientStep):
             return _after_batches(problem, layer, number)
         whitening, momentum = problem.of_step(number, "precondition"), problem.of_step(number, "momentum")
         gradient = follow_gradient(problem, layer, problem.fed_back(number), whitening, bool(finite.any()))
-        motion = gradient.motion
+        motion, rate = gradient.motion, problem.of_step(number, "rate")
         if layer.velocity is not None and momentum.any():  # v <- momentum v + gradient
-            motion = motion.plus(momentum, layer.velocity, np.ones(len(layer)))
-        keep, rate = 1 - problem.of_step(number, "weight_decay"), problem.of_step(number, "rate")
-        after = dataclasses.replace(moved(problem, layer, motion, rate, keep), velocity=motion)
+            motion = BlockRows(**motion.plus(momentum, layer.velocity, np.ones(len(layer))))
+        after = moved(problem, layer, motion, rate, 1 - problem.of_step(number, "weight_decay"))
+        after = dataclasses.replace(after, velocity=motion)
         if not finite.any():
             return self.at_dimension(problem, layer, after, gradient, number)
         # what all neurons share of the noise of the batch, and what each has for itself: few_steps_readout (6.1)
@@ -223,14 +220,9 @@ def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
         fields = [StepFields(*own, *noise) for *own, noise in numbers]
         chains = chains.advance(problem.activation, problem.target, fields)
     frame = np.broadcast_to(np.eye(r, chains.U.shape[2]), (sets, r, chains.U.shape[2]))
-    return dataclasses.replace(
-        start(dataclasses.replace(problem, frame=frame)),
-        U=chains.U,
-        B=np.sqrt(chains.norm)[..., None],
-        feedback=np.stack([chain.feedback for chain in chains.of_set])[:, None],
-        batch=chains,
-        rows_known=np.full(sets, number == 0),
-    )
+    fresh, B = start(dataclasses.replace(problem, frame=frame)), np.sqrt(chains.norm)[..., None]
+    feedback, known = np.stack([chain.feedback for chain in chains.of_set])[:, None], np.full(sets, number == 0)
+    return dataclasses.replace(fresh, U=chains.U, B=B, feedback=feedback, batch=chains, rows_known=known)
 
 
 def _published(problem: Problem, number: int) -> Layer:
@@ -238,29 +230,20 @@ def _published(problem: Problem, number: int) -> Layer:
     from giantstep.families.network.layer import planted
     from giantstep.readout.random_features import slope_variance
 
-    normal = np.sqrt([1.0, 1.0, 2.0])
-    c0, c1, c2 = problem.activation.hermite(2) * normal
-    target = problem.network.target.of_one_variable()
-    g0, g1 = target.hermite(1)
-    g1 = g1 * problem.kept  # of turned classes; their g_0 is zero
-    share = problem.fed_back(number)
-    e, m = problem.strengths(number), c0 * share.sum(axis=1)
+    target, share, e = problem.network.label, problem.fed_back(number), problem.strengths(number)
+    (c0, c1, c2), (g0, g1) = problem.activation.hermite(2) * np.sqrt([1.0, 1.0, 2.0]), target.hermite(1)
+    g1, m = g1 * problem.kept, c0 * share.sum(axis=1)  # of turned classes; their g_0 is zero
     power = target.second_moment(np.zeros(1), np.ones(1))[0] + problem.numbers["noise"] - 2 * g0 * m + m**2
     fluctuation = power / problem.of_step(number, "batch_per_dim")  # E(y - m)^2 d/n0
     G = np.sqrt(g1**2 + fluctuation)
-    gamma = np.divide(g1 * np.ones_like(G), G, out=np.ones_like(G), where=G > 0)
+    gamma = np.where(G > 0, g1 / np.where(G > 0, G, 1.0), 1.0)
     s = 1 + e * (g0 - m)[:, None] * c2
-    feedback = c1**2 * e[:, :, None] * share[:, None]
-    means = (s[..., None] * np.eye(e.shape[1]) - feedback)[:, None]  # finite_size_steps (2.2)
+    means = (s[..., None] * np.eye(e.shape[1]) - c1**2 * e[:, :, None] * share[:, None])[:, None]  # (2.2)
     spread = e**2 * fluctuation[:, None] * slope_variance(problem.activation)
     # without spread s keeps its sign: the published map at an infinite batch
     s = np.where(spread > 0, np.sqrt(s**2 + spread), s)
     layer = planted(problem, gamma, e * c1 * G[:, None], s)
     noise = np.sqrt(spread)[:, None, :, None] * np.eye(e.shape[1])  # finite_size_steps (2.7)
-    return dataclasses.replace(
-        layer,
-        feedback=np.concatenate([means, noise], axis=3),
-        bulk_rows=bool(np.any(fluctuation > 0)),
-        all_terms=False,
-        accuracy=((PUBLISHED, PUBLISHED_ERROR),) if np.any(problem.of_step(number, "rate") != 0) else (),
-    )
+    feedback, bulk_rows = np.concatenate([means, noise], axis=3), bool(np.any(fluctuation > 0))
+    accuracy = ((PUBLISHED, PUBLISHED_ERROR),) if np.any(problem.of_step(number, "rate") != 0) else ()
+    return dataclasses.replace(layer, feedback=feedback, bulk_rows=bulk_rows, all_terms=False, accuracy=accuracy)

@@ -41,11 +41,9 @@ class Spike(NamedTuple):
     fed_back: Floats  # f0, the initial output: 0 or 1
 
     def power(self, eta: Floats) -> Floats:
-        """Return eta^2 b^2, b the length of beta as the equations see it.
-
-        With initial_output = 1, beta is correlated with W0; in law it is an independent one of a shifted length, which
-        may be shorter than its aligned part, or even negative: b^2 = g1^2 + E r^2 d/n0 + c1^2 - 2/eta.
-        """
+        """Return eta^2 b^2, b the length of beta as the equations see it: b^2 = g1^2 + E r^2 d/n0 + c1^2 - 2/eta."""
+        # with initial_output = 1, beta is correlated with W0; in law it is an independent one of a shifted length,
+        # which may be shorter than its aligned part, and b^2 even negative
         return eta**2 * (self.g1**2 + self.noise + self.fed_back * self.c1**2) - 2 * self.fed_back * eta
 
 
@@ -87,7 +85,7 @@ class WeakStep(GradientStep):
         network, same = place.network, place.network.fit_sample == "same"
         c0, c1 = network.activation.hermite(1)
         power, fed_back = network.layer_moments()[1], np.any(points[place.field("initial_output")] == 1)
-        whole = theory == "exact" and self.update == "exact" and not same
+        whole = theory == "exact" and self.update == "exact" and not same and _finite(place, points)
         kind, fed = "a theory of a SmallStep or a GrowingStep", "a theory of initial_output=1 where"
         lacking = {
             f"{kind} among other steps": not place.alone,
@@ -98,21 +96,19 @@ class WeakStep(GradientStep):
             f'{fed} fit_sample="same"': fed_back and same,
             f"{fed} the activation is not centred (E sigma(z) = {c0:.4g} here)": fed_back and abs(c0) > 1e-10,
             f"{fed} E zeta^2 is not 1 (it is {power:.4g} here)": fed_back and abs(power - 1) > 1e-9,
-            'an exact theory of the whole gradient at a finite dim (update="rank-one" has one)': (
-                whole and _finite(place, points)
-            ),
+            'an exact theory of the whole gradient at a finite dim (update="rank-one" has one)': whole,
         }
         return next((words for words, holds in lacking.items() if holds), "")
 
     def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
         """Warn of a target whose direction the gradient does not see, and of the isotropic remainder."""
-        remarks = []
+        remarks, update = [], place.field("update")
         whole = self.update == "exact" and theory != "isotropic" and place.network.fit_sample == "fresh"
         if whole and _finite(place, points):
             remarks.append(
-                f'The whole gradient ({place.field("update")}="exact") is described at a finite dim by an isotropic '
-                f'remainder, an approximation that overshoots; {place.field("update")}="rank-one" is the experiment '
-                "that the theory describes exactly."
+                f'The whole gradient ({update}="exact") is described at a finite dim by an isotropic remainder, an '
+                f'approximation that overshoots; {update}="rank-one" is the experiment that the theory describes '
+                "exactly."
             )
         if abs(place.network.label.hermite(1)[1]) < 1e-10:
             remarks.append(
@@ -125,8 +121,7 @@ class WeakStep(GradientStep):
         """Return the layer at a finite dimension: step_size_regimes section 9."""
         from giantstep.families.network.layer import planted
 
-        network, points = problem.network, problem.numbers
-        spike = self.spike(network, points)
+        points, spike = problem.numbers, self.spike(problem.network, problem.numbers)
         per_root_width = problem.zeta / np.sqrt(points["width_per_dim"] * points["dim"])[:, None]
         power, along = spike.power(spike.eta), spike.eta * spike.g1
         length = np.sqrt(np.maximum(power, along**2))  # eta b, at least its aligned part: shorter spikes are flagged
@@ -134,15 +129,13 @@ class WeakStep(GradientStep):
         s, isotropic = np.ones((len(layer), len(problem.zeta))), self.update == "exact" or theory == "isotropic"
         if isotropic:  # what the rank-one part leaves out, as an isotropic remainder
             e = spike.eta[:, None] * per_root_width
-            s = np.sqrt(1 + e**2 * spike.noise[:, None] * slope_variance(network.activation))
-        after = planted(problem, gamma, spike.c1 * length[:, None] * per_root_width, s)
-        short = power < along**2 * (1 - 1e-12)
+            s = np.sqrt(1 + e**2 * spike.noise[:, None] * slope_variance(problem.activation))
         return dataclasses.replace(
-            after,
+            planted(problem, gamma, spike.c1 * length[:, None] * per_root_width, s),
             stretched=True,
             bulk_rows=True,
             rows_known=spike.fed_back != 1,
-            flagged=np.where(short, SHORT_SPIKE, ""),
+            flagged=np.where(power < along**2 * (1 - 1e-12), SHORT_SPIKE, ""),
             accuracy=(REMAINDER,) if isotropic else (),
         )
 
@@ -173,10 +166,9 @@ class WeakStep(GradientStep):
             output, offset = trained.second_layer * math.sqrt(p), 0.0
         batch = float(point[f"steps.{number}.batch_per_dim"][0]) * trained.dim
         gradient, beta = trained.gradient(True, batch, trained.stream(number), output=output, offset=offset)
-        if beta is None:  # the population: E (y - f) x
-            r = network.target.directions
-            beta = -c1 * (output @ rows) / p
-            linear = condition(network.target, np.zeros((r, 0)), np.eye(r), 1.0).h1  # E[z g(z)]
+        if beta is None:  # the population: E (y - f) x, here from E[z g(z)]
+            r, beta = network.target.directions, -c1 * (output @ rows) / p
+            linear = condition(network.target, np.zeros((r, 0)), np.eye(r), 1.0).h1
             trained.inputs.add_along(beta[None], xp.asarray(linear), xp)
         if self.update == "rank-one":
             gradient = xp.broadcast_to(c1 * beta, rows.shape)
