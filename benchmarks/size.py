@@ -42,8 +42,14 @@ FEATURES = (
     *("readout/sensitivity.py", "readout/unlike_pairs.py", "figures/beyond.py"),
     # programs without giantstep, several scenarios in one table, slopes
     *("scripts.py", "script.py", "gaussian/source.py", "several.py", "design/slopes.py"),
-    # every step at a finite dimension (finite_size_steps), what composes, lists of parts, kinks of unknown functions
-    *("readout/finite_size.py", "families/network/composition.py", "partlists.py", "gaussian/edges.py"),
+    # first gradients (5.2c) and every step at a finite dimension; what composes, lists of parts, undeclared kinks
+    *(
+        "families/giant_steps/finite_orientation.py",
+        "readout/finite_size.py",
+        "families/network/composition.py",
+        "partlists.py",
+        "gaussian/edges.py",
+    ),
     # notebooks: a figure is shown once
     "figures/shown.py",
     # the page is written by the server: controls, stages, pictures

@@ -73,6 +73,31 @@ def test_specialisation_at_order_two():
     assert abs(float(raw.alignment) / float(result.alignment.sel(source="experiment")) - 1) > 0.15
 
 
+@pytest.mark.parametrize(
+    ("target", "activation", "noise", "sizes", "labels", "dim", "trials"),
+    [
+        ("z1*z2 + z1/2", "relu", 0.0, (1.0, 2), "raw", 24, 120),  # the limit is 1: a lower part dominates slowly
+        ("z1*z2 + z1/2", "relu", 0.0, (1.0, 2), "cleaned", 40, 60),  # averages instead of a fit lie 8% below
+        ("z1 + z2**2", "tanh", 0.1, (2.0, 1), "raw", 64, 400),  # a constant part, the length of the weights
+    ],
+)
+def test_orientation_at_a_small_dimension(target, activation, noise, sizes, labels, dim, trials):
+    """The terms of order 1/d of (5.2e); the limit and isotropic noise are both refuted."""
+    fields = {"batch_per_dim": sizes[0], "batch_exponent": sizes[1], "noise": noise}
+    scenario = gs.GiantSteps(target=target, activation=activation, rate=1.0, width=40, **fields)
+    asked = {"what": "specialisation", "labels": labels}
+    measured, finite = (
+        gs.simulate(scenario, dim=dim, trials=trials, seed=1, **asked),
+        gs.predict(scenario, dim=dim, **asked),
+    )
+    value, spread = float(measured.alignment), float(measured.alignment_stderr)
+    limit = float(gs.predict(scenario, **asked).alignment)
+    assert abs(float(finite.alignment) - value) < 3 * spread + 0.015 * value
+    isotropic = limit + (1 - limit) * 2 / dim
+    assert abs(limit - value) > 3 * spread + 0.015 * value
+    assert labels == "cleaned" or abs(isotropic - value) > 3 * spread + 0.015 * value
+
+
 def test_first_gradient_at_order_one():
     scenario = gs.GiantSteps(target="tanh(z1) + z1*z2", noise=0.25, rate=1.0, batch_per_dim=4.0, width=20)
     result = gs.compare(scenario, dim=200, trials=60, what="specialisation", labels="raw", batch_per_dim=[1.0, 8.0])

@@ -156,6 +156,28 @@ def test_lower_parts_dominate_raw_labels_and_are_gone_from_cleaned_ones():
     assert float(linear.specialised) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("labels", ["raw", "cleaned"])
+def test_orientation_at_a_dimension_tends_to_the_limit_like_one_over_d(labels):
+    s = network("z1*z2 + z3/2", activation="relu", batch_exponent=2, batch_per_dim=1.0, noise=0.1)
+    asked = {"what": "specialisation", "labels": labels}
+    limit = gs.predict(s, **asked).alignment_by_direction.values
+    gaps = [d * (gs.predict(s, dim=d, **asked).alignment_by_direction.values - limit) for d in (1e4, 1e5)]
+    np.testing.assert_allclose(*gaps, rtol=0.02, atol=2e-3)
+    assert np.all(np.abs(gaps[1]) > 0.05)
+
+
+def test_orientation_at_a_dimension_turns_with_the_target_and_ignores_the_size_of_the_activation():
+    asked = {"what": "specialisation", "labels": "raw", "dim": 40}
+    s = network("z1*z2 + z1", activation="relu", batch_exponent=1, batch_per_dim=2.0, noise=0.1)
+    turned = s.replace(target="(z1**2 - z2**2)/2 + (z1 + z2)/sqrt(2)")
+    large = s.replace(activation="3*relu(z)")
+    found, *others = (gs.predict(one, **asked) for one in (s, turned, large))
+    for other in others:
+        assert float(other.alignment) == pytest.approx(float(found.alignment), rel=1e-9)
+        assert float(other.specialised) == pytest.approx(float(found.specialised), rel=1e-9)
+    np.testing.assert_allclose(others[1].alignment_by_direction, found.alignment_by_direction, rtol=1e-9)
+
+
 # -- errors and bounds ---------------------------------------------------------------------------------------
 
 

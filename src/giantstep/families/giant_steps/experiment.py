@@ -84,11 +84,15 @@ def trial(
 
 
 def memory(scenario: GiantSteps, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
-    """Return the bytes of the weights, a chunk of samples with its features, and the sums of the fit."""
+    """Return the bytes of the weights, a chunk of samples with its features, and the sums of the fits."""
     width = max(scenario.neurons(float(width)) for width in points["width"])
     chunk = chunk_rows(str(settings.get("device", "cpu")))
-    square = dim * dim if what == "specialisation" else 2 * width * width
-    return 8 * (3 * width * dim + chunk * (dim + 4 * width) + square)
+    parts, square = 0, 2 * width * width
+    if what == "specialisation":
+        highest = int(points["batch_exponent"].max()) if settings["labels"] == "cleaned" else 0
+        parts = sum(math.comb(dim + order - 1, order) for order in range(highest))
+        square = 2 * parts * parts
+    return 8 * (3 * width * dim + chunk * (dim + 4 * width + 2 * parts) + square)
 
 
 def _steps(run: _Trial, point: Mapping[str, float], what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,31 +195,33 @@ def _orientation(run: _Trial, order: int, cleaned: bool) -> dict[str, Any]:
 
 def _one_step_fit(run: _Trial, rate: float, penalty: float) -> dict[str, Any]:
     """Make a step on cleaned labels from output zero, then fit fresh samples cleaned with estimates of their own."""
-    W, parts = run.start(), _fit_parts(run, 1, "batch 0")
+    W, parts = run.start(), _averages(run, "batch 0")
     G = _gradient_sum(run, W, "batch 0", lambda X, y, fields: y - parts(X))
     stepped = W + rate * run.second_layer[:, None] * G / run.batch
-    samples = ("fit", run.batch), ("test", FIT_TEST_SAMPLES), penalty, _fit_parts(run, 1, "fit")
+    samples = ("fit", run.batch), ("test", FIT_TEST_SAMPLES), penalty, _averages(run, "fit")
     networks = {"initial_error": W, "test_error": stepped}.items()
     return {name: _ridge_error(run.again(), weights, *samples) for name, weights in networks}  # both see the same
 
 
-def _fit_parts(run: _Trial, highest: int, stream: str) -> Parts:
-    """Estimate the Hermite parts of the labels up to an order on the samples of a stream; return their sum at X."""
-    xp = run.xp
-    constant, vector, matrix = 0.0, xp.zeros(run.dim), xp.zeros((run.dim, run.dim)) if highest >= 2 else None
+def _averages(run: _Trial, stream: str) -> Parts:
+    """Return the constant and the linear part of the labels as averages of a stream: it may be short."""
+    constant, vector = 0.0, run.xp.zeros(run.dim)
     for X, y in run.again().samples(stream, run.batch):
-        constant += float(y.sum())
-        vector += y @ X
-        if matrix is not None:
-            matrix += (X * y[:, None]).T @ X
-    constant, vector = constant / run.batch, vector / run.batch
-    if matrix is not None:
-        matrix = matrix / run.batch - constant * xp.eye(run.dim)
+        constant, vector = constant + float(y.sum()), vector + y @ X
+    return lambda X: (constant + X @ vector) / run.batch
 
-    def values(X: DeviceArray) -> DeviceArray:
-        total = constant + X @ vector if highest >= 1 else constant
-        if matrix is not None:
-            total = total + 0.5 * (((X @ matrix) * X).sum(axis=1) - matrix.diagonal().sum())
-        return total
 
-    return values
+def _fit_parts(run: _Trial, highest: int, stream: str) -> Parts:
+    """Fit the parts of the labels up to an order on the samples of a stream by least squares; return their sum at X."""
+    xp, (one, other) = run.xp, run.xp.triu_indices(run.dim)
+    gram, moment = 0.0, 0.0
+
+    def parts(X: DeviceArray) -> DeviceArray:
+        products = [xp.ones((len(X), 1)), X, *([X[:, one] * X[:, other]] if highest >= 2 else [])]
+        return xp.concatenate(products[: highest + 1], axis=1)
+
+    for X, y in run.again().samples(stream, run.batch):
+        rows = parts(X)
+        gram, moment = gram + rows.T @ rows, moment + rows.T @ y
+    fitted = xp.linalg.lstsq(gram, moment, rcond=None)[0]
+    return lambda X: parts(X) @ fitted

@@ -17,6 +17,7 @@ from giantstep.checks import every_time
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.giant_steps import overlap_map
+from giantstep.families.giant_steps.finite_orientation import NODES, finite_orientation, polynomial_gradient
 from giantstep.families.giant_steps.overlap_map import BlockNetwork, RepellingNeurons
 from giantstep.families.giant_steps.scenario import GiantSteps
 from giantstep.families.giant_steps.tolerances import DIVERGED, MOST_SINGLE, RULES_AGREE, RULES_DISAGREE
@@ -170,16 +171,24 @@ def _block_observables(
 
 def _specialisation(scenario: GiantSteps, points: Points, settings: Mapping[str, Any]) -> Answer:
     cleaned = settings["labels"] == "cleaned"
-    hermite = statistics(scenario.target, scenario.activation, int(points["batch_exponent"].max()))
+    target, activation = scenario.target, scenario.activation
+    hermite = statistics(target, activation, int(points["batch_exponent"].max()))
+    matrices, spikes = [], []
     columns = (points[name].tolist() for name in ("batch_exponent", "batch_per_dim", "noise", "dim"))
-    laws = [orientation(hermite, order, alpha, noise, cleaned, dim) for order, alpha, noise, dim in zip(*columns)]
-    matrices, spikes = (np.array(values) for values in zip(*laws))
-    by_direction = np.diagonal(matrices, axis1=1, axis2=2)
-    values = {"alignment": by_direction.sum(axis=1), "alignment_by_direction": by_direction, "spike": spikes}
+    for exponent, alpha, noise, dim in zip(*columns):
+        check_time()
+        order = round(exponent)
+        matrix, spike = orientation(hermite, order, alpha, noise, cleaned)
+        if math.isfinite(dim):
+            matrix = finite_orientation(target, activation, order, alpha, noise, cleaned, dim)
+        matrices.append(matrix)
+        spikes.append(spike)
+    by_direction = np.diagonal(np.array(matrices), axis1=1, axis2=2)
+    values = {"alignment": by_direction.sum(axis=1), "alignment_by_direction": by_direction, "spike": np.array(spikes)}
     values["specialised"] = np.array([spread_of(matrix) for matrix in matrices])
-    words = "what is not aligned adds (1 - cos^2)/d in every direction"
+    words = "terms of order 1/d; the spike is that of the limit"
     facts = {"finite_size": words} if np.isfinite(points["dim"]).any() else {}
-    return Answer.closed(values, iterations=np.ones(len(laws), np.int64), attrs=facts)
+    return Answer.closed(values, iterations=np.ones(len(matrices), np.int64), attrs=facts)
 
 
 # -- Lower bounds on the error of any fit on d^kappa samples once a subspace of the target is learned -----
@@ -226,10 +235,6 @@ def kernel_bound(target: Target, kappa: int) -> float:
 # -- Orientation of the first gradients: one direction for n of order d, many for n of order d^l ----------
 
 
-_NODES = {1: 80, 2: 60, 3: 30, 4: 20, 5: 12, 6: 10}
-"""Gauss-Hermite nodes of an axis of omega, by the number of directions."""
-
-
 class Statistics(NamedTuple):
     """What the orientation depends on."""
 
@@ -256,15 +261,13 @@ def spread_of(matrix: Floats) -> float:
     return trace**2 / size if size > 0 else 0.0
 
 
-def orientation(
-    hermite: Statistics, order: float, alpha: float, noise: float, cleaned: bool, dim: float
-) -> tuple[Floats, float]:
-    """Return E cos^2 as a matrix (k, k) over the target space and the cosine of the spike at n = alpha d^order.
+def orientation(hermite: Statistics, level: int, alpha: float, noise: float, cleaned: bool) -> tuple[Floats, float]:
+    """Return E cos^2 as a matrix (k, k) over the target space and the cosine of the spike at n = alpha d^level.
 
-    Cleaned labels lose their Hermite parts below the order as fitted on the batch itself. That takes away the noise
-    of those parts too: E[s'^2] becomes E[s'^2] - sum_{j <= order-2} c_{j+1}^2/j!. Raw labels show their lowest part.
+    Cleaned labels lose their Hermite parts below the level as fitted on the batch itself. That takes away the noise
+    of those parts too: E[s'^2] becomes E[s'^2] - sum_{j <= level-2} c_{j+1}^2/j!. Raw labels show their lowest part.
     """
-    level, size, k = round(order), hermite.second + noise, len(hermite.tensors[1])
+    size, k = hermite.second + noise, len(hermite.tensors[1])
     energies = [float(tensor @ tensor) for tensor in hermite.tensors]  # E of the squared Hermite components
     if cleaned:
         size -= sum(energies[:level])
@@ -286,24 +289,14 @@ def orientation(
         spike = math.sqrt(energies[1] / spread) if spread > 0 else 0.0
     else:
         matrix, spike = _random_orientation(hermite, seen, noise_size), 0.0
-    if math.isfinite(dim):
-        matrix = matrix + (1 - np.trace(matrix)) / dim * np.eye(k)
     return matrix, spike
 
 
 def _random_orientation(hermite: Statistics, level: int, noise: float) -> Floats:
     """Return E[v v^T/(|v|^2 + noise)] for v = (c_l/(l-1)!) C_l(omega^(l-1), .), omega ~ N(0, I_k)."""
     k = len(hermite.tensors[1])
-    grid = product_grid(k, (), hermite_rule(_NODES[k]), 8)
-    v = np.zeros_like(grid.points)
-    for index, value in zip(multi_indices(k, level), hermite.tensors[level]):
-        # C_l(omega^(l-1), .)/(l-1)! is the gradient of the polynomial sum_b C_b omega^b/b!, C_b = sqrt(b!) E[h h_b]
-        scale = value / math.sqrt(math.prod(math.factorial(n) for n in index))
-        for axis, power in enumerate(index):
-            if power:
-                lowered = [n - (other == axis) for other, n in enumerate(index)]
-                v[:, axis] += scale * power * np.prod(grid.points**lowered, axis=1)
-    v *= hermite.c[level]
+    grid = product_grid(k, (), hermite_rule(NODES[k]), 8)
+    v = hermite.c[level] * polynomial_gradient(grid.points, level, hermite.tensors[level])
     total = np.sum(v * v, axis=1) + noise
     if np.all(total == 0):
         return np.zeros((k, k))
