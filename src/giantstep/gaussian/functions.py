@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
@@ -225,7 +225,8 @@ class Function(Immutable):
             quiet = _quiet(call)
             found = [edge for edge in find_edges(quiet) if all(abs(edge - kink) > _SAME_KINK for kink in declared)]
             kinks = tuple(sorted([*declared, *found]))
-            facts = _Facts(quiet, name, kinks, tuple(k for k in kinks if is_jump(quiet, k)), _parity(quiet))
+            jumps = tuple(k for k in kinks if is_jump(quiet, k))
+            facts = _Facts(quiet, name, kinks, jumps, parity_of(quiet, jumps))
             if derivative is not None:
                 slope = Function(derivative, kinks=kinks, name=f"{name}'")
             identity = "callable " + digits_of(quiet(_FINGERPRINT_NODES))
@@ -408,14 +409,15 @@ def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
         return expression.evaluate({"z": z})
 
     kinks = expression.kinks()
+    jumps = tuple(kink.position for kink in kinks if kink.jump)
     coefficients = expression.as_polynomial()
     form = None if coefficients is not None else expression.as_affine_of_known()
     return _Facts(
         values,
         text,
         kinks=tuple(sorted({*declared, *(kink.position for kink in kinks)})),
-        jumps=tuple(kink.position for kink in kinks if kink.jump),
-        parity=_parity(values),
+        jumps=jumps,
+        parity=parity_of(values, jumps),
         polynomial=None if coefficients is None else tuple(coefficients.tolist()),
         form=_PLAIN if form is None or form.function in ("sqrt", "log") else form,
     )
@@ -456,8 +458,11 @@ def try_callable(
         raise InputError(f"The {name} must not change its argument in place.")
 
 
-def _parity(f: Callable[[np.ndarray], np.ndarray]) -> Parity | None:
+def parity_of(f: Callable[[np.ndarray], np.ndarray], jumps: Sequence[float]) -> Parity | None:
+    """Return the parity of a function; points beside a jump do not tell where it is."""
     z = _SYMMETRY_NODES
+    if not np.allclose(np.sort(jumps), np.sort(np.negative(jumps)), rtol=0, atol=1e-9):
+        return None
     with np.errstate(all="ignore"):
         right, left = np.asarray(f(z)), np.asarray(f(-z))
         size = np.maximum(np.abs(right), np.abs(left))

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.families.bayes_limit.tolerances import REACH, SAME_POINT
 from giantstep.gaussian import Function, Target
+from giantstep.gaussian.functions import Parity, parity_of
 from giantstep.gaussian.quadrature import trapezoid_rule
 from giantstep.solve import crossing
-from giantstep.types import Booleans, Floats
+from giantstep.types import Floats
 
 MOST_PIECES = 64
 """Monotone pieces without noise; with more the law of y takes seconds."""
@@ -62,28 +62,9 @@ class Line:
         return (self(z - 2 * step) - 8 * self(z - step) + 8 * self(z + step) - self(z + 2 * step)) / (12 * step)
 
     @cached_property
-    def is_even_or_odd(self) -> bool:
-        """Whether g(-z) = g(z) or g(-z) = -g(z): what z < 0 adds to any information is what z > 0 adds."""
-        right, left = self._sides
-        return self.is_even or (self._has_mirrored_kinks and bool(np.array_equal(left, -right)))
-
-    @cached_property
-    def is_even(self) -> bool:
-        """Whether g(-z) = g(z)."""
-        right, left = self._sides
-        return self._has_mirrored_kinks and bool(np.array_equal(left, right))
-
-    @cached_property
-    def _has_mirrored_kinks(self) -> bool:
-        """Whether -z is a kink where z is one: points beside a jump do not tell where it is."""
-        kinks = np.sort([kink for kink in self.kinks if abs(kink) < _BEYOND])
-        return np.allclose(kinks, -kinks[::-1], rtol=0, atol=SAME_POINT)
-
-    @cached_property
-    def _sides(self) -> tuple[Floats, Floats]:
-        z = np.linspace(0.0137, _BEYOND, 211)
-        with np.errstate(all="ignore"):
-            return self(z), self(-z)
+    def parity(self) -> Parity | None:
+        """Its parity; what z < 0 adds to any information is what z > 0 adds where it is even or odd."""
+        return parity_of(self, [kink for kink in self.kinks if abs(kink) < _BEYOND])
 
     @cached_property
     def flat(self) -> tuple[Interval, ...]:
@@ -165,18 +146,11 @@ class Line:
         """Return for every y the point of each monotone piece that is mapped to it, (N, pieces), NaN where none is."""
         found = np.full((len(y), len(self.pieces)), np.nan)
         low, high = (np.array(ends) for ends in zip(*self.pieces))
-        first = self(low + _ROUNDING * np.maximum(1.0, np.abs(low)))
-        last = self(high - _ROUNDING * np.maximum(1.0, np.abs(high)))
-        inside: Booleans = (y[:, None] >= np.minimum(first, last)) & (y[:, None] <= np.maximum(first, last))
-        row, piece = np.nonzero(inside)
-        wanted, rising = y[row], (last > first)[piece]
-        left, right = low[piece], high[piece]
-        for _ in range(64):  # halvings, until rounding is left
-            check_time()
-            middle = 0.5 * (left + right)
-            up = (self(middle) < wanted) == rising
-            left, right = np.where(up, middle, left), np.where(up, right, middle)
-        found[row, piece] = 0.5 * (left + right)
+        low, high = low + _ROUNDING * np.maximum(1.0, np.abs(low)), high - _ROUNDING * np.maximum(1.0, np.abs(high))
+        first, last = self(low), self(high)
+        row, piece = np.nonzero((y[:, None] >= np.minimum(first, last)) & (y[:, None] <= np.maximum(first, last)))
+        wanted, sign = y[row], np.where(last > first, -1.0, 1.0)[piece]
+        found[row, piece] = crossing(lambda z, i: sign[i] * (self(z) - wanted[i]), low[piece], high[piece])
         return found
 
     def mean_square(self, q: float) -> float:

@@ -258,9 +258,6 @@ def _plane_rule(reading: TargetReading, basis: Floats, step: float) -> tuple[Flo
 def _second_rule(z1: Floats, planes: Sequence[Plane], step: float) -> tuple[Floats, Floats]:
     """Return nodes and weights dz2 for every z1, (1, N2) or (N1, N2): broken where a plane cuts the line."""
     cutting = [plane for plane in planes if abs(plane.normal[1]) > _ACROSS]
-    if not cutting:
-        nodes, weights = line_rule(np.zeros(0), step)
-        return nodes[None], weights[None]
     if all(abs(plane.normal[0]) < _ACROSS for plane in cutting):
         nodes, weights = line_rule(np.array([-plane.offset / plane.normal[1] for plane in cutting]), step)
         return nodes[None], weights[None]

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.special import expit
 
-from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.curve import Jump
 from giantstep.families.bayes_limit.pairs import Slab
 from giantstep.families.bayes_limit.reading import TargetReading
@@ -23,6 +22,8 @@ _PROBE = 0.3
 """Overlap of the known direction at which it is asked what else is seen at once."""
 _NEGLIGIBLE = 1e-4
 """Eigenvalue of the growing matrix, relative to the largest, below which a direction does not grow."""
+_SAME_RATE = 1e-6
+"""Relative difference of the rates of directions that are learnt at once."""
 _SCAN = np.arange(-6.0, 4.3, 0.35)
 """Where the growth along a curve of fixed points is looked at, in logit m."""
 
@@ -91,14 +92,10 @@ def _moments_at_zero(slab: Slab) -> tuple[Floats, Floats]:
 def _leading(growth: Floats) -> tuple[float, Floats]:
     """Return the largest eigenvalue of a positive map on symmetric matrices, and the rows its eigenmatrix spans."""
     r = round(math.sqrt(len(growth)))
-    rate = float(np.linalg.eigvalsh(0.5 * (growth + growth.T))[-1])
-    M = np.eye(r)
-    for _ in range(400):  # the shift keeps an eigenvalue -rate from alternating
-        check_time()
-        M = (growth @ M.ravel()).reshape(r, r) + rate * M
-        M /= max(np.trace(M), 1e-300)
-    sizes, vectors = np.linalg.eigh(M)
-    return rate, tidy(vectors[:, sizes > _NEGLIGIBLE * sizes[-1]].T)
+    rates, matrices = np.linalg.eigh(0.5 * (growth + growth.T))
+    grown = matrices[:, rates >= rates[-1] - _SAME_RATE * abs(rates[-1])]  # what growth makes of the identity at last
+    sizes, vectors = np.linalg.eigh((grown @ (grown.T @ np.eye(r).ravel())).reshape(r, r))
+    return rates[-1], tidy(vectors[:, sizes > _NEGLIGIBLE * sizes[-1]].T)
 
 
 def _continue(channel: Sliced, rank: int, stages: list[LearntStage]) -> list[LearntStage]:
