@@ -103,10 +103,7 @@ def relevant(target: Target) -> tuple[Floats, Target, int | None]:
 
 
 def rules(target: Target, degree: int | None, known: bool | None = None) -> tuple[NodeGrid, NodeGrid]:
-    """Return a fine product rule for a target of r variables and a coarser one; polynomials get an exact one twice.
-
-    A target that is not finite is refused, and one with kinks or jumps on no plane (`known`: all are on its planes).
-    """
+    """Return a fine and a coarser product rule (polynomials: an exact one twice); refuse kinks on no plane."""
     known = target.all_planes if known is None else known
     gap = math.inf
     for fine, coarse in _candidates(target.directions, target.planes, degree):
@@ -276,9 +273,7 @@ class Staircase:
     @property
     def exponent(self) -> float:
         """The largest order, inf where some direction is not found."""
-        if not self.complete:
-            return math.inf
-        return max(stage.order for stage in self.stages)
+        return max(stage.order for stage in self.stages) if self.complete else math.inf
 
     @property
     def pairs(self) -> list[tuple[int, int]]:

@@ -225,10 +225,8 @@ def between(a: DeviceArray, b: DeviceArray, xp: ModuleType = np) -> DeviceArray:
 
 
 def label_panels(line: Line, q: float, extra: Floats | tuple[()] = ()) -> tuple[Floats, Floats]:
-    """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals.
-
-    They are omega >= 0 alone where the other half gives the same sums over labels.
-    """
+    """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals."""
+    # omega >= 0 alone where the other half gives the same sums over labels
     s, cut, half = np.sqrt(1 - q), _CUT * np.sqrt(q), line.parity in ("even", "odd")
     low = 0.0 if half else -cut
     ends = sorted({end for piece in line.flat for end in piece[:2] if np.isfinite(end)})

@@ -68,11 +68,9 @@ class GradedRule:
 
 
 def y_step(noise: float, jump: float, widest: float = _Y_STEP) -> float:
-    """Return the step of the trapezoid rule in y, at most so many standard deviations of the noise.
-
-    Where g jumps by J the odds of its two sides turn over y ~ noise/J: poles at distance pi noise/J from the real line.
-    """
+    """Return the step of the trapezoid rule in y, at most so many standard deviations of the noise."""
     step = widest * float(np.sqrt(noise))
+    # where g jumps by J the odds of its two sides turn over y ~ noise/J: poles pi noise/J from the real line
     return min(step, max(0.7 * noise / jump, 0.1 * step)) if jump > 0 else step
 
 
@@ -133,15 +131,13 @@ class Noisy:
         width = np.minimum(width * light, _Z_WIDEST)
         return graded_panels(z, width, self._stops(0.0 if self.line.parity == "even" else -REACH, REACH))
 
-    def _rule(self, V: float) -> GradedRule:
-        """Return the rule for posterior variances up to a factor of four apart, made for the least of them."""
-        return self._rules(4.0 ** int(np.floor(0.5 * np.log2(V))))
-
     @cached_property
-    def _rules(self) -> Callable[[float], GradedRule]:
-        return lru_cache(maxsize=_MOST_RULES)(self._make_rule)
+    def _rules(self) -> Callable[[int], GradedRule]:
+        return lru_cache(maxsize=_MOST_RULES)(self._rule)
 
-    def _make_rule(self, V: float) -> GradedRule:
+    def _rule(self, level: int) -> GradedRule:
+        """Return the rule for posterior variances V from 4^level on, up to a factor of four."""
+        V = 4.0**level
         z, weights = self._seen_z(V)
         g, (y, dy) = self.line(z), self.y_rule(V)
         margin = SEEN * np.sqrt(self.noise)
@@ -179,7 +175,7 @@ class Noisy:
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) and Psi(q), bayes_multi_index (2), block by block in omega and y."""
         s = float(np.sqrt(1 - q))
-        rule = self._rule(1 - q)
+        rule = self._rules(int(np.floor(0.5 * np.log2(1 - q))))
         omega, density = self._omega_rule(q)
         information, psi, start = 0.0, 0.0, 0
         while start < len(omega):
@@ -197,11 +193,8 @@ class Noisy:
         return information, psi
 
     def _omega_rule(self, q: float) -> tuple[Floats, Floats]:
-        """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same.
-
-        What is left after y is integrated over varies with the slope of g alone, far from its kinks and critical
-        points: panels are wide there.
-        """
+        """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same."""
+        # far from kinks and critical points what is left after y varies with the slope of g alone
         s, root, half = float(np.sqrt(1 - q)), float(np.sqrt(q)), self.line.parity in ("even", "odd")
         z, length = (table[len(table) // 2 if half else 0 :] for table in (self._slope[0], self._length))
         width = _OMEGA_CORE * s + _OMEGA_LEVEL * np.maximum(length - _PLATEAU * s, 0.0)
@@ -222,7 +215,7 @@ class Noisy:
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho, bayes_multi_index (12)."""
-        rule = self._rule(1.0)
+        rule = self._rules(-1)  # as for small q
         z, density = rule.z, rule.weights * normal_density(rule.z)
         first, second = density * z, density * (z**2 - 1)
         if self.line.parity == "even":
@@ -240,10 +233,7 @@ class Noisy:
 
 
 def likelihood_sums(kernels: Floats, g: Floats, y: Floats, noise: float) -> Iterator[tuple[Floats, slice]]:
-    """Yield kernels (M, N) @ P(y|z_n) where the target has increasing values g (N,), some increasing y at a time.
-
-    The values that they see are neighbours; y that see none are left out.
-    """
+    """Yield kernels (M, N) @ P(y|z_n) for increasing values g (N,) of the target, some increasing y at a time."""
     s = float(np.sqrt(noise))
     if not len(g):
         return

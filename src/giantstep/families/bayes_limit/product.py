@@ -77,11 +77,9 @@ def _at_large(first: Floats, second: Floats) -> tuple[Floats, Floats]:
 
 
 def _at(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Return F and H at points w (N,), (N,).
-
-    On the level set x = +-(e^t, eta e^-t) the density Z is a convolution in t of two tables, one for each coordinate:
-    a product of Fourier transforms. eta < 0 is eta > 0 with w2 -> -w2.
-    """
+    """Return F and H at points w (N,), (N,)."""
+    # on the level set x = +-(e^t, eta e^-t) the density Z is a convolution in t of two tables, one for each coordinate:
+    # a product of Fourier transforms; eta < 0 is eta > 0 with w2 -> -w2
     largest = float(max(first.max(), second.max()))
     step = min(_LOG_STEP, _STEP / (largest + 1.0))
     t = step * np.arange(int(_DEEPEST / step), int(math.log(largest + _REACH) / step) + 1)
@@ -210,10 +208,8 @@ class Parity:
 
 
 def _terms() -> tuple[Floats, Floats]:
-    """Return n and weights with which f(n) is summed from 1 to infinity: one by one, then by Euler and Maclaurin.
-
-    The sum from N on is the integral from N - 1/2 on, plus f'(N - 1/2)/24, which is a difference of two terms.
-    """
+    """Return n and weights with which f(n) is summed from 1 to infinity: one by one, then by Euler and Maclaurin."""
+    # the sum from N on is the integral from N - 1/2 on, plus f'(N - 1/2)/24, which is a difference of two terms
     n = np.arange(1.0, _ONE_BY_ONE + 1)
     weights = np.ones(len(n))
     start = _ONE_BY_ONE - 0.5

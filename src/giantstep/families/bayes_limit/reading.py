@@ -69,10 +69,7 @@ class TargetReading:
         return float(np.linalg.norm(self.slopes))
 
     def outputs(self, reach: float, beyond: float, step: float) -> Floats:
-        """Return even steps of y over its values at points within `reach` of the origin, and `beyond` them.
-
-        More of them than memory holds raise MemoryError.
-        """
+        """Return even steps of y over its values at points within `reach` of the origin, and `beyond` them."""
         z = np.random.default_rng(4).standard_normal((2000, self.rank))
         rays = np.concatenate([z / np.linalg.norm(z, axis=1)[:, None], np.eye(self.rank), -np.eye(self.rank)])
         seen = np.asarray(self.inner(rays[:, None] * np.linspace(0, reach, 41)[:, None]), dtype=float)
@@ -121,12 +118,9 @@ class TargetReading:
         return symmetries(self.inner).elements
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # every scenario of a target is checked against its reading
 def read_target(target: Target) -> TargetReading:
-    """Find the subspace a target depends on; refuse what is constant, not finite or rough on unknown sets.
-
-    The last 256 are kept: every scenario of a target is checked against its reading.
-    """
+    """Find the subspace a target depends on; refuse what is constant, not finite or rough on unknown sets."""
     probe = PROBE[:, : target.directions]
     with np.errstate(all="ignore"):
         values = np.asarray(target(probe), dtype=float)

@@ -136,10 +136,8 @@ class GridRows:
         self._rules: dict[int, tuple[DeviceArray, DeviceArray, DeviceArray]] = {}
 
     def _rule(self, V: Floats) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
-        """Return nodes, the logarithms of their weights, and g at them, or the logarithm of the law of each label.
-
-        They are made for the smallest eigenvalue of V, rounded down to a power of two; labels have one rule.
-        """
+        """Return nodes, the logarithms of their weights, and g at them, or the logarithm of the law of each label."""
+        # made for the smallest eigenvalue of V, rounded down to a power of two; labels have one rule
         level = int(np.floor(np.log2(max(float(np.linalg.eigvalsh(V)[0]), CERTAIN)))) if self.noise > 0 else 0
         if level not in self._rules:
             if self.reading.rank == 1:
@@ -185,12 +183,9 @@ RowResponse = LabelRows | ExactRows | ProductRows | GridRows
 
 
 def lebesgue_nodes(reading: TargetReading, V: float, finest: float = 0.35) -> tuple[Floats, Floats]:
-    """Return nodes (N, r) and weights dz on the ball of radius 8.5, broken on the planes of the target.
-
-    `finest` is the spacing that the likelihood needs; three directions have room for 0.3 at best.
-    """
+    """Return nodes (N, r) and weights dz, broken on the planes of the target; the likelihood needs spacing `finest`."""
     spacing = float(np.clip(min(finest, 0.6 * np.sqrt(V)), 0.05, 0.35))
-    spacing = max(spacing, 0.3) if reading.rank > 2 else spacing
+    spacing = max(spacing, 0.3) if reading.rank > 2 else spacing  # for more there is no room
     piece = max(12, int(7.5 / spacing)) if reading.rank == 2 else 12
     grid = product_grid(reading.rank, reading.inner.planes, even_rule(spacing, REACH), piece)
     density = np.prod(normal_density(grid.points), axis=1)
@@ -208,11 +203,7 @@ _STEP, _REACH = {1: 0.05, 2: 0.3, 3: 0.6}, {1: 8.0, 2: 5.5, 3: 4.5}
 def measured_errors(
     reading: TargetReading, noise: float, flip: float, overlap: Floats, size: Floats, V: Floats
 ) -> tuple[float, float]:
-    """Return the square error and the fraction of wrong labels of the estimate's predictions.
-
-    They follow from `overlap` What^T W/d, `size` What^T What/d and the posterior covariance V it believes in, (r, r)
-    each.
-    """
+    """Return the errors of an estimate, from What^T W/d, What^T What/d and the posterior covariance it believes in."""
     r = reading.rank
     axis, weight = trapezoid_rule(_STEP[r], _REACH[r])
     mesh = np.stack(np.meshgrid(*[axis] * r, indexing="ij"), axis=-1).reshape(-1, r)
