@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.blocks import split_rows
-from giantstep.families.bayes_limit.line import Line
+from giantstep.families.bayes_limit.reading import Line
 from giantstep.families.bayes_limit.tolerances import REACH, TINY
 from giantstep.gaussian.nodes import special
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density

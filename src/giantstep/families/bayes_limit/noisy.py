@@ -15,7 +15,7 @@ import numpy as np
 
 from giantstep.blocks import split_rows
 from giantstep.deadline import check_time
-from giantstep.families.bayes_limit.line import Line
+from giantstep.families.bayes_limit.reading import Line
 from giantstep.families.bayes_limit.tolerances import REACH, SEEN, TINY, VISIBLE
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.types import Floats, Indices

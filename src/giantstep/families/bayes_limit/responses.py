@@ -13,9 +13,8 @@ import numpy as np
 
 from giantstep.blocks import split_rows
 from giantstep.families.bayes_limit.exact import Exact, label_law, noisy_labels
-from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.noisy import Noisy
-from giantstep.families.bayes_limit.reading import TargetReading
+from giantstep.families.bayes_limit.reading import Line, TargetReading
 from giantstep.families.bayes_limit.tolerances import CERTAIN, REACH, TINY
 from giantstep.gaussian import semidefinite_factor
 from giantstep.gaussian.grids import even_rule, product_grid
