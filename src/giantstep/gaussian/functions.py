@@ -206,9 +206,7 @@ class Function(Immutable):
             derivative = derivative if derivative is not None else source._derivative
         if isinstance(source, str):
             name = name or source.strip()
-        content = _resolve(source)
-        expression = content if isinstance(content, Expression) else None
-        call = None if isinstance(content, Expression) else content
+        expression, call = _resolve(source)
         slope = None
         if expression is not None:
             if derivative is not None:
@@ -388,17 +386,19 @@ NAMES |= {
 """Activations that are short expressions in others."""
 
 
-def _resolve(source: Any) -> Expression | Callable[[Any], Any]:
+def _resolve(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None]:
+    """Return the expression or the callable behind a source."""
     if isinstance(source, Function):
-        source = source._expression or source._call
-    if isinstance(source, str):
-        source = parse_expression(NAMES.get(source.strip(), source))
-    if isinstance(source, Expression) and source.variables not in ((), ("z",)):
-        names = ", ".join(source.variables)
-        raise InputError(f"The expression {source.text!r} must be in z alone, but is in {names}.")
-    if not callable(source) and not isinstance(source, Expression):
-        raise InputError(f"A function must be a name, an expression in z or a callable, but is {source!r}.")
-    return source
+        return source._expression, source._call
+    if not isinstance(source, str):
+        if not callable(source):
+            raise InputError(f"A function must be a name, an expression in z or a callable, but is {source!r}.")
+        return None, source
+    expression = parse_expression(NAMES.get(source.strip(), source))
+    if expression.variables not in ((), ("z",)):
+        names = ", ".join(expression.variables)
+        raise InputError(f"The expression {expression.text!r} must be in z alone, but is in {names}.")
+    return expression, None
 
 
 @lru_cache(maxsize=512)  # a few kB each; every scenario of a grid makes its functions anew

@@ -133,12 +133,12 @@ def _candidates(r: int, planes: Sequence[Plane], degree: int | None) -> Iterator
             grid = product_grid(r, planes, hermite_rule(exact), piece)
             yield grid, grid
             return
-        smooth = [(hermite_rule(_EXACT[r]), hermite_rule(2 * _EXACT[r] // 3))]
-    elif r in _STEPS:
+    if degree is None and r in _STEPS:
         bound = BOUND if r < 5 else 7.5
         smooth = [(even_rule(step, bound), even_rule(1.37 * step, bound)) for step in _STEPS[r]]
     else:
-        smooth = [(hermite_rule(_SMOOTH), hermite_rule(2 * _SMOOTH // 3))]
+        most = _SMOOTH if degree is None else _EXACT[r]
+        smooth = [(hermite_rule(most), hermite_rule(2 * most // 3))]
     for fine, coarse in smooth:
         yield product_grid(r, planes, fine, piece), product_grid(r, planes, coarse, max(2 * piece // 3, 4))
 

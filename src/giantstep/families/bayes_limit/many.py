@@ -33,7 +33,7 @@ from giantstep.families.bayes_limit.tolerances import (
     VISIBLE,
 )
 from giantstep.gaussian import semidefinite_factor
-from giantstep.gaussian.grids import broken_rule, hermite_rule
+from giantstep.gaussian.grids import broken_rule, hermite_rule, sobol_normals
 from giantstep.gaussian.quadrature import legendre_rule, normal_density
 from giantstep.types import Array, Floats
 
@@ -244,16 +244,11 @@ def draw(rank: int, seed: int, noisy: bool) -> Scramble:
     """Return one scramble; every omega has its own shift of the nodes."""
     rng = np.random.default_rng([seed, rank, 19])
     many, few = _SIZES["noisy" if noisy else "labels"]
-    outer = scipy.stats.qmc.Sobol(2 * rank + 1, rng=rng).random_base2(many)
+    points = sobol_normals(2 * rank + 1, many, rng)
     base = scipy.stats.qmc.Sobol(rank, rng=rng).random_base2(few)
-    shifts = rng.random((2, len(outer), 1, rank))
-    inner = [_normal((base + shift) % 1.0) for shift in shifts]
-    points = _normal(outer)
+    shifts = rng.random((2, len(points), 1, rank))
+    inner = [np.asarray(ndtri(np.clip((base + shift) % 1.0, 1e-15, 1 - 1e-15))) for shift in shifts]
     return Scramble(points[:, :rank], points[:, rank : 2 * rank], points[:, -1], (inner[0], inner[1]))
-
-
-def _normal(uniform: Array) -> Floats:
-    return np.asarray(ndtri(np.clip(uniform, 1e-15, 1 - 1e-15)))
 
 
 @dataclass(frozen=True)

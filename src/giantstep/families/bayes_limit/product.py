@@ -34,8 +34,8 @@ _SERIES, _SCALE = 80, 4.0
 """Degree of the Chebyshev series of both functions in rho/(rho + scale); 110 change I and Psi by 1e-11."""
 _FAR = 12.2
 """Distance from the origin beyond which x1 is positive: 8.5 standard deviations, at half of a right angle."""
-_SIDE, _ANGLES = 6.0, (14, 8)
-"""Distance from an axis within which F changes fast, and nodes of the angle on both sides of it."""
+_SIDE, _ANGLES = 6.0, 14
+"""Distance from an axis within which F changes fast, and nodes of the angle on each side of it."""
 _ETA_STEP, _ETA_REACH = 0.2, 13.0
 """Step and reach in eta far from the origin, in units of rho, which is its standard deviation."""
 _JOINTS = np.array([0.3, 1.0, 3.0, 6.0, 12.2])
@@ -47,10 +47,7 @@ _CUT = 9.0
 def _angular_means(rho: float) -> tuple[float, float]:
     """Return the means of F and H over the angle of w; every octant gives the same."""
     corner = min(0.25 * math.pi, _SIDE / rho)
-    angle, weight = gauss_legendre_panels([0.0, corner], _ANGLES[0])
-    if corner < 0.25 * math.pi:
-        more = gauss_legendre_panels([corner, 0.25 * math.pi], _ANGLES[1])
-        angle, weight = np.concatenate([angle, more[0]]), np.concatenate([weight, more[1]])
+    angle, weight = gauss_legendre_panels(np.unique([0.0, corner, 0.25 * math.pi]), _ANGLES)
     at = _at if rho < _FAR else _at_large
     information, entropy = at(rho * np.cos(angle), rho * np.sin(angle))
     return float(weight @ information) * 4 / math.pi, float(weight @ entropy) * 4 / math.pi

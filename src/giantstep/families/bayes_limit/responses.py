@@ -6,7 +6,6 @@ omega) (n, r) and the sum over the rows of -dg/domega (r, r), bayes_multi_index 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import ModuleType
 
 import numpy as np
@@ -39,17 +38,12 @@ def response_of(reading: TargetReading, noise: float, flip: float, y: DeviceArra
     return ExactRows(reading.line, y, xp)
 
 
-def _label_numbers(y: DeviceArray, labels: Sequence[float], xp: ModuleType) -> DeviceArray:
-    """Return the number of the label nearest to each y."""
-    return xp.asarray(np.argmin(np.abs(to_numpy(y)[:, None] - np.asarray(labels)), axis=1))
-
-
 class LabelRows:
     """Labels of intervals of one variable, bayes_multi_index (6)."""
 
     def __init__(self, line: Line, flip: float, y: DeviceArray, xp: ModuleType) -> None:
         self.line, self.flip, self.xp = line, flip, xp
-        self.kind = _label_numbers(y, line.labels, xp)
+        self.kind = xp.argmin(xp.abs(y[:, None] - xp.asarray(line.labels)), axis=1)
 
     def moments(self, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
         """Return g and the sum of -dg/domega."""
@@ -131,7 +125,7 @@ class GridRows:
 
     def __init__(self, reading: TargetReading, noise: float, flip: float, y: DeviceArray, xp: ModuleType) -> None:
         self.reading, self.noise, self.flip, self.xp = reading, noise, flip, xp
-        self.y = y if noise > 0 else _label_numbers(y, reading.labels or (), xp)
+        self.y = y if noise > 0 else xp.argmin(xp.abs(y[:, None] - xp.asarray(reading.labels)), axis=1)
         self._rules: dict[int, tuple[DeviceArray, DeviceArray, DeviceArray]] = {}
 
     def _rule(self, V: Floats) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
