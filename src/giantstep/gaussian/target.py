@@ -296,9 +296,7 @@ def _factors(node: Node) -> Iterator[Node]:
     if isinstance(node, Call) and node.name == "*":
         for argument in node.arguments:
             yield from _factors(argument)
-    elif isinstance(node, Call) and node.name in ("neg", "/", "abs", "sign", "tanh"):
-        yield from _factors(node.arguments[0])
-    elif isinstance(node, Call) and node.name == "**" and isinstance(node.arguments[1], Number):
+    elif isinstance(node, Call) and node.name in ("neg", "/", "abs", "sign", "tanh", "**"):
         yield from _factors(node.arguments[0])
     elif not isinstance(node, Number):
         yield node

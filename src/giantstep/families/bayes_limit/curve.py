@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,14 +62,11 @@ class Jump(NamedTuple):
     q_amp: float
 
 
-@dataclass(eq=False)
 class OverlapCurve:
     """The curve of one channel, computed at the nodes that a question needs."""
 
-    channel: ScalarChannel
-
-    def __post_init__(self) -> None:
-        self._at = lru_cache(maxsize=_KEPT)(self._evaluate)
+    def __init__(self, channel: ScalarChannel) -> None:
+        self.channel, self._at = channel, lru_cache(maxsize=_KEPT)(self._evaluate)
 
     def _evaluate(self, t: float) -> tuple[float, float]:
         check_time()

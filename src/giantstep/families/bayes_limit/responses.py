@@ -198,10 +198,7 @@ def measured_errors(
 ) -> tuple[float, float]:
     """Return the errors of an estimate, from What^T W/d, What^T What/d and the posterior covariance it believes in."""
     r = reading.rank
-    axis, weight = trapezoid_rule(_STEP[r], _REACH[r])
-    mesh = np.stack(np.meshgrid(*[axis] * r, indexing="ij"), axis=-1).reshape(-1, r)
-    weights = np.prod(np.stack(np.meshgrid(*[weight] * r, indexing="ij"), axis=-1).reshape(-1, r), axis=1)
-    weights = weights / weights.sum()
+    mesh, weights = product_grid(r, (), trapezoid_rule(_STEP[r], _REACH[r]), 1)
     factor = semidefinite_factor(size)
     omega = mesh @ factor.T
     slope = overlap.T @ np.linalg.pinv(size, rcond=1e-10)
