@@ -208,17 +208,17 @@ class JointRule:
     coarser: Callable[[], JointRule] | None = field(default=None, repr=False)
 
 
-def sobol_normals(dimensions: int, power: int, rng: Any) -> Floats:
-    """Return 2^power scrambled Sobol points as standard normals."""
+def sobol_normals(dimensions: int, power: int, seed: Any) -> Floats:
+    """Return 2^power scrambled Sobol points as standard normals; a whole `seed` and a generator of it differ."""
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    return np.asarray(ndtri(np.clip(qmc.Sobol(dimensions, rng=rng).random_base2(power), 1e-16, 1 - 1e-16)))
+    return np.asarray(ndtri(np.clip(qmc.Sobol(dimensions, seed=seed).random_base2(power), 1e-16, 1 - 1e-16)))
 
 
-def even_points(dimensions: int, power: int, rng: Any) -> tuple[Floats, Floats]:
+def even_points(dimensions: int, power: int, seed: Any) -> tuple[Floats, Floats]:
     """Return Sobol points and their opposites, of unit covariance together, and weights."""
-    half = sobol_normals(dimensions, power, rng)
+    half = sobol_normals(dimensions, power, seed)
     nodes = np.concatenate([half, -half])
     spread = np.linalg.cholesky(nodes.T @ nodes / len(nodes))
     return np.linalg.solve(spread, nodes.T).T.copy(), np.full(len(nodes), 1 / len(nodes))
