@@ -8,7 +8,7 @@ import pytest
 import giantstep as gs
 from giantstep.figures.phase_diagram import fill_regions
 from giantstep.figures.style import new_figure
-from giantstep.learnability.complexity import phase_names
+from giantstep.learnability.exponents import phase_names
 
 CLUSTERS = gs.SubspaceClustering(clusters=2, sparsity=0.05, snr=1.2, samples_per_dim=2.0)
 CLASSES = gs.MixtureGLM(labels="sign", noise=0.5, loss="logistic", ridge=0.1, samples_per_dim=2.0)

@@ -1,8 +1,7 @@
 """What answers say in words."""
 
 from giantstep.gaussian import Target
-from giantstep.learnability.complexity import stages_text
-from giantstep.learnability.exponents import samples_needed
+from giantstep.learnability.exponents import samples_needed, stages_text
 from giantstep.learnability.reuse import learned_rounds
 
 

@@ -12,7 +12,7 @@ from giantstep.figures.labels import mathtext, outside, short_symbol, value_labe
 from giantstep.figures.maps import coded
 from giantstep.figures.panels import letters, limit_line, note
 from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, ORANGE, PURPLE, VERMILION, new_figure
-from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time
+from giantstep.learnability.exponents import best_batch, largest_rate, phase_names, shortest_time
 from giantstep.result import about_field, grid_of
 from giantstep.types import Array, Floats
 

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
 
 from giantstep.blocks import split_rows
-from giantstep.gaussian.grids import BOUND, even_points, even_rule, hermite_rule, too_many, with_axis, with_crossings
-from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.gaussian import grids
 from giantstep.gaussian.subspaces import Directions
 from giantstep.gaussian.target import Plane, Target, turned_planes
 from giantstep.types import Floats, Integers
@@ -80,14 +79,12 @@ def condition(
     if rules.learnt <= MOST_AXES and not sampled:
         nodes, weights = product_rule(rules, scale, fineness)
     else:  # another fineness is another scrambling, so that two of them measure the error
-        from scipy.stats import qmc
-
-        sobol = qmc.Sobol(rules.learnt, seed=rules.learnt + round(1000 * fineness))
-        nodes, weights = even_points(sobol.random_base2(SOBOL_POWER if fineness >= 1 else SOBOL_POWER - 1))
+        power, seed = SOBOL_POWER - (fineness < 1), rules.learnt + round(1000 * fineness)
+        nodes, weights = grids.even_points(rules.learnt, power, seed)
     inner = rules.inner(fineness)
     values = len(inner[0]) ** rules.averaged
     if len(nodes) * values > MOST_VALUES:
-        raise too_many(len(nodes) * values)
+        raise grids.too_many(len(nodes) * values)
     moments = [_averages(rules, nodes[part], inner) for part in split_rows(len(nodes), values, _CHUNK)]
     h, h1, h2, square = (np.concatenate(column) for column in zip(*moments))
     active, idle = rules.averaged, rest.shape[1] - rules.averaged
@@ -120,7 +117,7 @@ class Rules:
         active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
         basis = np.concatenate([learnt, rest[:, :active]], axis=1)
         turned = turned_planes((*target.planes, *breaks), basis)
-        return cls(target, basis, learnt.shape[1], with_crossings(turned, basis.shape[1]))
+        return cls(target, basis, learnt.shape[1], grids.with_crossings(turned, basis.shape[1]))
 
     @property
     def averaged(self) -> int:
@@ -130,8 +127,8 @@ class Rules:
     def inner(self, fineness: float) -> tuple[Floats, Floats]:
         """Return the rule of an axis that is averaged out, where it does not break."""
         if self.target.degree is not None:
-            return hermite_rule(self.target.degree + 2)
-        return even_rule(_INNER_STEPS.get(self.averaged, 0.3) / fineness)
+            return grids.hermite_rule(self.target.degree + 2)
+        return grids.even_rule(_INNER_STEPS.get(self.averaged, 0.3) / fineness)
 
 
 def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) -> tuple[Floats, Floats]:
@@ -142,12 +139,12 @@ def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) 
     reach = 9.0 if m < 3 else 7.6
     nodes, weights = np.zeros((1, 0)), np.ones(1)
     for axis, own in enumerate(scales):
-        step = min(largest, multiple * own) / fineness
+        smooth = grids.even_rule(min(largest, multiple * own) / fineness, reach)
         panel = min(1.0, 2.5 * own) / fineness
         soft = [plane for plane in planes if _width(plane, axis) < SMEARED]
-        row, last, mass = _axis_rule(nodes, weights, planes, axis, even_rule(step, reach), panel, MOST_JOINT, soft)
+        row, last, mass = _axis_rule(nodes, weights, planes, axis, smooth, panel, MOST_JOINT, soft)
         if len(row) > MOST_NODES:
-            raise too_many(len(row))
+            raise grids.too_many(len(row))
         nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
     return nodes, weights / weights.sum()
 
@@ -192,37 +189,27 @@ def _axis_rule(
     breaking = [*(plane for plane in planes if plane.last_axis == axis), *soft]
     nodes, mass = smooth[0][None, :], smooth[1][None, :]
     if breaking:
-        breaks = [
-            -(plane.offset + points[:, :axis] @ np.array(plane.normal[:axis])) / plane.normal[axis]
-            for plane in breaking
-        ]
-        panels = np.linspace(-BOUND, BOUND, int(np.ceil(2 * BOUND / width)) + 1)
-        columns = [np.broadcast_to(panels, (len(points), len(panels))), np.stack(breaks, axis=1)]
+        edges, columns = int(np.ceil(2 * grids.BOUND / width)) + 1, []
         # nearly parallel planes that turn into a later axis, and what a soft plane is smeared over
         turning = [abs(p.normal[p.last_axis] / p.normal[axis]) for p in planes if p.last_axis > axis and p.normal[axis]]
         graded = [width for width in turning if width < 1]
-        for plane, at in zip(breaking, breaks):
+        for plane in breaking:
+            # breaks at the place itself, and around it from every width on by octaves
             widths = [*graded, _width(plane, axis)] if plane in soft else graded
-            columns += [at[:, None] + _around(width) for width in widths]
-        count = len(points) * PANEL_NODES * sum(column.shape[1] for column in columns)
+            shifts = [2.0 ** np.arange(int(np.ceil(np.log2(2 / width))) + 1) * width for width in widths]
+            shift = np.concatenate([[0.0], *shifts, *(-own for own in shifts)])
+            columns.append(grids.cut(plane, points, axis)[:, None] + shift)
+        count = len(points) * PANEL_NODES * (edges + sum(column.shape[1] for column in columns))
         if count > most:
-            raise too_many(count)
-        edges = np.sort(np.clip(np.concatenate(columns, axis=1), -BOUND, BOUND), axis=1)
-        nodes, mass = gauss_legendre_panels(edges, PANEL_NODES)
-        mass = mass * normal_density(nodes)
-    return with_axis(weights, nodes, mass, most)
+            raise grids.too_many(count)
+        nodes, mass = grids.moving_panels(np.concatenate(columns, axis=1), edges, PANEL_NODES)
+    return grids.with_axis(weights, nodes, mass, most)
 
 
 def _width(plane: Plane, axis: int) -> float:
     """Return over which distance on an axis a plane that turns into later axes is smeared; inf where it does not."""
     own, later = abs(plane.normal[axis]), float(np.linalg.norm(plane.normal[axis + 1 :]))
     return later / own if later > 1e-12 and own > 1e-12 else np.inf
-
-
-def _around(width: float) -> Floats:
-    """Return breaks around a place, from a width on by octaves (1, breaks)."""
-    shift = 2.0 ** np.arange(int(np.ceil(np.log2(2 / width))) + 1) * width
-    return np.concatenate([shift, -shift])[None, :]
 
 
 # -- Averages with the residual of a target, over the rule of its nodes: what a gradient is made of -------
@@ -302,7 +289,7 @@ def label_law(
     rules = Rules.of(target, learnt, rest)
     kappa, mass = product_rule(rules, scale, fineness)
     kappa, mass = kappa[mass > NEGLIGIBLE], mass[mass > NEGLIGIBLE]
-    inner = even_rule(INNER_STEPS.get(rules.averaged, 0.4))
+    inner = grids.even_rule(INNER_STEPS.get(rules.averaged, 0.4))
     points, weights, owner = inner_points(rules, kappa, inner)
     weights = weights * (mass / np.bincount(owner, weights, len(kappa)))[owner]
     kept = np.flatnonzero(weights > NEGLIGIBLE)
@@ -317,7 +304,7 @@ def label_law(
     some = min(learnt.shape[1], 1)
     law = _compressed(law, len(kappa), FINE_PANELS if noise > 0 else PANELS[some])
     if noise > 0:
-        eps, share = hermite_rule(NOISE_NODES[some])
+        eps, share = grids.hermite_rule(NOISE_NODES[some])
         label = (law.label[:, None] + np.sqrt(noise) * eps).ravel()
         moments = (law.moments[:, :, None] * share).reshape(len(law.moments), -1)
         law = _compressed(Points(label, np.repeat(law.row, len(eps)), moments), len(kappa), PANELS[some])

@@ -203,12 +203,10 @@ def degree(node: Node, only: str | None = None) -> int | None:
     known = [order for argument in node.arguments if (order := degree(argument, only)) is not None]
     if len(known) < len(node.arguments):
         return None
-    if node.name in ("+", "-"):
+    if node.name in ("+", "-", "neg"):
         return max(known)
-    if node.name == "neg":
-        return known[0]
     if node.name == "*":
-        return known[0] + known[1]
+        return sum(known)
     if node.name == "/":
         return known[0] if known[1] == 0 else None
     if node.name == "**" and isinstance(node.arguments[1], Number):

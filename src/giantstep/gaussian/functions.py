@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
@@ -206,9 +206,7 @@ class Function(Immutable):
             derivative = derivative if derivative is not None else source._derivative
         if isinstance(source, str):
             name = name or source.strip()
-        content = _resolve(source)
-        expression = content if isinstance(content, Expression) else None
-        call = None if isinstance(content, Expression) else content
+        expression, call = _resolve(source)
         slope = None
         if expression is not None:
             if derivative is not None:
@@ -225,7 +223,8 @@ class Function(Immutable):
             quiet = _quiet(call)
             found = [edge for edge in find_edges(quiet) if all(abs(edge - kink) > _SAME_KINK for kink in declared)]
             kinks = tuple(sorted([*declared, *found]))
-            facts = _Facts(quiet, name, kinks, tuple(k for k in kinks if is_jump(quiet, k)), _parity(quiet))
+            jumps = tuple(k for k in kinks if is_jump(quiet, k))
+            facts = _Facts(quiet, name, kinks, jumps, parity_of(quiet, jumps))
             if derivative is not None:
                 slope = Function(derivative, kinks=kinks, name=f"{name}'")
             identity = "callable " + digits_of(quiet(_FINGERPRINT_NODES))
@@ -387,17 +386,19 @@ NAMES |= {
 """Activations that are short expressions in others."""
 
 
-def _resolve(source: Any) -> Expression | Callable[[Any], Any]:
+def _resolve(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None]:
+    """Return the expression or the callable behind a source."""
     if isinstance(source, Function):
-        source = source._expression or source._call
-    if isinstance(source, str):
-        source = parse_expression(NAMES.get(source.strip(), source))
-    if isinstance(source, Expression) and source.variables not in ((), ("z",)):
-        names = ", ".join(source.variables)
-        raise InputError(f"The expression {source.text!r} must be in z alone, but is in {names}.")
-    if not callable(source) and not isinstance(source, Expression):
-        raise InputError(f"A function must be a name, an expression in z or a callable, but is {source!r}.")
-    return source
+        return source._expression, source._call
+    if not isinstance(source, str):
+        if not callable(source):
+            raise InputError(f"A function must be a name, an expression in z or a callable, but is {source!r}.")
+        return None, source
+    expression = parse_expression(NAMES.get(source.strip(), source))
+    if expression.variables not in ((), ("z",)):
+        names = ", ".join(expression.variables)
+        raise InputError(f"The expression {expression.text!r} must be in z alone, but is in {names}.")
+    return expression, None
 
 
 @lru_cache(maxsize=512)  # a few kB each; every scenario of a grid makes its functions anew
@@ -408,14 +409,15 @@ def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
         return expression.evaluate({"z": z})
 
     kinks = expression.kinks()
+    jumps = tuple(kink.position for kink in kinks if kink.jump)
     coefficients = expression.as_polynomial()
     form = None if coefficients is not None else expression.as_affine_of_known()
     return _Facts(
         values,
         text,
         kinks=tuple(sorted({*declared, *(kink.position for kink in kinks)})),
-        jumps=tuple(kink.position for kink in kinks if kink.jump),
-        parity=_parity(values),
+        jumps=jumps,
+        parity=parity_of(values, jumps),
         polynomial=None if coefficients is None else tuple(coefficients.tolist()),
         form=_PLAIN if form is None or form.function in ("sqrt", "log") else form,
     )
@@ -456,8 +458,11 @@ def try_callable(
         raise InputError(f"The {name} must not change its argument in place.")
 
 
-def _parity(f: Callable[[np.ndarray], np.ndarray]) -> Parity | None:
+def parity_of(f: Callable[[np.ndarray], np.ndarray], jumps: Sequence[float]) -> Parity | None:
+    """Return the parity of a function; points beside a jump do not tell where it is."""
     z = _SYMMETRY_NODES
+    if not np.allclose(np.sort(jumps), np.sort(np.negative(jumps)), rtol=0, atol=1e-9):
+        return None
     with np.errstate(all="ignore"):
         right, left = np.asarray(f(z)), np.asarray(f(-z))
         size = np.maximum(np.abs(right), np.abs(left))

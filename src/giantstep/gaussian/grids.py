@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,11 +98,7 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
     for axis in range(dims):
         ending = [plane for plane in planes if plane.last_axis == axis]
         if any(np.any(np.abs(plane.normal[:axis]) > 1e-12) for plane in ending):
-            at = [-(plane.offset + grid.points @ plane.normal[:axis]) / plane.normal[axis] for plane in ending]
-            fixed = np.broadcast_to(np.linspace(-BOUND, BOUND, 7), (len(grid.points), 7))
-            moving = np.clip(np.stack(at, axis=1), -BOUND, BOUND)
-            nodes, weights = gauss_legendre_panels(np.sort(np.concatenate([fixed, moving], axis=1), axis=1), piece)
-            weights = weights * normal_density(nodes)
+            nodes, weights = moving_panels(np.stack([cut(p, grid.points, axis) for p in ending], axis=1), 7, piece)
         else:
             breaks = [-plane.offset / plane.normal[axis] for plane in ending]
             nodes, weights = broken_rule(breaks, piece) if breaks else smooth
@@ -111,6 +108,19 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
             raise too_many(len(row))
         grid = NodeGrid(np.concatenate([grid.points.take(row, axis=0), last[:, None]], axis=1), mass)
     return NodeGrid(grid.points, grid.weights / grid.weights.sum())
+
+
+def cut(plane: Plane, points: Floats, axis: int) -> Floats:
+    """Return where a plane cuts an axis, given points (N, axis or more) on the axes before it."""
+    return np.asarray(-(plane.offset + points[:, :axis] @ np.array(plane.normal[:axis])) / plane.normal[axis])
+
+
+def moving_panels(breaks: Floats, edges: int, count: int) -> tuple[Floats, Floats]:
+    """Return the rule of N(0, 1) for every point, `count` nodes a panel, between even edges and its breaks (N, K)."""
+    even = np.broadcast_to(np.linspace(-BOUND, BOUND, edges), (len(breaks), edges))
+    together = np.sort(np.concatenate([even, np.clip(breaks, -BOUND, BOUND)], axis=1), axis=1)
+    nodes, weights = gauss_legendre_panels(together, count)
+    return nodes, weights * normal_density(nodes)
 
 
 def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
@@ -198,30 +208,17 @@ class JointRule:
     coarser: Callable[[], JointRule] | None = field(default=None, repr=False)
 
 
-def tensor_rule(dimensions: int, count: int | None = None, planes: Sequence[Plane] = ()) -> JointRule:
-    """Return a product rule that breaks on `planes` (in the first coordinates, or in all of them)."""
-    count = count or NODES.get(dimensions, 16)
-    padded = [plane.within(dimensions) for plane in planes]
-    grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
-    heavy = grid.weights > LEAST_WEIGHT
-    nodes, weights = grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum()
-    return JointRule(nodes, weights, "tensor", lambda: tensor_rule(dimensions, max(4, (3 * count) // 4), planes))
-
-
-def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> JointRule:
-    """Return scrambled Sobol points and their negatives of exact covariance; `coarser` is another scramble."""
+def sobol_normals(dimensions: int, power: int, seed: Any) -> Floats:
+    """Return 2^power scrambled Sobol points as standard normals; a whole `seed` and a generator of it differ."""
+    from scipy.special import ndtri
     from scipy.stats import qmc
 
-    log2 = max(2, math.ceil(math.log2(points / 2)))
-    uniform = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng([seed, dimensions])).random_base2(log2)
-    return JointRule(*even_points(uniform), "sobol", lambda: sobol_rule(dimensions, points, seed + 1000))
+    return np.asarray(ndtri(np.clip(qmc.Sobol(dimensions, seed=seed).random_base2(power), 1e-16, 1 - 1e-16)))
 
 
-def even_points(uniform: Floats) -> tuple[Floats, Floats]:
-    """Return points of the unit cube and their opposites as standard normals of unit covariance, and weights."""
-    from scipy.special import ndtri
-
-    half = ndtri(np.clip(uniform, 1e-16, 1 - 1e-16))
+def even_points(dimensions: int, power: int, seed: Any) -> tuple[Floats, Floats]:
+    """Return Sobol points and their opposites, of unit covariance together, and weights."""
+    half = sobol_normals(dimensions, power, seed)
     nodes = np.concatenate([half, -half])
     spread = np.linalg.cholesky(nodes.T @ nodes / len(nodes))
     return np.linalg.solve(spread, nodes.T).T.copy(), np.full(len(nodes), 1 / len(nodes))
@@ -239,12 +236,18 @@ def joint_rule(
 ) -> JointRule:
     """Choose a rule: exact for polynomials of a degree, products up to four dimensions, Sobol beyond or if kinks hide.
 
-    `planes` of xi are where the integrand is not smooth, None where not fixed; `kind` may be "tensor" or "sobol".
+    `planes` are where the integrand is not smooth (in the first coordinates, or in all), None where they are not fixed.
     """
-    if kind == "sobol":
-        return sobol_rule(dimensions, points, seed)
-    if degree is not None and (kind == "tensor" or (degree // 2 + 1) ** dimensions <= 4 * SOBOL_POINTS):
-        return JointRule(*product_grid(dimensions, (), hermite_rule(degree // 2 + 1), 1), "polynomial")
-    if kind == "tensor" or (dimensions <= TENSOR_DIMENSIONS and planes is not None):
-        return tensor_rule(dimensions, nodes, planes or ())
-    return sobol_rule(dimensions, points, seed)
+    if kind != "sobol" and degree is not None:
+        if kind == "tensor" or (degree // 2 + 1) ** dimensions <= 4 * SOBOL_POINTS:
+            return JointRule(*product_grid(dimensions, (), hermite_rule(degree // 2 + 1), 1), "polynomial")
+    if kind == "tensor" or (kind != "sobol" and dimensions <= TENSOR_DIMENSIONS and planes is not None):
+        count, planes = nodes or NODES.get(dimensions, 16), planes or ()
+        padded = [plane.within(dimensions) for plane in planes]
+        grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
+        heavy, fewer = grid.weights > LEAST_WEIGHT, max(4, (3 * count) // 4)
+        coarser = partial(joint_rule, dimensions, planes=planes, kind="tensor", nodes=fewer)
+        return JointRule(grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum(), "tensor", coarser)
+    power, rng = max(2, math.ceil(math.log2(points / 2))), np.random.default_rng([seed, dimensions])
+    other = partial(joint_rule, dimensions, kind="sobol", points=points, seed=seed + 1000)  # another scramble
+    return JointRule(*even_points(dimensions, power, rng), "sobol", other)

@@ -106,10 +106,8 @@ def exp(A: np.ndarray, s: np.ndarray) -> Moments:
 
 
 def polynomial(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Moments:
-    """Moments of p(x) by its Hermite projections, for s of either sign or zero.
-
-    p(A + s z) = sum_j c_j He_j(z), c_j = (s^j/j!) sum_i (s^2/2)^i/i! p^(j+2i)(A), noise sum_{j>=2} j! c_j^2.
-    """
+    """Moments of p(x) by its Hermite projections, for s of either sign or zero."""
+    # p(A + s z) = sum_j c_j He_j(z), c_j = (s^j/j!) sum_i (s^2/2)^i/i! p^(j+2i)(A), noise sum_{j>=2} j! c_j^2
     orders = range(max(len(coefficients), 3))
     derivatives = [polyval(A, polyder(coefficients, order)) for order in orders]
     powers = list(accumulate(orders[1:], lambda power, i: power * 0.5 * s * s / i, initial=np.ones_like(s)))

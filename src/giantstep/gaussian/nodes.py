@@ -93,7 +93,10 @@ _SLOPES: dict[str, Callable[[Node], Node]] = {
     "sign": lambda x: _ZERO,
     "sigmoid": lambda x: times(call_of("sigmoid", x), _minus(_ONE, call_of("sigmoid", x))),
     "softplus": lambda x: call_of("sigmoid", x),
-    "gelu": lambda x: _plus(call_of("cdf", x), times(x, _density(x))),
+    "gelu": lambda x: _plus(
+        call_of("cdf", x),
+        times(x, times(Number(1 / math.sqrt(2 * math.pi)), call_of("exp", times(Number(-0.5), power(x, 2.0))))),
+    ),
     "swish": lambda x: times(call_of("sigmoid", x), _plus(_ONE, times(x, _minus(_ONE, call_of("sigmoid", x))))),
 }
 """The derivative of every function of one argument; `sign` has none and counts as constant."""
@@ -135,10 +138,6 @@ def _outer_slope(name: str, x: Node, constants: tuple[Node, ...]) -> Node:
 def call_of(name: str, x: Node) -> Node:
     """Return a function of x, He_0 and He_1 written out."""
     return _ONE if name == "h0" else x if name == "h1" else Call(name, (x,))
-
-
-def _density(x: Node) -> Node:
-    return times(Number(1 / math.sqrt(2 * math.pi)), call_of("exp", times(Number(-0.5), power(x, 2.0))))
 
 
 def power(x: Node, exponent: float) -> Node:
@@ -214,22 +213,16 @@ def _special_ufunc(name: str) -> Primitive:
     return Primitive(lambda xp, x, out=None: getattr(special(xp), name)(x, out=out))
 
 
-def integer_power(xp: Any, x: Any, exponent: int, out: Any = None) -> Any:
-    """Return ``x**exponent`` for an integer exponent >= 0, by repeated squaring."""
-    if exponent == 0:
-        return xp.add(xp.multiply(x, 0.0), 1.0, out=out)
-    if exponent == 1:
-        return xp.multiply(x, 1.0, out=out)
-    half = x if exponent < 4 else integer_power(xp, x, exponent // 2)
-    return xp.multiply(half, half, out=out) if exponent % 2 == 0 else xp.multiply(half * half, x, out=out)
-
-
 def _power(xp: Any, x: Any, exponent: float, out: Any = None) -> Any:
+    """Return ``x**exponent``, that of a whole number by repeated squaring."""
     if exponent != int(exponent):
         return xp.power(x, exponent, out=out)
     if exponent < 0:
-        return xp.divide(1.0, integer_power(xp, x, int(-exponent)), out=out)
-    return integer_power(xp, x, int(exponent), out=out)
+        return xp.divide(1.0, _power(xp, x, -exponent), out=out)
+    if exponent < 2:
+        return xp.multiply(x, 1.0, out=out) if exponent else xp.add(xp.multiply(x, 0.0), 1.0, out=out)
+    half = x if exponent < 4 else _power(xp, x, exponent // 2)
+    return xp.multiply(half, half, out=out) if exponent % 2 == 0 else xp.multiply(half * half, x, out=out)
 
 
 def _leaky_relu(xp: Any, x: Any, slope: float = 0.01, out: Any = None) -> Any:
@@ -241,7 +234,7 @@ def _hermite(order: int) -> Primitive:
 
     def value(xp: Any, x: Any, out: Any = None) -> Any:
         if order < 2:
-            return integer_power(xp, x, order, out=out)
+            return _power(xp, x, order, out=out)
         before, now = x, x * x - 1
         for n in range(2, order):
             before, now = now, x * now - n * before

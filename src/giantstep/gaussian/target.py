@@ -203,9 +203,8 @@ class Target(Immutable):
         if self.directions != 1:
             raise InputError(f"The target {self.name} depends on {self.directions} directions, not on one.")
         kinks = [-plane.offset / plane.normal[0] for plane in self._declared]
-        if self._expression is not None:
-            return Function(re.sub(r"\bz1\b", "z", self._expression.text), kinks=kinks, name=self.name)
-        return Function(partial(_at_column, self), kinks=kinks, name=self.name)
+        text = None if self._expression is None else re.sub(r"\bz1\b", "z", self._expression.text)
+        return Function(text or partial(_at_column, self), kinks=kinks, name=self.name)
 
     def sign_direction(self) -> Floats | None:
         """Return the unit vector n where the target is sign(<n, z>), else None.
@@ -297,9 +296,7 @@ def _factors(node: Node) -> Iterator[Node]:
     if isinstance(node, Call) and node.name == "*":
         for argument in node.arguments:
             yield from _factors(argument)
-    elif isinstance(node, Call) and node.name in ("neg", "/", "abs", "sign", "tanh"):
-        yield from _factors(node.arguments[0])
-    elif isinstance(node, Call) and node.name == "**" and isinstance(node.arguments[1], Number):
+    elif isinstance(node, Call) and node.name in ("neg", "/", "abs", "sign", "tanh", "**"):
         yield from _factors(node.arguments[0])
     elif not isinstance(node, Number):
         yield node

@@ -20,10 +20,8 @@ import numpy as np
 
 from giantstep.blocks import split_rows
 from giantstep.errors import InputError, bad_field
-from giantstep.gaussian import Function
-from giantstep.gaussian.grids import BOUND, NodeGrid, broken_rule, even_rule, hermite_rule, product_grid
+from giantstep.gaussian import Function, grids
 from giantstep.gaussian.nodes import namespace_of
-from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Target
 from giantstep.solve.roots import crossing
 from giantstep.types import Floats
@@ -188,12 +186,12 @@ def as_algorithm(source: Any) -> Algorithm:
 _FIELD_NODES = 40
 _FIELD_PIECES = tuple(np.linspace(-3.0, 3.0, 25).tolist())
 """Nodes of every piece of the rule of one field, and where it breaks beside the kinks of the activation."""
-_PIECES = np.linspace(-BOUND, BOUND, 13)
-"""Where the rule of one field breaks beside kinks that move with the label."""
+_EDGES = 13
+"""Even edges of the rule of one field, beside kinks that move with the label."""
 _SEARCHED, _BESIDE = np.linspace(-8.0, 8.0, 161), 1e-12
 """Fields between which the moved field is looked at for kinks, and how near beside the kinks themselves."""
-_SOBOL = 1 << 12
-"""Points, besides their opposites, of the fields of several neurons."""
+_SOBOL = 12
+"""Logarithm (base 2) of the number of points, besides their opposites, of the fields of several neurons."""
 _LABELS = 8000
 """Labels of a table at most; between them means are interpolated."""
 
@@ -213,16 +211,20 @@ class Repetition:
         return float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second), vectors[:, -1]
 
 
-def label_rule(target: Target) -> NodeGrid:
+def label_rule(target: Target) -> grids.NodeGrid:
     """Return a rule for z that also resolves functions of the label which are not smooth."""
     r = target.directions
-    smooth = even_rule({1: 1 / 400, 2: 1 / 20, 3: 1 / 5}[r]) if r <= 3 else hermite_rule({4: 22, 5: 14, 6: 10}[r])
-    return product_grid(r, target.planes, smooth, {1: 200, 2: 60, 3: 24, 4: 14, 5: 8, 6: 5}[r])
+    smooth = (
+        grids.even_rule({1: 1 / 400, 2: 1 / 20, 3: 1 / 5}[r])
+        if r <= 3
+        else grids.hermite_rule({4: 22, 5: 14, 6: 10}[r])
+    )
+    return grids.product_grid(r, target.planes, smooth, {1: 200, 2: 60, 3: 24, 4: 14, 5: 8, 6: 5}[r])
 
 
 def repetition(
     target: Target,
-    grid: NodeGrid,
+    grid: grids.NodeGrid,
     activation: Function,
     second_layer: Sequence[float],
     algorithm: str,
@@ -278,22 +280,17 @@ def _broken_fields(net: Student, inner_rate: float, labels: Floats) -> tuple[Flo
     row, cell, kink = np.nonzero(crossed)
     falling = np.where(beyond[row, cell, kink], 1.0, -1.0)
     at = crossing(lambda x, i: falling[i] * (moved(x, labels[row[i]]) - kinks[kink[i]]), grid[cell], grid[cell + 1])
-    breaks = np.full((len(labels), np.bincount(row, minlength=1).max()), BOUND)
+    breaks = np.full((len(labels), np.bincount(row, minlength=1).max()), grids.BOUND)
     breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = at
-    fixed = np.concatenate([_PIECES, kinks])
-    edges = np.concatenate([np.broadcast_to(fixed, (len(labels), len(fixed))), breaks], axis=1)
-    nodes, weights = gauss_legendre_panels(np.sort(edges, axis=1), 10)
-    return nodes, weights * normal_density(nodes)
+    fixed = np.broadcast_to(kinks, (len(labels), len(kinks)))
+    return grids.moving_panels(np.concatenate([fixed, breaks], axis=1), _EDGES, 10)
 
 
 def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:
     """Nodes (n, p) and weights of p independent fields; the kinks of the activation break the rule of one field."""
     if p == 1:
-        nodes, weights = broken_rule((*activation.kinks, *_FIELD_PIECES), _FIELD_NODES)
+        nodes, weights = grids.broken_rule((*activation.kinks, *_FIELD_PIECES), _FIELD_NODES)
         return nodes[:, None], weights
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    points = ndtri(qmc.Sobol(p, seed=11).random(_SOBOL))
+    points = grids.sobol_normals(p, _SOBOL, 11)
     points = np.concatenate([points, -points])
     return points, np.full(len(points), 1 / len(points))

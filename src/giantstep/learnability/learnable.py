@@ -22,15 +22,16 @@ from giantstep.gaussian.subspaces import complement, direction_text, tidy, tidy_
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_data, json_number
 from giantstep.learnability.algorithms import Repetition, label_rule, repetition
-from giantstep.learnability.complexity import ProportionalAnswer, stages_text
 from giantstep.learnability.exponents import (
     HIGHEST_DEGREE,
     Exponents,
+    ProportionalAnswer,
     activation_hermite,
     exponents,
     no_coefficient,
     samples_needed,
     seen_orders,
+    stages_text,
 )
 from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, Stage, Staircase, coefficients, staircase
 from giantstep.learnability.reuse import learned_rounds

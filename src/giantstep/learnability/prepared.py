@@ -103,10 +103,7 @@ def relevant(target: Target) -> tuple[Floats, Target, int | None]:
 
 
 def rules(target: Target, degree: int | None, known: bool | None = None) -> tuple[NodeGrid, NodeGrid]:
-    """Return a fine product rule for a target of r variables and a coarser one; polynomials get an exact one twice.
-
-    A target that is not finite is refused, and one with kinks or jumps on no plane (`known`: all are on its planes).
-    """
+    """Return a fine and a coarser product rule (polynomials: an exact one twice); refuse kinks on no plane."""
     known = target.all_planes if known is None else known
     gap = math.inf
     for fine, coarse in _candidates(target.directions, target.planes, degree):
@@ -136,12 +133,12 @@ def _candidates(r: int, planes: Sequence[Plane], degree: int | None) -> Iterator
             grid = product_grid(r, planes, hermite_rule(exact), piece)
             yield grid, grid
             return
-        smooth = [(hermite_rule(_EXACT[r]), hermite_rule(2 * _EXACT[r] // 3))]
-    elif r in _STEPS:
+    if degree is None and r in _STEPS:
         bound = BOUND if r < 5 else 7.5
         smooth = [(even_rule(step, bound), even_rule(1.37 * step, bound)) for step in _STEPS[r]]
     else:
-        smooth = [(hermite_rule(_SMOOTH), hermite_rule(2 * _SMOOTH // 3))]
+        most = _SMOOTH if degree is None else _EXACT[r]
+        smooth = [(hermite_rule(most), hermite_rule(2 * most // 3))]
     for fine, coarse in smooth:
         yield product_grid(r, planes, fine, piece), product_grid(r, planes, coarse, max(2 * piece // 3, 4))
 
@@ -276,9 +273,7 @@ class Staircase:
     @property
     def exponent(self) -> float:
         """The largest order, inf where some direction is not found."""
-        if not self.complete:
-            return math.inf
-        return max(stage.order for stage in self.stages)
+        return max(stage.order for stage in self.stages) if self.complete else math.inf
 
     @property
     def pairs(self) -> list[tuple[int, int]]:

@@ -274,7 +274,7 @@ def test_no_fixed_point_is_passed_over(target, noise, flip, alpha):
 @pytest.mark.parametrize(("target", "wanted"), [("sign(z - 0.01)", 0.566095), ("sign(z)", None)])
 def test_a_jump_beside_zero_is_not_taken_for_one_at_zero(target, wanted):
     """Both halves of omega count where the target is only nearly odd: one half alone gives 0.570395."""
-    assert channel_of(target).line.is_even_or_odd is (wanted is None)
+    assert channel_of(target).line.parity == (None if wanted else "odd")
     if wanted is not None:
         assert float(gs.predict(gs.BayesLimit(target=target, samples_per_dim=1.5)).mse[0]) == pytest.approx(
             wanted, abs=1e-6

@@ -123,6 +123,13 @@ def test_a_known_direction_lowers_the_threshold_of_the_next():
     assert problem_of(gs.Target("h2(z)"), 1.25, 0.0).curve.weak == pytest.approx(0.68009929, abs=1e-8)
 
 
+def test_directions_that_grow_at_nearly_the_same_rate_have_thresholds_of_their_own():
+    s = gs.BayesLimit(target="h2(z1) + 1.01*h2(z2)", noise=0.25, samples_per_dim=1.0)
+    alpha, rows = s.direction_thresholds()
+    np.testing.assert_allclose(alpha, [1.04119, 1.06284], rtol=0, atol=1e-5)  # both 1.05249 where they are alike
+    np.testing.assert_allclose(np.abs(rows), [[0, 1], [1, 0]], rtol=0, atol=1e-12)
+
+
 def test_weak_recovery_of_the_noisy_product():
     problem = problem_of(gs.Target("z1*z2"), 0.25, 0.0)
     assert problem.curve.weak == pytest.approx(0.74924951, abs=1e-8)

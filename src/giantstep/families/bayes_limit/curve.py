@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.tolerances import ABSENT
@@ -51,11 +50,6 @@ class Turn(NamedTuple):
     alpha: float
     is_maximum: bool
 
-    @property
-    def t(self) -> float:
-        """Logit q."""
-        return math.log(self.q) - math.log1p(-self.q)
-
 
 class Jump(NamedTuple):
     """A first-order transition: alpha and q where the upper branch is born, of equal free entropy, where AMP jumps."""
@@ -68,14 +62,11 @@ class Jump(NamedTuple):
     q_amp: float
 
 
-@dataclass(eq=False)
 class OverlapCurve:
     """The curve of one channel, computed at the nodes that a question needs."""
 
-    channel: ScalarChannel
-
-    def __post_init__(self) -> None:
-        self._at = lru_cache(maxsize=_KEPT)(self._evaluate)
+    def __init__(self, channel: ScalarChannel) -> None:
+        self.channel, self._at = channel, lru_cache(maxsize=_KEPT)(self._evaluate)
 
     def _evaluate(self, t: float) -> tuple[float, float]:
         check_time()
@@ -90,7 +81,7 @@ class OverlapCurve:
 
     def alpha(self, q: float) -> float:
         """Return alpha(q)."""
-        return math.exp(self.at(math.log(q) - math.log1p(-q))[0])
+        return math.exp(self.at(float(logit(q)))[0])
 
     @cached_property
     def full(self) -> float:
@@ -152,7 +143,7 @@ class OverlapCurve:
 
     def _brackets(self, alpha: float) -> list[tuple[float, float]]:
         """Return the ends of intervals of t on which the curve passes alpha once, in increasing order."""
-        wanted, knots = math.log(alpha), sorted({*self.nodes, *(turn.t for turn in self.turns)})
+        wanted, knots = math.log(alpha), sorted({*self.nodes, *(float(logit(turn.q)) for turn in self.turns)})
         while alpha > self.weak and self.at(knots[0])[0] > wanted and knots[0] > _DEEPEST:
             knots.insert(0, knots[0] - 4.0)
         while alpha < self.full and self.at(knots[-1])[0] < wanted and knots[-1] < self.channel.farthest:
@@ -172,7 +163,7 @@ class OverlapCurve:
         """Return the free entropy phi per dimension, bayes_multi_index (4)."""
         if q >= 1:
             return math.inf
-        psi = self._psi_at_zero if q <= 0 else self.at(math.log(q) - math.log1p(-q))[1]
+        psi = self._psi_at_zero if q <= 0 else self.at(float(logit(q)))[1]
         return 0.5 * self.channel.directions * (q + math.log1p(-q)) + alpha * psi
 
     @cached_property

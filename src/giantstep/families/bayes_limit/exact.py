@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.blocks import split_rows
-from giantstep.families.bayes_limit.line import Line
+from giantstep.families.bayes_limit.reading import Line
 from giantstep.families.bayes_limit.tolerances import REACH, TINY
 from giantstep.gaussian.nodes import special
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
@@ -80,7 +80,7 @@ class Exact:
         if self.line.is_discrete:
             return None
         z, weights = _geometric_panels(self.line.breaks)
-        if self.line.is_even_or_odd:  # z < 0 adds the same as z > 0
+        if self.line.parity in ("even", "odd"):  # z < 0 adds the same as z > 0
             z, weights = z[z > 0], 2 * weights[z > 0]
         on_atom = np.zeros(len(z), dtype=bool)
         for piece in self.line.flat:
@@ -225,11 +225,9 @@ def between(a: DeviceArray, b: DeviceArray, xp: ModuleType = np) -> DeviceArray:
 
 
 def label_panels(line: Line, q: float, extra: Floats | tuple[()] = ()) -> tuple[Floats, Floats]:
-    """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals.
-
-    They are omega >= 0 alone where the other half gives the same sums over labels.
-    """
-    s, cut, half = np.sqrt(1 - q), _CUT * np.sqrt(q), line.is_even_or_odd
+    """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals."""
+    # omega >= 0 alone where the other half gives the same sums over labels
+    s, cut, half = np.sqrt(1 - q), _CUT * np.sqrt(q), line.parity in ("even", "odd")
     low = 0.0 if half else -cut
     ends = sorted({end for piece in line.flat for end in piece[:2] if np.isfinite(end)})
     around = (np.array(ends)[:, None] + s * _OFFSETS).ravel()

@@ -178,11 +178,9 @@ class _Instance:
 
 
 def _errors(instance: _Instance, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Run GAMP until it stands still; where it does not in time, its last values stay.
-
-    A run from a random start that ends with more or less certainty than the length of its estimate allows has lost
-    itself, which it can see without the truth: it starts again, a few times.
-    """
+    """Run GAMP until it stands still; where it does not in time, its last values stay."""
+    # a run from a random start that ends with more or less certainty than the length of its estimate allows has lost
+    # itself, which it can see without the truth: it starts again, a few times
     rank, start = instance.reading.rank, settings["start"]
     for attempt in range(1 if start == "seed" else _ATTEMPTS):
         if start == "seed":

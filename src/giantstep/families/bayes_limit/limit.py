@@ -44,10 +44,8 @@ def starting_overlap(given: Any, scenario: BayesLimit) -> Floats:
     """Return the overlap matrix (r, r) of a start, in the coordinates of the target's subspace."""
     reading, k = scenario.reading, scenario.target.directions
     entries = np.atleast_1d(np.asarray(_START if given is None else given, dtype=float))
-    if entries.size == 1:
-        M = float(entries[0]) * np.eye(k)
-    elif entries.size == k:
-        M = np.diag(entries)
+    if entries.size in (1, k):
+        M = np.diag(np.broadcast_to(entries.ravel(), k))
     elif entries.size == k * k:
         M = entries.reshape(k, k)
     else:

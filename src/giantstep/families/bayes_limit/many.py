@@ -33,7 +33,7 @@ from giantstep.families.bayes_limit.tolerances import (
     VISIBLE,
 )
 from giantstep.gaussian import semidefinite_factor
-from giantstep.gaussian.grids import broken_rule, hermite_rule
+from giantstep.gaussian.grids import broken_rule, hermite_rule, sobol_normals
 from giantstep.gaussian.quadrature import legendre_rule, normal_density
 from giantstep.types import Array, Floats
 
@@ -158,10 +158,7 @@ class ManyDirections(Staged):
         return self._channels[seed]
 
     def solve(self, alpha: float, seed: int) -> BranchSolution:
-        """Return both branches on every scramble, and the better one where the samples tell which it is.
-
-        What is learnt is decided by the thresholds alone; the better branch is that of the larger free entropy.
-        """
+        """Return both branches on every scramble, and the one of larger free entropy where the samples tell it."""
         r, rows = self.reading.rank, self.learnt_rows(alpha)
         if any(math.isnan(stage.alpha) for stage in self.stages):
             return _unknown("it is not known which directions are learnt at this n/d")
@@ -198,11 +195,9 @@ class ManyDirections(Staged):
         return slab.entropy
 
     def _entropies(self, M: Floats, alpha: float, seed: int) -> tuple[Floats, Floats]:
-        """Return phi of matrices (S, N, r, r) on their scrambles, bayes_multi_index (4), and how far it moves.
-
-        Psi is summed up on the way from 0 to M; (S, N) and, part by part of the way, (S, N, parts). The second is the
-        change with half of the nodes of every posterior mean: a bias that all scrambles share.
-        """
+        """Return phi (S, N) of matrices (S, N, r, r), bayes_multi_index (4), and how far it moves (S, N, parts)."""
+        # Psi is summed up on the way from 0 to M; it moves, on every part of the way, with half of the nodes of every
+        # posterior mean: a bias that all scrambles share
         scrambles, M = self.channels(seed), np.minimum(M, LARGEST_OVERLAP)
         fine, coarse = (
             np.array([[channel.slopes(x) for x in path] for channel, path in zip(channels, M)])
@@ -249,16 +244,11 @@ def draw(rank: int, seed: int, noisy: bool) -> Scramble:
     """Return one scramble; every omega has its own shift of the nodes."""
     rng = np.random.default_rng([seed, rank, 19])
     many, few = _SIZES["noisy" if noisy else "labels"]
-    outer = scipy.stats.qmc.Sobol(2 * rank + 1, rng=rng).random_base2(many)
+    points = sobol_normals(2 * rank + 1, many, rng)
     base = scipy.stats.qmc.Sobol(rank, rng=rng).random_base2(few)
-    shifts = rng.random((2, len(outer), 1, rank))
-    inner = [_normal((base + shift) % 1.0) for shift in shifts]
-    points = _normal(outer)
+    shifts = rng.random((2, len(points), 1, rank))
+    inner = [np.asarray(ndtri(np.clip((base + shift) % 1.0, 1e-15, 1 - 1e-15))) for shift in shifts]
     return Scramble(points[:, :rank], points[:, rank : 2 * rank], points[:, -1], (inner[0], inner[1]))
-
-
-def _normal(uniform: Array) -> Floats:
-    return np.asarray(ndtri(np.clip(uniform, 1e-15, 1 - 1e-15)))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import numpy as np
 
 from giantstep.blocks import split_rows
 from giantstep.deadline import check_time
-from giantstep.families.bayes_limit.line import Line
-from giantstep.families.bayes_limit.tolerances import REACH, SEEN, TINY
+from giantstep.families.bayes_limit.reading import Line
+from giantstep.families.bayes_limit.tolerances import REACH, SEEN, TINY, VISIBLE
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.types import Floats, Indices
 
@@ -26,10 +26,8 @@ _Y_STEP = 0.4
 """Even steps of y, in standard deviations of the noise."""
 _Y_REACH = 8.0
 """Standard deviations of the noise beyond the outputs of g that are integrated over."""
-_Y_VISIBLE = 7.6
-"""Standard deviations of z whose images y are integrated over, bayes_multi_index section 5."""
 Y_BLOCK = 48
-"""Values of y that share one list of the z they see."""
+"""Values of y that share one list of the z they see, at least."""
 _OMEGA_BLOCK, _LEAST_BLOCK, _MOST_ROWS = 8.0, 16, 256
 """Width of a block of omega, in units of sqrt(1 - q); the least and the largest number of nodes in it."""
 _MOST_RULES, _MOST_KEPT = 12, 2_000_000
@@ -43,7 +41,7 @@ Near a critical value: in sqrt(noise). Far from all: in standard deviations of y
 distance from the critical value. Last: the largest slope of the width along y."""
 _Y_JUMP = 4.0
 """The same in noise/J where g jumps by J: the odds of its two sides turn over that distance."""
-_OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 1.2, 1.2, 1.0, 2.5
+_OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 1.2, 1.2, 1.0, 2.6
 """Panels of omega: in sqrt(1 - q) near kinks and critical points; over the distance and growth as for y; at most in
 sqrt(q)."""
 _PLATEAU = 2.0
@@ -70,11 +68,9 @@ class GradedRule:
 
 
 def y_step(noise: float, jump: float, widest: float = _Y_STEP) -> float:
-    """Return the step of the trapezoid rule in y, at most so many standard deviations of the noise.
-
-    Where g jumps by J the odds of its two sides turn over y ~ noise/J: poles at distance pi noise/J from the real line.
-    """
+    """Return the step of the trapezoid rule in y, at most so many standard deviations of the noise."""
     step = widest * float(np.sqrt(noise))
+    # where g jumps by J the odds of its two sides turn over y ~ noise/J: poles pi noise/J from the real line
     return min(step, max(0.7 * noise / jump, 0.1 * step)) if jump > 0 else step
 
 
@@ -133,17 +129,15 @@ class Noisy:
         width = _Z_WIDTH * self.stretch / np.sqrt(1 / V + slope**2 / self.noise)
         light = 1 + np.clip((np.abs(z) - 3.5) / 3, 0.0, 1.5)  # how much wider panels may be where z is rare
         width = np.minimum(width * light, _Z_WIDEST)
-        return graded_panels(z, width, self._stops(0.0 if self.line.is_even else -REACH, REACH))
-
-    def _rule(self, V: float) -> GradedRule:
-        """Return the rule for posterior variances up to a factor of four apart, made for the least of them."""
-        return self._rules(4.0 ** int(np.floor(0.5 * np.log2(V))))
+        return graded_panels(z, width, self._stops(0.0 if self.line.parity == "even" else -REACH, REACH))
 
     @cached_property
-    def _rules(self) -> Callable[[float], GradedRule]:
-        return lru_cache(maxsize=_MOST_RULES)(self._make_rule)
+    def _rules(self) -> Callable[[int], GradedRule]:
+        return lru_cache(maxsize=_MOST_RULES)(self._rule)
 
-    def _make_rule(self, V: float) -> GradedRule:
+    def _rule(self, level: int) -> GradedRule:
+        """Return the rule for posterior variances V from 4^level on, up to a factor of four."""
+        V = 4.0**level
         z, weights = self._seen_z(V)
         g, (y, dy) = self.line(z), self.y_rule(V)
         margin = SEEN * np.sqrt(self.noise)
@@ -157,8 +151,8 @@ class Noisy:
     def _image(self) -> tuple[Floats, Floats, Floats]:
         """The outputs g of what is visible in order, |g'| there, about how far the next critical value is."""
         grid, slope = self._steepness
-        inside = np.abs(grid) <= _Y_VISIBLE
-        kinks = np.array([kink for kink in self.line.kinks if abs(kink) <= _Y_VISIBLE])
+        inside = np.abs(grid) <= VISIBLE
+        kinks = np.array([kink for kink in self.line.kinks if abs(kink) <= VISIBLE])
         g = self.line(np.concatenate([grid[inside], kinks]))
         away = 0.5 * slope[inside] * np.where(slope[inside] > 0, self._length[inside], 0.0)
         order = np.argsort(g)
@@ -181,14 +175,14 @@ class Noisy:
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) and Psi(q), bayes_multi_index (2), block by block in omega and y."""
         s = float(np.sqrt(1 - q))
-        rule = self._rule(1 - q)
+        rule = self._rules(int(np.floor(0.5 * np.log2(1 - q))))
         omega, density = self._omega_rule(q)
         information, psi, start = 0.0, 0.0, 0
         while start < len(omega):
             check_time()
             far = int(np.searchsorted(omega, omega[start] + _OMEGA_BLOCK * s))
             part = slice(start, min(max(start + _LEAST_BLOCK, far), start + _MOST_ROWS))
-            for Z, slope, dy in _summed(rule, omega[part], s, self.line.is_even):
+            for Z, slope, dy in _summed(rule, omega[part], s, self.line.parity == "even"):
                 np.maximum(Z, TINY, out=Z)
                 slope *= slope
                 slope /= Z
@@ -199,23 +193,21 @@ class Noisy:
         return information, psi
 
     def _omega_rule(self, q: float) -> tuple[Floats, Floats]:
-        """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same.
-
-        What is left after y is integrated over varies with the slope of g alone, far from its kinks and critical
-        points: panels are wide there.
-        """
-        s, root, half = float(np.sqrt(1 - q)), float(np.sqrt(q)), self.line.is_even_or_odd
+        """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same."""
+        # far from kinks and critical points what is left after y varies with the slope of g alone
+        s, root, half = float(np.sqrt(1 - q)), float(np.sqrt(q)), self.line.parity in ("even", "odd")
         z, length = (table[len(table) // 2 if half else 0 :] for table in (self._slope[0], self._length))
         width = _OMEGA_CORE * s + _OMEGA_LEVEL * np.maximum(length - _PLATEAU * s, 0.0)
         width = limit_growth(z, np.minimum(width, _OMEGA_WIDEST * root), _OMEGA_GROWTH)
-        stops = self._stops(0.0 if half else -REACH * root, REACH * root)
+        stops = self._stops(0.0 if half else -VISIBLE * root, VISIBLE * root)
         omega, weights = graded_panels(z, self.stretch * width, stops)
         return omega, (2.0 if half else 1.0) * weights * normal_density(omega / root) / root
 
     def _blocks(self, g: Floats, nodes: Floats, weights: Floats) -> Iterator[Block]:
         """Yield the likelihood block by block in y."""
         s = float(np.sqrt(self.noise))
-        for part in split_rows(len(nodes), 1, Y_BLOCK):
+        seen = int(2 * SEEN * s / (nodes[-1] - nodes[0]) * len(nodes))  # from one z
+        for part in split_rows(len(nodes), 1, max(Y_BLOCK, seen)):
             y = nodes[part]
             near: Indices = np.flatnonzero((g > y[0] - SEEN * s) & (g < y[-1] + SEEN * s))
             if len(near):
@@ -223,10 +215,10 @@ class Noisy:
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho, bayes_multi_index (12)."""
-        rule = self._rule(1.0)
+        rule = self._rules(-1)  # as for small q
         z, density = rule.z, rule.weights * normal_density(rule.z)
         first, second = density * z, density * (z**2 - 1)
-        if self.line.is_even:
+        if self.line.parity == "even":
             density, first, second = 2 * density, 0 * first, 2 * second
         m1 = rho = 0.0
         for near, L, dy in rule.blocks():
@@ -241,10 +233,7 @@ class Noisy:
 
 
 def likelihood_sums(kernels: Floats, g: Floats, y: Floats, noise: float) -> Iterator[tuple[Floats, slice]]:
-    """Yield kernels (M, N) @ P(y|z_n) where the target has increasing values g (N,), some increasing y at a time.
-
-    The values that they see are neighbours; y that see none are left out.
-    """
+    """Yield kernels (M, N) @ P(y|z_n) for increasing values g (N,) of the target, some increasing y at a time."""
     s = float(np.sqrt(noise))
     if not len(g):
         return

@@ -80,10 +80,7 @@ class Slab:
         return np.asarray(np.einsum("oy,oya,oyb->ab", density[:, None] * self.measure / Z, first, first))
 
     def information_and_growth(self, m: float) -> tuple[float, Floats]:
-        """Return I_UU(m), the other directions averaged out, and the map dM -> E[H dM H] as a matrix (D^2, D^2).
-
-        See bayes_multi_index (13); both come from one average over omega and y.
-        """
+        """Return I_UU(m) and the map dM -> E[H dM H] as a matrix (D^2, D^2), bayes_multi_index (13)."""
         K, S, density = self._kernels(m)
         Z, slope = np.maximum(K @ self.law, TINY), S @ self.law
         weights = density[:, None] * self.measure / Z
@@ -140,10 +137,7 @@ def eigenbasis(M: Floats) -> tuple[Floats, Floats]:
 def _information_of(
     likelihood: Floats, first: tuple[Floats, Floats], second: tuple[Floats, ...], measure: Floats
 ) -> tuple[Floats, float]:
-    """Return what some y add to I in the eigenbasis and to Psi; kernels along z1 and z2, weights (O1, O2) of omega.
-
-    Without the derivative of the second kernel it is I11 alone.
-    """
+    """Return what some y add to I in the eigenbasis (I11 alone without the second kernel's derivative) and to Psi."""
     K1, S1 = first
     plain, *sloped = np.split(np.matmul(np.concatenate(second, axis=-2), likelihood), len(second), axis=1)
     flat = plain.reshape(len(plain), -1)
@@ -207,10 +201,8 @@ class PairNoisy:
         return basis.T @ I @ basis, entropy
 
     def _halve(self, rules: list[tuple[Floats, Floats]], basis: Floats) -> bool:
-        """Keep omega >= 0 where a reflection of the target gives the rest; tell whether one forbids M12.
-
-        A reflection (s1, s2) maps y to y or -y, I11 and I22 to themselves, and I12 to s1 s2 I12.
-        """
+        """Keep omega >= 0 where a reflection of the target gives the rest; tell whether one forbids M12."""
+        # a reflection (s1, s2) maps y to y or -y, I11 and I22 to themselves, and I12 to s1 s2 I12
         flips = self.reading.reflections if np.array_equal(basis, np.eye(2)) else frozenset()
         first = bool(flips & {(-1.0, 1.0), (-1.0, -1.0)})
         second = (1.0, -1.0) in flips
@@ -258,9 +250,6 @@ def _plane_rule(reading: TargetReading, basis: Floats, step: float) -> tuple[Flo
 def _second_rule(z1: Floats, planes: Sequence[Plane], step: float) -> tuple[Floats, Floats]:
     """Return nodes and weights dz2 for every z1, (1, N2) or (N1, N2): broken where a plane cuts the line."""
     cutting = [plane for plane in planes if abs(plane.normal[1]) > _ACROSS]
-    if not cutting:
-        nodes, weights = line_rule(np.zeros(0), step)
-        return nodes[None], weights[None]
     if all(abs(plane.normal[0]) < _ACROSS for plane in cutting):
         nodes, weights = line_rule(np.array([-plane.offset / plane.normal[1] for plane in cutting]), step)
         return nodes[None], weights[None]
@@ -329,10 +318,7 @@ class PairLabels:
         return basis.T @ I @ basis, float((measure * Z * np.log(Z)).sum())
 
     def errors(self, M: Floats) -> tuple[float, float]:
-        """Return the best square error and the best fraction of wrong labels.
-
-        The second has kinks in omega where another label becomes the likeliest; two steps are extrapolated.
-        """
+        """Return the best square error and the best fraction of wrong labels."""
         m, _ = eigenbasis(M)
         rules = [omega_rule(float(x), *_OMEGA_WRONG) for x in m]
         Z, _, _ = self.law(M, rules)
@@ -340,6 +326,7 @@ class PairLabels:
         mean = np.tensordot(self.values, Z, axes=1)
         square = np.tensordot(self.values**2, Z, axes=1)
         wrong = 1 - Z.max(axis=0)
+        # wrong labels have kinks in omega where another one becomes the likeliest: two steps are extrapolated
         every_second = tuple(slice(len(weights) // 2 % 2, None, 2) for _, weights in rules)  # zero among them
         fine, coarse = (
             float((part * values).sum() / part.sum())

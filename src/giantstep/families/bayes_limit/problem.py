@@ -46,11 +46,9 @@ class OneOverlap:
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution; of two directions from any M."""
-        identity = np.eye(self.reading.rank)
-        if not _is_multiple(M):
-            information, _ = self._pair().information(M)
-            return identity - np.linalg.inv(identity + alpha * information)
-        q = float(np.trace(M)) / self.reading.rank
+        identity, q, pair = np.eye(len(M)), float(np.trace(M)) / len(M), self._pair_at(M)
+        if pair is not None:
+            return identity - np.linalg.inv(identity + alpha * pair.information(M)[0])
         if q >= 1:
             return identity
         precision = alpha * (self.channel.information(max(q, 1e-14))[0])
@@ -58,11 +56,13 @@ class OneOverlap:
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best errors."""
-        if not _is_multiple(M):
-            return self._pair().errors(M)
-        return self.channel.errors(float(np.trace(M)) / self.reading.rank)
+        pair = self._pair_at(M)
+        return self.channel.errors(float(np.trace(M)) / len(M)) if pair is None else pair.errors(M)
 
-    def _pair(self) -> PairChannel:
+    def _pair_at(self, M: Floats) -> PairChannel | None:
+        """Return the channel at an M that is no multiple of the identity, else None."""
+        if np.abs(M - np.trace(M) / len(M) * np.eye(len(M))).max() < 1e-12:
+            return None
         if self.pair is None:
             raise InputError(
                 f"The target {self.reading.target.name} is followed from overlaps q I only: give `overlap` one number."
@@ -90,10 +90,6 @@ class OneOverlap:
         found = not first_order or math.isfinite(jump.alpha_it)
         status = "" if found else "the free entropies of the two branches do not cross"
         return table | {"transition": "first-order" if first_order else "continuous"}, status
-
-
-def _is_multiple(M: Floats) -> bool:
-    return bool(np.abs(M - np.trace(M) / len(M) * np.eye(len(M))).max() < 1e-12)
 
 
 # -- Two directions that no symmetry makes equivalent: fixed points of the overlap matrix -----------------
@@ -251,7 +247,7 @@ class Diagonal:
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho."""
-        return 0.0, 1 / find_stages(self.channel, 2)[0].alpha
+        return 0.0, 1 / find_stages(self.channel.slab, 2)[0].alpha
 
     def errors(self, q: float) -> tuple[float, float]:
         """Return the best square error."""

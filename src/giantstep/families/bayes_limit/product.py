@@ -34,8 +34,8 @@ _SERIES, _SCALE = 80, 4.0
 """Degree of the Chebyshev series of both functions in rho/(rho + scale); 110 change I and Psi by 1e-11."""
 _FAR = 12.2
 """Distance from the origin beyond which x1 is positive: 8.5 standard deviations, at half of a right angle."""
-_SIDE, _ANGLES = 6.0, (14, 8)
-"""Distance from an axis within which F changes fast, and nodes of the angle on both sides of it."""
+_SIDE, _ANGLES = 6.0, 14
+"""Distance from an axis within which F changes fast, and nodes of the angle on each side of it."""
 _ETA_STEP, _ETA_REACH = 0.2, 13.0
 """Step and reach in eta far from the origin, in units of rho, which is its standard deviation."""
 _JOINTS = np.array([0.3, 1.0, 3.0, 6.0, 12.2])
@@ -47,10 +47,7 @@ _CUT = 9.0
 def _angular_means(rho: float) -> tuple[float, float]:
     """Return the means of F and H over the angle of w; every octant gives the same."""
     corner = min(0.25 * math.pi, _SIDE / rho)
-    angle, weight = gauss_legendre_panels([0.0, corner], _ANGLES[0])
-    if corner < 0.25 * math.pi:
-        more = gauss_legendre_panels([corner, 0.25 * math.pi], _ANGLES[1])
-        angle, weight = np.concatenate([angle, more[0]]), np.concatenate([weight, more[1]])
+    angle, weight = gauss_legendre_panels(np.unique([0.0, corner, 0.25 * math.pi]), _ANGLES)
     at = _at if rho < _FAR else _at_large
     information, entropy = at(rho * np.cos(angle), rho * np.sin(angle))
     return float(weight @ information) * 4 / math.pi, float(weight @ entropy) * 4 / math.pi
@@ -77,11 +74,9 @@ def _at_large(first: Floats, second: Floats) -> tuple[Floats, Floats]:
 
 
 def _at(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Return F and H at points w (N,), (N,).
-
-    On the level set x = +-(e^t, eta e^-t) the density Z is a convolution in t of two tables, one for each coordinate:
-    a product of Fourier transforms. eta < 0 is eta > 0 with w2 -> -w2.
-    """
+    """Return F and H at points w (N,), (N,)."""
+    # on the level set x = +-(e^t, eta e^-t) the density Z is a convolution in t of two tables, one for each coordinate:
+    # a product of Fourier transforms; eta < 0 is eta > 0 with w2 -> -w2
     largest = float(max(first.max(), second.max()))
     step = min(_LOG_STEP, _STEP / (largest + 1.0))
     t = step * np.arange(int(_DEEPEST / step), int(math.log(largest + _REACH) / step) + 1)
@@ -210,10 +205,8 @@ class Parity:
 
 
 def _terms() -> tuple[Floats, Floats]:
-    """Return n and weights with which f(n) is summed from 1 to infinity: one by one, then by Euler and Maclaurin.
-
-    The sum from N on is the integral from N - 1/2 on, plus f'(N - 1/2)/24, which is a difference of two terms.
-    """
+    """Return n and weights with which f(n) is summed from 1 to infinity: one by one, then by Euler and Maclaurin."""
+    # the sum from N on is the integral from N - 1/2 on, plus f'(N - 1/2)/24, which is a difference of two terms
     n = np.arange(1.0, _ONE_BY_ONE + 1)
     weights = np.ones(len(n))
     start = _ONE_BY_ONE - 0.5

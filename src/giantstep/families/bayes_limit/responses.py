@@ -6,16 +6,14 @@ omega) (n, r) and the sum over the rows of -dg/domega (r, r), bayes_multi_index 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import ModuleType
 
 import numpy as np
 
 from giantstep.blocks import split_rows
 from giantstep.families.bayes_limit.exact import Exact, label_law, noisy_labels
-from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.noisy import Noisy
-from giantstep.families.bayes_limit.reading import TargetReading
+from giantstep.families.bayes_limit.reading import Line, TargetReading
 from giantstep.families.bayes_limit.tolerances import CERTAIN, REACH, TINY
 from giantstep.gaussian import semidefinite_factor
 from giantstep.gaussian.grids import even_rule, product_grid
@@ -40,17 +38,12 @@ def response_of(reading: TargetReading, noise: float, flip: float, y: DeviceArra
     return ExactRows(reading.line, y, xp)
 
 
-def _label_numbers(y: DeviceArray, labels: Sequence[float], xp: ModuleType) -> DeviceArray:
-    """Return the number of the label nearest to each y."""
-    return xp.asarray(np.argmin(np.abs(to_numpy(y)[:, None] - np.asarray(labels)), axis=1))
-
-
 class LabelRows:
     """Labels of intervals of one variable, bayes_multi_index (6)."""
 
     def __init__(self, line: Line, flip: float, y: DeviceArray, xp: ModuleType) -> None:
         self.line, self.flip, self.xp = line, flip, xp
-        self.kind = _label_numbers(y, line.labels, xp)
+        self.kind = xp.argmin(xp.abs(y[:, None] - xp.asarray(line.labels)), axis=1)
 
     def moments(self, omega: DeviceArray, V: Floats) -> tuple[DeviceArray, Floats]:
         """Return g and the sum of -dg/domega."""
@@ -132,14 +125,12 @@ class GridRows:
 
     def __init__(self, reading: TargetReading, noise: float, flip: float, y: DeviceArray, xp: ModuleType) -> None:
         self.reading, self.noise, self.flip, self.xp = reading, noise, flip, xp
-        self.y = y if noise > 0 else _label_numbers(y, reading.labels or (), xp)
+        self.y = y if noise > 0 else xp.argmin(xp.abs(y[:, None] - xp.asarray(reading.labels)), axis=1)
         self._rules: dict[int, tuple[DeviceArray, DeviceArray, DeviceArray]] = {}
 
     def _rule(self, V: Floats) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
-        """Return nodes, the logarithms of their weights, and g at them, or the logarithm of the law of each label.
-
-        They are made for the smallest eigenvalue of V, rounded down to a power of two; labels have one rule.
-        """
+        """Return nodes, the logarithms of their weights, and g at them, or the logarithm of the law of each label."""
+        # made for the smallest eigenvalue of V, rounded down to a power of two; labels have one rule
         level = int(np.floor(np.log2(max(float(np.linalg.eigvalsh(V)[0]), CERTAIN)))) if self.noise > 0 else 0
         if level not in self._rules:
             if self.reading.rank == 1:
@@ -185,12 +176,9 @@ RowResponse = LabelRows | ExactRows | ProductRows | GridRows
 
 
 def lebesgue_nodes(reading: TargetReading, V: float, finest: float = 0.35) -> tuple[Floats, Floats]:
-    """Return nodes (N, r) and weights dz on the ball of radius 8.5, broken on the planes of the target.
-
-    `finest` is the spacing that the likelihood needs; three directions have room for 0.3 at best.
-    """
+    """Return nodes (N, r) and weights dz, broken on the planes of the target; the likelihood needs spacing `finest`."""
     spacing = float(np.clip(min(finest, 0.6 * np.sqrt(V)), 0.05, 0.35))
-    spacing = max(spacing, 0.3) if reading.rank > 2 else spacing
+    spacing = max(spacing, 0.3) if reading.rank > 2 else spacing  # for more there is no room
     piece = max(12, int(7.5 / spacing)) if reading.rank == 2 else 12
     grid = product_grid(reading.rank, reading.inner.planes, even_rule(spacing, REACH), piece)
     density = np.prod(normal_density(grid.points), axis=1)
@@ -208,16 +196,9 @@ _STEP, _REACH = {1: 0.05, 2: 0.3, 3: 0.6}, {1: 8.0, 2: 5.5, 3: 4.5}
 def measured_errors(
     reading: TargetReading, noise: float, flip: float, overlap: Floats, size: Floats, V: Floats
 ) -> tuple[float, float]:
-    """Return the square error and the fraction of wrong labels of the estimate's predictions.
-
-    They follow from `overlap` What^T W/d, `size` What^T What/d and the posterior covariance V it believes in, (r, r)
-    each.
-    """
+    """Return the errors of an estimate, from What^T W/d, What^T What/d and the posterior covariance it believes in."""
     r = reading.rank
-    axis, weight = trapezoid_rule(_STEP[r], _REACH[r])
-    mesh = np.stack(np.meshgrid(*[axis] * r, indexing="ij"), axis=-1).reshape(-1, r)
-    weights = np.prod(np.stack(np.meshgrid(*[weight] * r, indexing="ij"), axis=-1).reshape(-1, r), axis=1)
-    weights = weights / weights.sum()
+    mesh, weights = product_grid(r, (), trapezoid_rule(_STEP[r], _REACH[r]), 1)
     factor = semidefinite_factor(size)
     omega = mesh @ factor.T
     slope = overlap.T @ np.linalg.pinv(size, rcond=1e-10)

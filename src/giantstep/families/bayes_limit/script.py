@@ -69,7 +69,7 @@ def program(scenario: BayesLimit, dim: int, lang: Language) -> Program:
             "density": ("np.exp(-grid**2 / 2) / np.exp(-grid**2 / 2).sum()", "of the standard normal law"),
         },
         functions=_functions(scenario, values is not None) + "\n" + _PASSING,
-        trial=_TRIAL.replace("SIGN", "abs" if scenario.reading.line.is_even else "").replace("ERROR", error),
+        trial=_TRIAL.replace("SIGN", "abs" if scenario.reading.line.parity == "even" else "").replace("ERROR", error),
         variables=["q", "M", "mse"],
         index={"branch": ["uninformed"], "direction": [1], "direction_2": [1]},
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.curve import Jump
 from giantstep.families.bayes_limit.pairs import Slab
 from giantstep.families.bayes_limit.reading import TargetReading
@@ -23,6 +23,8 @@ _PROBE = 0.3
 """Overlap of the known direction at which it is asked what else is seen at once."""
 _NEGLIGIBLE = 1e-4
 """Eigenvalue of the growing matrix, relative to the largest, below which a direction does not grow."""
+_SAME_RATE = 1e-6
+"""Relative difference of the rates of directions that are learnt at once."""
 _SCAN = np.arange(-6.0, 4.3, 0.35)
 """Where the growth along a curve of fixed points is looked at, in logit m."""
 
@@ -34,11 +36,8 @@ class LearntStage(NamedTuple):
     rows: Floats
 
 
-class Sliced(Protocol):
-    """A channel that can be tabulated along one direction."""
-
-    def slab(self, direction: Floats) -> Slab | None:
-        """Return the tables along a unit vector; None where the channel has none along this one."""
+Slicing = Callable[[Floats], Slab | None]
+"""Tables of a channel along a unit vector; None where it has none along this one."""
 
 
 class BranchSolution(NamedTuple):
@@ -52,19 +51,19 @@ class BranchSolution(NamedTuple):
     status: str = ""
 
 
-def find_stages(channel: Sliced, rank: int) -> list[LearntStage]:
+def find_stages(slab_along: Slicing, rank: int) -> list[LearntStage]:
     """Return the directions in the order in which they are learnt."""
-    along_axis = channel.slab(np.eye(rank)[0])
+    along_axis = slab_along(np.eye(rank)[0])
     assert along_axis is not None
     first, growth = _moments_at_zero(along_axis)
     sizes, vectors = np.linalg.eigh(first)
     trivial = vectors[:, sizes > ABSENT].T
     if len(trivial):
-        return _continue(channel, rank, [LearntStage(0.0, tidy(trivial))])
+        return _continue(slab_along, rank, [LearntStage(0.0, tidy(trivial))])
     rate, rows = _leading(growth)
     if rate <= ABSENT:
         return [LearntStage(math.inf, np.eye(rank))]
-    return _continue(channel, rank, [LearntStage(1 / rate, rows)])
+    return _continue(slab_along, rank, [LearntStage(1 / rate, rows)])
 
 
 def _moments_at_zero(slab: Slab) -> tuple[Floats, Floats]:
@@ -91,36 +90,29 @@ def _moments_at_zero(slab: Slab) -> tuple[Floats, Floats]:
 def _leading(growth: Floats) -> tuple[float, Floats]:
     """Return the largest eigenvalue of a positive map on symmetric matrices, and the rows its eigenmatrix spans."""
     r = round(math.sqrt(len(growth)))
-    rate = float(np.linalg.eigvalsh(0.5 * (growth + growth.T))[-1])
-    M = np.eye(r)
-    for _ in range(400):  # the shift keeps an eigenvalue -rate from alternating
-        check_time()
-        M = (growth @ M.ravel()).reshape(r, r) + rate * M
-        M /= max(np.trace(M), 1e-300)
-    sizes, vectors = np.linalg.eigh(M)
-    return rate, tidy(vectors[:, sizes > _NEGLIGIBLE * sizes[-1]].T)
+    rates, matrices = np.linalg.eigh(0.5 * (growth + growth.T))
+    grown = matrices[:, rates >= rates[-1] - _SAME_RATE * abs(rates[-1])]  # what growth makes of the identity at last
+    sizes, vectors = np.linalg.eigh((grown @ (grown.T @ np.eye(r).ravel())).reshape(r, r))
+    return rates[-1], tidy(vectors[:, sizes > _NEGLIGIBLE * sizes[-1]].T)
 
 
-def _continue(channel: Sliced, rank: int, stages: list[LearntStage]) -> list[LearntStage]:
+def _continue(slab_along: Slicing, rank: int, stages: list[LearntStage]) -> list[LearntStage]:
     """Add later stages to the first one."""
     known = np.concatenate([stage.rows for stage in stages])
     if len(known) == rank:
         return stages
-    slab = channel.slab(known[0]) if len(known) == 1 else None
+    slab = slab_along(known[0]) if len(known) == 1 else None
     if slab is None:
         return [*stages, LearntStage(math.nan, complement(known, rank))]
     sizes, vectors = np.linalg.eigh(slab.visible(_PROBE))
     at_once = vectors[:, sizes > ABSENT].T @ slab.rest
     if len(at_once):
         together = LearntStage(stages[0].alpha, np.concatenate([known, tidy(at_once)]))
-        return _continue(channel, rank, [together])
+        return _continue(slab_along, rank, [together])
     later = _second_stage(slab, stages[0].alpha)
-    found = [*stages, later]
-    missing = rank - 1 - len(later.rows)
-    if missing:
-        unknown = complement(np.concatenate([stage.rows for stage in found]), rank)
-        found.append(LearntStage(math.inf if math.isinf(later.alpha) else math.nan, unknown))
-    return found
+    unknown = complement(np.concatenate([known, later.rows]), rank)
+    rest = [LearntStage(math.inf if math.isinf(later.alpha) else math.nan, unknown)] if len(unknown) else []
+    return [*stages, later, *rest]
 
 
 def _second_stage(slab: Slab, first: float) -> LearntStage:
@@ -132,11 +124,12 @@ def _second_stage(slab: Slab, first: float) -> LearntStage:
         rate = float(np.linalg.eigvalsh(growth)[-1])
         return t - math.log(information) + math.log(max(rate, 1e-300))  # alpha(m) = e^t/I
 
-    values = [excess(float(t)) for t in _SCAN]
-    crossings = [i for i in range(len(_SCAN) - 1) if values[i] < 0 <= values[i + 1]]
-    if not crossings:
+    below = np.array([excess(float(t)) for t in _SCAN]) < 0
+    crossings = np.flatnonzero(below[:-1] & ~below[1:])
+    if not len(crossings):
         return LearntStage(math.inf, slab.rest)
-    t = brent_root(excess, float(_SCAN[crossings[0]]), float(_SCAN[crossings[0] + 1]), xtol=1e-12)
+    low, high = _SCAN[crossings[0] :][:2].tolist()
+    t = brent_root(excess, low, high, xtol=1e-12)
     information, growth = slab.information_and_growth(float(expit(t)))
     return LearntStage(max(first, math.exp(t) / information), _leading(growth)[1] @ slab.rest)
 
@@ -145,15 +138,15 @@ class Staged:
     """A problem whose directions are learnt in stages; first-order transitions are not looked for."""
 
     curve = None
-    channel: Sliced
+    channel: Any
 
-    def __init__(self, reading: TargetReading, channel: Sliced) -> None:
+    def __init__(self, reading: TargetReading, channel: Any) -> None:
         self.reading, self.channel = reading, channel
 
     @cached_property
     def stages(self) -> list[LearntStage]:
         """The directions in the order in which they are learnt."""
-        return find_stages(self.channel, self.reading.rank)
+        return find_stages(self.channel.slab, self.reading.rank)
 
     def learnt_rows(self, alpha: float) -> Floats:
         """Return the directions that message passing learns at this alpha, as orthonormal rows."""

@@ -19,8 +19,14 @@ from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.states import DIVERGED_REASON
 from giantstep.families.online_sgd.tolerances import COARSE, SAME_EXPONENT
 from giantstep.family import Answer
-from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time, time_at_rate
-from giantstep.learnability.exponents import exponents
+from giantstep.learnability.exponents import (
+    best_batch,
+    exponents,
+    largest_rate,
+    phase_names,
+    shortest_time,
+    time_at_rate,
+)
 from giantstep.types import Array, Floats, Integers, Points
 
 KEPT = 400
