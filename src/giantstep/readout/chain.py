@@ -17,7 +17,6 @@ R has one sign on the real axis; outside the bulk of a spectrum it is negative, 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +26,7 @@ import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.readout.chain_signal import ChainSignal
-from giantstep.readout.features import MANY_NODES, packing
+from giantstep.readout.features import packing
 from giantstep.readout.newton_bulk import (
     Inside,
     Motion,
@@ -37,7 +36,7 @@ from giantstep.readout.newton_bulk import (
     pair_operator,
     real_root,
 )
-from giantstep.readout.stacked import Stacked, small_inverse
+from giantstep.readout.stacked import small_inverse
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats, Integers
 
@@ -48,25 +47,25 @@ MOST_POINTS = 48
 
 
 @dataclass(frozen=True)
-class ChainStep(Stacked):
-    """One step on a batch of alpha_t d samples, as averages over a sample of it at J nodes, for B points.
+class ChainStep:
+    """One step on a batch of alpha_t d samples, as averages over a sample of it at J nodes, the same for all points.
 
     The functions of a sample that are needed, in this order: zeta, its coordinates along `frame`, and F_1.., which
     span what the batch adds in new directions (2.2). `first` is the number of directions before the step.
     """
 
-    inverse: Floats  # (B,): 1/alpha_t, 0 for the population
-    keep: Floats  # (B,): what the step leaves of the rows
-    slope: Floats  # (B, k, J): r2 of (3.1)
-    noise: Floats  # (B, k, J): e_q^2 res^2 v_q
-    weights: Floats  # (B, J)
-    pairs: Floats  # (B, P, J): weights times products of two of the functions, a <= b
-    frame: Floats  # (B, first, Z): the directions of zeta, in the coordinates before the step
-    gain: Floats  # (B, k), (3.2)
-    spread: Floats  # (B, k): what (5.3) has at (yh, yh)
-    carried: Floats  # (B, k, D): coordinates of s fl
-    own: Floats  # (B, k, D): coordinates of s^3 fy
-    bent: Floats  # (B, k, D): coordinates of e res D_3/2
+    inverse: Floats  # (1,): 1/alpha_t, 0 for the population
+    keep: Floats  # (1,): what the step leaves of the rows
+    slope: Floats  # (1, k, J): r2 of (3.1)
+    noise: Floats  # (1, k, J): e_q^2 res^2 v_q
+    weights: Floats  # (1, J)
+    pairs: Floats  # (1, P, J): weights times products of two of the functions, a <= b
+    frame: Floats  # (1, first, Z): the directions of zeta, in the coordinates before the step
+    gain: Floats  # (1, k), (3.2)
+    spread: Floats  # (1, k): what (5.3) has at (yh, yh)
+    carried: Floats  # (1, k, D): coordinates of s fl
+    own: Floats  # (1, k, D): coordinates of s^3 fy
+    bent: Floats  # (1, k, D): coordinates of e res D_3/2
 
     @property
     def first(self) -> int:
@@ -78,84 +77,38 @@ class ChainStep(Stacked):
         """Number of directions that the batch adds: functions of a sample beside zeta."""
         return int(np.sqrt(2 * self.pairs.shape[1])) - self.frame.shape[2]
 
-    def padded(self, nodes: int) -> ChainStep:
-        """Return the step with this many nodes; those that are added have no weight."""
-        more = [(0, 0), (0, nodes - self.weights.shape[1])]
-        if not more[1][1]:
-            return self
-        wide = {name: np.pad(getattr(self, name), [(0, 0), *more]) for name in ("slope", "noise", "pairs")}
-        return dataclasses.replace(self, weights=np.pad(self.weights, more), **wide)
-
 
 @dataclass(frozen=True)
 class ChainBulk(NewtonBulk):
-    """The bulk after some steps, for B points with k blocks, each with one of M parameter sets of one shape.
+    """The bulk after some steps, with k blocks; it is the same for any number of points."""
 
-    The tables of the sets are kept once; those of the points at hand are looked up when they are asked for.
-    """
-
-    of_sets: tuple[ChainStep, ...]
-    norms_of_sets: Floats  # (M, T + 1, k): c_q after every step
-    asked: Floats  # (M, D, n): the directions that are asked for
+    steps: tuple[ChainStep, ...]
+    norms: Floats  # (1, T + 1, k): c_q after every step
+    directions: Floats  # (1, D, n): the directions that are asked for
     targets: int  # directions of the target, the first ones
     gaussian_rows: bool  # whether the rows were Gaussian at the start
-    owner: Integers  # (B,): which set a point has
 
     max_steps: ClassVar[int] = 300
     cold_steps: ClassVar[int] = 6
     nearly: ClassVar[float] = 1e-9
-    shared: ClassVar[tuple[str, ...]] = ("of_sets", "norms_of_sets", "asked", "targets", "gaussian_rows")
-
-    @cached_property
-    def steps(self) -> tuple[ChainStep, ...]:
-        """The steps of every point; tables that all points share are kept once."""
-        if np.ptp(self.owner) == 0:
-            return tuple(step.take(self.owner[:1]).for_all(len(self.owner)) for step in self.of_sets)
-        return tuple(step.take(self.owner) for step in self.of_sets)
-
-    @cached_property
-    def norms(self) -> Floats:
-        """c_q of every point after every step (B, T + 1, k)."""
-        return np.asarray(self.norms_of_sets[self.owner])
-
-    @property
-    def directions(self) -> Floats:
-        """The directions that are asked for, of every point (B, D, n)."""
-        return np.asarray(self.asked[self.owner])
-
-    @property
-    def row_norm(self) -> Floats:
-        """Squared norm of the bulk rows (B, k)."""
-        return self.norms[:, -1]
-
-    @property
-    def nodes(self) -> int:
-        """The largest number of nodes of a step."""
-        return max(step.weights.shape[1] for step in self.of_sets)
-
-    @property
-    def kin(self) -> object:
-        """The shape, in which nodes do not count: they are padded; None where they are many."""
-        steps = tuple((step.first, step.frame.shape[2], step.fresh) for step in self.of_sets)
-        shape = (steps, self.norms_of_sets.shape[1:], self.asked.shape[1:], self.targets, self.gaussian_rows)
-        return None if self.nodes > MANY_NODES else shape
+    kin: ClassVar[object] = None
+    shared: ClassVar[tuple[str, ...]] = ("steps", "norms", "directions", "targets", "gaussian_rows")
 
     @classmethod
     def stack(cls, bulks: Sequence[ChainBulk], owner: Integers) -> ChainBulk:
-        """Return the bulk of points that have ``bulks[owner[b]]``, each of one set."""
-        if len(bulks) == 1:
-            return dataclasses.replace(bulks[0], owner=owner)
-        steps = []
-        for links in zip(*(bulk.of_sets for bulk in bulks)):
-            nodes = max(link.weights.shape[1] for link in links)
-            steps.append(ChainStep.join([link.padded(nodes) for link in links]))
-        norms, asked = (np.concatenate([getattr(bulk, name) for bulk in bulks]) for name in ("norms_of_sets", "asked"))
-        return dataclasses.replace(bulks[0], of_sets=tuple(steps), norms_of_sets=norms, asked=asked, owner=owner)
+        """Return the one law."""
+        return bulks[0]
+
+    @property
+    def row_norm(self) -> Floats:
+        """Squared norm of the bulk rows (1, k)."""
+        return self.norms[:, -1]
 
     @property
     def chunk(self) -> int:
         """How many points to solve together."""
-        return int(np.clip(VALUES // (self.nodes * 4 * self.norms_of_sets.shape[2] ** 2), 1, MOST_POINTS))
+        nodes = max(step.weights.shape[1] for step in self.steps)
+        return int(np.clip(VALUES // (nodes * 4 * self.norms.shape[2] ** 2), 1, MOST_POINTS))
 
     def fields(self, step: int) -> Integers:
         """Return where the fields (tau^{t-1}, h^t) of a step are, counted from 0, among all K."""
@@ -297,9 +250,9 @@ class ChainState:
 
 def _link(step: ChainStep, block: Array, sign: Array) -> Array:
     """Return Lt = L (I + C L/alpha)^-1 at the nodes (B, J, 2k, 2k), (4.2) and (4.3)."""
-    (count, k, nodes), dtype = step.slope.shape, block.dtype
+    (_, k, nodes), dtype = step.slope.shape, block.dtype
     slope, noise = np.swapaxes(step.slope, 1, 2), np.swapaxes(step.noise, 1, 2)
-    L = np.zeros((count, nodes, 2 * k, 2 * k), dtype)
+    L = np.zeros((len(block), nodes, 2 * k, 2 * k), dtype)
     q = np.arange(k)
     L[:, :, q, k + q] = L[:, :, k + q, q] = slope
     inverse = step.inverse[:, None, None]

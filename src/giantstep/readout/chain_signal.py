@@ -68,7 +68,7 @@ class ChainSignal:
         y = (self.inverse @ scaled[:, :, None])[:, :, 0]
         of_log = scaled * (self.scaled_covariance @ scaled[:, :, None])[:, :, 0]
         change = (log_R @ of_log.reshape(count, -1, k).sum(axis=1)[:, :, None])[:, :, 0]
-        D, K = bulk.asked.shape[1], state.C.shape[1]
+        D, K = bulk.directions.shape[1], state.C.shape[1]
         om = y[:, : D * K].reshape(count, D, K)  # of every direction, et of those of batch noise
         et = y[:, D * K : (2 * D - bulk.targets) * K].reshape(count, -1, K)
         of_H = _square(om[:, : bulk.targets])
@@ -116,7 +116,7 @@ def _square(rows: Array) -> Array:
 def _matrix(bulk: ChainBulk, state: ChainState, products: list[Array]) -> Array:
     """Return Gm (B, rows, rows): om of every direction, et of those of batch noise, y^1.., yh^1.., and y^0."""
     steps, (count, k) = len(bulk.steps), state.root.shape
-    D, targets, K = bulk.asked.shape[1], bulk.targets, state.C.shape[1]
+    D, targets, K = bulk.directions.shape[1], bulk.targets, state.C.shape[1]
     base = (2 * D - targets) * K
     rows = base + 2 * steps * k + (k if bulk.gaussian_rows else 0)
     Gm = np.zeros((count, rows, rows), state.C.dtype)
@@ -170,11 +170,11 @@ def _couple(Gm: Array, scalars: Array, fields: Array, coordinates: Array) -> Non
 
 
 def _selection(bulk: ChainBulk, rows: int) -> Floats:
-    """Return the coordinates that are asked for as columns (B, rows, X): directions of tau^T, then y^T."""
-    count, D, n = bulk.directions.shape
+    """Return the coordinates that are asked for as columns (1, rows, X): directions of tau^T, then y^T."""
+    _, D, n = bulk.directions.shape
     k, steps = bulk.norms.shape[2], len(bulk.steps)
     K = (2 * steps + 1) * k
-    asked = np.zeros((count, rows, (n + 1) * k))
+    asked = np.zeros((1, rows, (n + 1) * k))
     for q in range(k):
         where = np.arange(D) * K + steps * k + q
         asked[:, where[:, None], np.arange(n) * k + q] = bulk.directions

@@ -31,7 +31,7 @@ from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_v
 from giantstep.readout.first_order import Equations, cold_start, variance_function
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.stacked import Stacked
-from giantstep.risk.channel import MarginLaws, both_labels, moments_at, stiffness
+from giantstep.risk.channel import MarginLaws, both_labels, both_moments, stiffness
 from giantstep.risk.labels import SignLabels
 from giantstep.risk.losses import LOSSES, Loss
 from giantstep.solve import solve_each
@@ -276,14 +276,9 @@ def _channel(
     V, shape = state.V.ravel(), state.V.shape
     weights = np.broadcast_to(equations.features.weights, shape).ravel()
     longer = np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel()
-    g, g2, slope, along = (np.zeros(V.shape) for _ in range(4))
-    for label, row, margins in both_labels(_rows(equations, flip, state), _LABELS, loss, V, NODES, weights, longer):
-        moments = moments_at(margins, loss, V[row])
-        g[row] += label * moments.g
-        g2[row] += moments.g2
-        slope[row] -= moments.slope
-        along[row] += moments.along_teacher
-    return g.reshape(shape), g2.reshape(shape), slope.reshape(shape), along.reshape(shape)
+    moments = both_moments(_rows(equations, flip, state), _LABELS, loss, V, NODES, weights, longer)
+    g, g2, slope, along = (part.reshape(shape) for part in moments)
+    return g, g2, -slope, along
 
 
 def _training(equations: Equations, loss: Loss, flip: Floats, state: _State) -> tuple[Floats, Floats]:
