@@ -34,15 +34,13 @@ from giantstep.readout.stacked import Stacked
 from giantstep.risk.channel import MarginLaws, both_labels, both_moments, stiffness
 from giantstep.risk.labels import SignLabels
 from giantstep.risk.losses import LOSSES, Loss
-from giantstep.solve import solve_each
-from giantstep.types import Booleans, Floats, Indices, Integers
+from giantstep.solve import Mixing
+from giantstep.types import Booleans, Floats, Integers
 
 CHUNK = 8
 NODES = 8
 """Quadrature nodes on a panel of the margin: nine digits of every observable; 20 would cost twice."""
 MAX_SWEEPS = 200
-MEMORY = 6
-"""Earlier sweeps that Anderson's mixing looks back on."""
 NEAR = 0.5
 """Distance below which sweeps are mixed; further out they are taken as they are."""
 FAR, STRETCH = 1e-2, 1.6
@@ -162,21 +160,27 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: Finite
     state = _State(np.minimum(V, 10.0), Q, np.zeros(V.shape), tau, response)
     residual, best = np.full(count, np.inf), np.full(count, np.inf)
     iterations, stalled = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    mixing = _Mixing(np.broadcast_to(features.weights, V.shape), tau[0].size)
+    weights = np.broadcast_to(features.weights, V.shape)
+    # how much a coordinate counts for the distance of two sweeps: at rare nodes rounding is magnified
+    share = _of_coordinates(np.minimum(weights / _SELDOM, 1.0) ** 0.5, tau)
+    mixing = Mixing(_of_coordinates(np.maximum(weights, _SELDOM) ** 0.5, tau))  # rare nodes follow, but must settle too
     active = np.arange(count)
     for _ in range(MAX_SWEEPS):
         check_time()
         old = state.take(active)
         stretch = np.where(residual[active] > FAR, STRETCH, 1.0)
         new, *_ = _sweep(equations.take(active), loss, flip[active], size.take(active), old, stretch)
-        now = (mixing.share[active] * np.abs(new.coordinates() - old.coordinates())).max(axis=1)
+        x, image = old.coordinates(), new.coordinates()
+        now = (share[active] * np.abs(image - x)).max(axis=1)
         now = np.where(np.isfinite(now), now, np.inf)
         iterations[active] += 1
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.minimum(best[active], now)
         residual[active] = now
         done = apart[active] | (now < GOAL) | ((now < GOOD_ENOUGH) & (stalled[active] >= 3)) | np.isinf(now)
-        state.put(active, mixing.next(old, new, active, now, best[active]))
+        mixed = mixing.next(active, x, image, (now > NEAR) | (now > 10 * best[active]))
+        good = np.isfinite(mixed).all(axis=1) & (np.abs(mixed - x).max(axis=1) < 3)
+        state.put(active, new.at(np.where(good[:, None], mixed, image)))
         active = active[~done]
         if not active.size:
             break
@@ -184,40 +188,9 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: Finite
     return _observables(equations, loss, flip, fit, residual, iterations)
 
 
-class _Mixing:
-    """Anderson's mixing of many points at once; a point that moves away forgets its past."""
-
-    def __init__(self, weights: Floats, means: int) -> None:
-        count = len(weights)
-
-        def for_all(nodes: Floats) -> Floats:  # one number for every coordinate; 1 for the means
-            return np.concatenate([nodes, nodes, nodes, np.ones((count, means))], axis=1)
-
-        # how much a coordinate counts for the distance of two sweeps: at rare nodes rounding is magnified
-        self.share = for_all(np.minimum(weights / _SELDOM, 1.0) ** 0.5)
-        self.norm = for_all(np.maximum(weights, _SELDOM) ** 0.5)  # rare nodes follow, but must settle too
-        self.positions = np.full((count, MEMORY + 1, self.norm.shape[1]), np.nan)
-        self.steps = np.full_like(self.positions, np.nan)
-
-    def next(self, old: _State, new: _State, active: Indices, now: Floats, best: Floats) -> _State:
-        """Return the next state of the points in `active`, from the last one and its image."""
-        x, image = old.coordinates(), new.coordinates()
-        lost = (now > NEAR) | (now > 10 * best)
-        positions, steps = self.positions[active], self.steps[active]
-        positions[lost], steps[lost] = np.nan, np.nan
-        positions = np.concatenate([positions[:, 1:], x[:, None]], axis=1)
-        steps = np.concatenate([steps[:, 1:], (image - x)[:, None]], axis=1)
-        self.positions[active], self.steps[active] = positions, steps
-        moved, turned = (np.nan_to_num(array[:, :-1] - array[:, -1:], nan=0.0) for array in (positions, steps))
-        measured = turned * self.norm[active][:, None]
-        gram = measured @ np.swapaxes(measured, 1, 2)
-        size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
-        gram = gram + np.where(size > 0, 1e-13 * size, 1.0) * np.eye(MEMORY)
-        wanted = measured @ ((image - x) * self.norm[active])[:, :, None]
-        share = solve_each(gram, wanted)[:, :, 0]
-        mixed = image - np.einsum("bm,bmn->bn", share, moved + turned)
-        good = np.isfinite(mixed).all(axis=1) & (np.abs(mixed - x).max(axis=1) < 3)
-        return new.at(np.where(good[:, None], mixed, image))
+def _of_coordinates(nodes: Floats, tau: Floats) -> Floats:
+    """Return numbers (B, N) of the nodes for every coordinate of a state; 1 for those of tau."""
+    return np.concatenate([nodes, nodes, nodes, np.ones((len(tau), tau[0].size))], axis=1)
 
 
 def _sweep(

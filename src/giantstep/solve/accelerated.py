@@ -11,14 +11,14 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.solve.fixed_point import FixedPoint, solve_each
-from giantstep.types import Array, Indices
+from giantstep.types import Array, Booleans, Indices
 
 Mapping = Callable[[Array, Array], Array]
 
 GOAL = 1e-12
 """A point is done once max|G(x) - x| is below this, if nothing else is asked for."""
-MEMORY = 5
-"""Earlier steps that Anderson mixing combines."""
+MEMORY = 6
+"""Earlier steps that Anderson mixing looks back on."""
 NEWTON_STEPS = 15
 """Newton steps at most: each squares the distance, so that a point that needs more is lost."""
 _DIFFERENCE = 1e-6
@@ -55,6 +55,26 @@ def solve_accelerated(
     return FixedPoint(state.best_x, state.best, state.iterations)
 
 
+class Mixing:
+    """Anderson mixing of many points at once, in coordinates that count with `weights` (B, n)."""
+
+    def __init__(self, weights: Array) -> None:
+        self.weights = weights
+        self.points, self.steps = np.full((2, len(weights), MEMORY + 1, weights.shape[1]), np.nan)
+
+    def next(self, active: Array, x: Array, image: Array, lost: Booleans) -> Array:
+        """Return where the points in `active` go from x and its image; those that are lost forget their past."""
+        changes = []
+        for history, now in ((self.points, x), (self.steps, image - x)):
+            history[active[lost]] = np.nan
+            history[active] = np.concatenate([now[:, None], history[active, :-1]], axis=1)
+            changes.append(np.nan_to_num(history[active, 1:] - now[:, None], posinf=0.0, neginf=0.0))
+        weights, (moved, turned) = self.weights[active], changes
+        inverse = np.linalg.pinv(np.swapaxes(turned * weights[:, None], 1, 2), rcond=1e-10)
+        share = inverse @ ((image - x) * weights)[:, :, None]
+        return np.asarray(image - (np.swapaxes(share, 1, 2) @ (moved + turned))[:, 0])
+
+
 class _AcceleratedBatch:
     """The best point so far of every problem, and which are still open."""
 
@@ -80,39 +100,23 @@ class _AcceleratedBatch:
         self.best_x[active[better]] = x[better]
         return image, residual
 
+    def sweep(self, active: Array) -> tuple[Array, Array, Array]:
+        """Return which of the points are still to go on, their images and residuals."""
+        check_time()
+        image, residual = self.evaluate(self.x[active], active)
+        going = np.isfinite(residual) & ~(residual < self.goal)
+        return active[going], image[going], residual[going]
+
     def mix(self, begin: float, sweeps: int) -> None:
-        """Anderson mixing; the memory is dropped where the residual grows tenfold."""
-        B, n = self.x.shape
-        points, steps = np.zeros((B, MEMORY + 1, n)), np.zeros((B, MEMORY + 1, n))
-        filled = np.zeros(B, dtype=np.int64)
-        last = np.full(B, np.inf)
-        active = np.arange(B)
+        """Anderson mixing; the past is forgotten where the residual grows tenfold."""
+        mixing, last, active = Mixing(np.ones_like(self.x)), np.full(len(self.x), np.inf), np.arange(len(self.x))
         for _ in range(sweeps):
-            check_time()
+            active, image, residual = self.sweep(active)
             if not active.size:
                 return
-            image, residual = self.evaluate(self.x[active], active)
-            keep = np.isfinite(residual) & ~(residual < self.goal)
-            active, image, residual = active[keep], image[keep], residual[keep]
-            if not active.size:
-                return
-            filled[active[(residual > begin) | (residual > 10 * last[active])]] = 0
+            lost = (residual > begin) | (residual > 10 * last[active])
             last[active] = residual
-            for history, now in ((points, self.x[active]), (steps, image - self.x[active])):
-                history[active] = np.roll(history[active], 1, axis=1)
-                history[active, 0] = now
-            filled[active] = np.where(residual > begin, 0, np.minimum(filled[active] + 1, MEMORY + 1))
-            proposal = image
-            for count in np.unique(filled[active]):
-                if count < 2:
-                    continue
-                chosen = filled[active] == count
-                who = active[chosen]
-                f, x = steps[who, :count], points[who, :count]
-                df, dx = (f[:, :1] - f[:, 1:]).swapaxes(1, 2), (x[:, :1] - x[:, 1:]).swapaxes(1, 2)
-                weights = np.linalg.pinv(df, rcond=1e-10) @ f[:, 0, :, None]
-                proposal[chosen] = (x[:, 0] + f[:, 0]) - ((dx + df) @ weights)[..., 0]
-            self.x[active] = proposal
+            self.x[active] = mixing.next(active, self.x[active], image, lost)
 
     def newton(self) -> None:
         """Newton by central differences from the best point, with backtracking; a point that gains nothing is left."""
@@ -154,10 +158,7 @@ class _AcceleratedBatch:
         """Plain steps of length 1 - kept."""
         active = self.open
         for _ in range(sweeps):
-            check_time()
+            active, image, _ = self.sweep(active)
             if not active.size:
                 return
-            image, residual = self.evaluate(self.x[active], active)
-            going = np.isfinite(residual) & ~(residual < self.goal)
-            active, image = active[going], image[going]
             self.x[active] = kept * self.x[active] + (1 - kept) * image
