@@ -14,7 +14,7 @@ from giantstep.gaussian import normal_distribution
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, gram_at_nodes, push_of_means, stretched_variance
-from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling
+from giantstep.readout.first_order import Equations, FirstOrder, spread_through
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
@@ -195,16 +195,7 @@ def fluctuations(
     if not size.in_limit:
         of_means = means.through(tangents)
         Q1, Q2 = Q1 + of_means[0], Q2 + of_means[1]
-    if packed:
-        lift = tangents.matrix / width
-        driven = features.sums(squared * source, features.packed)[:, :, None]
-        right = lift @ driven + equations.packing.pack(Q1, Q2)[:, :, None]
-        Q = solve_each(np.eye(lift.shape[1]) - lift @ packed_coupling(equations, squared), right)[:, :, 0]
-        res = source + features.combine(Q * equations.packing.multiplicity)
-        return res, *equations.packing.unpack(Q), means.Q1
-    Ker = tangents.kernel(features.mu1, features.mu2) / width
-    bare = source + features.quadratic(Q1, Q2)
-    res = solve_each(np.eye(Ker.shape[1]) - Ker * squared[:, None, :], bare[:, :, None])[:, :, 0]
+    res = spread_through(equations, tangents, squared, source + features.quadratic(Q1, Q2), packed)
     dQ1, dQ2 = tangents.apply(*features.moments(squared * res))
     return res, Q1 + dQ1 / width, Q2 + dQ2 / width[:, 0], means.Q1
 
