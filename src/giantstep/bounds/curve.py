@@ -12,7 +12,7 @@ from giantstep.families.bayes_limit.limit import limit
 from giantstep.families.bayes_limit.scenario import BayesLimit
 from giantstep.gaussian import Target
 from giantstep.progress import Progress
-from giantstep.solve.finite import NotFiniteError, brent_root
+from giantstep.solve.roots import NotFiniteError, brent_root
 from giantstep.types import Floats
 
 NOTHING = 1e-9

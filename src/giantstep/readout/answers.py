@@ -15,7 +15,7 @@ from giantstep.readout.finite_size import FiniteSize, mean_penalty
 from giantstep.readout.first_order import FirstOrder
 from giantstep.readout.signal import direction_error, prior_factor
 from giantstep.readout.spectrum import Law, Spectrum, bulk_law, is_physical
-from giantstep.solve.finite import brent_root, require_finite
+from giantstep.solve.roots import brent_root, require_finite
 from giantstep.types import Array, Floats
 
 MASS_TOLERANCE = 0.02

@@ -25,7 +25,7 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.readout.bulk import Response
-from giantstep.readout.errors import field_variance, misclassified, negative_positive
+from giantstep.readout.errors import Observables, field_variance, misclassified, negative_positive
 from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_variance
 from giantstep.readout.first_order import Equations, cold_start, variance_function
@@ -55,22 +55,11 @@ _RARE = 1e-13
 
 
 @dataclass
-class Classifier(Stacked):
-    """The fitted classifier at B points; the letters are those of `Errors`, `identity` a self-test."""
+class Classifier(Observables):
+    """The fitted classifier at B points."""
 
-    test: Floats
-    train: Floats
-    objective: Floats
-    misclassified: Floats
-    norm: Floats
-    theta: Floats
-    x: Floats
-    tau: Floats
-    Q1: Floats
-    Q2: Floats
     V1: Floats
     V2: Floats
-    identity: Floats
     residual: Floats
     iterations: Integers
     dual: Floats

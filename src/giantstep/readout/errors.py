@@ -83,21 +83,27 @@ def negative_positive(x: Floats, y: Floats, correlation: Floats) -> Floats:
 
 
 @dataclass
-class Errors(Stacked):
-    """Errors and order parameters of B points; the letters are those of few_steps_readout section 4."""
+class Observables(Stacked):
+    """What is known of a fit at B points; the letters are those of few_steps_readout section 4."""
 
     test: Floats
     train: Floats
     objective: Floats
     misclassified: Floats
     norm: Floats
-    null: Floats
     theta: Floats
     x: Floats  # coefficients of the channels (B, X), called t in (4.5)
     tau: Floats  # what they make of the unlearnt directions (B, L, k)
     Q1: Floats  # without the target's directions: spiked_features adds sum_l tau_l tau_l^T
     Q2: Floats
-    identity: Floats  # by how much (4.10) is violated
+    identity: Floats  # by how much (4.10), or that the fit is stationary, is violated
+
+
+@dataclass
+class Errors(Observables):
+    """The ridge fit at B points."""
+
+    null: Floats
     along: Floats
     """RES and c0 at the nodes (B, 2, N), if asked for; else without nodes."""
 
@@ -276,11 +282,6 @@ class FittedMeans:
         return (self.size.directions * self.size.inverse_dim)[:, None, None] * bulk
 
 
-def ridge_means(first: FirstOrder, penalty: Floats, size: FiniteSize) -> FittedMeans:
-    """Return the fitted means of a ridge fit."""
-    return FittedMeans.of(first.equations, first.response, first.node_weights, penalty, size)
-
-
 def ridge_drive(first: FirstOrder, res: Floats) -> Floats:
     """Return what drives the means of a ridge fit of this residual at the nodes (B, N)."""
     features = first.equations.features
@@ -297,7 +298,7 @@ def count_parameters(
     `penalty` is that of theta, Q1 without the part of the means; the directions that the features treat on their own
     are not counted twice, and unlearnt ones beyond them are like all others.
     """
-    means = ridge_means(first, penalty, size)
+    means = FittedMeans.of(first.equations, first.response, first.node_weights, penalty, size)
     added = means.at_nodes(means.covariance(ridge_drive(first, res), Q2), Q1)
     return added, means.at_nodes(means.per_neuron * means.inverse, first.response.S / means.width[:, None, None])
 
