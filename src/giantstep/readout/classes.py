@@ -22,8 +22,10 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from giantstep.deadline import check_time
+from giantstep.gaussian import normal_distribution
 from giantstep.readout.bulk import Response
 from giantstep.readout.errors import Observables, field_variance, misclassified, negative_positive
 from giantstep.readout.features import Features
@@ -118,8 +120,6 @@ def classify(
 
 def separated(features: Features) -> Booleans:
     """Tell for each set of features whether their means, which cost nothing in the limit, separate the classes."""
-    from scipy.optimize import linprog
-
     assert features.field is not None and features.rho is not None
     apart = np.zeros(len(features.weights), dtype=bool)
     for row, often in enumerate(features.weights > _RARE):
@@ -130,7 +130,7 @@ def separated(features: Features) -> Booleans:
         for axis in (1, 0):  # neither the size of a block nor that of a node tells
             margins = margins / np.maximum(np.abs(margins).max(axis=axis, keepdims=True), 1e-300)
         none, one = np.zeros(len(margins)), np.ones(margins.shape[1])  # margins of one or more, at any coefficients
-        apart[row] = linprog(none, -margins.T, -one, bounds=(None, None)).success
+        apart[row] = scipy.optimize.linprog(none, -margins.T, -one, bounds=(None, None)).success
     return apart
 
 
@@ -188,7 +188,13 @@ def _sweep(
     """Return the next state, and the signal, Q1, Q2 and moments of the channel; `stretch` is that of `both_labels`."""
     features, width = equations.features, equations.width[:, None]
     weights = equations.ratio[:, None] * features.weights
-    g, g2, slope, along = moments = _channel(equations, loss, flip, state, stretch)
+    shape = state.V.shape
+    count = np.broadcast_to(features.weights, shape).ravel()
+    longer = np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel()
+    rows = _rows(equations, flip, state)
+    sums = both_moments(rows, _LABELS, loss, state.V.ravel(), NODES, count, longer)
+    g, g2, bend, along = (part.reshape(shape) for part in sums)
+    slope = -bend
     Vh1, Vh2 = features.moments(weights * slope)
     D = equations.a[:, None] + Vh2
     response = equations.bulk.solve(Vh1, D, equations.block_width, state.response)
@@ -206,7 +212,7 @@ def _sweep(
     Q1, Q2 = Q1 + dQ1 / width[:, :, None] + of_means[0], Q2 + dQ2 / width + of_means[1]
     Q = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1) + stretched_variance(features, signal.theta, size)
     new = _State(variance_function(equations, response), Q, signal.c0, signal.tau, response)
-    return new, signal, Q1, Q2, moments
+    return new, signal, Q1, Q2, (g, g2, slope, along)
 
 
 def turned(features: Features, flip: Floats) -> Floats:
@@ -231,18 +237,6 @@ def _rows(equations: Equations, flip: Floats, state: _State) -> MarginLaws:
     return MarginLaws(*(np.broadcast_to(column, state.V.shape).ravel() for column in columns))
 
 
-def _channel(
-    equations: Equations, loss: Loss, flip: Floats, state: _State, stretch: Floats | float
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return E g, E g^2, -E dg/domega and E dg/dnu given kappa, both labels together (B, N)."""
-    V, shape = state.V.ravel(), state.V.shape
-    weights = np.broadcast_to(equations.features.weights, shape).ravel()
-    longer = np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel()
-    moments = both_moments(_rows(equations, flip, state), _LABELS, loss, V, NODES, weights, longer)
-    g, g2, slope, along = (part.reshape(shape) for part in moments)
-    return g, g2, -slope, along
-
-
 def _training(equations: Equations, loss: Loss, flip: Floats, state: _State) -> tuple[Floats, Floats]:
     """Return the mean loss and the share of misclassified samples of the training set (B,)."""
     V, shape = state.V.ravel(), state.V.shape
@@ -258,14 +252,12 @@ def _training(equations: Equations, loss: Loss, flip: Floats, state: _State) -> 
 
 def _below(laws: MarginLaws, bound: Floats) -> Floats:
     """Return the chance that the label is the one of the laws and its margin is below a bound, for each row."""
-    from scipy.special import ndtr
-
     spread = np.sqrt(laws.variance + laws.slope**2)
     x = (laws.mean - bound) / laws.scale
     field = np.divide(laws.tau, spread, out=np.sign(laws.tau) * np.inf, where=spread > 0)
     correlation = np.divide(laws.slope, spread, out=np.zeros_like(spread), where=spread > 0)
     below = negative_positive(x, np.where(laws.tau == 0, 0.0, field), correlation)
-    return (1 - 2 * laws.flip) * below + laws.flip * ndtr(-x)
+    return (1 - 2 * laws.flip) * below + laws.flip * normal_distribution(-x)
 
 
 def _observables(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from giantstep.gaussian import normal_distribution
 from giantstep.readout.bulk import Response
@@ -55,31 +56,25 @@ def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats, 
 
 def opposite_signs(x: Floats, y: Floats, correlation: Floats) -> Floats:
     """Return P(sign X != sign Y) for unit normals of means x, y: Owen's formula, in which a zero counts as +0."""
-    from scipy.special import owens_t
-
     x, y = x + 0.0, y + 0.0  # -0.0 becomes 0.0
     root = np.sqrt(1 - correlation**2)
     neither = (x == 0) & (y == 0)
-    first = owens_t(x, (np.where(neither, 1.0, y / x) - correlation) / root)
-    second = owens_t(y, (np.where(neither, 1.0, x / y) - correlation) / root)
+    first = scipy.special.owens_t(x, (np.where(neither, 1.0, y / x) - correlation) / root)
+    second = scipy.special.owens_t(y, (np.where(neither, 1.0, x / y) - correlation) / root)
     return 2 * (first + second) + ((x < 0) != (y < 0))
 
 
 def sign_disagreement(mean: Floats, variance: Floats, shared: Floats, weights: Floats) -> float:
     """Return how often outputs (N,) of the covariance `shared` differ in sign: beyond_the_error (2.6)."""
-    from scipy.special import owens_t
-
     own, other = np.maximum(variance - shared, 0.0), np.maximum(variance + shared, 1e-300)
     x = mean / np.sqrt(np.maximum(variance, 1e-300))
-    return float(weights @ (4 * owens_t(x, np.sqrt(own / other))))
+    return float(weights @ (4 * scipy.special.owens_t(x, np.sqrt(own / other))))
 
 
 def negative_positive(x: Floats, y: Floats, correlation: Floats) -> Floats:
     """Return P(X < 0 < Y) for unit normals of means x, y."""
-    from scipy.special import ndtr
-
     within = np.clip(correlation, -1 + 1e-15, 1 - 1e-15)
-    return 0.5 * (opposite_signs(x, y, within) + ndtr(-x) - ndtr(-y))
+    return 0.5 * (opposite_signs(x, y, within) + normal_distribution(-x) - normal_distribution(-y))
 
 
 @dataclass
@@ -267,10 +262,7 @@ class FittedMeans:
         features, k = self.features, len(self.features.pi)
         folded = (self.pairs * matrix[:, k:, k:]).reshape(len(matrix), features.channels, k, features.channels, k)
         rest = folded.sum(axis=(1, 3)) - self.counted_twice(bulk)
-        if len(self.functions) < len(matrix):  # one point after the other where they share their functions
-            form = np.stack([np.sum(self.functions[0] * (one @ self.functions[0]), axis=0) for one in matrix])
-        else:
-            form = np.sum(self.functions * (matrix @ self.functions), axis=1)
+        form = np.sum(self.functions * (matrix @ self.functions), axis=1)
         added = form + features.quadratic(rest, np.zeros(rest.shape[:2]))
         if features.even:
             added = np.broadcast_to(np.sum(features.weights * added, axis=1, keepdims=True), added.shape)

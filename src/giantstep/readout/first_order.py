@@ -170,15 +170,6 @@ def solve_first_order(
     no damping. `packed` chooses the coordinates; by default they are packed for at most 8 blocks.
     """
     packed = equations.packed if packed is None else packed
-    nodes = equations.features.weights.shape[1]
-    if nodes > 1 and equations.features.even:  # V is the same at all of them: the first one carries their weight
-        weight = equations.features.weights.sum(axis=1, keepdims=True)
-        one = dataclasses.replace(equations.features.at_nodes(np.array([0])), weights=weight)
-        alone = dataclasses.replace(equations, features=one)
-        if start is not None:
-            start = dataclasses.replace(start, equations=alone, V=start.V[:, :1])
-        first = solve_first_order(alone, start, packed=packed, goal=goal)
-        return dataclasses.replace(first, equations=equations, V=np.repeat(first.V, nodes, axis=1))
     # V depends on mu1 and mu2: the other functions of kappa lose their nodes
     dropped = {name: getattr(equations.features, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
     few = dataclasses.replace(equations.features, **dropped, field=None, rho=None, stretch=None, kappa=None)

@@ -173,7 +173,7 @@ def both_labels(
     Rows that count with small `weights` (rows,) are not followed as far into their tails. `stretch` makes the steps of
     the trapezoidal rule longer than rounding asks for: by 1.6 the moments are wrong by less than 1e-5.
     """
-    step = _resolving_step(rows, labels, loss)
+    step = np.minimum(loss.resolving_step(rows.scale), labels.resolving_step(rows.slope, rows.variance))
     smooth, rough = np.flatnonzero(step > LEAST_STEP), np.flatnonzero(step <= LEAST_STEP)
     reach = np.full(step.shape, BOUND)
     if weights is not None:  # where weight times normal density falls to 1e-17
@@ -219,10 +219,6 @@ def moments_at(margins: Margins, loss: Loss, V: Floats) -> ChannelMoments:
     g, g2, slope = margins.expect(pull.g, pull.g**2, pull.slope)
     (along,) = margins.nodes.sums(pull.g * margins.chance_slope)
     return ChannelMoments(g, g2, slope, along)
-
-
-def _resolving_step(rows: MarginLaws, labels: BinaryLabels, loss: Loss) -> Floats:
-    return np.minimum(loss.resolving_step(rows.scale), labels.resolving_step(rows.slope, rows.variance))
 
 
 # -- The implicit step for the means and the intercept ----------------------------------------------------

@@ -16,7 +16,11 @@ from giantstep.types import Array, Booleans, Indices
 Mapping = Callable[[Array, Array], Array]
 
 GOAL = 1e-12
-"""A point is done once max|G(x) - x| is below this, if nothing else is asked for."""
+"""A point is done once max|G(x) - x| is below this."""
+BEGIN, SWEEPS = 0.5, 40
+"""Residual below which points are mixed, after plain steps, and how many sweeps that is tried for."""
+DAMPING, DAMPED_SWEEPS = (0.5, 0.8, 0.95), 200
+"""Fractions of the old point that are kept in turn, and for how many sweeps each."""
 MEMORY = 6
 """Earlier steps that Anderson mixing looks back on."""
 NEWTON_STEPS = 15
@@ -25,32 +29,22 @@ _DIFFERENCE = 1e-6
 """Half the width of central differences, in coordinates of order 1: rounding and curvature leave 1e-10."""
 
 
-def solve_accelerated(
-    mapping: Mapping,
-    start: Array,
-    *,
-    begin: float = 0.5,
-    sweeps: int = 40,
-    damping: tuple[float, ...] = (0.5, 0.8, 0.95),
-    damped_sweeps: int = 200,
-    goal: float = GOAL,
-) -> FixedPoint:
+def solve_accelerated(mapping: Mapping, start: Array, *, patient: bool = True) -> FixedPoint:
     """Solve x = G(x) at every point of a batch, in coordinates where differences of 1 are large.
 
     ``mapping(x, active) -> G(x)`` is asked for the points listed in `active`; x is (len(active), n), the start (B, n).
-    Anderson mixing is tried for so many `sweeps`; it starts once the residual is below `begin`, after plain steps. Then
-    fractions of the old point are kept, those of `damping` in turn for `damped_sweeps` each, with Newton after each. A
-    point is done once max|G(x) - x| is below `goal`.
+    Anderson mixing is tried first, then Newton. Where neither helps, and with patience, fractions of the old point are
+    kept, with Newton after each. A point is done once max|G(x) - x| is below `GOAL`.
     """
-    state = _AcceleratedBatch(mapping, np.array(start, dtype=float), goal)
-    state.mix(begin, sweeps)
+    state = _AcceleratedBatch(mapping, np.array(start, dtype=float))
+    state.mix()
     state.newton()
-    for kept in damping:
+    for kept in DAMPING if patient else ():
         if not state.open.size:
             break
         lost = ~np.isfinite(state.best)  # not even a finite residual was found: back to the start, else to the best
         state.x = np.where(lost[:, None], start, state.best_x)
-        state.damp(kept, damped_sweeps)
+        state.damp(kept)
         state.newton()
     return FixedPoint(state.best_x, state.best, state.iterations)
 
@@ -78,15 +72,15 @@ class Mixing:
 class _AcceleratedBatch:
     """The best point so far of every problem, and which are still open."""
 
-    def __init__(self, mapping: Mapping, x: Array, goal: float) -> None:
-        self.mapping, self.x, self.goal = mapping, x, goal
+    def __init__(self, mapping: Mapping, x: Array) -> None:
+        self.mapping, self.x = mapping, x
         self.best_x = x.copy()
         self.best = np.full(len(x), np.inf)
         self.iterations = np.zeros(len(x), dtype=np.int64)
 
     @property
     def open(self) -> Indices:
-        return np.flatnonzero(~(self.best < self.goal))
+        return np.flatnonzero(~(self.best < GOAL))
 
     def evaluate(self, x: Array, active: Array) -> tuple[Array, Array]:
         """Return G(x) and the residual; the best point of each is remembered."""
@@ -104,17 +98,17 @@ class _AcceleratedBatch:
         """Return which of the points are still to go on, their images and residuals."""
         check_time()
         image, residual = self.evaluate(self.x[active], active)
-        going = np.isfinite(residual) & ~(residual < self.goal)
+        going = np.isfinite(residual) & ~(residual < GOAL)
         return active[going], image[going], residual[going]
 
-    def mix(self, begin: float, sweeps: int) -> None:
+    def mix(self) -> None:
         """Anderson mixing; the past is forgotten where the residual grows tenfold."""
         mixing, last, active = Mixing(np.ones_like(self.x)), np.full(len(self.x), np.inf), np.arange(len(self.x))
-        for _ in range(sweeps):
+        for _ in range(SWEEPS):
             active, image, residual = self.sweep(active)
             if not active.size:
                 return
-            lost = (residual > begin) | (residual > 10 * last[active])
+            lost = (residual > BEGIN) | (residual > 10 * last[active])
             last[active] = residual
             self.x[active] = mixing.next(active, self.x[active], image, lost)
 
@@ -152,12 +146,12 @@ class _AcceleratedBatch:
                 _, residual = self.evaluate(x[trying] + length * step[trying], active[trying])
                 gained[trying] = residual < 0.9 * now[trying]
                 length *= 0.5
-            active = active[gained & ~(self.best[active] < self.goal)]
+            active = active[gained & ~(self.best[active] < GOAL)]
 
-    def damp(self, kept: float, sweeps: int) -> None:
+    def damp(self, kept: float) -> None:
         """Plain steps of length 1 - kept."""
         active = self.open
-        for _ in range(sweeps):
+        for _ in range(DAMPED_SWEEPS):
             active, image, _ = self.sweep(active)
             if not active.size:
                 return

@@ -171,7 +171,7 @@ def solve(problem: MixtureProblem, start: State | None = None, *, patient: bool 
         return pack(part, update(part, state, hats(part, state))[0])
 
     begin = pack(problem, problem.start() if start is None else start)
-    point = solve_accelerated(sweep, begin, damping=(0.5, 0.8, 0.95) if patient else ())
+    point = solve_accelerated(sweep, begin, patient=patient)
     state = unpack(problem, point.x)
     with np.errstate(all="ignore"):
         hat = hats(problem, state)
