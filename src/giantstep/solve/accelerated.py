@@ -21,7 +21,7 @@ BEGIN, SWEEPS = 0.5, 40
 """Residual below which points are mixed, after plain steps, and how many sweeps that is tried for."""
 DAMPING, DAMPED_SWEEPS = (0.5, 0.8, 0.95), 200
 """Fractions of the old point that are kept in turn, and for how many sweeps each."""
-MEMORY = 6
+MEMORY = 5
 """Earlier steps that Anderson mixing looks back on."""
 NEWTON_STEPS = 15
 """Newton steps at most: each squares the distance, so that a point that needs more is lost."""
@@ -64,8 +64,11 @@ class Mixing:
             history[active] = np.concatenate([now[:, None], history[active, :-1]], axis=1)
             changes.append(np.nan_to_num(history[active, 1:] - now[:, None], posinf=0.0, neginf=0.0))
         weights, (moved, turned) = self.weights[active], changes
-        inverse = np.linalg.pinv(np.swapaxes(turned * weights[:, None], 1, 2), rcond=1e-10)
-        share = inverse @ ((image - x) * weights)[:, :, None]
+        measured = turned * weights[:, None]
+        gram = measured @ np.swapaxes(measured, 1, 2)
+        size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
+        gram += np.where(size > 0, 1e-13 * size, 1.0) * np.eye(MEMORY)
+        share = solve_each(gram, measured @ ((image - x) * weights)[:, :, None])
         return np.asarray(image - (np.swapaxes(share, 1, 2) @ (moved + turned))[:, 0])
 
 
