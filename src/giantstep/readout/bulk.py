@@ -96,7 +96,7 @@ class Bulk(Protocol):
 
     @property
     def kin(self) -> object:
-        """None where the law of every set is solved alone, else that of several sets of one shape together."""
+        """What laws of one shape must have in common to be solved together; None where each is solved alone."""
 
     @classmethod
     def stack(cls, bulks: Sequence[Self], owner: Integers) -> Self:

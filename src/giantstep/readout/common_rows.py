@@ -30,12 +30,17 @@ class CommonRows:
     """Rows of the same law at all points, so that every selection of points has the same bulk."""
 
     product: Floats
-    """PB = lambda B_q B_q' at the J atoms (J, k, k)."""
+    """PB = lambda B_q B_q' at the J atoms: (J, k, k) of all points, or (B, J, k, k) where each has its own."""
     masses: Floats  # masses of the atoms (J,), of sum 1
 
     def take(self, index: Any) -> Self:
         """Return itself."""
         return self
+
+    @property
+    def kin(self) -> object:
+        """The atoms."""
+        return self.masses.tobytes()
 
     @classmethod
     def stack(cls, bulks: Sequence[Self], owner: Integers) -> Self:
@@ -98,7 +103,8 @@ class CommonRows:
 
     def along_means(self, response: Response) -> AlongMeans:
         """Return Gt and Y of finite_size_steps (6.3), (6.4), without a division by B_q."""
-        scale = np.einsum("jqq->jq", self.product)[None]
+        scale = np.einsum("...qq->...q", self.product)
+        scale = scale if scale.ndim == 3 else scale[None]
         Vh1, eye = response.Vh1[:, None], np.eye(response.R.shape[1])
         mixing = eye + Vh1 * (scale * response.R[:, None, :])[:, :, None, :]
         return AlongMeans(self.masses, solve_each(mixing, Vh1), np.swapaxes(solve_each(mixing, eye), 2, 3), scale)
@@ -159,7 +165,6 @@ class IsotropicBulk(CommonRows):
 
     chunk: ClassVar[int] = 64
     packed_only: ClassVar[bool] = False
-    kin: ClassVar[object] = "isotropic"
 
     def __init__(self) -> None:
         self.product, self.masses = np.ones((1, 1, 1)), np.ones(1)

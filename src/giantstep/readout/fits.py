@@ -247,10 +247,10 @@ def floors(equations: Equations, owner: Integers, noise: Floats) -> tuple[Floats
     response = part.bulk.solve(Vh1, Vh2, part.block_width, start)
     all_data = _unexplained(part, response, weights)
     _, first, set_of = np.unique(owner[chosen], return_index=True, return_inverse=True)
-    free = part.bulk.spread.free if isinstance(part.bulk, InputBulk) else True
+    free = np.broadcast_to(part.bulk.spread.free if isinstance(part.bulk, InputBulk) else True, (count,))
     floor = np.empty(len(first))
     for number, row in enumerate(first):
-        if free:
+        if free[row]:
             floor[number] = _distance(features.take(np.array([row])))
             continue
         unpenalised = response.take(np.array([row]))

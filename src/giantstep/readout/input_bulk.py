@@ -13,6 +13,7 @@ JU_q is a diagonal and a matrix of low rank, so that M is k x k algebra in every
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -25,7 +26,7 @@ from giantstep.readout.common_rows import CommonRows, CommonTangents
 from giantstep.readout.features import Features
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
-from giantstep.types import Array, Floats, Indices
+from giantstep.types import Array, Floats, Indices, Integers
 
 _PROBES = 24
 _RANK = 1e-13
@@ -168,6 +169,46 @@ class InputSpread:
         return np.sum(t**2, axis=2) + np.sum(own**2, axis=2), *parts
 
 
+@dataclass(frozen=True)
+class SpreadOfSets:
+    """The spreads of several parameter sets that see the same number of directions, and which one each point has."""
+
+    spreads: tuple[InputSpread, ...]
+    owner: Integers
+    quadratic: ClassVar[int] = 0
+
+    def take(self, index: Any) -> SpreadOfSets:
+        """Return the points in `index`."""
+        return SpreadOfSets(self.spreads, self.owner[index])
+
+    @property
+    def free(self) -> Array:
+        """Whether the spread of each point is free (B,)."""
+        return np.array([spread.free for spread in self.spreads])[self.owner]
+
+    def covariance(self, response: Response, quadratic: Array) -> Array:
+        """Return P (B, X, X)."""
+        (P,) = self._each(lambda spread, rows: (spread.covariance(response.take(rows), quadratic[rows]),))
+        return P
+
+    def paid(self, response: Response, quadratic: Array, dual: Array) -> tuple[Array, Array, Array]:
+        """Return what `InputSpread.paid` does."""
+        squares, silent, curved = self._each(
+            lambda spread, rows: spread.paid(response.take(rows), quadratic[rows], dual[rows])
+        )
+        return squares, silent, curved
+
+    def _each(self, answer: Callable[[InputSpread, Integers], tuple[Array, ...]]) -> tuple[Array, ...]:
+        """Return the answers of the points of every set, in the order of the points."""
+        order = np.argsort(self.owner, kind="stable")
+        sets, counts = np.unique(self.owner, return_counts=True)
+        parts = [
+            answer(self.spreads[number], rows) for number, rows in zip(sets, np.split(order, np.cumsum(counts)[:-1]))
+        ]
+        back = np.argsort(order)
+        return tuple(np.concatenate(column)[back] for column in zip(*parts))
+
+
 def _floored(matrix: Array) -> Array:
     """Return Vh1 without a null space, which several blocks that are alike would give it."""
     k = matrix.shape[1]
@@ -221,12 +262,25 @@ class InputBulk(CommonRows):
 
     product: Floats
     masses: Floats
-    spread: InputSpread
+    spread: InputSpread | SpreadOfSets
     """How the channels act: their coefficients in the features are those of (Q^T tau_q, y_q)."""
     noise: QuadraticNoise | None = None
 
     packed_only: ClassVar[bool] = True
-    kin: ClassVar[object] = None
+
+    @classmethod
+    def stack(cls, bulks: Sequence[InputBulk], owner: Integers) -> InputBulk:
+        """Return the bulk of points that have bulks[owner[b]], all on the same atoms and without quadratic noise."""
+        if len(bulks) == 1:
+            return bulks[0]
+        spreads = tuple(bulk.spread for bulk in bulks if isinstance(bulk.spread, InputSpread))
+        product = np.stack([bulk.product for bulk in bulks])[owner]
+        return cls(product, bulks[0].masses, SpreadOfSets(spreads, owner))
+
+    @property
+    def kin(self) -> object:
+        """The atoms; None with quadratic channels, whose noise is that of one set."""
+        return None if self.spread.quadratic else super().kin
 
     @property
     def chunk(self) -> int:
@@ -234,7 +288,9 @@ class InputBulk(CommonRows):
         return int(np.clip(MOST_MATRICES // len(self.masses), 16, 64))
 
     def take(self, index: Any) -> InputBulk:
-        """Return the points in `index`, which differ in the noise of their sizes alone."""
+        """Return the points in `index`, which differ where they have sets of their own or noise of their sizes."""
+        if isinstance(self.spread, SpreadOfSets):
+            return replace(self, product=self.product[index], spread=self.spread.take(index))
         return self if self.noise is None else replace(self, noise=self.noise.take(index))
 
     def quadratic(self, response: Response) -> Array:

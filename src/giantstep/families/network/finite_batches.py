@@ -72,7 +72,8 @@ class Chain:
 
     def bulk(self, directions: Floats) -> ChainBulk:
         """Return the law of the rows, asked for these directions (D, n)."""
-        return ChainBulk(self.steps, np.stack(self.norms)[None], directions[None], self.targets, self.gaussian_rows)
+        norms, owner = np.stack(self.norms)[None], np.zeros(1, np.int64)
+        return ChainBulk(self.steps, norms, directions[None], self.targets, self.gaussian_rows, owner)
 
     def covariance(self) -> Floats:
         """Return d Cov of (<b_i, directions>, |b_i|^2) over the rows of each block (k, D + 1, D + 1): (5.5)."""
