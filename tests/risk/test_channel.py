@@ -8,13 +8,22 @@ from scipy.stats import norm
 
 from giantstep.gaussian import trapezoid_rule
 from giantstep.risk import channel
-from giantstep.risk.channel import MarginLaws, channel_moments, panel_nodes
+from giantstep.risk.channel import ChannelMoments, MarginLaws, both_labels, both_moments, moments_at, panel_nodes
 from giantstep.risk.labels import BinaryLabels, LogitLabels, SignLabels, logistic_normal
 from giantstep.risk.losses import HingeLoss, LogisticLoss, MaxMarginLoss
 
 
 def one_row(mean=0.4, scale=1.3, tau=0.2, slope=0.6, variance=0.5, flip=0.1):
     return MarginLaws(*(np.array([value]) for value in (mean, scale, tau, slope, variance, flip)))
+
+
+def channel_moments(rows, labels, loss, V, nodes_per_panel=channel.NODES):
+    """Return the moments of label 1."""
+    moments = np.full((4, len(V)), np.nan)
+    for label, row, margins in both_labels(rows, labels, loss, V, nodes_per_panel):
+        if label == 1:
+            moments[:, row] = moments_at(margins, loss.at(row), V[row])
+    return ChannelMoments(*moments)
 
 
 def brute(rows, law, loss, V, kinks):
@@ -148,7 +157,8 @@ def test_both_labels_are_those_of_two_calls(loss):
     rows = MarginLaws(*columns, draws.uniform(0.5, 1, 300), np.full(300, 0.1))
     V, labels = draws.uniform(0.3, 3, 300), SignLabels()
     pieces = {1: np.full(300, np.nan), -1: np.full(300, np.nan)}
-    for label, row, margins in channel.both_labels(rows, labels, loss, V):
-        pieces[label][row] = channel.moments_at(margins, loss, V[row]).g
+    for label, row, margins in both_labels(rows, labels, loss, V):
+        pieces[label][row] = moments_at(margins, loss, V[row]).g
+    np.testing.assert_allclose(both_moments(rows, labels, loss, V).g, pieces[1] - pieces[-1], rtol=1e-12)
     for label, laws in ((1, rows), (-1, rows.mirrored())):
         np.testing.assert_allclose(pieces[label], channel_moments(laws, labels, loss, V).g, rtol=1e-12)

@@ -18,15 +18,9 @@ def linear(gains):
 
 def test_slow_and_diverging_maps_are_solved():
     mapping, solution = linear(np.array([0.5, 1.3, 3.0, -4.0]))
-    found = solve_accelerated(mapping, np.zeros((4, 2)), begin=1e9)
+    found = solve_accelerated(mapping, np.zeros((4, 2)))
     np.testing.assert_allclose(found.x, solution, rtol=1e-10)
     assert np.all(found.residual < 1e-12)
-
-
-def test_a_goal_that_is_not_far_is_reached_sooner():
-    near, exact = (solve_accelerated(lambda x, active: np.cos(x), np.ones((1, 1)), goal=goal) for goal in (1e-3, 1e-12))
-    assert 1e-12 < near.residual[0] < 1e-3 and near.iterations[0] < exact.iterations[0]
-    np.testing.assert_allclose(near.x, exact.x, atol=1e-3)
 
 
 def test_a_point_does_not_depend_on_its_neighbours():
@@ -42,7 +36,7 @@ def test_newton_takes_over_where_mixing_fails():
     def mapping(x, active):
         return x + np.arctan(50 * (x - 0.7))  # repelling: every plain step leads away
 
-    found = solve_accelerated(mapping, np.array([[0.71]]), sweeps=3)
+    found = solve_accelerated(mapping, np.array([[0.71]]))
     assert abs(found.x[0, 0] - 0.7) < 1e-10
 
 
@@ -50,11 +44,11 @@ def test_what_has_no_solution_keeps_a_large_residual_and_spares_the_others():
     def mapping(x, active):
         return np.where(active[:, None] == 0, x + 1.0, 0.5 * x)
 
-    found = solve_accelerated(mapping, np.ones((2, 1)), damped_sweeps=5)
+    found = solve_accelerated(mapping, np.ones((2, 1)))
     assert found.residual[0] > 0.9
     assert found.residual[1] < 1e-12
 
 
 def test_a_map_that_leaves_its_domain_is_reported():
-    found = solve_accelerated(lambda x, active: np.log(x - 2.0), np.ones((1, 1)), damped_sweeps=3)
+    found = solve_accelerated(lambda x, active: np.log(x - 2.0), np.ones((1, 1)))
     assert np.isinf(found.residual[0])

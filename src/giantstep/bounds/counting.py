@@ -20,7 +20,7 @@ from giantstep.families.bayes_limit.scenario import BayesLimit
 from giantstep.gaussian import Target, as_target
 from giantstep.progress import Progress
 from giantstep.scenario import Scenario
-from giantstep.solve.finite import NotFiniteError, brent_root
+from giantstep.solve.roots import NotFiniteError, brent_root
 from giantstep.types import Floats
 
 

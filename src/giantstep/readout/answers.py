@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import scipy
 
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
@@ -15,7 +16,7 @@ from giantstep.readout.finite_size import FiniteSize, mean_penalty
 from giantstep.readout.first_order import FirstOrder
 from giantstep.readout.signal import direction_error, prior_factor
 from giantstep.readout.spectrum import Law, Spectrum, bulk_law, is_physical
-from giantstep.solve.finite import brent_root, require_finite
+from giantstep.solve.roots import brent_root, require_finite
 from giantstep.types import Array, Floats
 
 MASS_TOLERANCE = 0.02
@@ -80,12 +81,10 @@ def is_bounded(labels: Function) -> bool:
 
 def along_first_axis(name: str, values: Floats, kappa: Floats, weights: Floats, positions: Floats) -> Floats:
     """Return a variable at nodes (B, N), averaged over all axes of the nodes but `kappa` (N,), at positions on it."""
-    from scipy.interpolate import make_interp_spline
-
     axis, which = np.unique(kappa, return_inverse=True)
     means = np.stack([np.bincount(which, weights * row) for row in values]) / np.bincount(which, weights)
     require_finite(name, means)
-    return np.asarray(make_interp_spline(axis, means, k=5, axis=1)(positions))
+    return np.asarray(scipy.interpolate.make_interp_spline(axis, means, k=5, axis=1)(positions))
 
 
 def describe_spectrum(

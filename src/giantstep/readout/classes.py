@@ -22,27 +22,27 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from giantstep.deadline import check_time
+from giantstep.gaussian import normal_distribution
 from giantstep.readout.bulk import Response
-from giantstep.readout.errors import field_variance, misclassified, negative_positive
+from giantstep.readout.errors import Observables, field_variance, misclassified, negative_positive
 from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_variance
 from giantstep.readout.first_order import Equations, cold_start, variance_function
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.stacked import Stacked
-from giantstep.risk.channel import MarginLaws, both_labels, moments_at, stiffness
+from giantstep.risk.channel import MarginLaws, both_labels, both_moments, stiffness
 from giantstep.risk.labels import SignLabels
 from giantstep.risk.losses import LOSSES, Loss
-from giantstep.solve import solve_each
-from giantstep.types import Booleans, Floats, Indices, Integers
+from giantstep.solve import Mixing
+from giantstep.types import Booleans, Floats, Integers
 
 CHUNK = 8
 NODES = 8
 """Quadrature nodes on a panel of the margin: nine digits of every observable; 20 would cost twice."""
 MAX_SWEEPS = 200
-MEMORY = 6
-"""Earlier sweeps that Anderson's mixing looks back on."""
 NEAR = 0.5
 """Distance below which sweeps are mixed; further out they are taken as they are."""
 FAR, STRETCH = 1e-2, 1.6
@@ -57,22 +57,11 @@ _RARE = 1e-13
 
 
 @dataclass
-class Classifier(Stacked):
-    """The fitted classifier at B points; the letters are those of `Errors`, `identity` a self-test."""
+class Classifier(Observables):
+    """The fitted classifier at B points."""
 
-    test: Floats
-    train: Floats
-    objective: Floats
-    misclassified: Floats
-    norm: Floats
-    theta: Floats
-    x: Floats
-    tau: Floats
-    Q1: Floats
-    Q2: Floats
     V1: Floats
     V2: Floats
-    identity: Floats
     residual: Floats
     iterations: Integers
     dual: Floats
@@ -131,8 +120,6 @@ def classify(
 
 def separated(features: Features) -> Booleans:
     """Tell for each set of features whether their means, which cost nothing in the limit, separate the classes."""
-    from scipy.optimize import linprog
-
     assert features.field is not None and features.rho is not None
     apart = np.zeros(len(features.weights), dtype=bool)
     for row, often in enumerate(features.weights > _RARE):
@@ -143,7 +130,7 @@ def separated(features: Features) -> Booleans:
         for axis in (1, 0):  # neither the size of a block nor that of a node tells
             margins = margins / np.maximum(np.abs(margins).max(axis=axis, keepdims=True), 1e-300)
         none, one = np.zeros(len(margins)), np.ones(margins.shape[1])  # margins of one or more, at any coefficients
-        apart[row] = linprog(none, -margins.T, -one, bounds=(None, None)).success
+        apart[row] = scipy.optimize.linprog(none, -margins.T, -one, bounds=(None, None)).success
     return apart
 
 
@@ -162,21 +149,27 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: Finite
     state = _State(np.minimum(V, 10.0), Q, np.zeros(V.shape), tau, response)
     residual, best = np.full(count, np.inf), np.full(count, np.inf)
     iterations, stalled = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    mixing = _Mixing(np.broadcast_to(features.weights, V.shape), tau[0].size)
+    weights = np.broadcast_to(features.weights, V.shape)
+    # how much a coordinate counts for the distance of two sweeps: at rare nodes rounding is magnified
+    share = _of_coordinates(np.minimum(weights / _SELDOM, 1.0) ** 0.5, tau)
+    mixing = Mixing(_of_coordinates(np.maximum(weights, _SELDOM) ** 0.5, tau))  # rare nodes follow, but must settle too
     active = np.arange(count)
     for _ in range(MAX_SWEEPS):
         check_time()
         old = state.take(active)
         stretch = np.where(residual[active] > FAR, STRETCH, 1.0)
         new, *_ = _sweep(equations.take(active), loss, flip[active], size.take(active), old, stretch)
-        now = (mixing.share[active] * np.abs(new.coordinates() - old.coordinates())).max(axis=1)
+        x, image = old.coordinates(), new.coordinates()
+        now = (share[active] * np.abs(image - x)).max(axis=1)
         now = np.where(np.isfinite(now), now, np.inf)
         iterations[active] += 1
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.minimum(best[active], now)
         residual[active] = now
         done = apart[active] | (now < GOAL) | ((now < GOOD_ENOUGH) & (stalled[active] >= 3)) | np.isinf(now)
-        state.put(active, mixing.next(old, new, active, now, best[active]))
+        mixed = mixing.next(active, x, image, (now > NEAR) | (now > 10 * best[active]))
+        good = np.isfinite(mixed).all(axis=1) & (np.abs(mixed - x).max(axis=1) < 3)
+        state.put(active, new.at(np.where(good[:, None], mixed, image)))
         active = active[~done]
         if not active.size:
             break
@@ -184,40 +177,9 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: Finite
     return _observables(equations, loss, flip, fit, residual, iterations)
 
 
-class _Mixing:
-    """Anderson's mixing of many points at once; a point that moves away forgets its past."""
-
-    def __init__(self, weights: Floats, means: int) -> None:
-        count = len(weights)
-
-        def for_all(nodes: Floats) -> Floats:  # one number for every coordinate; 1 for the means
-            return np.concatenate([nodes, nodes, nodes, np.ones((count, means))], axis=1)
-
-        # how much a coordinate counts for the distance of two sweeps: at rare nodes rounding is magnified
-        self.share = for_all(np.minimum(weights / _SELDOM, 1.0) ** 0.5)
-        self.norm = for_all(np.maximum(weights, _SELDOM) ** 0.5)  # rare nodes follow, but must settle too
-        self.positions = np.full((count, MEMORY + 1, self.norm.shape[1]), np.nan)
-        self.steps = np.full_like(self.positions, np.nan)
-
-    def next(self, old: _State, new: _State, active: Indices, now: Floats, best: Floats) -> _State:
-        """Return the next state of the points in `active`, from the last one and its image."""
-        x, image = old.coordinates(), new.coordinates()
-        lost = (now > NEAR) | (now > 10 * best)
-        positions, steps = self.positions[active], self.steps[active]
-        positions[lost], steps[lost] = np.nan, np.nan
-        positions = np.concatenate([positions[:, 1:], x[:, None]], axis=1)
-        steps = np.concatenate([steps[:, 1:], (image - x)[:, None]], axis=1)
-        self.positions[active], self.steps[active] = positions, steps
-        moved, turned = (np.nan_to_num(array[:, :-1] - array[:, -1:], nan=0.0) for array in (positions, steps))
-        measured = turned * self.norm[active][:, None]
-        gram = measured @ np.swapaxes(measured, 1, 2)
-        size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
-        gram = gram + np.where(size > 0, 1e-13 * size, 1.0) * np.eye(MEMORY)
-        wanted = measured @ ((image - x) * self.norm[active])[:, :, None]
-        share = solve_each(gram, wanted)[:, :, 0]
-        mixed = image - np.einsum("bm,bmn->bn", share, moved + turned)
-        good = np.isfinite(mixed).all(axis=1) & (np.abs(mixed - x).max(axis=1) < 3)
-        return new.at(np.where(good[:, None], mixed, image))
+def _of_coordinates(nodes: Floats, tau: Floats) -> Floats:
+    """Return numbers (B, N) of the nodes for every coordinate of a state; 1 for those of tau."""
+    return np.concatenate([nodes, nodes, nodes, np.ones((len(tau), tau[0].size))], axis=1)
 
 
 def _sweep(
@@ -226,7 +188,13 @@ def _sweep(
     """Return the next state, and the signal, Q1, Q2 and moments of the channel; `stretch` is that of `both_labels`."""
     features, width = equations.features, equations.width[:, None]
     weights = equations.ratio[:, None] * features.weights
-    g, g2, slope, along = moments = _channel(equations, loss, flip, state, stretch)
+    shape = state.V.shape
+    count = np.broadcast_to(features.weights, shape).ravel()
+    longer = np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel()
+    rows = _rows(equations, flip, state)
+    sums = both_moments(rows, _LABELS, loss, state.V.ravel(), NODES, count, longer)
+    g, g2, bend, along = (part.reshape(shape) for part in sums)
+    slope = -bend
     Vh1, Vh2 = features.moments(weights * slope)
     D = equations.a[:, None] + Vh2
     response = equations.bulk.solve(Vh1, D, equations.block_width, state.response)
@@ -244,7 +212,7 @@ def _sweep(
     Q1, Q2 = Q1 + dQ1 / width[:, :, None] + of_means[0], Q2 + dQ2 / width + of_means[1]
     Q = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1) + stretched_variance(features, signal.theta, size)
     new = _State(variance_function(equations, response), Q, signal.c0, signal.tau, response)
-    return new, signal, Q1, Q2, moments
+    return new, signal, Q1, Q2, (g, g2, slope, along)
 
 
 def turned(features: Features, flip: Floats) -> Floats:
@@ -269,23 +237,6 @@ def _rows(equations: Equations, flip: Floats, state: _State) -> MarginLaws:
     return MarginLaws(*(np.broadcast_to(column, state.V.shape).ravel() for column in columns))
 
 
-def _channel(
-    equations: Equations, loss: Loss, flip: Floats, state: _State, stretch: Floats | float
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return E g, E g^2, -E dg/domega and E dg/dnu given kappa, both labels together (B, N)."""
-    V, shape = state.V.ravel(), state.V.shape
-    weights = np.broadcast_to(equations.features.weights, shape).ravel()
-    longer = np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel()
-    g, g2, slope, along = (np.zeros(V.shape) for _ in range(4))
-    for label, row, margins in both_labels(_rows(equations, flip, state), _LABELS, loss, V, NODES, weights, longer):
-        moments = moments_at(margins, loss, V[row])
-        g[row] += label * moments.g
-        g2[row] += moments.g2
-        slope[row] -= moments.slope
-        along[row] += moments.along_teacher
-    return g.reshape(shape), g2.reshape(shape), slope.reshape(shape), along.reshape(shape)
-
-
 def _training(equations: Equations, loss: Loss, flip: Floats, state: _State) -> tuple[Floats, Floats]:
     """Return the mean loss and the share of misclassified samples of the training set (B,)."""
     V, shape = state.V.ravel(), state.V.shape
@@ -301,14 +252,12 @@ def _training(equations: Equations, loss: Loss, flip: Floats, state: _State) -> 
 
 def _below(laws: MarginLaws, bound: Floats) -> Floats:
     """Return the chance that the label is the one of the laws and its margin is below a bound, for each row."""
-    from scipy.special import ndtr
-
     spread = np.sqrt(laws.variance + laws.slope**2)
     x = (laws.mean - bound) / laws.scale
     field = np.divide(laws.tau, spread, out=np.sign(laws.tau) * np.inf, where=spread > 0)
     correlation = np.divide(laws.slope, spread, out=np.zeros_like(spread), where=spread > 0)
     below = negative_positive(x, np.where(laws.tau == 0, 0.0, field), correlation)
-    return (1 - 2 * laws.flip) * below + laws.flip * ndtr(-x)
+    return (1 - 2 * laws.flip) * below + laws.flip * normal_distribution(-x)
 
 
 def _observables(

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from giantstep.gaussian import normal_distribution
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, gram_at_nodes, push_of_means, stretched_variance
-from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling
+from giantstep.readout.first_order import Equations, FirstOrder, spread_through
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
@@ -55,49 +56,49 @@ def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats, 
 
 def opposite_signs(x: Floats, y: Floats, correlation: Floats) -> Floats:
     """Return P(sign X != sign Y) for unit normals of means x, y: Owen's formula, in which a zero counts as +0."""
-    from scipy.special import owens_t
-
     x, y = x + 0.0, y + 0.0  # -0.0 becomes 0.0
     root = np.sqrt(1 - correlation**2)
     neither = (x == 0) & (y == 0)
-    first = owens_t(x, (np.where(neither, 1.0, y / x) - correlation) / root)
-    second = owens_t(y, (np.where(neither, 1.0, x / y) - correlation) / root)
+    first = scipy.special.owens_t(x, (np.where(neither, 1.0, y / x) - correlation) / root)
+    second = scipy.special.owens_t(y, (np.where(neither, 1.0, x / y) - correlation) / root)
     return 2 * (first + second) + ((x < 0) != (y < 0))
 
 
 def sign_disagreement(mean: Floats, variance: Floats, shared: Floats, weights: Floats) -> float:
     """Return how often outputs (N,) of the covariance `shared` differ in sign: beyond_the_error (2.6)."""
-    from scipy.special import owens_t
-
     own, other = np.maximum(variance - shared, 0.0), np.maximum(variance + shared, 1e-300)
     x = mean / np.sqrt(np.maximum(variance, 1e-300))
-    return float(weights @ (4 * owens_t(x, np.sqrt(own / other))))
+    return float(weights @ (4 * scipy.special.owens_t(x, np.sqrt(own / other))))
 
 
 def negative_positive(x: Floats, y: Floats, correlation: Floats) -> Floats:
     """Return P(X < 0 < Y) for unit normals of means x, y."""
-    from scipy.special import ndtr
-
     within = np.clip(correlation, -1 + 1e-15, 1 - 1e-15)
-    return 0.5 * (opposite_signs(x, y, within) + ndtr(-x) - ndtr(-y))
+    return 0.5 * (opposite_signs(x, y, within) + normal_distribution(-x) - normal_distribution(-y))
 
 
 @dataclass
-class Errors(Stacked):
-    """Errors and order parameters of B points; the letters are those of few_steps_readout section 4."""
+class Observables(Stacked):
+    """What is known of a fit at B points; the letters are those of few_steps_readout section 4."""
 
     test: Floats
     train: Floats
     objective: Floats
     misclassified: Floats
     norm: Floats
-    null: Floats
     theta: Floats
     x: Floats  # coefficients of the channels (B, X), called t in (4.5)
     tau: Floats  # what they make of the unlearnt directions (B, L, k)
     Q1: Floats  # without the target's directions: spiked_features adds sum_l tau_l tau_l^T
     Q2: Floats
-    identity: Floats  # by how much (4.10) is violated
+    identity: Floats  # by how much (4.10), or that the fit is stationary, is violated
+
+
+@dataclass
+class Errors(Observables):
+    """The ridge fit at B points."""
+
+    null: Floats
     along: Floats
     """RES and c0 at the nodes (B, 2, N), if asked for; else without nodes."""
 
@@ -195,16 +196,7 @@ def fluctuations(
     if not size.in_limit:
         of_means = means.through(tangents)
         Q1, Q2 = Q1 + of_means[0], Q2 + of_means[1]
-    if packed:
-        lift = tangents.matrix / width
-        driven = features.sums(squared * source, features.packed)[:, :, None]
-        right = lift @ driven + equations.packing.pack(Q1, Q2)[:, :, None]
-        Q = solve_each(np.eye(lift.shape[1]) - lift @ packed_coupling(equations, squared), right)[:, :, 0]
-        res = source + features.combine(Q * equations.packing.multiplicity)
-        return res, *equations.packing.unpack(Q), means.Q1
-    Ker = tangents.kernel(features.mu1, features.mu2) / width
-    bare = source + features.quadratic(Q1, Q2)
-    res = solve_each(np.eye(Ker.shape[1]) - Ker * squared[:, None, :], bare[:, :, None])[:, :, 0]
+    res = spread_through(equations, tangents, squared, source + features.quadratic(Q1, Q2), packed)
     dQ1, dQ2 = tangents.apply(*features.moments(squared * res))
     return res, Q1 + dQ1 / width, Q2 + dQ2 / width[:, 0], means.Q1
 
@@ -270,10 +262,7 @@ class FittedMeans:
         features, k = self.features, len(self.features.pi)
         folded = (self.pairs * matrix[:, k:, k:]).reshape(len(matrix), features.channels, k, features.channels, k)
         rest = folded.sum(axis=(1, 3)) - self.counted_twice(bulk)
-        if len(self.functions) < len(matrix):  # one point after the other where they share their functions
-            form = np.stack([np.sum(self.functions[0] * (one @ self.functions[0]), axis=0) for one in matrix])
-        else:
-            form = np.sum(self.functions * (matrix @ self.functions), axis=1)
+        form = np.sum(self.functions * (matrix @ self.functions), axis=1)
         added = form + features.quadratic(rest, np.zeros(rest.shape[:2]))
         if features.even:
             added = np.broadcast_to(np.sum(features.weights * added, axis=1, keepdims=True), added.shape)
@@ -283,11 +272,6 @@ class FittedMeans:
         """Return what a matrix of the bulk (B, k, k) has of the directions that are treated on their own."""
         assert self.size.directions is not None
         return (self.size.directions * self.size.inverse_dim)[:, None, None] * bulk
-
-
-def ridge_means(first: FirstOrder, penalty: Floats, size: FiniteSize) -> FittedMeans:
-    """Return the fitted means of a ridge fit."""
-    return FittedMeans.of(first.equations, first.response, first.node_weights, penalty, size)
 
 
 def ridge_drive(first: FirstOrder, res: Floats) -> Floats:
@@ -306,7 +290,7 @@ def count_parameters(
     `penalty` is that of theta, Q1 without the part of the means; the directions that the features treat on their own
     are not counted twice, and unlearnt ones beyond them are like all others.
     """
-    means = ridge_means(first, penalty, size)
+    means = FittedMeans.of(first.equations, first.response, first.node_weights, penalty, size)
     added = means.at_nodes(means.covariance(ridge_drive(first, res), Q2), Q1)
     return added, means.at_nodes(means.per_neuron * means.inverse, first.response.S / means.width[:, None, None])
 

@@ -41,7 +41,7 @@ from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, 
 from giantstep.gaussian.grids import hermite_rule
 from giantstep.readout.answers import list_numbers
 from giantstep.readout.random_features import bulk_traces, linear_and_rest, solve_random_features
-from giantstep.solve.finite import brent_root
+from giantstep.solve.roots import brent_root
 from giantstep.types import Array, Floats, Integers
 
 SPIKE_ROOM = 6

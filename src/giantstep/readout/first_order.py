@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.readout.bulk import Bulk, Response
+from giantstep.readout.bulk import Bulk, Response, Tangents
 from giantstep.readout.common_rows import IsotropicBulk
 from giantstep.readout.features import MANY_NODES, PACKED_BLOCKS, Features, Packing, packing
 from giantstep.readout.stacked import Stacked
@@ -170,15 +170,6 @@ def solve_first_order(
     no damping. `packed` chooses the coordinates; by default they are packed for at most 8 blocks.
     """
     packed = equations.packed if packed is None else packed
-    nodes = equations.features.weights.shape[1]
-    if nodes > 1 and equations.features.even:  # V is the same at all of them: the first one carries their weight
-        weight = equations.features.weights.sum(axis=1, keepdims=True)
-        one = dataclasses.replace(equations.features.at_nodes(np.array([0])), weights=weight)
-        alone = dataclasses.replace(equations, features=one)
-        if start is not None:
-            start = dataclasses.replace(start, equations=alone, V=start.V[:, :1])
-        first = solve_first_order(alone, start, packed=packed, goal=goal)
-        return dataclasses.replace(first, equations=equations, V=np.repeat(first.V, nodes, axis=1))
     # V depends on mu1 and mu2: the other functions of kappa lose their nodes
     dropped = {name: getattr(equations.features, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
     few = dataclasses.replace(equations.features, **dropped, field=None, rho=None, stretch=None, kappa=None)
@@ -233,7 +224,7 @@ def _solve_chunk(
 
     def newton_iterate(part: Equations, response: Response, V: Array, plain: Array) -> Array:
         squared = part.node_weights((part.b[:, None] + V) ** 2)
-        newton = V + _newton_increment(part, response, squared, plain - V, packed)
+        newton = V + spread_through(part, part.bulk.tangents(response), squared, plain - V, packed)
         if real:
             turned = (plain > -part.b[:, None]) != (newton > -part.b[:, None])
             newton[turned.any(axis=1)] = np.nan
@@ -246,15 +237,13 @@ def _solve_chunk(
     return solution.x, last, solution.residual, solution.iterations
 
 
-def _newton_increment(equations: Equations, response: Response, squared: Array, mismatch: Array, packed: bool) -> Array:
-    """Return dV of (I - Ker W2) dV = V_new - V, in packed coordinates or at the nodes."""
-    tangents, features = equations.bulk.tangents(response), equations.features
-    if packed:
-        # dV = mismatch + c m . y with y the packed change that the mismatch causes
-        L = tangents.matrix / equations.width[:, None, None]
-        source = features.sums(squared * mismatch, features.packed)[:, :, None]
-        y = solve_each(np.eye(L.shape[1]) - L @ packed_coupling(equations, squared), L @ source)[:, :, 0]
-        return np.asarray(mismatch + features.combine(y * equations.packing.multiplicity))
-    Ker = tangents.kernel(features.mu1, features.mu2) / equations.width[:, None, None]
-    matrix = np.eye(Ker.shape[1]) - Ker * squared[:, None, :]
-    return solve_each(matrix, mismatch[:, :, None])[:, :, 0]
+def spread_through(equations: Equations, tangents: Tangents, squared: Array, source: Array, packed: bool) -> Array:
+    """Solve f = source + Ker (squared f) at the nodes (B, N), in packed coordinates or with the kernel itself."""
+    features, width = equations.features, equations.width[:, None, None]
+    if packed:  # f = source + c m . y with y the packed change that the source causes
+        L = tangents.matrix / width
+        driven = L @ features.sums(squared * source, features.packed)[:, :, None]
+        y = solve_each(np.eye(L.shape[1]) - L @ packed_coupling(equations, squared), driven)[:, :, 0]
+        return np.asarray(source + features.combine(y * equations.packing.multiplicity))
+    kernel = tangents.kernel(features.mu1, features.mu2) / width
+    return solve_each(np.eye(kernel.shape[1]) - kernel * squared[:, None, :], source[:, :, None])[:, :, 0]

@@ -10,7 +10,7 @@ import numpy as np
 from giantstep.family import LOOSE
 from giantstep.readout.bulk import Bulk, Response
 from giantstep.readout.classes import GOOD_ENOUGH, Classifier, classify, separated
-from giantstep.readout.errors import Errors, ridge_errors
+from giantstep.readout.errors import Errors, Observables, ridge_errors
 from giantstep.readout.features import PACKED_BLOCKS, Features
 from giantstep.readout.finite_size import FiniteSize
 from giantstep.readout.first_order import Equations, FirstOrder, begin, solve_first_order
@@ -163,7 +163,7 @@ def _ridge_status(asked: Asked, first: FirstOrder, errors: Errors) -> Strings:
 
 
 def _status(
-    solution: Errors | Classifier, residual: Floats, tolerance: float, iterations: Integers, steps: str, identity: str
+    solution: Observables, residual: Floats, tolerance: float, iterations: Integers, steps: str, identity: str
 ) -> Strings:
     reasons = np.full(len(residual), "", dtype=object)
     for row, violation in enumerate(solution.identity):

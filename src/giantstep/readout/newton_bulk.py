@@ -105,10 +105,7 @@ class NewtonBulk(Stacked):
                 begun = again.guess(anew)
                 all_cold = np.ones(len(lost), bool)
                 g[lost], R[lost] = again._iterate(anew, *begun, all_cold, ending, again.motion(*begun, anew))
-            found = part.motion(g[far], R[far], there)
-            if len(far) < len(R):
-                motion.put(far, found)
-            motion = motion if len(far) < len(R) else found
+            motion.put(far, part.motion(g[far], R[far], there))
         return motion.carry(Response(R, motion.S, g, Vh1, D, block_width))
 
     def _iterate(
@@ -137,9 +134,7 @@ class NewtonBulk(Stacked):
             active = active[~done & ((size > ending) | plain | worse)]
             if active.size == 0:
                 break
-            whole = len(active) == len(R)
-            bulk, there = (self, inside) if whole else (self.take(active), inside.take(active))
-            motion = bulk.motion(g[active], R[active], there)
+            motion = self.take(active).motion(g[active], R[active], inside.take(active))
         return g, R
 
     def motion_of(self, response: Response) -> Motion:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.readout.errors import count_parameters, fit_means, fluctuations, mean_residual, ridge_drive, ridge_means
+from giantstep.readout.errors import FittedMeans, count_parameters, fit_means, fluctuations, mean_residual, ridge_drive
 from giantstep.readout.features import packed_products
 from giantstep.readout.finite_size import FiniteSize, push_of_means
 from giantstep.readout.first_order import FirstOrder, packed_coupling
@@ -83,7 +83,7 @@ def spread_of_means(first: FirstOrder, size: FiniteSize) -> tuple[Floats, Floats
         part, own = first.take(chunk), size.take(chunk)
         signal = fit_means(part, own)
         res, Q1, Q2, of_means = fluctuations(part, signal, own, part.equations.packed)
-        means = ridge_means(part, signal.penalty, own)
+        means = FittedMeans.of(part.equations, part.response, part.node_weights, signal.penalty, own)
         covariances.append(means.covariance(ridge_drive(part, res), Q2))
         counted.append(means.counted_twice(Q1 - of_means))
     return np.concatenate(covariances), np.concatenate(counted)

@@ -143,9 +143,8 @@ def projected_power(target: Floats, cosine: Floats, degrees: list[int]) -> Float
     orders = np.arange(max(degrees, default=0) + 1)
     monomials = np.zeros((len(orders), len(degrees)))
     for column, k in enumerate(degrees):
-        for m in range(k // 2 + 1):
-            weight = factorial(k) / (2**m * factorial(m) * factorial(k - 2 * m))
-            monomials[k - 2 * m, column] = weight * np.sqrt(factorial(k - 2 * m))
+        monomials[: k + 1, column] = np.polynomial.hermite_e.poly2herme(np.eye(k + 1)[k])
+    monomials *= np.sqrt([[factorial(order)] for order in orders])
     values = target[: len(orders)] * cosine[:, None] ** orders  # h_j^y = E[g h_j] cos^j
     return np.sum((values @ np.linalg.qr(monomials)[0]) ** 2, axis=1)
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.readout.bulk import Response
-from giantstep.readout.features import MANY_NODES
 from giantstep.readout.finite_size import FiniteSize, mean_penalty, root_of
 from giantstep.readout.first_order import Equations
 from giantstep.solve import solve_each
@@ -102,33 +101,19 @@ def least_squares(
         solution = source.copy()
         solution[:, seen], c = least_squares(weights, wanted, functions[:, seen], penalty, source[:, seen])
         return solution, c
-    root = np.sqrt(weights)
-    nodes = functions.shape[2]
-    rows = np.swapaxes(functions * root[:, None, :], 1, 2)
-    aim = root * wanted
-    broken = ~np.isfinite(rows).all(axis=(1, 2))
-    rows[broken] = 0.0  # the SVD would refuse the whole batch; these points come back as NaN
-    basis = None
-    if nodes > MANY_NODES:  # far more nodes than functions: only their span matters
-        basis, rows = np.linalg.qr(rows)
-        aim = (np.swapaxes(basis, 1, 2) @ aim[:, :, None])[:, :, 0]
-    solution, fitted = _penalised(rows, aim, penalty, source)
-    solution[broken], fitted[broken] = np.nan, np.nan
-    c = fitted if basis is None else (basis @ fitted[:, :, None])[:, :, 0]
-    return solution, c / np.where(root > 0, root, 1.0)
-
-
-def _penalised(rows: Floats, aim: Floats, penalty: Floats, source: Floats) -> tuple[Floats, Floats]:
-    """Minimise |rows x - aim|^2 + |penalty x - source|^2 by SVD; return x and rows x."""
-    (count, kept, columns), k = rows.shape, penalty.shape[1]
-    design = np.zeros((count, kept + columns, columns))
-    design[:, :kept] = rows
-    design[:, kept + np.arange(k, columns), np.arange(k, columns)] = 1.0
-    design[:, kept : kept + k, :k] = penalty
-    response = np.concatenate([aim, source], axis=1)
+    (count, columns, nodes), k = functions.shape, penalty.shape[1]
+    root, own = np.sqrt(weights), np.arange(k, columns)
+    design = np.zeros((count, nodes + columns, columns))
+    design[:, :nodes] = np.swapaxes(functions * root[:, None, :], 1, 2)
+    design[:, nodes : nodes + k, :k] = penalty
+    design[:, nodes + own, own] = 1.0
+    broken = ~np.isfinite(design).all(axis=(1, 2))
+    design[broken] = 0.0  # the SVD would refuse the whole batch; these points come back as NaN
+    aim = np.concatenate([root * wanted, source], axis=1)[:, :, None]
     U, singular, Vt = np.linalg.svd(design, full_matrices=False)
     keep = singular > 1e-14 * singular[:, :1]
-    coordinates = np.where(keep, (np.swapaxes(U, 1, 2) @ response[:, :, None])[:, :, 0], 0.0)
+    coordinates = np.where(keep, (np.swapaxes(U, 1, 2) @ aim)[:, :, 0], 0.0)
     scaled = coordinates / np.where(keep, singular, 1.0)
-    fitted = (U[:, :kept] @ coordinates[:, :, None])[:, :, 0]
-    return (np.swapaxes(Vt, 1, 2) @ scaled[:, :, None])[:, :, 0], fitted
+    solution, fitted = (np.swapaxes(Vt, 1, 2) @ scaled[:, :, None])[:, :, 0], U[:, :nodes] @ coordinates[:, :, None]
+    solution[broken], fitted[broken] = np.nan, np.nan
+    return solution, fitted[:, :, 0] / np.where(root > 0, root, 1.0)

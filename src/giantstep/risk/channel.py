@@ -150,32 +150,12 @@ def _weigh(rows: MarginLaws, labels: BinaryLabels, nodes: RowNodes) -> Margins:
 
 
 class ChannelMoments(NamedTuple):
-    """E g, E g^2, E dg/ds and E dg/dnu of the rows (the label's probability included, its sign not)."""
+    """E g, E g^2, E dg/ds and E dg/dnu of the rows (the label's probability included)."""
 
     g: Floats
     g2: Floats
     slope: Floats
     along_teacher: Floats
-
-
-def channel_moments(
-    rows: MarginLaws, labels: BinaryLabels, loss: Loss, V: Floats, nodes_per_panel: int = NODES
-) -> ChannelMoments:
-    """Integrate the pull of the proximal map of strength V (rows,): rows that are smooth in one pass, then the rest."""
-    step, moments = _resolving_step(rows, labels, loss), np.empty((4, len(V)))
-    if np.all(step > LEAST_STEP):  # nearly always all rows are, and a small batch would feel the copies below
-        return moments_at(_weigh(rows, labels, trapezoid_nodes(step, np.full(step.shape, BOUND))), loss, V)
-    for smooth in (True, False):
-        index = np.flatnonzero((step > LEAST_STEP) == smooth)
-        if not index.size:
-            continue
-        chosen, own = rows.take(index), loss.at(index)
-        if smooth:
-            margins = _weigh(chosen, labels, trapezoid_nodes(step[index], np.full(index.size, BOUND)))
-        else:
-            margins = quadrature(chosen, labels, own.kinks(V[index]), nodes_per_panel)
-        moments[:, index] = moments_at(margins, own, V[index])
-    return ChannelMoments(*moments)
 
 
 def both_labels(
@@ -193,7 +173,7 @@ def both_labels(
     Rows that count with small `weights` (rows,) are not followed as far into their tails. `stretch` makes the steps of
     the trapezoidal rule longer than rounding asks for: by 1.6 the moments are wrong by less than 1e-5.
     """
-    step = _resolving_step(rows, labels, loss)
+    step = np.minimum(loss.resolving_step(rows.scale), labels.resolving_step(rows.slope, rows.variance))
     smooth, rough = np.flatnonzero(step > LEAST_STEP), np.flatnonzero(step <= LEAST_STEP)
     reach = np.full(step.shape, BOUND)
     if weights is not None:  # where weight times normal density falls to 1e-17
@@ -209,6 +189,26 @@ def both_labels(
             yield label, rough, quadrature(laws, labels, kinks, nodes_per_panel)
 
 
+def both_moments(
+    rows: MarginLaws,
+    labels: BinaryLabels,
+    loss: Loss,
+    V: Floats,
+    nodes_per_panel: int = NODES,
+    weights: Floats | None = None,
+    stretch: Floats | float = 1.0,
+) -> ChannelMoments:
+    """Return E y g, E g^2, E dg/ds and E y dg/dnu over both labels, the pull g at strengths V (rows,).
+
+    The other arguments are those of `both_labels`.
+    """
+    total = np.zeros((4, len(V)))
+    for label, row, margins in both_labels(rows, labels, loss, V, nodes_per_panel, weights, stretch):
+        g, *even = moments_at(margins, loss.at(row), V[row])
+        total[:, row] += [label * g, *even]
+    return ChannelMoments(*total)
+
+
 def moments_at(margins: Margins, loss: Loss, V: Floats) -> ChannelMoments:
     """Integrate the pull at the nodes of `margins`.
 
@@ -219,10 +219,6 @@ def moments_at(margins: Margins, loss: Loss, V: Floats) -> ChannelMoments:
     g, g2, slope = margins.expect(pull.g, pull.g**2, pull.slope)
     (along,) = margins.nodes.sums(pull.g * margins.chance_slope)
     return ChannelMoments(g, g2, slope, along)
-
-
-def _resolving_step(rows: MarginLaws, labels: BinaryLabels, loss: Loss) -> Floats:
-    return np.minimum(loss.resolving_step(rows.scale), labels.resolving_step(rows.slope, rows.variance))
 
 
 # -- The implicit step for the means and the intercept ----------------------------------------------------

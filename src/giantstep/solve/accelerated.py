@@ -11,62 +11,79 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.solve.fixed_point import FixedPoint, solve_each
-from giantstep.types import Array, Indices
+from giantstep.types import Array, Booleans, Indices
 
 Mapping = Callable[[Array, Array], Array]
 
 GOAL = 1e-12
-"""A point is done once max|G(x) - x| is below this, if nothing else is asked for."""
+"""A point is done once max|G(x) - x| is below this."""
+BEGIN, SWEEPS = 0.5, 40
+"""Residual below which points are mixed, after plain steps, and how many sweeps that is tried for."""
+DAMPING, DAMPED_SWEEPS = (0.5, 0.8, 0.95), 200
+"""Fractions of the old point that are kept in turn, and for how many sweeps each."""
 MEMORY = 5
-"""Earlier steps that Anderson mixing combines."""
+"""Earlier steps that Anderson mixing looks back on."""
 NEWTON_STEPS = 15
 """Newton steps at most: each squares the distance, so that a point that needs more is lost."""
 _DIFFERENCE = 1e-6
 """Half the width of central differences, in coordinates of order 1: rounding and curvature leave 1e-10."""
 
 
-def solve_accelerated(
-    mapping: Mapping,
-    start: Array,
-    *,
-    begin: float = 0.5,
-    sweeps: int = 40,
-    damping: tuple[float, ...] = (0.5, 0.8, 0.95),
-    damped_sweeps: int = 200,
-    goal: float = GOAL,
-) -> FixedPoint:
+def solve_accelerated(mapping: Mapping, start: Array, *, patient: bool = True) -> FixedPoint:
     """Solve x = G(x) at every point of a batch, in coordinates where differences of 1 are large.
 
     ``mapping(x, active) -> G(x)`` is asked for the points listed in `active`; x is (len(active), n), the start (B, n).
-    Anderson mixing is tried for so many `sweeps`; it starts once the residual is below `begin`, after plain steps. Then
-    fractions of the old point are kept, those of `damping` in turn for `damped_sweeps` each, with Newton after each. A
-    point is done once max|G(x) - x| is below `goal`.
+    Anderson mixing is tried first, then Newton. Where neither helps, and with patience, fractions of the old point are
+    kept, with Newton after each. A point is done once max|G(x) - x| is below `GOAL`.
     """
-    state = _AcceleratedBatch(mapping, np.array(start, dtype=float), goal)
-    state.mix(begin, sweeps)
+    state = _AcceleratedBatch(mapping, np.array(start, dtype=float))
+    state.mix()
     state.newton()
-    for kept in damping:
+    for kept in DAMPING if patient else ():
         if not state.open.size:
             break
         lost = ~np.isfinite(state.best)  # not even a finite residual was found: back to the start, else to the best
         state.x = np.where(lost[:, None], start, state.best_x)
-        state.damp(kept, damped_sweeps)
+        state.damp(kept)
         state.newton()
     return FixedPoint(state.best_x, state.best, state.iterations)
+
+
+class Mixing:
+    """Anderson mixing of many points at once, in coordinates that count with `weights` (B, n)."""
+
+    def __init__(self, weights: Array) -> None:
+        self.weights = weights
+        self.points, self.steps = np.full((2, len(weights), MEMORY + 1, weights.shape[1]), np.nan)
+
+    def next(self, active: Array, x: Array, image: Array, lost: Booleans) -> Array:
+        """Return where the points in `active` go from x and its image; those that are lost forget their past."""
+        changes = []
+        for history, now in ((self.points, x), (self.steps, image - x)):
+            history[active[lost]] = np.nan
+            history[active] = np.concatenate([now[:, None], history[active, :-1]], axis=1)
+            changes.append(np.nan_to_num(history[active, 1:] - now[:, None], posinf=0.0, neginf=0.0))
+        weights, (moved, turned) = self.weights[active], changes
+        measured = turned * weights[:, None]
+        gram = measured @ np.swapaxes(measured, 1, 2)
+        size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
+        gram += np.where(size > 0, 1e-13 * size, 1.0) * np.eye(MEMORY)
+        share = solve_each(gram, measured @ ((image - x) * weights)[:, :, None])
+        return np.asarray(image - (np.swapaxes(share, 1, 2) @ (moved + turned))[:, 0])
 
 
 class _AcceleratedBatch:
     """The best point so far of every problem, and which are still open."""
 
-    def __init__(self, mapping: Mapping, x: Array, goal: float) -> None:
-        self.mapping, self.x, self.goal = mapping, x, goal
+    def __init__(self, mapping: Mapping, x: Array) -> None:
+        self.mapping, self.x = mapping, x
         self.best_x = x.copy()
         self.best = np.full(len(x), np.inf)
         self.iterations = np.zeros(len(x), dtype=np.int64)
 
     @property
     def open(self) -> Indices:
-        return np.flatnonzero(~(self.best < self.goal))
+        return np.flatnonzero(~(self.best < GOAL))
 
     def evaluate(self, x: Array, active: Array) -> tuple[Array, Array]:
         """Return G(x) and the residual; the best point of each is remembered."""
@@ -80,39 +97,23 @@ class _AcceleratedBatch:
         self.best_x[active[better]] = x[better]
         return image, residual
 
-    def mix(self, begin: float, sweeps: int) -> None:
-        """Anderson mixing; the memory is dropped where the residual grows tenfold."""
-        B, n = self.x.shape
-        points, steps = np.zeros((B, MEMORY + 1, n)), np.zeros((B, MEMORY + 1, n))
-        filled = np.zeros(B, dtype=np.int64)
-        last = np.full(B, np.inf)
-        active = np.arange(B)
-        for _ in range(sweeps):
-            check_time()
+    def sweep(self, active: Array) -> tuple[Array, Array, Array]:
+        """Return which of the points are still to go on, their images and residuals."""
+        check_time()
+        image, residual = self.evaluate(self.x[active], active)
+        going = np.isfinite(residual) & ~(residual < GOAL)
+        return active[going], image[going], residual[going]
+
+    def mix(self) -> None:
+        """Anderson mixing; the past is forgotten where the residual grows tenfold."""
+        mixing, last, active = Mixing(np.ones_like(self.x)), np.full(len(self.x), np.inf), np.arange(len(self.x))
+        for _ in range(SWEEPS):
+            active, image, residual = self.sweep(active)
             if not active.size:
                 return
-            image, residual = self.evaluate(self.x[active], active)
-            keep = np.isfinite(residual) & ~(residual < self.goal)
-            active, image, residual = active[keep], image[keep], residual[keep]
-            if not active.size:
-                return
-            filled[active[(residual > begin) | (residual > 10 * last[active])]] = 0
+            lost = (residual > BEGIN) | (residual > 10 * last[active])
             last[active] = residual
-            for history, now in ((points, self.x[active]), (steps, image - self.x[active])):
-                history[active] = np.roll(history[active], 1, axis=1)
-                history[active, 0] = now
-            filled[active] = np.where(residual > begin, 0, np.minimum(filled[active] + 1, MEMORY + 1))
-            proposal = image
-            for count in np.unique(filled[active]):
-                if count < 2:
-                    continue
-                chosen = filled[active] == count
-                who = active[chosen]
-                f, x = steps[who, :count], points[who, :count]
-                df, dx = (f[:, :1] - f[:, 1:]).swapaxes(1, 2), (x[:, :1] - x[:, 1:]).swapaxes(1, 2)
-                weights = np.linalg.pinv(df, rcond=1e-10) @ f[:, 0, :, None]
-                proposal[chosen] = (x[:, 0] + f[:, 0]) - ((dx + df) @ weights)[..., 0]
-            self.x[active] = proposal
+            self.x[active] = mixing.next(active, self.x[active], image, lost)
 
     def newton(self) -> None:
         """Newton by central differences from the best point, with backtracking; a point that gains nothing is left."""
@@ -148,16 +149,13 @@ class _AcceleratedBatch:
                 _, residual = self.evaluate(x[trying] + length * step[trying], active[trying])
                 gained[trying] = residual < 0.9 * now[trying]
                 length *= 0.5
-            active = active[gained & ~(self.best[active] < self.goal)]
+            active = active[gained & ~(self.best[active] < GOAL)]
 
-    def damp(self, kept: float, sweeps: int) -> None:
+    def damp(self, kept: float) -> None:
         """Plain steps of length 1 - kept."""
         active = self.open
-        for _ in range(sweeps):
-            check_time()
+        for _ in range(DAMPED_SWEEPS):
+            active, image, _ = self.sweep(active)
             if not active.size:
                 return
-            image, residual = self.evaluate(self.x[active], active)
-            going = np.isfinite(residual) & ~(residual < self.goal)
-            active, image = active[going], image[going]
             self.x[active] = kept * self.x[active] + (1 - kept) * image

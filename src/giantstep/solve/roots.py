@@ -1,33 +1,31 @@
-"""Roots of a batch of monotone functions, each in its own bracket."""
+"""Roots of one function or a batch of them, in brackets; what left the range of floating point is said."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import scipy
 
 from giantstep.deadline import check_time
+from giantstep.errors import NotFiniteError
 from giantstep.types import Floats, Indices
 
 
 def falling_root(
-    function: Callable[[Floats, Indices], tuple[Floats, Floats]],
-    low: Floats,
-    high: Floats,
-    *,
-    steps: int = 100,
-    width: float = 4e-16,
+    function: Callable[[Floats, Indices], tuple[Floats, Floats]], low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
     """Return (root, value left) of functions that fall through zero between `low` and `high`, by guarded Newton steps.
 
     `function(x, index)` gives value and slope of the members `index` of the batch. An end is returned where there is
-    no change of sign. A root is known once it moves by less than `width`, in units of itself or of 1.
+    no change of sign.
     """
     low, high = np.minimum(low, high), np.maximum(low, high)
     x = 0.5 * (low + high)
     left = np.zeros(len(x))
     active = np.arange(len(x))
-    for step in range(steps):
+    for step in range(100):
         check_time()
         value, slope = function(x[active], active)
         left[active] = value
@@ -38,7 +36,7 @@ def falling_root(
             newton = x[active] - value / slope
         inside = (newton >= low[active]) & (newton <= high[active]) & (slope < 0)
         new = np.where(inside & (step % 8 != 7), newton, 0.5 * (low[active] + high[active]))
-        tight = width * np.maximum(np.abs(x[active]), 1.0)
+        tight = 4e-16 * np.maximum(np.abs(x[active]), 1.0)
         done = (np.abs(new - x[active]) <= tight) | (high[active] - low[active] <= tight) | (value == 0)
         x[active] = np.where(value == 0, x[active], new)
         active = active[~done]
@@ -56,3 +54,21 @@ def crossing(function: Callable[[Floats, Indices], Floats], low: Floats, high: F
         return function(x, index)
 
     return np.asarray(find_root(checked, (low, high), args=(np.arange(len(low)),), tolerances={"xrtol": 1e-13}).x)
+
+
+def require_finite(what: str, *numbers: Any) -> None:
+    """Raise `NotFiniteError` where one of the arrays holds a NaN or an infinity."""
+    if not all(np.isfinite(array).all() for array in numbers):
+        raise NotFiniteError(f"{what} is not finite")
+
+
+def brent_root(function: Callable[[float], float], low: float, high: float, **tolerances: float) -> float:
+    """Return the zero between `low` and `high`, where the signs differ, by Brent's method."""
+
+    def checked(x: float) -> float:
+        value = float(function(x))
+        if np.isnan(value):
+            raise NotFiniteError(f"an equation is not a number at {x:.6g}")
+        return value
+
+    return float(scipy.optimize.brentq(checked, low, high, **tolerances))

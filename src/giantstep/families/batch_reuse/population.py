@@ -19,7 +19,7 @@ from giantstep.families.batch_reuse.recursion import Loss
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import KNOWN_EXACTLY
 from giantstep.gaussian import Function, Target, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
-from giantstep.solve.finite import require_finite
+from giantstep.solve.roots import require_finite
 from giantstep.types import Floats
 
 _PANELS = 160

@@ -17,7 +17,7 @@ from scipy.special import expit, logit
 
 from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.tolerances import ABSENT
-from giantstep.solve.finite import brent_root, require_finite
+from giantstep.solve.roots import brent_root, require_finite
 from giantstep.types import Floats
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.tolerances import ABSENT, LARGEST_OVERLAP
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.gaussian.subspaces import complement, tidy
-from giantstep.solve.finite import brent_root
+from giantstep.solve.roots import brent_root
 from giantstep.types import Floats
 
 _PROBE = 0.3

@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri
 from giantstep.families.giant_steps.tolerances import LEAST_SPREAD, MOST_CLIPPED, MOST_SINGLE, NO_VARIANCE, REPELLING
 from giantstep.gaussian import Function, Target, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import NodeGrid, even_rule, hermite_rule, product_grid
-from giantstep.solve.finite import require_finite
+from giantstep.solve.roots import require_finite
 from giantstep.types import Floats
 
 _TABLE, _SPLINE = 1500, 7

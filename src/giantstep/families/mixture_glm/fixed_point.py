@@ -13,7 +13,7 @@ from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.gaussian import normal_density
-from giantstep.risk.channel import RowNodes, channel_moments, implicit_mean_step, stiffness
+from giantstep.risk.channel import RowNodes, both_moments, implicit_mean_step, stiffness
 from giantstep.risk.losses import Clipped, clipped_moments
 from giantstep.solve import solve_accelerated
 from giantstep.types import Floats, Indices, Integers
@@ -160,7 +160,7 @@ def solve(problem: MixtureProblem, start: State | None = None, *, patient: bool 
         return pack(part, update(part, state, hats(part, state))[0])
 
     begin = pack(problem, problem.start() if start is None else start)
-    point = solve_accelerated(sweep, begin, damping=(0.5, 0.8, 0.95) if patient else ())
+    point = solve_accelerated(sweep, begin, patient=patient)
     state = unpack(problem, point.x)
     with np.errstate(all="ignore"):
         hat = hats(problem, state)
@@ -205,11 +205,10 @@ def _square(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floa
 
 
 def _binary(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
-    V = np.tile((problem.omega * state.V).ravel(), 2)
-    loss = problem.margin_loss.at(np.arange(V.size) % state.V.size)
-    moments = channel_moments(problem.margin_laws(state).with_mirrored(), problem.label_law, loss, V)
-    g, g2, slope, along = (part.reshape(2, *state.V.shape) for part in moments)
-    return g[0] - g[1], g2.sum(axis=0), slope.sum(axis=0), along.sum(axis=0)
+    V = (problem.omega * state.V).ravel()
+    moments = both_moments(problem.margin_laws(state), problem.label_law, problem.margin_loss, V)
+    g, g2, slope, along = (part.reshape(state.V.shape) for part in moments)
+    return g, g2, slope, along
 
 
 def _real(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:

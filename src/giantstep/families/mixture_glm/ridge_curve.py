@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.solve.finite import brent_root
+from giantstep.solve.roots import brent_root
 from giantstep.types import Floats
 
 

@@ -22,7 +22,7 @@ from giantstep.families.online_sgd.integrators import ErfIntegrator, Integrator,
 from giantstep.families.online_sgd.moments import Forces
 from giantstep.families.online_sgd.states import Drive, State
 from giantstep.families.online_sgd.tolerances import DIVERGED, ROUNDING
-from giantstep.solve.finite import require_finite
+from giantstep.solve.roots import require_finite
 from giantstep.types import Floats, Integers
 
 

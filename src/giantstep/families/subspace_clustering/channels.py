@@ -20,7 +20,7 @@ from scipy.interpolate import BSpline, make_interp_spline
 
 from giantstep.blocks import split_rows
 from giantstep.gaussian import gauss_legendre_panels, trapezoid_rule
-from giantstep.solve.finite import brent_root
+from giantstep.solve.roots import brent_root
 from giantstep.types import Floats
 
 _LOWEST, _HIGHEST = 1e-6, 400.0

@@ -25,8 +25,7 @@ from giantstep.families.subspace_clustering.channels import (
     features_entropy,
     features_overlap,
 )
-from giantstep.solve import crossing, falling_root
-from giantstep.solve.finite import brent_root
+from giantstep.solve.roots import brent_root, crossing, falling_root
 from giantstep.types import Array, Booleans, Floats, Indices
 
 _LOWEST, _LARGEST = 1e-11, 80.0

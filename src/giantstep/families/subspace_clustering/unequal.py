@@ -20,7 +20,7 @@ from scipy import special
 
 from giantstep.deadline import check_time
 from giantstep.families.subspace_clustering.mixture import assignment_covariance, cluster_directions
-from giantstep.solve.finite import brent_root
+from giantstep.solve.roots import brent_root
 from giantstep.types import Floats
 
 _SIDE, _EDGE, _END = 96, 8001, 8.0
