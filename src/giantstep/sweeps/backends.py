@@ -6,16 +6,15 @@ as are ready at a time. Losing a worker loses no task: it runs again, and fails 
 
 from __future__ import annotations
 
-import math
 import pickle
 import queue
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.scenario import walk_values
@@ -27,16 +26,6 @@ Finished = list[tuple[Task, Done]]
 
 TOGETHER = 0.1
 """Seconds of work of this process that are stored together, and may be lost where it is killed."""
-
-
-class Backend(Protocol):
-    """Where tasks run."""
-
-    def run(self, source: Source) -> Iterator[Finished]:
-        """Run tasks until there are none; yield those that are done, as they come."""
-
-    def close(self) -> None:
-        """Stop the workers, whatever they are at."""
 
 
 class InProcess:
@@ -64,19 +53,62 @@ class InProcess:
         """Do nothing: there are no workers."""
 
 
+class Pool:
+    """Hands tasks to workers, `most` of them at a time, and has a future for each."""
+
+    def __init__(self, orders: Orders, most: int) -> None:
+        self._orders, self._most = orders, most
+        self._waiting: dict[Future[Done | str], Task] = {}
+
+    def run(self, source: Source) -> Iterator[Finished]:
+        """Run tasks until there are none; yield those that are done, as they come.
+
+        Where a cluster gives a task up because its workers died, others that waited there may be blamed with it;
+        so each of them runs again, alone, before it is said to have failed.
+        """
+        done: Finished = []
+        suspects: list[Task] = []
+        alone: Future[Done | str] | None = None
+        while True:
+            while len(self._waiting) < self._most and (task := source()) is not None:
+                self._submit(task)
+            if done:
+                yield done  # they work while it is stored, which may bring new tasks
+                done = []
+                continue
+            if not self._waiting and suspects:
+                alone = self._submit(suspects.pop())
+            if not self._waiting:
+                return
+            for future in wait(self._waiting, return_when=FIRST_COMPLETED)[0]:
+                task, answer = self._waiting.pop(future), self._answer(future)
+                if answer is None and future is not alone:
+                    suspects.append(task)
+                elif answer is None:
+                    done.append((task, task.failure("its worker died every time (killed, or out of memory)")))
+                elif isinstance(answer, str):
+                    raise _not_loadable(answer, task)
+                else:
+                    done.append((task, answer))
+
+    def _submit(self, task: Task) -> Future[Done | str]:
+        raise NotImplementedError
+
+    def _answer(self, future: Future[Done | str]) -> Done | str | None:
+        """Return what a task gave, or why a worker could not load it; None where it cost its workers their lives."""
+        return future.result()
+
+    def close(self) -> None:
+        """Stop the workers, whatever they are at."""
+        raise NotImplementedError
+
+
 def pickle_task(task: Task, dumps: Callable[[Any], bytes]) -> bytes:
     """Return a task as bytes; a scenario that cannot be sent is refused with a sentence."""
     try:
         return dumps(task)
     except Exception as error:
         raise _not_loadable(f"{type(error).__name__}: {error}", task) from None
-
-
-def check_answer(answer: Done | str, task: Task) -> Done:
-    """Return what a worker gave; where it could not load the scenario, say so in a sentence."""
-    if isinstance(answer, str):
-        raise _not_loadable(answer, task)
-    return answer
 
 
 def _not_loadable(reason: str, task: Task) -> InputError:
@@ -96,114 +128,80 @@ def _not_loadable(reason: str, task: Task) -> InputError:
 
 
 _MOST_DEATHS = 3
-"""Workers a task may cost before it is given up, and starts of a worker that may fail in a row."""
+"""Workers a task may cost before it is given up, and starts of one that may fail."""
 _GRACE = 2.0
 """Seconds beyond its time limit after which the worker of a task is killed: it did not look at its deadline."""
 
 
 class _SweepWorker(Worker):
-    """A worker, the task it has (None: it is idle), when it is killed, and whether it was."""
+    """A worker, and what it has told since it was asked."""
 
-    def __init__(self, plan: Plan, slot: int, news: queue.SimpleQueue[tuple[_SweepWorker, Any]]) -> None:
-        self.slot, self.ready, self.late, self.end = slot, False, False, math.inf
-        self.task: Task | None = None
-        super().__init__(plan, lambda message: news.put((self, message)))
+    def __init__(self, plan: Plan) -> None:
+        self.news: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        super().__init__(plan, self.news.put)
+
+    def kill(self) -> None:
+        """End the process now, and wait until it is gone."""
+        super().kill()
+        self.process.join()
 
 
-class Processes:
-    """Runs tasks in worker processes, each of which may take so many bytes beyond what it has after starting."""
+class Processes(Pool):
+    """Runs tasks in worker processes, each of which may take so many bytes beyond what it has after starting.
+
+    A thread waits for the answer to each task, and goes to a new worker where one dies.
+    """
 
     def __init__(self, workers: int, orders: Orders, memory: int | None = None) -> None:
-        self._count, self._orders = workers, orders
+        super().__init__(orders, workers)
         self._plan = Plan(_answer, partial(_bound_memory, memory), orders.threads)
-        self._news: queue.SimpleQueue[tuple[_SweepWorker, Any]] = queue.SimpleQueue()
+        self._threads = ThreadPoolExecutor(workers)
+        self._idle, self._closed = [*reversed(range(workers))], False
         self._workers: dict[int, _SweepWorker] = {}
-        self._again: list[Task] = []
-        self._deaths: Counter[tuple[str, int]] = Counter()
-        self._failed_starts = 0
 
-    def run(self, source: Source) -> Iterator[Finished]:
-        """Run tasks until there are none; yield each when it is done."""
-        while True:
-            self._occupy(source)
-            busy = [worker for worker in self._workers.values() if worker.task is not None]
-            if not busy:
-                return
-            left = min(worker.end for worker in busy) - time.monotonic()
-            try:
-                done = self._hear(*self._news.get(timeout=None if math.isinf(left) else max(left, 0.0)))
-            except queue.Empty:
-                for worker in busy:
-                    if worker.end <= time.monotonic():
-                        worker.late, worker.end = True, math.inf
-                        worker.kill()  # its death is told
-                continue
-            while not self._news.empty():  # answers that came while others were stored
-                done += self._hear(*self._news.get())
-            if done:
-                self._occupy(source)  # they work while results are stored
-                yield done
+    def _submit(self, task: Task) -> Future[Done | str]:
+        future = self._threads.submit(self._attempt, task, pickle_task(task, pickle.dumps))
+        self._waiting[future] = task
+        return future
 
-    def _occupy(self, source: Source) -> None:
-        """Give every idle worker a task, and start those that are missing."""
-        for slot in range(self._count):
-            worker = self._workers.get(slot)
-            if worker is not None and worker.task is not None:
-                continue
-            task = self._again.pop() if self._again else source()
-            if task is None:
-                return
-            message = pickle_task(task, pickle.dumps), replace(self._orders, slot=slot)
-            if worker is None:
-                worker = self._workers[slot] = _SweepWorker(self._plan, slot, self._news)
-            worker.task = task
-            self._start_clock(worker)
-            with suppress(OSError):  # it is gone, and that is told
-                worker.send(message)
-
-    def _start_clock(self, worker: _SweepWorker) -> None:
-        """Let the time of a task begin, once its worker has started."""
-        if worker.ready and self._orders.time_limit is not None:
-            worker.end = time.monotonic() + self._orders.time_limit + _GRACE
-
-    def _hear(self, worker: _SweepWorker, message: Any) -> Finished:
-        """Return what a message finishes: the task of the worker, or nothing."""
-        if message is Sign.READY:
-            worker.ready, self._failed_starts = True, 0
-            self._start_clock(worker)
-            return []
-        task, worker.task = worker.task, None
-        if message is Sign.GONE:
-            del self._workers[worker.slot]
-            return self._bury(worker, task)
-        assert task is not None
-        return [(task, check_answer(message, task))]
-
-    def _bury(self, worker: _SweepWorker, task: Task | None) -> Finished:
-        """Run the task of a dead worker again, or give it up where it has cost too many of them or took too long."""
-        self._failed_starts += not worker.ready
-        if self._failed_starts >= _MOST_DEATHS:
+    def _attempt(self, task: Task, data: bytes) -> Done | str:
+        """Return what a worker answers; give a task up where it has cost too many of them or takes too long."""
+        slot, limit, deaths, failed_starts = self._idle.pop(), self._orders.time_limit, 0, 0
+        try:
+            while max(deaths, failed_starts) < _MOST_DEATHS and not self._closed:
+                worker = self._workers.get(slot)
+                if worker is None or not worker.process.is_alive():
+                    worker = self._workers[slot] = _SweepWorker(self._plan)
+                    if self._closed or worker.news.get() is Sign.GONE:
+                        worker.kill()
+                        failed_starts += 1
+                        continue
+                with suppress(OSError):  # it is gone, and that is told
+                    worker.send((data, replace(self._orders, slot=slot)))
+                try:
+                    answer = worker.news.get(timeout=None if limit is None else limit + _GRACE)
+                except queue.Empty:
+                    worker.kill()
+                    return task.failure(f"it took longer than {limit:g} s")
+                if answer is not Sign.GONE:
+                    return answer
+                worker.kill()
+                deaths += 1
+        finally:
+            self._idle.append(slot)
+        if failed_starts == _MOST_DEATHS:
             raise GiantstepError(
                 "The worker processes cannot be started; in a script, call the sweep below "
                 '`if __name__ == "__main__":`, since every worker imports that script.'
             )
-        if task is None:
-            return []
-        if worker.late:
-            return [(task, task.failure(f"it took longer than {self._orders.time_limit:g} s"))]
-        name = task.points[0].digest, task.trial
-        self._deaths[name] += worker.ready
-        if self._deaths[name] >= _MOST_DEATHS:
-            return [(task, task.failure(f"its worker process died {_MOST_DEATHS} times (killed, or out of memory)"))]
-        self._again.append(task)
-        return []
+        return task.failure(f"its worker process died {_MOST_DEATHS} times (killed, or out of memory)")
 
     def close(self) -> None:
         """Stop the workers at once."""
-        for worker in self._workers.values():
+        self._closed = True
+        for worker in list(self._workers.values()):
             worker.kill()
-            worker.process.join()
-        self._workers.clear()
+        self._threads.shutdown(cancel_futures=True)
 
 
 def _answer(message: tuple[bytes, Orders], tell: Tell) -> None:

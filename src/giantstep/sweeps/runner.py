@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from giantstep.progress import Progress, ProgressOption, duration
-from giantstep.sweeps.backends import Backend
+from giantstep.sweeps.backends import InProcess, Pool
 from giantstep.sweeps.keys import Ask
 from giantstep.sweeps.store import Name, Row, Store
 from giantstep.sweeps.tasks import Task
@@ -68,9 +68,11 @@ class Runner:
     `start` is called only where something is missing; `retry` computes failures of earlier sweeps again.
     """
 
-    def __init__(self, store: Store, start: Callable[[], Backend], retry: bool, progress: ProgressOption) -> None:
+    def __init__(
+        self, store: Store, start: Callable[[], InProcess | Pool], retry: bool, progress: ProgressOption
+    ) -> None:
         self.store, self.retry, self.progress, self._start = store, retry, progress, start
-        self._backend: Backend | None = None
+        self._backend: InProcess | Pool | None = None
         self._computed: set[Name] = set()
         self._failed: dict[Name, bool] = {}
 

@@ -23,7 +23,7 @@ from giantstep.progress import ProgressOption
 from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario
 from giantstep.sweeps import clusters
-from giantstep.sweeps.backends import Backend, InProcess, Processes
+from giantstep.sweeps.backends import InProcess, Pool, Processes
 from giantstep.sweeps.clusters import Slurm
 from giantstep.sweeps.keys import Point, ask_for, name_points
 from giantstep.sweeps.runner import Results, Runner
@@ -191,7 +191,7 @@ class BackendOptions:
         """Return how many trials share the memory of this machine (or of one GPU); none where they run elsewhere."""
         return 0 if self.backend not in ("local", "processes") else self.workers if device == "cpu" else 1
 
-    def open(self) -> Backend:
+    def open(self) -> InProcess | Pool:
         """Start the backend."""
         if self.backend == "local":
             return InProcess(self.orders)
