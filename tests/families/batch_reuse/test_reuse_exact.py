@@ -10,10 +10,11 @@ import pytest
 import giantstep as gs
 from giantstep.families.batch_reuse import recursion
 from giantstep.families.batch_reuse.limit import labels_of, layout_of
-from giantstep.families.batch_reuse.points import WeightedPoints, hermite_product, sobol_points
+from giantstep.families.batch_reuse.points import WeightedPoints, sobol_points
 from giantstep.families.batch_reuse.recursion import forward
 
 from .cases import C1, C2, C3, ERF, HE2, HE3
+from .closed_forms import hermite_product
 from .judging import LINE, agrees, scores
 
 AFTER = np.s_[1:, 0, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from giantstep.types import Floats, Points
 
 FEWEST_PER_COLUMN = 2
 """Points for each of their columns at least: fewer cannot have the moments of independent normals."""
+Run = tuple[dict[str, Floats], float, int]
+"""One run of the recursion: its variables, the mean square of its labels, the step at which it diverged (or 0)."""
 
 
 def prepare(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,14 +46,14 @@ def limit(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str
     answer.residual[:] = 0.0
     solved = []
     for index, runs in enumerate(_all_runs(scenarios, what, settings)):
-        stopped = [run.diverged for run in runs if run.diverged]
-        answer.status[index] = f"the trajectory diverged at step {min(stopped)}" if stopped else ""
-        remarks = _remarks(scenarios[index], [run.power for run in runs])
+        values, powers, diverged = zip(*runs)
+        answer.status[index] = f"the trajectory diverged at step {min(filter(None, diverged))}" if any(diverged) else ""
+        remarks = _remarks(scenarios[index], powers)
         answer.warnings += [remark for remark in remarks if remark not in answer.warnings]
         answer.iterations[index] = scenarios[index].steps
         means: dict[str, Any] = {}  # over the scrambles, with their standard errors
-        for name in runs[0].values:
-            stack = np.stack([run.values[name] for run in runs])
+        for name in values[0]:
+            stack = np.stack([run[name] for run in values])
             alone = len(runs) == 1
             spread = np.full_like(stack[0], np.nan) if alone else stack.std(axis=0, ddof=1) / np.sqrt(len(runs))
             means |= {name: stack.mean(axis=0), f"{name}_stderr": spread}
@@ -68,9 +70,8 @@ def layout_of(scenario: BatchReuse) -> Layout:
     """Return the columns one sample of this scenario needs."""
     k, p, T, B = scenario.target.directions, scenario.neurons, scenario.steps, scenario.batches
     normals = p * (1 if scenario.data == "fresh" else T + 1)
-    if scenario.data in ("cycle", "replacement") and B > 1:
-        return Layout(k, scenario.noise > 0, normals, scenario.data, B, T)
-    return Layout(k, scenario.noise > 0, normals)
+    masked = (scenario.data, B, T) if scenario.data in ("cycle", "replacement") and B > 1 else ()
+    return Layout(k, scenario.noise > 0, normals, *masked)
 
 
 def labels_of(scenario: BatchReuse, points: WeightedPoints) -> Floats:
@@ -95,18 +96,10 @@ def _check_size(scenario: BatchReuse, settings: Mapping[str, Any]) -> None:
         )
 
 
-class _SetRun(NamedTuple):
-    """One run of the recursion: its variables, the mean square of its labels, the step at which it diverged (or 0)."""
-
-    values: dict[str, Floats]
-    power: float
-    diverged: int
-
-
-def _all_runs(scenarios: Sequence[BatchReuse], what: str, settings: Mapping[str, Any]) -> list[list[_SetRun]]:
+def _all_runs(scenarios: Sequence[BatchReuse], what: str, settings: Mapping[str, Any]) -> list[list[Run]]:
     """Return the runs of every scenario, one for each set of points; those of one layout share the sets."""
     layouts = [layout_of(scenario) for scenario in scenarios]
-    runs: list[list[_SetRun]] = [[] for _ in scenarios]
+    runs: list[list[Run]] = [[] for _ in scenarios]
     for layout in dict.fromkeys(layouts):
         for scramble in range(settings["scrambles"]):
             check_time()
@@ -121,7 +114,7 @@ def _all_runs(scenarios: Sequence[BatchReuse], what: str, settings: Mapping[str,
                 else:
                     rule = target_rule(scenario.target, points.target, points.weights)
                     values = trajectory_variables(scenario, rule, made.M, made.Q, made.a, made.train_loss)
-                found.append(_SetRun(values, float(points.weights @ labels**2), made.diverged))
+                found.append((values, float(points.weights @ labels**2), made.diverged))
     return runs
 
 
@@ -137,7 +130,7 @@ def kernels(trajectory: Trajectory) -> dict[str, Floats]:
     return arrays
 
 
-def _remarks(scenario: BatchReuse, powers: list[float]) -> list[str]:
+def _remarks(scenario: BatchReuse, powers: Sequence[float]) -> list[str]:
     remarks = []
     if scenario.activation.parity == "even" and not np.any(scenario.start[0]):
         remarks.append(
