@@ -69,6 +69,7 @@ class ErfIntegrator:
     def __init__(self, scenario: OnlineSGD, terms: Terms, factor: float, scale: float) -> None:
         p, k = scenario.width, scenario.directions
         self.p, self.k = p, k
+        self.is_single = p == k == len(terms) == 1
         self.student = math.sqrt(2) * scale  # the student's field in units of the closed forms
         self.amplitude = factor * self.student
         self.teachers = math.sqrt(2) * np.array([v for _, v in terms]) @ scenario.whitening
@@ -77,12 +78,12 @@ class ErfIntegrator:
         seen = output if scenario.known_algorithm is NAMED["squared"] else np.zeros(p)
         self.residual = np.concatenate([seen, weights])
         self.full = np.concatenate([output, weights])
-        self.padded = np.concatenate([self.teachers, np.zeros((len(terms), p))], axis=1)
 
     def _vectors(self, R: Floats) -> Floats:
         """Return the rows of students and teachers in the coordinates xi, scaled, (B, p + teachers, k + p)."""
-        padded = np.broadcast_to(self.padded, (len(R), *self.padded.shape))
-        return np.concatenate([self.student * R, padded], axis=1)
+        V = np.zeros((len(R), len(self.residual), R.shape[-1]))
+        V[:, : self.p], V[:, self.p :, : self.k] = self.student * R, self.teachers
+        return V
 
     def forces(self, R: Floats, inner: Floats, noise: Floats) -> Forces:
         """Return drift, chi and spread in closed form."""
