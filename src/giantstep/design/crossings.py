@@ -14,7 +14,6 @@ from giantstep.design.constraints import Range, default_range, read_over, read_r
 from giantstep.design.limits import HeldLimit, Observable, ObservedLimit, read_observable, refuse_given, request_limit
 from giantstep.design.problem import SearchProblem
 from giantstep.design.tables import DesignResult, design_result
-from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.notes import warn
 from giantstep.progress import ProgressOption
@@ -88,7 +87,15 @@ def solve_for(
     observable = read_observable("reach", wanted, request.question)
     (field,) = dotted_names({field: None})
     refuse_given([field], "solved for", request, {**(grid or {}), **fields})
-    span = _span(field, between, request.grid.scenario)
+    if between is None:
+        if not numbers_meant(request.grid.scenario, field):
+            check_field_name(request.grid.scenario, field)
+            raise bad_field("field", field, f"numeric ({', '.join(request.grid.scenario.numeric_fields())})")
+        span = default_range(field, request.grid.scenario, "it is solved for, and")
+    elif isinstance(between, tuple | list) and 2 <= len(between) <= 3:
+        span = read_range(field, tuple(between), request.grid.scenario)
+    else:
+        raise bad_field("between", between, f"a range (low, high) of `{field}`")
     inner, choices = ({}, {}) if over is None else read_over(over, request.grid.scenario)
     if choices or field in inner:
         raise bad_field("over", over, f"ranges of other fields than `{field}`")
@@ -104,17 +111,6 @@ def solve_for(
     result = _dataset(profile, scan, crossings, targets, is_list)
     warn(profile.limits.problems())
     return result
-
-
-def _span(field: str, between: Any, scenario: Scenario) -> Range:
-    if between is None:
-        check_field_name(scenario, field)
-        if not numbers_meant(scenario, field):
-            raise bad_field("field", field, f"numeric ({', '.join(scenario.numeric_fields())})")
-        return default_range(field, scenario, "it is solved for, and")
-    if not isinstance(between, tuple | list) or not 2 <= len(between) <= 3:
-        raise bad_field("between", between, f"a range (low, high) of `{field}`")
-    return read_range(field, tuple(between), scenario)
 
 
 def _take_wanted(scenario: Scenario, fields: dict[str, Any], reach: Any) -> tuple[str, Any, dict[str, Any]]:
@@ -179,12 +175,13 @@ def scan_profile(profile: Profile, count: int) -> tuple[Floats, Floats]:
     line = np.linspace(low, high, count)
     rows = np.repeat(np.arange(size), count)
     values = profile(np.tile(line, size), rows).reshape(size, count)
-    turns = _turning_points(values)
-    owner, place = np.nonzero(turns)
+    up, down = np.diff(values) > 0, np.diff(values) < 0
+    turns = 1.0 * (down[:, :-1] & up[:, 1:]) - (up[:, :-1] & down[:, 1:])  # 1 at strict local minima, -1 at maxima
+    owner, place = np.nonzero(np.pad(turns, [(0, 0), (1, 1)]))
     coordinates = np.tile(line, (size, 1))
     if not len(owner):
         return coordinates, values
-    turn = turns[owner, place]
+    turn = turns[owner, place - 1]
     found = minimise_each(
         lambda x, index: turn[index] * profile(x[:, 0], owner[index]),
         line[place][:, None], np.array([line[1] - line[0]]), np.array([low]), np.array([high]),
@@ -194,13 +191,6 @@ def scan_profile(profile: Profile, count: int) -> tuple[Floats, Floats]:
     coordinates, values = np.concatenate([[coordinates, values], extra], axis=2)
     order = np.argsort(coordinates, axis=1)
     return np.take_along_axis(coordinates, order, axis=1), np.take_along_axis(values, order, axis=1)
-
-
-def _turning_points(values: Floats) -> Floats:
-    """Return 1 at the strict local minima inside rows of values, -1 at their maxima, 0 elsewhere."""
-    middle, left, right = values[:, 1:-1], values[:, :-2], values[:, 2:]
-    lower, higher = (middle < left) & (middle < right), (middle > left) & (middle > right)
-    return np.pad(np.where(lower, 1.0, np.where(higher, -1.0, 0.0)), [(0, 0), (1, 1)])
 
 
 def find_crossings(profile: Profile, coordinates: Floats, values: Floats, targets: Floats) -> dict[str, Array]:
@@ -251,8 +241,7 @@ def _dataset(
 ) -> DesignResult:
     """Return the result at R rows and T targets."""
     limits, span, (coordinates, values) = profile.limits, profile.span, scan
-    request, observable = limits.request, limits.observable
-    scenario, observed = request.grid.scenario, observable.text
+    scenario, observable, observed = limits.request.grid.scenario, limits.observable, limits.observable.text
     count = np.sum(np.isfinite(crossings[span.name]), axis=-1)
     columns: dict[str, Any] = {
         name: (("crossing",), column, about_field(scenario, name)) for name, column in crossings.items()
@@ -283,11 +272,8 @@ def _dataset(
     else:
         columns = {name: (own, column[:, 0], about) for name, (own, column, about) in columns.items()}
     inner = f", at the best {', '.join(map(str, profile.inner.values()))}" if profile.inner else ""
-    settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}, **request.shown()}
-    extra = {
-        "headline": f"{span} at which {observed}{wanted} of {inside_sentence(scenario.title)}{inner}",
-        "shown": list(crossings),
-        "theory": limits.theory,
-        "observable": observed,
-    }
-    return design_result(request, "crossing", columns, coords, settings, extra)
+    settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}}
+    headline = f"{span} at which {observed}{wanted} of ", inner
+    return design_result(
+        limits.request, [limits], "crossing", columns, coords, settings, headline, shown=list(crossings)
+    )

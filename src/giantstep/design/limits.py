@@ -20,7 +20,7 @@ from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of
 from giantstep.scenario import Scenario, dotted_names
-from giantstep.types import Array, Booleans, Floats, Indices, Integers, Points
+from giantstep.types import Array, Booleans, Floats, Indices, Points
 
 if TYPE_CHECKING:
     import xarray
@@ -64,13 +64,11 @@ class ObservedLimit:
         self._prepared = request.prepare()
         self.size = request.grid.size
         self._batches = request.grid.batches()
-        self._owner = np.empty(self.size, dtype=np.intp)
-        self._position = np.empty(self.size, dtype=np.intp)
+        self._owner, self._position = np.empty((2, self.size), dtype=np.intp)
         for number, batch in enumerate(self._batches):
             self._owner[batch.index] = number
             self._position[batch.index] = np.arange(len(batch.index))
-        self.asked: Integers = np.zeros(self.size, dtype=np.int64)
-        self.failed: Integers = np.zeros(self.size, dtype=np.int64)
+        self.asked, self.failed = np.zeros((2, self.size), dtype=np.int64)
         self.reasons: dict[int, str] = {}
         self.remarks: dict[str, None] = {}
         self.theories: dict[str, None] = {}

@@ -21,7 +21,6 @@ from giantstep.design.constraints import (
 from giantstep.design.limits import ObservedLimit, read_observable, refuse_given, request_limit
 from giantstep.design.problem import Candidate, SearchProblem
 from giantstep.design.tables import DesignResult, design_result
-from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.grid import content_of
 from giantstep.notes import warn
@@ -182,18 +181,19 @@ def _dataset(
             if not _are_numbers(choices[name]):
                 content = content_of(grid.scenario.replace(problem.choice), name)
                 found[name] = {**(found[name] or {}), label(value): content}
-    asked_for = {argument: observed.text, "over": searched, "budget": "; ".join(constraints)}
-    settings = {**request.shown(), **asked_for, "tolerance": request.tolerance}
     adjective = "Smallest" if argument == "minimise" else "Largest"
     under = f", {' and '.join(constraints)}" if constraints else ""
-    extra = {
-        "headline": f"{adjective} {observed.text} of {inside_sentence(grid.scenario.title)}: {searched}{under}",
-        "shown": shown,
-        "grid": {**grid.varying(), **found},
-        "theory": "; ".join(dict.fromkeys(limit.theory for limit in limits)),
-        "observable": observed.text,
-    }
-    return design_result(request, "optimum", columns, {"field": names} if names else {}, settings, extra)
+    return design_result(
+        request,
+        limits,
+        "optimum",
+        columns,
+        {"field": names} if names else {},
+        {argument: observed.text, "over": searched, "budget": "; ".join(constraints)},
+        (f"{adjective} {observed.text} of ", f": {searched}{under}"),
+        shown=shown,
+        grid={**grid.varying(), **found},
+    )
 
 
 def _columns(

@@ -12,7 +12,6 @@ from pydantic.fields import FieldInfo
 
 from giantstep.design.limits import ObservedLimit, read_observable, request_limit
 from giantstep.design.tables import DesignResult, design_result
-from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.notes import warn
 from giantstep.partlists import declaration
@@ -178,7 +177,7 @@ def _fill(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
 
 
 def _dataset(limits: ObservedLimit, value: Floats, stencils: Mapping[str, Stencil]) -> DesignResult:
-    request, observable, grid = limits.request, limits.observable, limits.request.grid
+    observable = limits.observable
     slopes = [stencil.slope(value) for stencil in stencils.values()]
     derivative, error = (np.stack(column, axis=-1) for column in zip(*slopes))
     at = np.stack([stencil.at for stencil in stencils.values()], axis=-1)
@@ -204,17 +203,19 @@ def _dataset(limits: ObservedLimit, value: Floats, stencils: Mapping[str, Stenci
         "status": ((), np.array(status, dtype=str), "why not, where it was not"),
         "remark": ((), np.array(remark, dtype=str), "fields without a derivative"),
     }
-    extra = {
-        "headline": f"What {observable.text} of {inside_sentence(grid.scenario.title)} depends on",
-        "shown": [observable.name, *([] if grid.dims else ["at", "derivative", "derivative_error"]), "elasticity"],
-        "observable": observable.text,
-        "theory": limits.theory,
-        "plot": ["elasticity"],
-        **({} if grid.dims else {"figure": "tornado"}),
-    }
-    names = list(stencils)
-    settings = {"of": observable.text, "to": ", ".join(names), **request.shown(), "tolerance": request.tolerance}
-    return design_result(request, "sensitivity", columns, {"field": [names[i] for i in order]}, settings, extra)
+    names, single = list(stencils), not limits.request.grid.dims
+    return design_result(
+        limits.request,
+        [limits],
+        "sensitivity",
+        columns,
+        {"field": [names[i] for i in order]},
+        {"of": observable.text, "to": ", ".join(names)},
+        (f"What {observable.text} of ", " depends on"),
+        shown=[observable.name, *(["at", "derivative", "derivative_error"] if single else []), "elasticity"],
+        plot=["elasticity"],
+        **({"figure": "tornado"} if single else {}),
+    )
 
 
 def _remark(limits: ObservedLimit, row: int, stencils: Mapping[str, Stencil], derivative: Floats) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import xarray
 
-from giantstep.display import MOST_ROWS, text_table
+from giantstep.design.limits import ObservedLimit
+from giantstep.display import MOST_ROWS, inside_sentence, text_table
 from giantstep.listing import Result
 from giantstep.request import Request
 from giantstep.result import about_field, provenance
@@ -38,16 +39,19 @@ class DesignResult(Result):
 
 def design_result(
     request: Request,
+    limits: Sequence[ObservedLimit],
     engine: str,
     columns: Mapping[str, tuple[tuple[str, ...], Any, Mapping[str, str] | str]],
     coords: Mapping[str, Any],
     settings: Mapping[str, Any],
-    extra: Mapping[str, Any],
+    headline: tuple[str, str],
+    **extra: Any,
 ) -> DesignResult:
     """Return the result of a design question.
 
     A column is its own dimensions, its values (points of the grid, ...), and its attributes or their ``long_name``;
-    `coords` are those of own dimensions, `settings` and `extra` for the provenance.
+    `coords` are those of own dimensions, `settings` and `extra` for the provenance. The `headline` is what stands
+    before and behind the title of the scenario.
     """
     grid, data = request.grid, {}
     for name, (own, values, about) in columns.items():
@@ -55,7 +59,14 @@ def design_result(
         attrs = {"long_name": about} if isinstance(about, str) else about
         data[name] = ((*grid.dims, *own), laid_out, attrs)
     fields = {name: (dims, values, about_field(grid.scenario, name)) for name, (dims, values) in grid.coords.items()}
-    return DesignResult(data, {**fields, **coords}, provenance(grid, request.what, engine, settings, extra))
+    settings = {**settings, **request.shown(), "tolerance": request.tolerance}
+    said = {
+        "headline": inside_sentence(grid.scenario.title).join(headline),
+        "observable": limits[0].observable.text,
+        "theory": "; ".join(dict.fromkeys(limit.theory for limit in limits)),
+        **extra,
+    }
+    return DesignResult(data, {**fields, **coords}, provenance(grid, request.what, engine, settings, said))
 
 
 def result_text(result: xarray.Dataset) -> str:
