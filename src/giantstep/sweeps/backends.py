@@ -103,6 +103,9 @@ class Pool:
         raise NotImplementedError
 
 
+Backend = InProcess | Pool
+
+
 def pickle_task(task: Task, dumps: Callable[[Any], bytes]) -> bytes:
     """Return a task as bytes; a scenario that cannot be sent is refused with a sentence."""
     try:

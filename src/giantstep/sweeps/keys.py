@@ -18,7 +18,6 @@ import numpy as np
 from giantstep.family import Engine
 from giantstep.jsondata import json_data, json_number
 from giantstep.partlists import keys_of
-from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario
 from giantstep.types import Points
 
@@ -54,17 +53,6 @@ class Point:
     digest: str
     scenario: str
     dim: float
-
-
-def ask_for(request: Request, settings: Mapping[str, Any], experiment: ExperimentSettings | None = None) -> Ask:
-    """Return what is asked of every point: of the limit, or of an `experiment`."""
-    scenario = request.grid.scenario
-    source: Engine = "limit" if experiment is None else "experiment"
-    own = request.for_engine(source, settings)
-    if experiment is not None:
-        kind = experiment.device.partition(":")[0]
-        own |= {"seed": experiment.seed, "paired": experiment.paired, "device": kind}
-    return Ask(scenario.family, request.what, source, scenario.formula_version, own)
 
 
 def name_points(ask: Ask, scenario: Scenario, points: Points) -> list[Point]:

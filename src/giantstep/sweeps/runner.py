@@ -13,10 +13,10 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self
+from contextlib import AbstractContextManager
 
 from giantstep.progress import Progress, ProgressOption, duration
-from giantstep.sweeps.backends import InProcess, Pool
+from giantstep.sweeps.backends import Backend
 from giantstep.sweeps.keys import Ask
 from giantstep.sweeps.store import Name, Row, Store
 from giantstep.sweeps.tasks import Task
@@ -62,22 +62,17 @@ class Interrupted(KeyboardInterrupt):
     """The sweep was stopped; its message says how to go on."""
 
 
-class Runner:
+class Runner(AbstractContextManager["Runner"]):
     """Fills a store; use as a context manager, which stops the workers at its end.
 
     `start` is called only where something is missing; `retry` computes failures of earlier sweeps again.
     """
 
-    def __init__(
-        self, store: Store, start: Callable[[], InProcess | Pool], retry: bool, progress: ProgressOption
-    ) -> None:
+    def __init__(self, store: Store, start: Callable[[], Backend], retry: bool, progress: ProgressOption) -> None:
         self.store, self.retry, self.progress, self._start = store, retry, progress, start
-        self._backend: InProcess | Pool | None = None
+        self._backend: Backend | None = None
         self._computed: set[Name] = set()
         self._failed: dict[Name, bool] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         if self._backend is not None:
@@ -153,10 +148,8 @@ class Runner:
                     self._computed.update(new)
                     add(new)
         except KeyboardInterrupt:
-            raise Interrupted(self._farewell(bar)) from None
-
-    def _farewell(self, bar: SweepProgress) -> str:
-        how_far = f"{bar.done} of {bar.total} {bar.unit}"
-        if self.store.path is None:
-            return f"Stopped after {how_far}; without a store nothing is kept."
-        return f"Stopped: {how_far} are stored in {self.store.name}; run the same sweep again to go on from there."
+            how_far = f"{bar.done} of {bar.total} {bar.unit}"
+            if self.store.path is None:
+                raise Interrupted(f"Stopped after {how_far}; without a store nothing is kept.") from None
+            stored = f"{how_far} are stored in {self.store.name}"
+            raise Interrupted(f"Stopped: {stored}; run the same sweep again to go on from there.") from None

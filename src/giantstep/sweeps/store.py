@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -118,7 +118,7 @@ def decode_array(data: Sequence[Any]) -> Array:
     return array.reshape(shape)
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """Results by content in one SQLite file, made where results are added and it is not there; in memory without it."""
 
     def __init__(self, path: str | Path | None = None, *, write: bool = True) -> None:
@@ -161,9 +161,15 @@ class Store:
 
     def _take_over(self) -> None:
         """Keep the experiments of a store of version 1, whose tables are called ``old_...``."""
-        for ask, row in experiments(self.connection):
-            self._insert(ask, [row])
-        known = ("old_results", TRIALS, "results")
+        lines = self.connection.execute(_READ)
+        for family, what, source, version, settings, old, scenario, dim, *columns, data, check in lines:
+            asked = {name: value for name, value in json.loads(settings).items() if (name, value) != _GONE}
+            ask = Ask(family, what, source, version, asked)
+            trial, reason, detail, seconds = columns
+            if check == _checksum(old, trial, reason, detail, b"", data):
+                point = Point(digest_of(ask, scenario, float(dim)), scenario, float(dim))
+                self._insert(ask, [Row(point, trial, _arrays(data), reason, detail, seconds)])
+        known = ("old_results", _TRIALS, "results")
         everything, trials, kept = (self.scalar(f"SELECT count(*) FROM {table}") for table in known)
         for table in _OLD_TABLES:
             self.connection.execute(f"DROP TABLE old_{table}")
@@ -194,9 +200,6 @@ class Store:
     def close(self) -> None:
         """Close the file."""
         self.connection.close()
-
-    def __enter__(self) -> Store:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -306,28 +309,17 @@ class Store:
 # -- Stores of version 1 ----------------------------------------------------------------------------------
 
 
-TRIALS = (
+_TRIALS = (
     "old_results JOIN old_points ON old_points.id = point JOIN old_asks ON old_asks.id = ask "
     "WHERE source = 'experiment'"
 )
 """All trials, once the tables are called ``old_...``."""
 _READ = (
     "SELECT family, what, source, formula_version, settings, old_points.digest, scenario, dim, trial, reason, detail, "
-    f"seconds, data, checksum FROM {TRIALS}"
+    f"seconds, data, checksum FROM {_TRIALS}"
 )
 _GONE = ("matrix", "stored")
 """A setting of `BayesLimit` that no longer exists, with its default, which is what is computed today."""
-
-
-def experiments(connection: sqlite3.Connection) -> Iterator[tuple[Ask, Row]]:
-    """Yield every trial of the tables ``old_...`` with what was asked; damaged ones are left out."""
-    for family, what, source, version, settings, old, scenario, dim, *columns, data, check in connection.execute(_READ):
-        asked = {name: value for name, value in json.loads(settings).items() if (name, value) != _GONE}
-        ask = Ask(family, what, source, version, asked)
-        trial, reason, detail, seconds = columns
-        if check == _checksum(old, trial, reason, detail, b"", data):
-            point = Point(digest_of(ask, scenario, float(dim)), scenario, float(dim))
-            yield ask, Row(point, trial, _arrays(data), reason, detail, seconds)
 
 
 def _arrays(data: bytes) -> dict[str, Array]:

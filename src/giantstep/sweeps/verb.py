@@ -23,9 +23,9 @@ from giantstep.progress import ProgressOption
 from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario
 from giantstep.sweeps import clusters
-from giantstep.sweeps.backends import InProcess, Pool, Processes
+from giantstep.sweeps.backends import Backend, InProcess, Processes
 from giantstep.sweeps.clusters import Slurm
-from giantstep.sweeps.keys import Point, ask_for, name_points
+from giantstep.sweeps.keys import Ask, Point, name_points
 from giantstep.sweeps.runner import Results, Runner
 from giantstep.sweeps.store import Row, Store, decode_array
 from giantstep.sweeps.tasks import Orders, Solve, Task
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     import xarray
 
 _log = logging.getLogger("giantstep")
-
-_OWN_KEYWORDS = ("store", "source", "engine", "workers", "threads")
 
 
 def sweep(
@@ -90,7 +88,8 @@ def sweep(
         raise bad_field("source", source, '"experiment" or "limit"')
     check_flags(strict=strict, retry=retry)
     limit: dict[str, Any] = {"theory": theory, "tolerance": tolerance, "seed": seed} if source == "limit" else {}
-    request = Request(scenario, grid, fields, what=what, dim=dim, **limit, also=_OWN_KEYWORDS)
+    own = ("store", "source", "engine", "workers", "threads")
+    request = Request(scenario, grid, fields, what=what, dim=dim, **limit, also=own)
     experiment = ExperimentSettings(trials, seed, device, keep_trials, paired)
     options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)
     with Store(store) as results, Runner(results, options.open, retry, progress) as runner:
@@ -191,7 +190,7 @@ class BackendOptions:
         """Return how many trials share the memory of this machine (or of one GPU); none where they run elsewhere."""
         return 0 if self.backend not in ("local", "processes") else self.workers if device == "cpu" else 1
 
-    def open(self) -> InProcess | Pool:
+    def open(self) -> Backend:
         """Start the backend."""
         if self.backend == "local":
             return InProcess(self.orders)
@@ -215,7 +214,8 @@ def fill_limit(request: Request, runner: Runner) -> tuple[xarray.Dataset, Proble
     """Return what `giantstep.predict` would, from the store and from what is computed."""
     settings = request.prepare()
     own = request.for_engine("limit", settings)
-    ask = ask_for(request, settings)
+    scenario = request.grid.scenario
+    ask = Ask(scenario.family, request.what, "limit", scenario.formula_version, own)
     tasks: list[Task] = []
     named: list[tuple[Batch, list[Point]]] = []
     for batch in request.grid.batches():
@@ -240,17 +240,11 @@ def _answers(batch: Batch, points: Sequence[Point], results: Results) -> list[tu
 def _answer(rows: Sequence[Row]) -> Answer:
     values, blank = _columns([row.values for row in rows]), np.full(len(rows), np.nan)
     residual, iterations = (values.pop(name, blank) for name in ("residual", "iterations"))
+    status = np.array([row.reason for row in rows], dtype=object)
+    iterations = np.nan_to_num(iterations).astype(np.int64)
     coords, warnings, approximations, attrs = json.loads(rows[0].facts or "[{}, [], {}, {}]")
-    return Answer(
-        values=values,
-        status=np.array([row.reason for row in rows], dtype=object),
-        residual=residual,
-        iterations=np.nan_to_num(iterations).astype(np.int64),
-        coords={name: decode_array(array) for name, array in coords.items()},
-        warnings=warnings,
-        approximations=approximations,
-        attrs=attrs,
-    )
+    places = {name: decode_array(array) for name, array in coords.items()}
+    return Answer(values, status, residual, iterations, places, warnings, attrs, approximations)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
@@ -266,7 +260,10 @@ def fill_experiment(
     `at_once` trials share the memory of the device.
     """
     plan = trials.TrialPlan(request, experiment, at_once=at_once)
-    ask = ask_for(request, plan.settings, experiment)
+    scenario, kind = request.grid.scenario, experiment.device.partition(":")[0]
+    own = request.for_engine("experiment", plan.settings)
+    own |= {"seed": experiment.seed, "paired": experiment.paired, "device": kind}
+    ask = Ask(scenario.family, request.what, "experiment", scenario.formula_version, own)
     named = [(group, name_points(ask, group.scenario, group.points)) for group in plan.groups]
     numbers = range(experiment.trials)
     tasks = [Task(plan.draw(group, trial), tuple(points), trial) for trial in numbers for group, points in named]
@@ -274,7 +271,6 @@ def fill_experiment(
 
     def outcome(points: Sequence[Point], trial: int) -> trials.Outcome:
         rows = [results[point.digest, trial] for point in points]
-        reasons = np.array([row.reason for row in rows], dtype=object)
-        return trials.Outcome(_columns([row.values for row in rows]), reasons)
+        return trials.Outcome(_columns([row.values for row in rows]), np.array([row.reason for row in rows], object))
 
     return plan.collect([[outcome(points, trial) for trial in numbers] for _, points in named])

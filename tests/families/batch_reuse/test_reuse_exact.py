@@ -178,7 +178,7 @@ def moved_response(self, t, weighted):
             h = self._preactivations(r) + (shift * np.eye(p)[j][:, None] if r == s else 0.0)
             for q, changed in enumerate(found):  # the memory of gradients that are no longer those of the run
                 h -= self.K[self._at(r), self._at(q)] @ (changed - self.F[self._at(q)])
-            F = forward(self.scenario.activation, self.scenario.loss, self.a[r], h, self.labels).gradient
+            _, F, _ = forward(self.scenario.activation, self.scenario.loss, self.a[r], h, self.labels)
             found.append(F if points.mask is None else F * points.mask[r])
         return found[t]
 

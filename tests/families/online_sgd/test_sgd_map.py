@@ -5,9 +5,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.online_sgd.dynamics import flow, map_step, map_trajectory, single_step
-from giantstep.families.online_sgd.escape import escape, plain_integrator
-from giantstep.families.online_sgd.integrators import ErfIntegrator, integrator_for
-from giantstep.families.online_sgd.moments import KinkIntegrator, NodeIntegrator
+from giantstep.families.online_sgd.integrators import ErfIntegrator, KinkIntegrator, NodeIntegrator, integrator_for
+from giantstep.families.online_sgd.limit import escape, plain_integrator
 from giantstep.families.online_sgd.states import Drive, drive_of, rows
 from giantstep.papers.linear_theory import growth_rates, linear_theory
 

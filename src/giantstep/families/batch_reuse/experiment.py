@@ -87,11 +87,11 @@ class Training:
             if scenario.data == "fresh" or t == 0:
                 count = max(1, round(scenario.samples_per_dim * self.dim))
                 times, back, labels = draw_samples(scenario, count, self.dim, draws, method)
-            network = forward(scenario.activation, scenario.loss, a, times(W / root), labels)
-            self.train_loss[t] = float(network.loss.mean())
+            losses, gradient, slopes = forward(scenario.activation, scenario.loss, a, times(W / root), labels)
+            self.train_loss[t] = float(losses.mean())
             if t == scenario.steps:
                 break
-            gradient, slopes, mask = network.gradient, network.second_layer_gradient, self._mask(t, len(labels))
+            mask = self._mask(t, len(labels))
             if mask is not None:
                 gradient = gradient * mask
             velocity = scenario.momentum * velocity + back(gradient) / root + scenario.decay * W

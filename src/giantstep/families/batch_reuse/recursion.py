@@ -19,7 +19,6 @@ f(h) = sum_j a_j sigma(h_j). Arrays have the samples along the last axis, NumPy 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -75,15 +74,15 @@ class Trajectory:
     def _step(self, t: int) -> int:
         """Find the loss at time t and make step t, if it is one; return its number from 1 where it diverged."""
         scenario, points = self.scenario, self.points
-        network = forward(scenario.activation, scenario.loss, self.a[t], self._preactivations(t), self.labels)
-        loss = float(network.loss @ points.weights)
+        h, weights = self._preactivations(t), points.weights
+        losses, gradient, slopes = forward(scenario.activation, scenario.loss, self.a[t], h, self.labels)
+        loss = float(losses @ weights)
         if t < self.T and not np.isfinite(loss):
             self.M[t:], self.Q[t:], self.a[t:] = np.nan, np.nan, np.nan
             return t
         self.train_loss[t] = loss
         if t == self.T:
             return 0
-        gradient, weights = network.gradient, points.weights
         if points.mask is not None:
             gradient = gradient * points.mask[t]
             weights = weights * points.mask[t]
@@ -94,7 +93,7 @@ class Trajectory:
             self.F[self._at(t)] = gradient
             row = weighted @ self.F[self._upto(t + 1)].T
             self.Cl[self._at(t), self._upto(t + 1)], self.Cl[self._upto(t + 1), self._at(t)] = row, row.T
-        slope = (network.second_layer_gradient @ weights) / weights.sum() if scenario.second_layer_rate else 0.0
+        slope = (slopes @ weights) / weights.sum() if scenario.second_layer_rate else 0.0
         self.a[t + 1] = self.a[t] - scenario.second_layer_rate * slope
         self._advance(t, weighted @ points.target.T, self._response(t, weighted))
         lengths = np.diagonal(self.Q[t + 1])
@@ -182,15 +181,8 @@ def _root(matrix: Floats, cut: float) -> tuple[Floats, Floats]:
 
 
 Loss = Literal["square", "correlation"]
-
-
-@dataclass(frozen=True)
-class Forward:
-    """One evaluation at pre-activations h."""
-
-    loss: DeviceArray  # (N,) loss of every sample, (f - y)^2/2 or -y f
-    gradient: DeviceArray  # (p, N), F_j = d loss/d h_j
-    second_layer_gradient: DeviceArray  # (p, N), d loss/d a_j
+Forward = tuple[DeviceArray, DeviceArray, DeviceArray]
+"""Of every sample the loss (f - y)^2/2 or -y f (N,), F_j = d loss/d h_j and d loss/d a_j (p, N)."""
 
 
 def forward(activation: Function, loss: Loss, a: DeviceArray, h: DeviceArray, y: DeviceArray) -> Forward:
@@ -199,4 +191,4 @@ def forward(activation: Function, loss: Loss, a: DeviceArray, h: DeviceArray, y:
     output = a @ hidden
     error = output - y if loss == "square" else -y
     values = 0.5 * error**2 if loss == "square" else error * output
-    return Forward(values, error * (a[:, None] * activation.derivative(h)), error * hidden)
+    return values, error * (a[:, None] * activation.derivative(h)), error * hidden

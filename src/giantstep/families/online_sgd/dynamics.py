@@ -17,8 +17,7 @@ import scipy
 from giantstep.blocks import filled
 from giantstep.deadline import check_time
 from giantstep.families.online_sgd import states
-from giantstep.families.online_sgd.integrators import ErfIntegrator, Integrator
-from giantstep.families.online_sgd.moments import Forces
+from giantstep.families.online_sgd.integrators import ErfIntegrator, Forces, Integrator
 from giantstep.families.online_sgd.states import Drive, State
 from giantstep.families.online_sgd.tolerances import DIVERGED, ROUNDING
 from giantstep.solve.finite import require_finite
