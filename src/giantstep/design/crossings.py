@@ -12,7 +12,7 @@ from scipy.optimize import elementwise
 from giantstep.checks import check_flags, check_whole
 from giantstep.design.constraints import Range, default_range, read_over, read_range, searches
 from giantstep.design.limits import HeldLimit, Observable, ObservedLimit, read_observable, refuse_given, request_limit
-from giantstep.design.problem import SearchProblem
+from giantstep.design.optimise import SearchProblem
 from giantstep.design.tables import DesignResult, design_result
 from giantstep.errors import InputError, bad_field
 from giantstep.notes import warn

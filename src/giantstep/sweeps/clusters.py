@@ -18,8 +18,7 @@ from typing import Any
 
 from giantstep.checks import check_whole
 from giantstep.errors import GiantstepError, InputError, bad_field
-from giantstep.sweeps.backends import Pool, pickle_task
-from giantstep.sweeps.tasks import Done, Orders, Task, attempt_bytes
+from giantstep.sweeps.backends import Done, Orders, Pool, Task, attempt_bytes, pickle_task
 
 _SCHEDULER_TIMEOUT = 10.0
 """Seconds within which a scheduler has to answer."""

@@ -16,8 +16,7 @@ from giantstep.family import Variable
 from giantstep.files import atomic_write
 from giantstep.jsondata import with_infinity
 from giantstep.padding import pad_stack
-from giantstep.sweeps.keys import Ask, Point
-from giantstep.sweeps.store import AT_ONCE, Name, Row, Store
+from giantstep.sweeps.store import AT_ONCE, Ask, Name, Point, Row, Store
 from giantstep.trials import mean_and_error
 
 

@@ -16,10 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 
 from giantstep.progress import Progress, ProgressOption, duration
-from giantstep.sweeps.backends import Backend
-from giantstep.sweeps.keys import Ask
-from giantstep.sweeps.store import Name, Row, Store
-from giantstep.sweeps.tasks import Task
+from giantstep.sweeps.backends import Backend, Task
+from giantstep.sweeps.store import Ask, Name, Row, Store
 
 _log = logging.getLogger("giantstep")
 _EVERY = 10.0

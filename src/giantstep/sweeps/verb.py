@@ -23,12 +23,10 @@ from giantstep.progress import ProgressOption
 from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario
 from giantstep.sweeps import clusters
-from giantstep.sweeps.backends import Backend, InProcess, Processes
+from giantstep.sweeps.backends import Backend, InProcess, Orders, Processes, Solve, Task
 from giantstep.sweeps.clusters import Slurm
-from giantstep.sweeps.keys import Ask, Point, name_points
 from giantstep.sweeps.runner import Results, Runner
-from giantstep.sweeps.store import Row, Store, decode_array
-from giantstep.sweeps.tasks import Orders, Solve, Task
+from giantstep.sweeps.store import Ask, Point, Row, Store, decode_array, name_points
 from giantstep.types import Array, Indices
 from giantstep.workers import usable_cores
 
