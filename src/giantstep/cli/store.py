@@ -180,7 +180,7 @@ def sweep(
     study: Annotated[Path, StudyFile], run: Run, changes: Changes, theory: Theory, experiment: Trials, output: Output
 ) -> None:
     """Answer a study over a large grid; what the store has is not computed again."""
-    from giantstep.sweeps.runner import Interrupted
+    from giantstep.sweeps.verb import Interrupted
 
     check_outputs(output)
     verb = "predict" if run.source == "limit" else "simulate"

@@ -13,6 +13,7 @@ import numpy as np
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.family import Answer, Engine, Question, Variable
+from giantstep.grid import Batch
 from giantstep.notes import Problems
 from giantstep.padding import last_known
 from giantstep.partlists import declaration, given_as, names_meant
@@ -64,10 +65,6 @@ class ObservedLimit:
         self._prepared = request.prepare()
         self.size = request.grid.size
         self._batches = request.grid.batches()
-        self._owner, self._position = np.empty((2, self.size), dtype=np.intp)
-        for number, batch in enumerate(self._batches):
-            self._owner[batch.index] = number
-            self._position[batch.index] = np.arange(len(batch.index))
         self.asked, self.failed = np.zeros((2, self.size), dtype=np.int64)
         self.reasons: dict[int, str] = {}
         self.remarks: dict[str, None] = {}
@@ -81,12 +78,17 @@ class ObservedLimit:
         with Progress(progress, count, with_time(text, seconds)) as self.bar:
             yield self.bar
 
+    def _parts(self, rows: Indices) -> Iterator[tuple[Batch, Indices, Indices]]:
+        """Yield the batches that some rows are in: which of the rows are, and where."""
+        for batch in self._batches:
+            mine = np.flatnonzero(np.isin(rows, batch.index))
+            if len(mine):
+                yield batch, mine, np.searchsorted(batch.index, rows[mine])
+
     def field(self, name: str, rows: Indices) -> Floats:
         """Return a numeric field as the grid has it, at some rows; all entries of a list must have the same."""
         values = np.empty(len(rows))
-        for number, batch in enumerate(self._batches):
-            mine = self._owner[rows] == number
-            places = self._position[rows[mine]]
+        for batch, mine, places in self._parts(rows):
             first, *others = [batch.points[leaf][places] for leaf in names_meant(batch.scenario, name)]
             if not all(np.array_equal(first, other) for other in others):
                 raise InputError(f"Field `{name}` has no one value here: name one entry of the list, or set them all.")
@@ -100,11 +102,7 @@ class ObservedLimit:
             parts = [self(rows[b], {name: column[b] for name, column in changes.items()}) for b in blocks]
             return np.concatenate(parts)
         values = np.full(len(rows), np.nan)
-        for number, batch in enumerate(self._batches):
-            mine = np.flatnonzero(self._owner[rows] == number)
-            if not len(mine):
-                continue
-            places = self._position[rows[mine]]
+        for batch, mine, places in self._parts(rows):
             points = {name: column[places] for name, column in batch.points.items()}
             for name, column in changes.items():
                 chosen = np.asarray(column, dtype=np.float64)[mine]
@@ -165,17 +163,6 @@ class ObservedLimit:
         """Say how many points of a row were not solved, and why the first was not."""
         reason = self.reasons.get(row, "the observable is not a number")
         return f"{self.failed[row]} of {self.asked[row]} points were not solved (first reason: {reason})"
-
-
-class HeldLimit(ObservedLimit):
-    """Limits at chosen rows with further fields held: member m is the row ``rows[m]`` with ``held[...][m]``."""
-
-    def __init__(self, base: ObservedLimit, rows: Indices, held: Mapping[str, Floats]) -> None:
-        self.base, self.rows, self.held, self.size = base, rows, held, len(rows)
-
-    def __call__(self, rows: Indices, changes: Mapping[str, Floats]) -> Floats:
-        """Return the observable at some members with the fields `changes` replaced."""
-        return self.base(self.rows[rows], {**{name: column[rows] for name, column in self.held.items()}, **changes})
 
 
 # -- One number of an answer: a variable of the question, or an entry of one (``test_error[time=2]``) -----

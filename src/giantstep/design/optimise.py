@@ -349,7 +349,7 @@ class SearchProblem:
     """One combination of choices: a limit, and the searches over its numeric fields.
 
     `sign` is 1 to minimise, -1 to maximise, `starts` the points of the start grid along each axis, `feasible` (rows,)
-    whether some point tried fulfils the constraints.
+    whether some point tried fulfils the constraints. With `members` its rows are rows of the limit, fields held there.
     """
 
     choice: dict[str, Any]
@@ -357,18 +357,22 @@ class SearchProblem:
     searches: list[Search]
     sign: float
     starts: int | None = None
+    members: tuple[Indices, Mapping[str, Floats]] | None = None
     feasible: Booleans = field(init=False)
 
     def __post_init__(self) -> None:
-        self.feasible = np.zeros(self.limits.size, dtype=bool)
+        self.feasible = np.zeros(self.limits.size if self.members is None else len(self.members[0]), dtype=bool)
 
     def at(self, search: Search, fields: Mapping[str, Floats], rows: Indices) -> Floats:
         """Return the turned observable, given the free fields; NaN where it has no value."""
         columns, feasible = self._complete(search, fields, rows)
         self.feasible[rows[feasible]] = True
         values = np.full(len(rows), np.nan)
-        allowed = {name: columns[name][feasible] for name in search.ranges}
-        values[feasible] = self.sign * self.limits(rows[feasible], allowed)
+        rows, allowed = rows[feasible], {name: columns[name][feasible] for name in search.ranges}
+        if self.members is not None:
+            allowed |= {name: column[rows] for name, column in self.members[1].items()}
+            rows = self.members[0][rows]
+        values[feasible] = self.sign * self.limits(rows, allowed)
         return values
 
     def _complete(

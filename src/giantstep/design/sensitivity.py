@@ -73,7 +73,9 @@ def sensitivity(
     count = limits.size + sum(int(np.isfinite(stencil.points).sum()) for stencil in stencils.values())
     with limits.watched("sensitivity", count, progress):
         value = limits(rows, {})
-        _evaluate(limits, stencils)
+        error = _evaluate(limits, stencils)
+    if error is not None and all(stencil.refused for stencil in stencils.values()):
+        raise error
     for stencil in stencils.values() if to is None else ():
         stencil.refused = stencil.refused and "fixed by the other fields"  # nobody asked for it
     result = _dataset(limits, value, stencils)
@@ -148,21 +150,8 @@ def _stencil(at: Floats, info: FieldInfo) -> Stencil:
     return Stencil(at, points, is_whole, is_relative, np.full(points.shape, np.nan))
 
 
-def _evaluate(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
-    """Fill the values of all stencils in one batch; where the limit refuses it, field by field."""
-    try:
-        _fill(limits, stencils)
-    except InputError:
-        for name, stencil in stencils.items():
-            try:
-                _fill(limits, {name: stencil})
-            except InputError as error:
-                stencil.refused = str(error)
-        if all(stencil.refused for stencil in stencils.values()):
-            raise
-
-
-def _fill(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
+def _evaluate(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> InputError | None:
+    """Fill the values of all stencils in one batch; where the limit refuses it (which is returned), field by field."""
     wanted = {name: np.nonzero(np.isfinite(stencil.points)) for name, stencil in stencils.items()}
     rows = np.concatenate([index[0] for index in wanted.values()])
     owner = np.repeat(np.arange(len(wanted)), [len(index[0]) for index in wanted.values()])
@@ -171,9 +160,18 @@ def _fill(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
         column = limits.field(name, rows)
         column[owner == number] = stencils[name].points[index]
         changes[name] = column
-    values = limits(rows, changes)
+    try:
+        values = limits(rows, changes)
+    except InputError as error:
+        for name, stencil in stencils.items():
+            if len(stencils) == 1:
+                stencil.refused = str(error)
+            else:
+                _evaluate(limits, {name: stencil})
+        return error
     for number, (name, index) in enumerate(wanted.items()):
         stencils[name].values[index] = values[owner == number]
+    return None
 
 
 def _dataset(limits: ObservedLimit, value: Floats, stencils: Mapping[str, Stencil]) -> DesignResult:

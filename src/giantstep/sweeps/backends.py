@@ -11,7 +11,7 @@ import pickle
 import queue
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -77,6 +77,11 @@ class Task:
     def at(self, rows: Sequence[int]) -> Task:
         """Return the task for some of its points."""
         return Task(self.work.at(np.asarray(rows)), tuple(self.points[row] for row in rows), self.trial)
+
+    def without(self, known: Container[Name]) -> Task | None:
+        """Return the task for the points whose results are not known; None where all are."""
+        rows = sorted(row for name, row in self.names().items() if name not in known)
+        return self if len(rows) == len(self.points) else self.at(rows) if rows else None
 
     def rows(self, done: Done) -> list[Row]:
         """Return what goes into the store."""

@@ -67,21 +67,21 @@ class Point:
 def name_points(ask: Ask, scenario: Scenario, points: Points) -> list[Point]:
     """Return every point with its name, from the content its scenario would have."""
     content = scenario.content()
-    varying: list[tuple[list[Any], float, bool, list[float]]] = [
-        (keys_of(name), value, info.annotation is int, points[name].tolist())
-        for name, (value, info) in scenario.numeric_fields().items()
-        if np.any(points[name] != value)
-    ]
-    named = []
-    changed = copy.deepcopy(content)
-    for index, dim in enumerate(points["dim"].tolist()):
-        for (*parents, last), value, whole, numbers in varying:
-            inner, original = changed, content
+    changed, varying = copy.deepcopy(content), []
+    for name, (value, info) in scenario.numeric_fields().items():
+        if np.any(points[name] != value):
+            *parents, last = keys_of(name)
+            inner: Any = changed
+            original: Any = content
             for parent in parents:
                 inner, original = inner[parent], original[parent]
-            number = float(numbers[index])
-            if number != value:
-                inner[last] = int(number) if whole else json_number(number)
+            kind = int if info.annotation is int else json_number
+            varying.append((inner, original, last, value, kind, points[name].tolist()))
+    named = []
+    for index, dim in enumerate(points["dim"].tolist()):
+        for inner, original, last, value, kind, numbers in varying:
+            if float(numbers[index]) != value:
+                inner[last] = kind(float(numbers[index]))
             elif last in original:
                 inner[last] = original[last]
             else:

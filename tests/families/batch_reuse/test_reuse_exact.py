@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.batch_reuse import recursion
-from giantstep.families.batch_reuse.limit import labels_of, layout_of
+from giantstep.families.batch_reuse import limit
+from giantstep.families.batch_reuse.limit import forward, labels_of, layout_of
 from giantstep.families.batch_reuse.points import WeightedPoints, sobol_points
-from giantstep.families.batch_reuse.recursion import forward
 
 from .cases import C1, C2, C3, ERF, HE2, HE3
 from .closed_forms import hermite_product
@@ -90,7 +89,7 @@ def on_a_grid(scenario, per_axis):
     columns, weights = hermite_product(k + p * (1 if scenario.data == "fresh" else scenario.steps), per_axis)
     normals = np.concatenate([columns[k:], np.zeros((p, len(weights)))]) if scenario.data != "fresh" else columns[k:]
     points = WeightedPoints(columns[:k], None, normals, weights / weights.sum())
-    return recursion.Trajectory(scenario, points, labels_of(scenario, points))
+    return limit.Trajectory(scenario, points, labels_of(scenario, points))
 
 
 TWO_STEPS = [
@@ -203,7 +202,7 @@ def moved_response(self, t, weighted):
 )
 def test_the_response_is_what_moving_the_noise_says(scenario, monkeypatch):
     stein = gs.predict(scenario, nodes=2**14)
-    monkeypatch.setattr(recursion.Trajectory, "_response", moved_response)
+    monkeypatch.setattr(limit.Trajectory, "_response", moved_response)
     moved = gs.predict(scenario, nodes=2**14, seed=1)
     for name in ("M", "Q", "train_loss"):
         assert agrees(stein, name, np.s_[1:], moved[name].values[1:], moved[f"{name}_stderr"].values[1:]), name
@@ -253,5 +252,5 @@ def test_one_run_is_a_function_of_its_points_only():
     points = sobol_points(layout, 2**10, 3, 1)
     again = sobol_points(layout, 2**10, 3, 1)
     np.testing.assert_array_equal(points.normals, again.normals)
-    first, second = (recursion.Trajectory(C3, p, labels_of(C3, p)) for p in (points, again))
+    first, second = (limit.Trajectory(C3, p, labels_of(C3, p)) for p in (points, again))
     np.testing.assert_array_equal(first.M, second.M)

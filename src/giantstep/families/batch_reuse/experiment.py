@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from giantstep.deadline import check_time
+from giantstep.families.batch_reuse.limit import forward
 from giantstep.families.batch_reuse.population import own_rule, trajectory_variables
-from giantstep.families.batch_reuse.recursion import forward
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import DIVERGED, NOTHING_NEW
 from giantstep.lab import threads_for, to_numpy
@@ -58,7 +58,7 @@ def draw_samples(scenario: BatchReuse, n: int, dim: int, draws: Any, method: str
 class Training:
     """Gradient descent of one network, and what it recorded at every time, NaN after the run diverged.
 
-    M, Q, a and the training loss are as in `recursion.Trajectory`; weights (p, d) and gradients (p, n) are kept on
+    M, Q, a and the training loss are as in `limit.Trajectory`; weights (p, d) and gradients (p, n) are kept on
     demand.
     """
 

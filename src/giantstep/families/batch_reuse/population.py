@@ -15,8 +15,7 @@ import numpy as np
 import scipy
 
 from giantstep.families.batch_reuse.points import Layout, sobol_points
-from giantstep.families.batch_reuse.recursion import Loss
-from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.families.batch_reuse.scenario import BatchReuse, Loss
 from giantstep.families.batch_reuse.tolerances import KNOWN_EXACTLY
 from giantstep.gaussian import Function, Target, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.grids import hermite_rule, product_grid

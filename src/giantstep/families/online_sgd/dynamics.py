@@ -8,7 +8,7 @@ One erf neuron and one direction are advanced in plain floats, far faster than a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import asin, nan, pi, sqrt
+from math import atan2, nan, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -166,11 +166,6 @@ def ode_recovery(
     return time
 
 
-def _norm_left(M: Floats, Q: Floats) -> float:
-    """Return by how much the largest squared norm may still grow before the point has diverged."""
-    return DIVERGED - float(np.diagonal(Q[0]).max())
-
-
 def _solve(
     integrator: Integrator, drive: Drive, M: Floats, Q: Floats, end: float, first: float,
     *stops: Callable[[Floats, Floats], float], times: Floats | None = None,
@@ -188,7 +183,8 @@ def _solve(
         dM, dQ = flow(integrator, drive, *unpack(state))
         return np.concatenate([dM.ravel(), dQ[0][low]])
 
-    events = [lambda t, state, stop=stop: stop(*unpack(state)) for stop in (_norm_left, *stops)]
+    norm_left: Callable[[Floats, Floats], float] = lambda M, Q: DIVERGED - float(np.diagonal(Q[0]).max())  # noqa: E731
+    events = [lambda t, state, stop=stop: stop(*unpack(state)) for stop in (norm_left, *stops)]
     for event in events:
         event.terminal = True  # type: ignore[attr-defined]
     start = np.concatenate([M.ravel(), Q[low]])
@@ -241,19 +237,17 @@ def single_step(closed: ErfIntegrator, drive: Drive) -> Callable[[float, float],
         # covariances tilted by s'(l)^2, and their derivatives under Omega -> (1 + t) Omega
         s11, s12, s22 = c11 / weight, c12 / weight, c22 - 2 * c12 * c12 / weight
         d11, d12, d22 = s11 - 2 * s11 * s11, s12 - 2 * s11 * s12, s22 - 2 * s12 * s12
-        i1, i2 = 1 / (1 + s11), 1 / (1 + s22)
-        r11, r22, r12 = s11 * i1, s22 * i2, s12 * sqrt(i1 * i2)
-        mean = 2 / pi * (e1 * e1 * asin(r11) + e2 * e2 * asin(r22) + 2 * e1 * e2 * asin(r12)) + noise
+        w1, w2 = 1 + s11, 1 + s22
+        t11, t22, t12 = sqrt(1 + 2 * s11), sqrt(1 + 2 * s22), sqrt(w1 * w2 - s12 * s12)
+        angles = e1 * e1 * atan2(s11, t11) + e2 * e2 * atan2(s22, t22) + 2 * e1 * e2 * atan2(s12, t12)
+        mean = 2 / pi * angles + noise
         base = square / sqrt(weight)
         chi = base * mean
         spread = dim * chi
         if terms == "map":
-            h1, h2 = 0.5 * d11 * i1, 0.5 * d22 * i2
-            g11 = (d11 * i1 - 2 * r11 * h1) / sqrt(1 - r11 * r11)
-            g22 = (d22 * i2 - 2 * r22 * h2) / sqrt(1 - r22 * r22)
-            g12 = (d12 * sqrt(i1 * i2) - r12 * (h1 + h2)) / sqrt(1 - r12 * r12)
-            change = 2 / pi * (e1 * e1 * g11 + e2 * e2 * g22 + 2 * e1 * e2 * g12)
-            spread += 2 * base * (change - c11 / weight * mean)
+            mixed = (d12 - s12 * (d11 / w1 + d22 / w2) / 2) / t12
+            change = e1 * e1 * d11 / (w1 * t11) + e2 * e2 * d22 / (w2 * t22) + 2 * e1 * e2 * mixed
+            spread += 2 * base * (2 / pi * change - c11 / weight * mean)
         if terms != "published":
             spread -= drift_z * drift_z + drift_l * drift_l
         m += step * drift_z
