@@ -154,11 +154,6 @@ class ObservedLimit:
         """Return what a verb warns of: the first few remarks. Points that failed are the result's to tell."""
         return Problems("limit", self.size, remarks=list(self.remarks)[:_MOST_REMARKS])
 
-    @property
-    def theory(self) -> str:
-        """The theory that answered, or all of them."""
-        return "; ".join(self.theories)
-
     def failure(self, row: int) -> str:
         """Say how many points of a row were not solved, and why the first was not."""
         reason = self.reasons.get(row, "the observable is not a number")

@@ -402,7 +402,13 @@ class SearchProblem:
             start = _product([np.linspace(*ends, count) for ends in zip(low, high)])
             everywhere = _fields(search, np.tile(start, (len(rows), 1)))
             values = self.at(search, everywhere, np.repeat(rows, len(start))).reshape(len(rows), len(start))
-            owner, place = _lowest_minima(values, (count,) * len(free))
+            # the lowest local minima of the grid of every row, NaN never among them
+            grids = np.where(np.isnan(values), np.inf, values).reshape(len(rows), *(count,) * len(free))
+            around = minimum_filter(grids, size=(1, *[3] * len(free)), mode="constant", cval=np.inf)
+            ranked = np.where(grids == around, grids, np.inf).reshape(values.shape)
+            order = np.argsort(ranked, axis=1, kind="stable")[:, :_LOCAL]
+            owner, rank = np.nonzero(np.isfinite(np.take_along_axis(ranked, order, axis=1)))
+            place = order[owner, rank]
             x, best, settled = start[place], values[owner, place], np.ones(len(owner), dtype=bool)
             if free:
                 turned = partial(self._turned, search, rows[owner])
@@ -439,13 +445,3 @@ def _product(lines: list[Floats]) -> Floats:
 def _fields(search: Search, coordinates: Floats) -> dict[str, Floats]:
     """Return the free fields at coordinates (M, k)."""
     return {span.name: span.value(coordinates[:, axis]) for axis, span in enumerate(search.free)}
-
-
-def _lowest_minima(values: Floats, shape: tuple[int, ...]) -> tuple[Indices, Indices]:
-    """Return (row, position) of the lowest local minima of grids of values (R, G), NaN never among them."""
-    grids = np.where(np.isnan(values), np.inf, values).reshape(len(values), *shape)
-    around = minimum_filter(grids, size=(1, *[3] * len(shape)), mode="constant", cval=np.inf)
-    ranked = np.where(grids == around, grids, np.inf).reshape(values.shape)
-    order = np.argsort(ranked, axis=1, kind="stable")[:, :_LOCAL]
-    rows, ranks = np.nonzero(np.isfinite(np.take_along_axis(ranked, order, axis=1)))
-    return rows, order[rows, ranks]
