@@ -136,19 +136,15 @@ class ObservedLimit:
 
     def _allowed(self, scenario: Scenario, points: Points, rows: Indices) -> Booleans:
         """Tell which points the scenario takes (a ridgeless fit at the interpolation threshold is none)."""
-        good = np.ones(len(rows), dtype=bool)
         try:
             scenario.check_points(points)
-            return good
-        except InputError:
-            pass
-        for index, row in enumerate(rows):
-            try:
-                scenario.check_points({name: column[index : index + 1] for name, column in points.items()})
-            except InputError as error:
-                good[index] = False
-                self.reasons.setdefault(int(row), str(error))
-        return good
+            return np.ones(len(rows), dtype=bool)
+        except InputError as error:
+            if len(rows) == 1:
+                self.reasons.setdefault(int(rows[0]), str(error))
+                return np.zeros(1, dtype=bool)
+        each = ({name: column[i : i + 1] for name, column in points.items()} for i in range(len(rows)))
+        return np.concatenate([self._allowed(scenario, one, rows[i : i + 1]) for i, one in enumerate(each)])
 
     def problems(self) -> Problems:
         """Return what a verb warns of: the first few remarks. Points that failed are the result's to tell."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -193,7 +193,7 @@ def _dataset(limits: ObservedLimit, value: Floats, stencils: Mapping[str, Stenci
     columns: dict[str, Any] = {name: (("field",), values[:, order], text) for name, (values, text) in wide.items()}
     solved = np.isfinite(value)
     status = ["" if good else limits.failure(row) for row, good in enumerate(solved)]
-    remark = [_remark(limits, row, stencils, derivative[row]) for row in range(limits.size)]
+    remark = ["; ".join(_remarks(limits, row, stencils, derivative[row])) for row in range(limits.size)]
     about = {"long_name": observable.variable.meaning, "symbol": observable.variable.symbol}
     columns |= {
         observable.name: ((), value, about),
@@ -216,14 +216,12 @@ def _dataset(limits: ObservedLimit, value: Floats, stencils: Mapping[str, Stenci
     )
 
 
-def _remark(limits: ObservedLimit, row: int, stencils: Mapping[str, Stencil], derivative: Floats) -> str:
-    said = []
+def _remarks(limits: ObservedLimit, row: int, stencils: Mapping[str, Stencil], derivative: Floats) -> Iterator[str]:
     for (name, stencil), slope in zip(stencils.items(), derivative):
         if np.isinf(stencil.at[row]):
-            said.append(f"{name} is infinite")
+            yield f"{name} is infinite"
         elif stencil.is_whole and np.isfinite(slope):
-            said.append(f"{name} counts: its change per unit")
+            yield f"{name} counts: its change per unit"
         elif np.isnan(slope):
             reason = stencil.refused or limits.reasons.get(row, "no point beside it is allowed")
-            said.append(f"{name}: {reason}")
-    return "; ".join(said)
+            yield f"{name}: {reason}"
