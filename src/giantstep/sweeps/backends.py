@@ -278,7 +278,7 @@ def _not_loadable(reason: str, task: Task) -> InputError:
 
 
 _MOST_DEATHS = 3
-"""Workers a task may cost before it is given up, and starts of one that may fail."""
+"""Workers a task may cost before it is given up, and starts of one that may fail in a row."""
 _GRACE = 2.0
 """Seconds beyond its time limit after which the worker of a task is killed: it did not look at its deadline."""
 
@@ -326,6 +326,7 @@ class Processes(Pool):
                         worker.kill()
                         failed_starts += 1
                         continue
+                    failed_starts = 0
                 with suppress(OSError):  # it is gone, and that is told
                     worker.send((data, replace(self._orders, slot=slot)))
                 try:
