@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.batch_reuse import recursion
+from giantstep.families.batch_reuse import limit
 from giantstep.families.batch_reuse.limit import labels_of, layout_of
 from giantstep.families.batch_reuse.points import Layout, WeightedPoints, sobol_points
 
@@ -49,7 +49,7 @@ def points_against_monte_carlo(repeats: int) -> None:
             found = []
             for seed in range(repeats):
                 points = plain_points(layout, nodes, seed) if name == "plain" else sobol_points(layout, nodes, 0, seed)
-                found.append(float(recursion.Trajectory(HE3, points, labels_of(HE3, points)).M[2, 0, 0]))
+                found.append(float(limit.Trajectory(HE3, points, labels_of(HE3, points)).M[2, 0, 0]))
             seconds[name] = (time.process_time() - start) / repeats
             errors[name] = float(np.sqrt(np.mean((np.array(found) - EXACT) ** 2)))
         # plain Monte Carlo given the time of the Sobol run has its error times the root of the ratio of times

@@ -26,8 +26,7 @@ import numpy as np
 import giantstep as gs
 from giantstep.family import Question, Variable
 from giantstep.scenario import Number, Scenario, field
-from giantstep.sweeps.keys import Ask, Point
-from giantstep.sweeps.store import Row, Store
+from giantstep.sweeps.store import Ask, Point, Row, Store
 
 
 class Nothing(Scenario):

@@ -57,7 +57,6 @@ def test_sobol_points_of_batch_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = points.sobol_points(layout, 1 << 8, 3, 1)
     monkeypatch.setattr(points, "BLOCK", 1 << 9)
     drawn = points.sobol_points(layout, 1 << 8, 3, 1)
-    monkeypatch.setattr(points, "_COLUMNS", 4)
     monkeypatch.setattr(points, "_PRODUCT", 200)
     matched = points.sobol_points(layout, 1 << 8, 3, 1)
     for name in ("target", "noise", "normals", "weights", "mask"):

@@ -16,7 +16,7 @@ from giantstep.describe import describe, describe_text, template
 from giantstep.grid import Grid, scenario_at
 from giantstep.partlists import declaration, names_meant, with_place
 from giantstep.scenario import from_content, walk_fields
-from giantstep.sweeps.keys import Ask, name_points
+from giantstep.sweeps.store import Ask, name_points
 
 from .toy import Chain, Grow, Rest, Shift, Toy
 

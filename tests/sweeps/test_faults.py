@@ -390,7 +390,7 @@ def test_two_processes_on_one_store(store, diary):
 
 def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(store, diary, monkeypatch):
     monkeypatch.setattr("giantstep.sweeps.backends.TOGETHER", 0.0)
-    from giantstep.sweeps.runner import Interrupted
+    from giantstep.sweeps.verb import Interrupted
 
     def stop(done, total, text):
         if done >= 10:

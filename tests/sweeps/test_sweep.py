@@ -9,7 +9,7 @@ from giantstep import trials
 from giantstep.grid import Grid, scenario_at
 from giantstep.lab.threads import SMALL
 from giantstep.sweeps.inspect import entries, overview
-from giantstep.sweeps.keys import Ask, name_points
+from giantstep.sweeps.store import Ask, name_points
 
 from .faulty import COUNTS_THREADS, NO_NUMBER, SINGULAR, Faulty
 
@@ -209,7 +209,7 @@ def test_threads_of_this_process_are_left_as_they_were():
 def test_gpu_workers_take_a_device_each(monkeypatch):
     from types import SimpleNamespace
 
-    from giantstep.sweeps.tasks import worker_device
+    from giantstep.sweeps.backends import worker_device
 
     runtime = SimpleNamespace(getDeviceCount=lambda: 2)
     cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))

@@ -4,7 +4,7 @@ import logging
 
 import giantstep as gs
 from giantstep.progress import duration
-from giantstep.sweeps.runner import SweepProgress
+from giantstep.sweeps.verb import SweepProgress
 
 from .faulty import Faulty
 

@@ -171,7 +171,7 @@ def sweep(
     study: Annotated[Path, StudyFile], run: Run, changes: Changes, theory: Theory, experiment: Trials, output: Output
 ) -> None:
     """Answer a study over a large grid; what the store has is not computed again."""
-    from giantstep.sweeps.runner import Interrupted
+    from giantstep.sweeps.verb import Interrupted
 
     verb = "predict" if run.source == "limit" else "simulate"
     edited = edit_study(gs.Study.read(study), verb, changes, theory, experiment)

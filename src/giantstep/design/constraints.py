@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,6 @@ from giantstep.types import Booleans, Floats, Indices
 
 MOST_FIELDS = 4
 """Numeric fields searched over together; the start grid grows as a power of their number."""
-
-_SCALES = ("log", "linear")
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def read_range(name: str, value: Any, scenario: Scenario) -> Range:
         check_field_name(scenario, name)
         raise bad_field(name, value, "a list of choices: it does not hold one number")
     ends, scale = value[:2], value[2:]
-    if len(ends) != 2 or len(scale) > 1 or (scale and scale[0] not in _SCALES):
+    if len(ends) != 2 or len(scale) > 1 or (scale and scale[0] not in ("log", "linear")):
         raise bad_field(name, value, 'a range (low, high), (low, high, "log") or (low, high, "linear")')
     try:
         low, high = map(as_number, ends)
@@ -171,22 +169,19 @@ class Relation:
 
 def read_constraints(texts: Sequence[str], scenario: Scenario) -> list[Relation]:
     """Return the relations of some texts; ``1 <= x <= 3`` is two of them."""
-    return [relation for text in texts for relation in _read(text, scenario)]
-
-
-def _read(text: str, scenario: Scenario) -> list[Relation]:
-    if not isinstance(text, str):
-        raise InputError(f"A constraint must be a text such as 'samples_per_dim <= 4', but is {text!r}.")
-    parts = _RELATION.split(text)
-    if len(parts) < 3:
-        raise InputError(f"The constraint {text!r} has no relation; write one of =, <=, >= between two expressions.")
-    names = _field_names(text, scenario)
-    sides = [_side(text, side, names) for side in parts[::2]]
     relations = []
-    for left, sign, right in zip(sides, parts[1::2], sides[1:]):
-        if sign in (">", ">="):
-            left, right = right, left
-        relations.append(Relation(text, names, left, right, sign in ("=", "==")))
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"A constraint must be a text such as 'samples_per_dim <= 4', but is {text!r}.")
+        parts = _RELATION.split(text)
+        if len(parts) < 3:
+            allowed = "write one of =, <=, >= between two expressions"
+            raise InputError(f"The constraint {text!r} has no relation; {allowed}.")
+        names = _field_names(text, scenario)
+        sides = [_side(text, side, names) for side in parts[::2]]
+        for left, sign, right in zip(sides, parts[1::2], sides[1:]):
+            pair = (right, left) if sign in (">", ">=") else (left, right)
+            relations.append(Relation(text, names, *pair, sign in ("=", "==")))
     return relations
 
 
@@ -330,6 +325,6 @@ def _solve(relation: Relation, span: Range, columns: Columns, length: int) -> tu
     if len(index):
         left = np.argmax(change[index], axis=1)
         turn = np.where(seen[index, left] > 0, 1.0, -1.0)
-        falling: Callable[[Floats, Indices], Floats] = lambda t, part: turn[part] * residual(t, index[part])  # noqa: E731
-        values[index] = span.value(crossing(falling, scan[left], scan[left + 1]))
+        found = crossing(lambda t, part: turn[part] * residual(t, index[part]), scan[left], scan[left + 1])
+        values[index] = span.value(found)
     return values, solved

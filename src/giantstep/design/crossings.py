@@ -11,10 +11,9 @@ from scipy.optimize import elementwise
 
 from giantstep.checks import check_flags, check_whole
 from giantstep.design.constraints import Range, default_range, read_over, read_range, searches
-from giantstep.design.limits import HeldLimit, Observable, ObservedLimit, read_observable, refuse_given, request_limit
-from giantstep.design.problem import SearchProblem
+from giantstep.design.limits import ObservedLimit, read_observable, refuse_given, request_limit
+from giantstep.design.optimise import SearchProblem
 from giantstep.design.tables import DesignResult, design_result
-from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.notes import warn
 from giantstep.progress import ProgressOption
@@ -88,7 +87,15 @@ def solve_for(
     observable = read_observable("reach", wanted, request.question)
     (field,) = dotted_names({field: None})
     refuse_given([field], "solved for", request, {**(grid or {}), **fields})
-    span = _span(field, between, request.grid.scenario)
+    if between is None:
+        if not numbers_meant(request.grid.scenario, field):
+            check_field_name(request.grid.scenario, field)
+            raise bad_field("field", field, f"numeric ({', '.join(request.grid.scenario.numeric_fields())})")
+        span = default_range(field, request.grid.scenario, "it is solved for, and")
+    elif isinstance(between, tuple | list) and 2 <= len(between) <= 3:
+        span = read_range(field, tuple(between), request.grid.scenario)
+    else:
+        raise bad_field("between", between, f"a range (low, high) of `{field}`")
     inner, choices = ({}, {}) if over is None else read_over(over, request.grid.scenario)
     if choices or field in inner:
         raise bad_field("over", over, f"ranges of other fields than `{field}`")
@@ -96,7 +103,12 @@ def solve_for(
     count = default if points is None else check_whole("points", points, "a whole number from 3 to 10000", 3, 10_000)
     profile = Profile(ObservedLimit(request, observable), span, inner, -1.0 if maximise else 1.0)
     is_list = isinstance(value, list | tuple) or np.ndim(value) > 0
-    targets = _targets(observable, value, is_list)
+    try:
+        targets = np.array([as_number(entry) for entry in (value if is_list else [value])])
+    except ValueError:
+        raise bad_field(observable.name, value, "a number or a list of numbers to be reached") from None
+    if not len(targets) or not np.isfinite(targets).all():
+        raise bad_field(observable.name, value, "finite, at least one number")
     expected = request.grid.size * (count + count // 2) * (20 if inner else 1)
     with profile.limits.watched("solve for", expected, progress):
         scan = scan_profile(profile, count)
@@ -104,17 +116,6 @@ def solve_for(
     result = _dataset(profile, scan, crossings, targets, is_list)
     warn(profile.limits.problems())
     return result
-
-
-def _span(field: str, between: Any, scenario: Scenario) -> Range:
-    if between is None:
-        check_field_name(scenario, field)
-        if not numbers_meant(scenario, field):
-            raise bad_field("field", field, f"numeric ({', '.join(scenario.numeric_fields())})")
-        return default_range(field, scenario, "it is solved for, and")
-    if not isinstance(between, tuple | list) or not 2 <= len(between) <= 3:
-        raise bad_field("between", between, f"a range (low, high) of `{field}`")
-    return read_range(field, tuple(between), scenario)
 
 
 def _take_wanted(scenario: Scenario, fields: dict[str, Any], reach: Any) -> tuple[str, Any, dict[str, Any]]:
@@ -132,16 +133,6 @@ def _take_wanted(scenario: Scenario, fields: dict[str, Any], reach: Any) -> tupl
     return *pair, {name: value for name, value in fields.items() if name not in named}
 
 
-def _targets(observable: Observable, value: Any, is_list: bool) -> Floats:
-    try:
-        numbers = np.array([as_number(entry) for entry in (value if is_list else [value])])
-    except ValueError:
-        raise bad_field(observable.name, value, "a number or a list of numbers to be reached") from None
-    if not len(numbers) or not np.isfinite(numbers).all():
-        raise bad_field(observable.name, value, "finite, at least one number")
-    return numbers
-
-
 @dataclass
 class Profile:
     """The observable along one field, where need be at its optimum over others: minimal (sign 1) or maximal (-1)."""
@@ -151,18 +142,13 @@ class Profile:
     inner: Mapping[str, Range]
     sign: float
 
-    def __call__(self, coordinates: Floats, rows: Indices) -> Floats:
-        """Return the observable at coordinates of the field; NaN where it was not solved."""
-        return self.at(coordinates, rows)[0]
-
     def at(self, coordinates: Floats, rows: Indices) -> tuple[Floats, dict[str, Floats]]:
-        """Return the observable and the optimised fields at coordinates of the field."""
+        """Return the observable and the optimised fields at coordinates of the field; NaN where it was not solved."""
         held = {self.span.name: self.span.value(coordinates)}
         if not self.inner:
             return self.limits(rows, held), {}
         starts = _INNER_STARTS if len(self.inner) == 1 else None
-        members = HeldLimit(self.limits, rows, held)
-        problem = SearchProblem({}, members, searches(self.inner, []), self.sign, starts)
+        problem = SearchProblem({}, self.limits, searches(self.inner, []), self.sign, starts, (rows, held))
         found = problem.solve(np.arange(len(rows))).values()
         best = [min(candidates, key=lambda candidate: candidate.value, default=None) for candidates in found]
         values = np.array([np.nan if c is None else self.sign * c.value for c in best])
@@ -178,15 +164,16 @@ def scan_profile(profile: Profile, count: int) -> tuple[Floats, Floats]:
     low, high = profile.span.ends
     line = np.linspace(low, high, count)
     rows = np.repeat(np.arange(size), count)
-    values = profile(np.tile(line, size), rows).reshape(size, count)
-    turns = _turning_points(values)
-    owner, place = np.nonzero(turns)
+    values = profile.at(np.tile(line, size), rows)[0].reshape(size, count)
+    up, down = np.diff(values) > 0, np.diff(values) < 0
+    turns = 1.0 * (down[:, :-1] & up[:, 1:]) - (up[:, :-1] & down[:, 1:])  # 1 at strict local minima, -1 at maxima
+    owner, place = np.nonzero(np.pad(turns, [(0, 0), (1, 1)]))
     coordinates = np.tile(line, (size, 1))
     if not len(owner):
         return coordinates, values
-    turn = turns[owner, place]
+    turn = turns[owner, place - 1]
     found = minimise_each(
-        lambda x, index: turn[index] * profile(x[:, 0], owner[index]),
+        lambda x, index: turn[index] * profile.at(x[:, 0], owner[index])[0],
         line[place][:, None], np.array([line[1] - line[0]]), np.array([low]), np.array([high]),
     )  # fmt: skip
     extra = np.full((2, size, count), np.nan)
@@ -194,13 +181,6 @@ def scan_profile(profile: Profile, count: int) -> tuple[Floats, Floats]:
     coordinates, values = np.concatenate([[coordinates, values], extra], axis=2)
     order = np.argsort(coordinates, axis=1)
     return np.take_along_axis(coordinates, order, axis=1), np.take_along_axis(values, order, axis=1)
-
-
-def _turning_points(values: Floats) -> Floats:
-    """Return 1 at the strict local minima inside rows of values, -1 at their maxima, 0 elsewhere."""
-    middle, left, right = values[:, 1:-1], values[:, :-2], values[:, 2:]
-    lower, higher = (middle < left) & (middle < right), (middle > left) & (middle > right)
-    return np.pad(np.where(lower, 1.0, np.where(higher, -1.0, 0.0)), [(0, 0), (1, 1)])
 
 
 def find_crossings(profile: Profile, coordinates: Floats, values: Floats, targets: Floats) -> dict[str, Array]:
@@ -213,7 +193,7 @@ def find_crossings(profile: Profile, coordinates: Floats, values: Floats, target
     roots, left = np.empty(0), np.empty(0)
     if len(row):
         solved = elementwise.find_root(
-            lambda x, index: profile(x, row[index]) - targets[target[index]],
+            lambda x, index: profile.at(x, row[index])[0] - targets[target[index]],
             (low, high), args=(np.arange(len(row)),), tolerances={"xatol": 1e-13, "xrtol": 1e-13, "fatol": 0.0},
         )  # fmt: skip
         roots, left = np.where(solved.status == _NOT_FINITE, np.nan, solved.x), solved.f_x
@@ -251,8 +231,7 @@ def _dataset(
 ) -> DesignResult:
     """Return the result at R rows and T targets."""
     limits, span, (coordinates, values) = profile.limits, profile.span, scan
-    request, observable = limits.request, limits.observable
-    scenario, observed = request.grid.scenario, observable.text
+    scenario, observable, observed = limits.request.grid.scenario, limits.observable, limits.observable.text
     count = np.sum(np.isfinite(crossings[span.name]), axis=-1)
     columns: dict[str, Any] = {
         name: (("crossing",), column, about_field(scenario, name)) for name, column in crossings.items()
@@ -283,11 +262,8 @@ def _dataset(
     else:
         columns = {name: (own, column[:, 0], about) for name, (own, column, about) in columns.items()}
     inner = f", at the best {', '.join(map(str, profile.inner.values()))}" if profile.inner else ""
-    settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}, **request.shown()}
-    extra = {
-        "headline": f"{span} at which {observed}{wanted} of {inside_sentence(scenario.title)}{inner}",
-        "shown": list(crossings),
-        "theory": limits.theory,
-        "observable": observed,
-    }
-    return design_result(request, "crossing", columns, coords, settings, extra)
+    settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}}
+    headline = f"{span} at which {observed}{wanted} of ", inner
+    return design_result(
+        limits.request, [limits], "crossing", columns, coords, settings, headline, shown=list(crossings)
+    )

@@ -13,13 +13,14 @@ import numpy as np
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.family import Answer, Engine, Question, Variable, last_known
+from giantstep.grid import Batch
 from giantstep.notes import Problems
 from giantstep.partlists import declaration, given_as, names_meant
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of
 from giantstep.scenario import Scenario, dotted_names
-from giantstep.types import Array, Booleans, Floats, Indices, Integers, Points
+from giantstep.types import Array, Booleans, Floats, Indices, Points
 
 if TYPE_CHECKING:
     import xarray
@@ -63,13 +64,7 @@ class ObservedLimit:
         self._prepared = request.prepare()
         self.size = request.grid.size
         self._batches = request.grid.batches()
-        self._owner = np.empty(self.size, dtype=np.intp)
-        self._position = np.empty(self.size, dtype=np.intp)
-        for number, batch in enumerate(self._batches):
-            self._owner[batch.index] = number
-            self._position[batch.index] = np.arange(len(batch.index))
-        self.asked: Integers = np.zeros(self.size, dtype=np.int64)
-        self.failed: Integers = np.zeros(self.size, dtype=np.int64)
+        self.asked, self.failed = np.zeros((2, self.size), dtype=np.int64)
         self.reasons: dict[int, str] = {}
         self.remarks: dict[str, None] = {}
         self.theories: dict[str, None] = {}
@@ -82,12 +77,17 @@ class ObservedLimit:
         with Progress(progress, count, with_time(text, seconds)) as self.bar:
             yield self.bar
 
+    def _parts(self, rows: Indices) -> Iterator[tuple[Batch, Indices, Indices]]:
+        """Yield the batches that some rows are in: which of the rows are, and where."""
+        for batch in self._batches:
+            mine = np.flatnonzero(np.isin(rows, batch.index))
+            if len(mine):
+                yield batch, mine, np.searchsorted(batch.index, rows[mine])
+
     def field(self, name: str, rows: Indices) -> Floats:
         """Return a numeric field as the grid has it, at some rows; all entries of a list must have the same."""
         values = np.empty(len(rows))
-        for number, batch in enumerate(self._batches):
-            mine = self._owner[rows] == number
-            places = self._position[rows[mine]]
+        for batch, mine, places in self._parts(rows):
             first, *others = [batch.points[leaf][places] for leaf in names_meant(batch.scenario, name)]
             if not all(np.array_equal(first, other) for other in others):
                 raise InputError(f"Field `{name}` has no one value here: name one entry of the list, or set them all.")
@@ -101,11 +101,7 @@ class ObservedLimit:
             parts = [self(rows[b], {name: column[b] for name, column in changes.items()}) for b in blocks]
             return np.concatenate(parts)
         values = np.full(len(rows), np.nan)
-        for number, batch in enumerate(self._batches):
-            mine = np.flatnonzero(self._owner[rows] == number)
-            if not len(mine):
-                continue
-            places = self._position[rows[mine]]
+        for batch, mine, places in self._parts(rows):
             points = {name: column[places] for name, column in batch.points.items()}
             for name, column in changes.items():
                 chosen = np.asarray(column, dtype=np.float64)[mine]
@@ -139,44 +135,24 @@ class ObservedLimit:
 
     def _allowed(self, scenario: Scenario, points: Points, rows: Indices) -> Booleans:
         """Tell which points the scenario takes (a ridgeless fit at the interpolation threshold is none)."""
-        good = np.ones(len(rows), dtype=bool)
         try:
             scenario.check_points(points)
-            return good
-        except InputError:
-            pass
-        for index, row in enumerate(rows):
-            try:
-                scenario.check_points({name: column[index : index + 1] for name, column in points.items()})
-            except InputError as error:
-                good[index] = False
-                self.reasons.setdefault(int(row), str(error))
-        return good
+            return np.ones(len(rows), dtype=bool)
+        except InputError as error:
+            if len(rows) == 1:
+                self.reasons.setdefault(int(rows[0]), str(error))
+                return np.zeros(1, dtype=bool)
+        each = ({name: column[i : i + 1] for name, column in points.items()} for i in range(len(rows)))
+        return np.concatenate([self._allowed(scenario, one, rows[i : i + 1]) for i, one in enumerate(each)])
 
     def problems(self) -> Problems:
         """Return what a verb warns of: the first few remarks. Points that failed are the result's to tell."""
         return Problems("limit", self.size, remarks=list(self.remarks)[:_MOST_REMARKS])
 
-    @property
-    def theory(self) -> str:
-        """The theory that answered, or all of them."""
-        return "; ".join(self.theories)
-
     def failure(self, row: int) -> str:
         """Say how many points of a row were not solved, and why the first was not."""
         reason = self.reasons.get(row, "the observable is not a number")
         return f"{self.failed[row]} of {self.asked[row]} points were not solved (first reason: {reason})"
-
-
-class HeldLimit(ObservedLimit):
-    """Limits at chosen rows with further fields held: member m is the row ``rows[m]`` with ``held[...][m]``."""
-
-    def __init__(self, base: ObservedLimit, rows: Indices, held: Mapping[str, Floats]) -> None:
-        self.base, self.rows, self.held, self.size = base, rows, held, len(rows)
-
-    def __call__(self, rows: Indices, changes: Mapping[str, Floats]) -> Floats:
-        """Return the observable at some members with the fields `changes` replaced."""
-        return self.base(self.rows[rows], {**{name: column[rows] for name, column in self.held.items()}, **changes})
 
 
 # -- One number of an answer: a variable of the question, or an entry of one (``test_error[time=2]``) -----

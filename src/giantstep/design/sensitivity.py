@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -12,7 +12,6 @@ from pydantic.fields import FieldInfo
 
 from giantstep.design.limits import ObservedLimit, read_observable, request_limit
 from giantstep.design.tables import DesignResult, design_result
-from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.notes import warn
 from giantstep.partlists import declaration
@@ -74,7 +73,9 @@ def sensitivity(
     count = limits.size + sum(int(np.isfinite(stencil.points).sum()) for stencil in stencils.values())
     with limits.watched("sensitivity", count, progress):
         value = limits(rows, {})
-        _evaluate(limits, stencils)
+        error = _evaluate(limits, stencils)
+    if error is not None and all(stencil.refused for stencil in stencils.values()):
+        raise error
     for stencil in stencils.values() if to is None else ():
         stencil.refused = stencil.refused and "fixed by the other fields"  # nobody asked for it
     result = _dataset(limits, value, stencils)
@@ -149,21 +150,8 @@ def _stencil(at: Floats, info: FieldInfo) -> Stencil:
     return Stencil(at, points, is_whole, is_relative, np.full(points.shape, np.nan))
 
 
-def _evaluate(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
-    """Fill the values of all stencils in one batch; where the limit refuses it, field by field."""
-    try:
-        _fill(limits, stencils)
-    except InputError:
-        for name, stencil in stencils.items():
-            try:
-                _fill(limits, {name: stencil})
-            except InputError as error:
-                stencil.refused = str(error)
-        if all(stencil.refused for stencil in stencils.values()):
-            raise
-
-
-def _fill(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
+def _evaluate(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> InputError | None:
+    """Fill the values of all stencils in one batch; where the limit refuses it (which is returned), field by field."""
     wanted = {name: np.nonzero(np.isfinite(stencil.points)) for name, stencil in stencils.items()}
     rows = np.concatenate([index[0] for index in wanted.values()])
     owner = np.repeat(np.arange(len(wanted)), [len(index[0]) for index in wanted.values()])
@@ -172,13 +160,22 @@ def _fill(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
         column = limits.field(name, rows)
         column[owner == number] = stencils[name].points[index]
         changes[name] = column
-    values = limits(rows, changes)
+    try:
+        values = limits(rows, changes)
+    except InputError as error:
+        for name, stencil in stencils.items():
+            if len(stencils) == 1:
+                stencil.refused = str(error)
+            else:
+                _evaluate(limits, {name: stencil})
+        return error
     for number, (name, index) in enumerate(wanted.items()):
         stencils[name].values[index] = values[owner == number]
+    return None
 
 
 def _dataset(limits: ObservedLimit, value: Floats, stencils: Mapping[str, Stencil]) -> DesignResult:
-    request, observable, grid = limits.request, limits.observable, limits.request.grid
+    observable = limits.observable
     slopes = [stencil.slope(value) for stencil in stencils.values()]
     derivative, error = (np.stack(column, axis=-1) for column in zip(*slopes))
     at = np.stack([stencil.at for stencil in stencils.values()], axis=-1)
@@ -196,7 +193,7 @@ def _dataset(limits: ObservedLimit, value: Floats, stencils: Mapping[str, Stenci
     columns: dict[str, Any] = {name: (("field",), values[:, order], text) for name, (values, text) in wide.items()}
     solved = np.isfinite(value)
     status = ["" if good else limits.failure(row) for row, good in enumerate(solved)]
-    remark = [_remark(limits, row, stencils, derivative[row]) for row in range(limits.size)]
+    remark = ["; ".join(_remarks(limits, row, stencils, derivative[row])) for row in range(limits.size)]
     about = {"long_name": observable.variable.meaning, "symbol": observable.variable.symbol}
     columns |= {
         observable.name: ((), value, about),
@@ -204,27 +201,27 @@ def _dataset(limits: ObservedLimit, value: Floats, stencils: Mapping[str, Stenci
         "status": ((), np.array(status, dtype=str), "why not, where it was not"),
         "remark": ((), np.array(remark, dtype=str), "fields without a derivative"),
     }
-    extra = {
-        "headline": f"What {observable.text} of {inside_sentence(grid.scenario.title)} depends on",
-        "shown": [observable.name, *([] if grid.dims else ["at", "derivative", "derivative_error"]), "elasticity"],
-        "observable": observable.text,
-        "theory": limits.theory,
-        "plot": ["elasticity"],
-        **({} if grid.dims else {"figure": "tornado"}),
-    }
-    names = list(stencils)
-    settings = {"of": observable.text, "to": ", ".join(names), **request.shown(), "tolerance": request.tolerance}
-    return design_result(request, "sensitivity", columns, {"field": [names[i] for i in order]}, settings, extra)
+    names, single = list(stencils), not limits.request.grid.dims
+    return design_result(
+        limits.request,
+        [limits],
+        "sensitivity",
+        columns,
+        {"field": [names[i] for i in order]},
+        {"of": observable.text, "to": ", ".join(names)},
+        (f"What {observable.text} of ", " depends on"),
+        shown=[observable.name, *(["at", "derivative", "derivative_error"] if single else []), "elasticity"],
+        plot=["elasticity"],
+        **({"figure": "tornado"} if single else {}),
+    )
 
 
-def _remark(limits: ObservedLimit, row: int, stencils: Mapping[str, Stencil], derivative: Floats) -> str:
-    said = []
+def _remarks(limits: ObservedLimit, row: int, stencils: Mapping[str, Stencil], derivative: Floats) -> Iterator[str]:
     for (name, stencil), slope in zip(stencils.items(), derivative):
         if np.isinf(stencil.at[row]):
-            said.append(f"{name} is infinite")
+            yield f"{name} is infinite"
         elif stencil.is_whole and np.isfinite(slope):
-            said.append(f"{name} counts: its change per unit")
+            yield f"{name} counts: its change per unit"
         elif np.isnan(slope):
             reason = stencil.refused or limits.reasons.get(row, "no point beside it is allowed")
-            said.append(f"{name}: {reason}")
-    return "; ".join(said)
+            yield f"{name}: {reason}"

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import xarray
 
-from giantstep.display import MOST_ROWS, text_table
+from giantstep.design.limits import ObservedLimit
+from giantstep.display import MOST_ROWS, inside_sentence, text_table
 from giantstep.listing import Result
 from giantstep.request import Request
 from giantstep.result import about_field, provenance
@@ -25,7 +26,21 @@ class DesignResult(Result):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return result_text(self) if self._is_whole() else super().__repr__()
+        if not self._is_whole():
+            return super().__repr__()
+        shown = [name for name in json.loads(self.attrs["shown"]) if name in self]
+        grid = [str(dim) for dim in self["converged"].dims]
+        rows, remarks = [], list[str]()
+        for entry in _places(self, grid):
+            point = self.isel(entry)
+            place = {dim: _cell(dim, point[dim].values[()]) for dim in grid if dim in point.coords}
+            rows.append({**place, **_cells(point, shown)})
+            where = ", ".join(f"{dim} = {value}" for dim, value in place.items())
+            said = [str(point[name].values) for name in ("status", "remark") if name in point]
+            remarks += [f"{where}: {text}" if where else text for text in said if text]
+        lines = [str(self.attrs["headline"]), *(_table(rows) if grid else _single(self, shown))]
+        more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
+        return "\n".join([*lines, "", *remarks[:MOST_ROWS], *more] if remarks else lines)
 
     def listed(self) -> str:
         """Return the table as text."""
@@ -38,16 +53,19 @@ class DesignResult(Result):
 
 def design_result(
     request: Request,
+    limits: Sequence[ObservedLimit],
     engine: str,
     columns: Mapping[str, tuple[tuple[str, ...], Any, Mapping[str, str] | str]],
     coords: Mapping[str, Any],
     settings: Mapping[str, Any],
-    extra: Mapping[str, Any],
+    headline: tuple[str, str],
+    **extra: Any,
 ) -> DesignResult:
     """Return the result of a design question.
 
     A column is its own dimensions, its values (points of the grid, ...), and its attributes or their ``long_name``;
-    `coords` are those of own dimensions, `settings` and `extra` for the provenance.
+    `coords` are those of own dimensions, `settings` and `extra` for the provenance. The `headline` is what stands
+    before and behind the title of the scenario.
     """
     grid, data = request.grid, {}
     for name, (own, values, about) in columns.items():
@@ -55,24 +73,14 @@ def design_result(
         attrs = {"long_name": about} if isinstance(about, str) else about
         data[name] = ((*grid.dims, *own), laid_out, attrs)
     fields = {name: (dims, values, about_field(grid.scenario, name)) for name, (dims, values) in grid.coords.items()}
-    return DesignResult(data, {**fields, **coords}, provenance(grid, request.what, engine, settings, extra))
-
-
-def result_text(result: xarray.Dataset) -> str:
-    """Return a result of a design question as plain text."""
-    shown = [name for name in json.loads(result.attrs["shown"]) if name in result]
-    grid = [str(dim) for dim in result["converged"].dims]
-    rows, remarks = [], list[str]()
-    for entry in _places(result, grid):
-        point = result.isel(entry)
-        place = {dim: _cell(dim, point[dim].values[()]) for dim in grid if dim in point.coords}
-        rows.append({**place, **_cells(point, shown)})
-        where = ", ".join(f"{dim} = {value}" for dim, value in place.items())
-        said = [str(point[name].values) for name in ("status", "remark") if name in point]
-        remarks += [f"{where}: {text}" if where else text for text in said if text]
-    lines = [str(result.attrs["headline"]), *(_table(rows) if grid else _single(result, shown))]
-    more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
-    return "\n".join([*lines, "", *remarks[:MOST_ROWS], *more] if remarks else lines)
+    settings = {**settings, **request.shown(), "tolerance": request.tolerance}
+    said = {
+        "headline": inside_sentence(grid.scenario.title).join(headline),
+        "observable": limits[0].observable.text,
+        "theory": "; ".join(dict.fromkeys(theory for limit in limits for theory in limit.theories)),
+        **extra,
+    }
+    return DesignResult(data, {**fields, **coords}, provenance(grid, request.what, engine, settings, said))
 
 
 def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from giantstep.checks import check_number, check_whole
-from giantstep.design.limits import Observable, read_observable
+from giantstep.design.limits import read_observable
 from giantstep.design.tables import DesignResult
 from giantstep.errors import InputError
 from giantstep.request import question_name
@@ -17,9 +17,6 @@ from giantstep.scenario import Scenario
 from giantstep.study import simulate
 from giantstep.types import Floats
 from giantstep.verdicts import SEE, trials_for_gap, visible_gap
-
-if TYPE_CHECKING:
-    import xarray
 
 _DOUBT = 0.1
 """Probability that the pilot saw so small a spread that even `trials_at_most` do not suffice."""
@@ -73,10 +70,6 @@ def trials_needed(
     power = check_number("power", power, "a number from 0.5 to below 1", lambda value: 0.5 <= value < 1)
     pilot = check_whole("pilot", pilot, "a whole number at least 3", 3)
     measured = simulate(scenario, grid, what=what, dim=dim, trials=pilot, **fields)
-    return _dataset(measured, observable, see, power, pilot)
-
-
-def _dataset(measured: xarray.Dataset, observable: Observable, see: float, power: float, pilot: int) -> DesignResult:
     values, errors = (observable.select(measured[name]) for name in (observable.name, f"{observable.name}_stderr"))
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.asarray(errors.values * np.sqrt(pilot) / np.abs(values.values), dtype=np.float64)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from giantstep.families.online_sgd.escape import SMALL, drift_at, label_diffusion, plain_integrator
-from giantstep.families.online_sgd.moments import Summation
+from giantstep.families.online_sgd.integrators import Summation
+from giantstep.families.online_sgd.limit import SMALL, drift_at, label_diffusion, plain_integrator
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.states import Drive, drive_of
 from giantstep.types import Floats

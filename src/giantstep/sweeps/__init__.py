@@ -1,5 +1,5 @@
 """Sweeps: large grids that survive interruptions, in one process, in many, or on a cluster, with a store of results.
 
-`store` keeps results (SQLite), `keys` names them by content, `tasks` computes them; `backends` and `clusters` run
-tasks somewhere. `runner` brings these together for `verb`, and `inspect` looks into a store.
+`store` names results by content and keeps them (SQLite), `backends` and `clusters` run tasks somewhere. `verb` brings
+these together, and `inspect` looks into a store.
 """

@@ -11,15 +11,14 @@ import re
 import shutil
 import subprocess
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
 from giantstep.checks import check_whole
 from giantstep.errors import GiantstepError, InputError, bad_field
-from giantstep.sweeps.backends import Finished, Source, check_answer, pickle_task
-from giantstep.sweeps.tasks import Done, Orders, Task, attempt_bytes
+from giantstep.sweeps.backends import Done, Orders, Pool, Task, attempt_bytes, pickle_task
 
 _SCHEDULER_TIMEOUT = 10.0
 """Seconds within which a scheduler has to answer."""
@@ -27,7 +26,7 @@ _QUEUE = 100
 """Tasks in the hands of a cluster, at least: one that grows by need (SLURM) has to see the need."""
 
 
-class OnDask:
+class OnDask(Pool):
     """Runs tasks on the cluster of a Dask client, one at a time on each thread of its workers.
 
     Four times as many are submitted as may run at once: `workers`, or as many as the cluster has threads now. What is
@@ -35,35 +34,9 @@ class OnDask:
     """
 
     def __init__(self, client: Any, orders: Orders, workers: int | None = None, owned: tuple[Any, ...] = ()) -> None:
-        self._executor, self._orders = client.get_executor(pure=False), orders
         count = sum(client.nthreads().values()) if workers is None else workers
-        self._most, self._owned = max(4 * count, _QUEUE), owned
-        self._waiting: dict[Future[Done | str], Task] = {}
-
-    def run(self, source: Source) -> Iterator[Finished]:
-        """Run tasks until there are none; yield those that are done, as they come.
-
-        Where the cluster gives a task up because its workers died, others that waited there may be blamed with it;
-        so each of them runs again, alone, before it is said to have failed.
-        """
-        suspects: list[Task] = []
-        alone: Future[Done | str] | None = None
-        while True:
-            while len(self._waiting) < self._most and (task := source()) is not None:
-                self._submit(task)
-            if not self._waiting and suspects:
-                alone = self._submit(suspects.pop())
-            if not self._waiting:
-                return
-            done: Finished = []
-            for future in wait(self._waiting, return_when=FIRST_COMPLETED)[0]:
-                task = self._waiting.pop(future)
-                answer = self._answer(future, task)
-                if answer is None and future is not alone:
-                    suspects.append(task)
-                else:
-                    done.append((task, answer or task.failure("its worker died every time (killed, or out of memory)")))
-            yield done
+        super().__init__(orders, max(4 * count, _QUEUE))
+        self._executor, self._owned = client.get_executor(pure=False), owned
 
     def _submit(self, task: Task) -> Future[Done | str]:
         from distributed.protocol.pickle import dumps
@@ -76,17 +49,15 @@ class OnDask:
         self._waiting[future] = task
         return future
 
-    def _answer(self, future: Future[Done | str], task: Task) -> Done | None:
-        """Return what a task gave; None where it cost its workers their lives."""
+    def _answer(self, future: Future[Done | str]) -> Done | str | None:
         try:
-            answer = future.result()
+            return future.result()
         except load_distributed().KilledWorker:
             return None
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # all that happens inside a task is its answer, so this came from Dask
             raise lost_workers_error(error) from None
-        return check_answer(answer, task)
 
     def close(self) -> None:
         """Cancel what has not begun, and close what was opened for it."""

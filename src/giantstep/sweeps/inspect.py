@@ -15,8 +15,7 @@ from giantstep.families import family_class, family_names
 from giantstep.family import Variable, pad_stack
 from giantstep.files import atomic_write
 from giantstep.jsondata import with_infinity
-from giantstep.sweeps.keys import Ask, Point
-from giantstep.sweeps.store import AT_ONCE, Name, Row, Store
+from giantstep.sweeps.store import AT_ONCE, Ask, Name, Point, Row, Store
 from giantstep.trials import mean_and_error
 
 
@@ -114,14 +113,11 @@ def collect_garbage(path: str | Path) -> dict[str, int]:
 # -- A store as a table: one row per point ----------------------------------------------------------------
 
 
-FORMATS = (".csv", ".parquet")
-
-
 def export(path: str | Path, out: str | Path) -> int:
     """Write a store as CSV or Parquet, one row per point; return the number of rows."""
     import pandas  # type: ignore[import-untyped]
 
-    suffix = check_ending(out, FORMATS, "A store is exported as {}")
+    suffix = check_ending(out, (".csv", ".parquet"), "A store is exported as {}")
     table = pandas.DataFrame([{**_labels(entry), **_measured(entry)} for entry in entries(path)])
     texts = [name for name, kind in table.dtypes.items() if kind.kind == "O"]
     table = table.fillna(dict.fromkeys(texts, "")).astype(dict.fromkeys(texts, str))

@@ -2,26 +2,103 @@
 
 A row of `results` is one trial at one point, or a limit (trial 0). A row that `failed` says why. A result that is there
 is never replaced; a failure is, where it is tried again. The bytes of a row carry its own name and a checksum (zlib's).
+A name is made of the scenario at a point and all settings that its numbers depend on, not of the backend, the grid, the
+order, the number of trials or workers.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import logging
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from giantstep.errors import GiantstepError, InputError
-from giantstep.sweeps.keys import Ask, Point, digest_of
-from giantstep.types import Array
+from giantstep.family import Engine
+from giantstep.jsondata import json_data, json_number
+from giantstep.partlists import keys_of
+from giantstep.scenario import Scenario
+from giantstep.types import Array, Points
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """What is asked of every point: all that its numbers depend on beside the point itself.
+
+    The settings are those that matter, with seed, pairing and kind of device of an experiment.
+    """
+
+    family: str
+    what: str
+    source: Engine
+    formula_version: int
+    settings: Mapping[str, Any]
+
+    @cached_property
+    def content(self) -> str:
+        """Everything as JSON text, every number in full."""
+        return _text([self.family, self.what, self.source, self.formula_version, json_data(self.settings)])
+
+    @classmethod
+    def read(cls, content: str) -> Ask:
+        """Return what was asked, from its content."""
+        return cls(*json.loads(content))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of an `Ask`: its scenario as JSON text and its dimension (infinite for a bare limit)."""
+
+    digest: str
+    scenario: str
+    dim: float
+
+
+def name_points(ask: Ask, scenario: Scenario, points: Points) -> list[Point]:
+    """Return every point with its name, from the content its scenario would have."""
+    content = scenario.content()
+    changed, varying = copy.deepcopy(content), []
+    for name, (value, info) in scenario.numeric_fields().items():
+        if np.any(points[name] != value):
+            *parents, last = keys_of(name)
+            inner: Any = changed
+            original: Any = content
+            for parent in parents:
+                inner, original = inner[parent], original[parent]
+            kind = int if info.annotation is int else json_number
+            varying.append((inner, original, last, value, kind, points[name].tolist()))
+    named = []
+    for index, dim in enumerate(points["dim"].tolist()):
+        for inner, original, last, value, kind, numbers in varying:
+            if float(numbers[index]) != value:
+                inner[last] = kind(float(numbers[index]))
+            elif last in original:
+                inner[last] = original[last]
+            else:
+                inner.pop(last, None)  # content leaves out what is as it was before the field existed
+        text = _text(changed)
+        named.append(Point(digest_of(ask, text, float(dim)), text, float(dim)))
+    return named
+
+
+def digest_of(ask: Ask, scenario: str, dim: float) -> str:
+    """Return the name of a point."""
+    return hashlib.sha256(f"{ask.content} {scenario} {dim!r}".encode()).hexdigest()
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, allow_nan=False)
+
 
 _log = logging.getLogger("giantstep")
 T = TypeVar("T")
@@ -70,7 +147,7 @@ _TROUBLE: dict[int, tuple[type[GiantstepError], str]] = {
 class Row:
     """One result: the arrays of one trial at one point, or the reason why there are none.
 
-    `facts` is what a whole batch of a limit says beside them, as text (`tasks.py`).
+    `facts` is what a whole batch of a limit says beside them, as text (`backends.Done`).
     """
 
     point: Point
@@ -118,7 +195,7 @@ def decode_array(data: Sequence[Any]) -> Array:
     return array.reshape(shape)
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """Results by content in one SQLite file, made where results are added and it is not there; in memory without it."""
 
     def __init__(self, path: str | Path | None = None, *, write: bool = True) -> None:
@@ -161,9 +238,15 @@ class Store:
 
     def _take_over(self) -> None:
         """Keep the experiments of a store of version 1, whose tables are called ``old_...``."""
-        for ask, row in experiments(self.connection):
-            self._insert(ask, [row])
-        known = ("old_results", TRIALS, "results")
+        lines = self.connection.execute(_READ)
+        for family, what, source, version, settings, old, scenario, dim, *columns, data, check in lines:
+            asked = {name: value for name, value in json.loads(settings).items() if (name, value) != _GONE}
+            ask = Ask(family, what, source, version, asked)
+            trial, reason, detail, seconds = columns
+            if check == _checksum(old, trial, reason, detail, b"", data):
+                point = Point(digest_of(ask, scenario, float(dim)), scenario, float(dim))
+                self._insert(ask, [Row(point, trial, _arrays(data), reason, detail, seconds)])
+        known = ("old_results", _TRIALS, "results")
         everything, trials, kept = (self.scalar(f"SELECT count(*) FROM {table}") for table in known)
         for table in _OLD_TABLES:
             self.connection.execute(f"DROP TABLE old_{table}")
@@ -194,9 +277,6 @@ class Store:
     def close(self) -> None:
         """Close the file."""
         self.connection.close()
-
-    def __enter__(self) -> Store:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -306,28 +386,17 @@ class Store:
 # -- Stores of version 1 ----------------------------------------------------------------------------------
 
 
-TRIALS = (
+_TRIALS = (
     "old_results JOIN old_points ON old_points.id = point JOIN old_asks ON old_asks.id = ask "
     "WHERE source = 'experiment'"
 )
 """All trials, once the tables are called ``old_...``."""
 _READ = (
     "SELECT family, what, source, formula_version, settings, old_points.digest, scenario, dim, trial, reason, detail, "
-    f"seconds, data, checksum FROM {TRIALS}"
+    f"seconds, data, checksum FROM {_TRIALS}"
 )
 _GONE = ("matrix", "stored")
 """A setting of `BayesLimit` that no longer exists, with its default, which is what is computed today."""
-
-
-def experiments(connection: sqlite3.Connection) -> Iterator[tuple[Ask, Row]]:
-    """Yield every trial of the tables ``old_...`` with what was asked; damaged ones are left out."""
-    for family, what, source, version, settings, old, scenario, dim, *columns, data, check in connection.execute(_READ):
-        asked = {name: value for name, value in json.loads(settings).items() if (name, value) != _GONE}
-        ask = Ask(family, what, source, version, asked)
-        trial, reason, detail, seconds = columns
-        if check == _checksum(old, trial, reason, detail, b"", data):
-            point = Point(digest_of(ask, scenario, float(dim)), scenario, float(dim))
-            yield ask, Row(point, trial, _arrays(data), reason, detail, seconds)
 
 
 def _arrays(data: bytes) -> dict[str, Array]:

@@ -1,11 +1,20 @@
-"""The verb `sweep`: `simulate` or `predict` over a large grid, with a store, on one core or on a cluster."""
+"""The verb `sweep`: `simulate` or `predict` over a large grid, with a store, on one core or on a cluster.
+
+Several sweeps may fill one store at once. Each goes through its tasks in an order of its own and looks into the store
+before each; where two compute the same result all the same, the first one stored stays. A line with the time left says
+how far it is where somebody watches, now and then one in the log elsewhere.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +27,13 @@ from giantstep.errors import bad_field
 from giantstep.family import Answer, pad_stack
 from giantstep.grid import Batch
 from giantstep.notes import Problems, warn
-from giantstep.progress import ProgressOption
+from giantstep.progress import Progress, ProgressOption, duration
 from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario
 from giantstep.sweeps import clusters
-from giantstep.sweeps.backends import Backend, InProcess, Processes
+from giantstep.sweeps.backends import Backend, InProcess, Orders, Processes, Solve, Task
 from giantstep.sweeps.clusters import Slurm
-from giantstep.sweeps.keys import Point, ask_for, name_points
-from giantstep.sweeps.runner import Results, Runner
-from giantstep.sweeps.store import Row, Store, decode_array
-from giantstep.sweeps.tasks import Orders, Solve, Task
+from giantstep.sweeps.store import Ask, Name, Point, Row, Store, decode_array, name_points
 from giantstep.types import Array, Indices
 from giantstep.workers import usable_cores
 
@@ -35,8 +41,6 @@ if TYPE_CHECKING:
     import xarray
 
 _log = logging.getLogger("giantstep")
-
-_OWN_KEYWORDS = ("store", "source", "engine", "workers", "threads")
 
 
 def sweep(
@@ -89,14 +93,20 @@ def sweep(
         raise bad_field("source", source, '"experiment" or "limit"')
     check_flags(strict=strict, retry=retry)
     limit: dict[str, Any] = {"theory": theory, "tolerance": tolerance, "seed": seed} if source == "limit" else {}
-    request = Request(scenario, grid, fields, what=what, dim=dim, **limit, also=_OWN_KEYWORDS)
+    own = ("store", "source", "engine", "workers", "threads")
+    request = Request(scenario, grid, fields, what=what, dim=dim, **limit, also=own)
     experiment = ExperimentSettings(trials, seed, device, keep_trials, paired)
     options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)
     with Store(store) as results, Runner(results, options.open, retry, progress) as runner:
         if source == "limit":
             result, problems = fill_limit(request, runner)
         else:
-            result, problems = fill_experiment(request, runner, experiment, options.trials_here(device))
+            here = options.backend in (
+                "local",
+                "processes",
+            )  # trials that share the memory of this machine, or of a GPU
+            at_once = (options.workers if device == "cpu" else 1) if here else 0
+            result, problems = fill_experiment(request, runner, experiment, at_once)
         _log.info("sweep of %s, %s: %s", request.grid.scenario.family, request.what, runner.summary())
     problems.refuse(strict)
     warn(problems)
@@ -186,10 +196,6 @@ class BackendOptions:
             time_limit = check_number("time_limit", time_limit, above, lambda value: 0 < value < math.inf)
         return cls(backend, count, Orders(threads, time_limit), None if memory is None else int(memory))
 
-    def trials_here(self, device: str) -> int:
-        """Return how many trials share the memory of this machine (or of one GPU); none where they run elsewhere."""
-        return 0 if self.backend not in ("local", "processes") else self.workers if device == "cpu" else 1
-
     def open(self) -> Backend:
         """Start the backend."""
         if self.backend == "local":
@@ -214,7 +220,8 @@ def fill_limit(request: Request, runner: Runner) -> tuple[xarray.Dataset, Proble
     """Return what `giantstep.predict` would, from the store and from what is computed."""
     settings = request.prepare()
     own = request.for_engine("limit", settings)
-    ask = ask_for(request, settings)
+    scenario = request.grid.scenario
+    ask = Ask(scenario.family, request.what, "limit", scenario.formula_version, own)
     tasks: list[Task] = []
     named: list[tuple[Batch, list[Point]]] = []
     for batch in request.grid.batches():
@@ -239,17 +246,11 @@ def _answers(batch: Batch, points: Sequence[Point], results: Results) -> list[tu
 def _answer(rows: Sequence[Row]) -> Answer:
     values, blank = _columns([row.values for row in rows]), np.full(len(rows), np.nan)
     residual, iterations = (values.pop(name, blank) for name in ("residual", "iterations"))
+    status = np.array([row.reason for row in rows], dtype=object)
+    iterations = np.nan_to_num(iterations).astype(np.int64)
     coords, warnings, approximations, attrs = json.loads(rows[0].facts or "[{}, [], {}, {}]")
-    return Answer(
-        values=values,
-        status=np.array([row.reason for row in rows], dtype=object),
-        residual=residual,
-        iterations=np.nan_to_num(iterations).astype(np.int64),
-        coords={name: decode_array(array) for name, array in coords.items()},
-        warnings=warnings,
-        approximations=approximations,
-        attrs=attrs,
-    )
+    places = {name: decode_array(array) for name, array in coords.items()}
+    return Answer(values, status, residual, iterations, places, warnings, attrs, approximations)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
@@ -265,7 +266,10 @@ def fill_experiment(
     `at_once` trials share the memory of the device.
     """
     plan = trials.TrialPlan(request, experiment, at_once=at_once)
-    ask = ask_for(request, plan.settings, experiment)
+    scenario, kind = request.grid.scenario, experiment.device.partition(":")[0]
+    own = request.for_engine("experiment", plan.settings)
+    own |= {"seed": experiment.seed, "paired": experiment.paired, "device": kind}
+    ask = Ask(scenario.family, request.what, "experiment", scenario.formula_version, own)
     named = [(group, name_points(ask, group.scenario, group.points)) for group in plan.groups]
     numbers = range(experiment.trials)
     tasks = [Task(plan.draw(group, trial), tuple(points), trial) for trial in numbers for group, points in named]
@@ -273,7 +277,141 @@ def fill_experiment(
 
     def outcome(points: Sequence[Point], trial: int) -> trials.Outcome:
         rows = [results[point.digest, trial] for point in points]
-        reasons = np.array([row.reason for row in rows], dtype=object)
-        return trials.Outcome(_columns([row.values for row in rows]), reasons)
+        return trials.Outcome(_columns([row.values for row in rows]), np.array([row.reason for row in rows], object))
 
     return plan.collect([[outcome(points, trial) for trial in numbers] for _, points in named])
+
+
+# -- Filling the store: what is there is taken, the rest runs, and is kept as soon as it exists -----------
+
+
+_EVERY = 10.0
+"""Seconds between lines of the log."""
+
+
+class SweepProgress(Progress):
+    """Counts results of a sweep, of which some were stored before; where nobody watches, lines go to the log."""
+
+    def __init__(self, option: ProgressOption, total: int, stored: int, unit: str = "points") -> None:
+        super().__init__(option, total, "")
+        self.stored = self.done = stored
+        self.unit = unit
+        self._logs, self._said = option is None and not self._shows_line, -math.inf
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        if self._logs and self.done > self.stored:
+            _log.info(self.line())
+
+    def _tell(self) -> None:
+        self.text = self.line()
+        super()._tell()
+        now = time.monotonic()
+        if self._logs and now - self._said > _EVERY:
+            self._said = now
+            _log.info(self.text)
+
+    def line(self) -> str:
+        """Say how far the sweep is, and how long the rest takes."""
+        new, seconds = self.done - self.stored, time.monotonic() - self._start
+        left = f", {duration(seconds * (self.total - self.done) / new)} left" if new else ""
+        return f"{self.done} of {self.total} {self.unit} done{left}"
+
+
+Results = dict[Name, Row]
+
+
+class Interrupted(KeyboardInterrupt):
+    """The sweep was stopped; its message says how to go on."""
+
+
+class Runner(AbstractContextManager["Runner"]):
+    """Fills a store; use as a context manager, which stops the workers at its end.
+
+    `start` is called only where something is missing; `retry` computes failures of earlier sweeps again.
+    """
+
+    def __init__(self, store: Store, start: Callable[[], Backend], retry: bool, progress: ProgressOption) -> None:
+        self.store, self.retry, self.progress, self._start = store, retry, progress, start
+        self._backend: Backend | None = None
+        self._computed: set[Name] = set()
+        self._failed: dict[Name, bool] = {}
+
+    def __exit__(self, *error: object) -> None:
+        if self._backend is not None:
+            self._backend.close()
+
+    def summary(self) -> str:
+        """Say how many results were computed, taken from the store, and failed."""
+        computed, failed = len(self._computed), sum(self._failed.values())
+        hint = f" (giantstep store show {self.store.path} --failures)" if failed and self.store.path else ""
+        return f"{computed} results computed, {len(self._failed) - computed} were stored, {failed} failed{hint}"
+
+    def fill(self, ask: Ask, tasks: Sequence[Task]) -> Results:
+        """Return every result of the tasks, computing those that are not in the store."""
+        results = self._read(tasks)
+        wanted = {name for task in tasks for name in task.names()}
+        missing = len(wanted - results.keys())
+        points = len({digest for digest, _ in wanted})
+        unit = "points" if points == len(wanted) else f"trials at {points} points"
+        with SweepProgress(self.progress, len(wanted), len(wanted) - missing, unit) as bar:
+            if missing:
+                self._run(ask, tasks, results, bar)
+        self._failed.update({name: bool(results[name].reason) for name in wanted})
+        return results
+
+    def _read(self, tasks: Iterable[Task], trial: int | None = None) -> Results:
+        """Return what the store has of the points of these tasks, without failures that are computed again."""
+        points = {point.digest: point for task in tasks for point in task.points}
+        results, damaged = self.store.get(list(points.values()), trial)
+        if damaged:
+            _log.warning("%d results in %s are damaged and are computed again", len(damaged), self.store.name)
+            self.store.remove_results(damaged)
+        tried = self._computed if self.retry else results.keys()
+        return {name: row for name, row in results.items() if not row.reason or name in tried}
+
+    def _run(self, ask: Ask, tasks: Sequence[Task], results: Results, bar: SweepProgress) -> None:
+        """Compute what is missing in `results`, and add it there."""
+        queue, wanted = deque[Task](), set(results)
+        for task in tasks if self.store.path is None else random.Random().sample(tasks, len(tasks)):
+            left = task.without(wanted)
+            if left is not None:
+                queue.append(left)
+                wanted.update(left.names())
+
+        def add(new: Results) -> None:
+            results.update(new)
+            bar.advance(len(new))
+
+        def next_task() -> Task | None:
+            while queue:
+                task = queue.popleft()
+                found = self._read([task], task.trial)  # of another sweep that is at work on this store
+                if found:
+                    add(found)
+                left = task.without(found)
+                if left is not None:
+                    return left
+            return None
+
+        try:
+            self.store.check_writable()
+            if self._backend is None:
+                self._backend = self._start()
+            for finished in self._backend.run(next_task):
+                rows: list[Row] = []
+                for task, done in finished:
+                    halves = task.halves() if done.raised else []  # to find the point that raises
+                    queue.extendleft(halves)
+                    rows += [] if halves else task.rows(done)
+                if rows:
+                    self.store.put(ask, rows)
+                    new = {(row.point.digest, row.trial): row for row in rows}
+                    self._computed.update(new)
+                    add(new)
+        except KeyboardInterrupt:
+            how_far = f"{bar.done} of {bar.total} {bar.unit}"
+            if self.store.path is None:
+                raise Interrupted(f"Stopped after {how_far}; without a store nothing is kept.") from None
+            stored = f"{how_far} are stored in {self.store.name}"
+            raise Interrupted(f"Stopped: {stored}; run the same sweep again to go on from there.") from None

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.polynomial import polynomial as power_basis
 from scipy import special
 
-from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
+from giantstep.families.batch_reuse.points import Layout, sobol_points
 from giantstep.families.batch_reuse.population import line_rule
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.gaussian import Target, gauss_legendre_panels, normal_density, trapezoid_rule
-from giantstep.gaussian.grids import hermite_rule
+from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.types import Array, Floats
 
 _PHI0 = 1 / math.sqrt(2 * math.pi)
@@ -38,6 +38,12 @@ class TwoSteps:
 
     M: Floats
     Q: Floats
+
+
+def hermite_product(dimensions: int, count: int) -> tuple[Floats, Floats]:
+    """Return the tensor product of Gauss-Hermite rules: nodes (dimensions, n) and weights, without negligible ones."""
+    grid = product_grid(dimensions, (), hermite_rule(count), count)
+    return np.ascontiguousarray(grid.points.T), grid.weights
 
 
 def two_steps(scenario: BatchReuse) -> TwoSteps | None:

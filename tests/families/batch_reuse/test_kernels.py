@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.batch_reuse import recursion
+from giantstep.families.batch_reuse import limit
 
 from .cases import C1, C3
 from .judging import agrees
@@ -28,7 +28,7 @@ def test_two_times_of_the_experiment(case):
 
 
 def test_redrawn_noise_fails_at_two_times(monkeypatch):
-    monkeypatch.setattr(recursion.Trajectory, "_advance", redrawn(recursion.Trajectory._advance))
+    monkeypatch.setattr(limit.Trajectory, "_advance", redrawn(limit.Trajectory._advance))
     report = gs.agreement(gs.compare(C1, dim=1000, trials=20, what="kernels", nodes=2**13, steps=4, seed=2))
     assert report.failures(allow=0.01) == ["C", "Cl"]
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import giantstep as gs
-from giantstep.families.batch_reuse import recursion
+from giantstep.families.batch_reuse import limit
 from giantstep.families.batch_reuse.limit import labels_of, layout_of
 from giantstep.families.batch_reuse.points import WeightedPoints, sobol_points
 from giantstep.verdicts import normal_score
@@ -53,7 +53,7 @@ def test_the_points_beat_plain_monte_carlo():
         ("plain", lambda seed: plain_points(layout, 2**12, seed)),
         ("sobol", lambda seed: sobol_points(layout, 2**12, 0, seed)),
     ):
-        runs = [recursion.Trajectory(scenario, points, labels_of(scenario, points)) for points in map(make, range(40))]
+        runs = [limit.Trajectory(scenario, points, labels_of(scenario, points)) for points in map(make, range(40))]
         spread[name] = np.std([float(run.M[2, 0, 0]) for run in runs])
     assert spread["plain"] > 20 * spread["sobol"]
 

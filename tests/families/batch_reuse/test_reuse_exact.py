@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.batch_reuse import recursion
-from giantstep.families.batch_reuse.limit import labels_of, layout_of
-from giantstep.families.batch_reuse.points import WeightedPoints, hermite_product, sobol_points
-from giantstep.families.batch_reuse.recursion import forward
+from giantstep.families.batch_reuse import limit
+from giantstep.families.batch_reuse.limit import forward, labels_of, layout_of
+from giantstep.families.batch_reuse.points import WeightedPoints, sobol_points
 
 from .cases import C1, C2, C3, ERF, HE2, HE3
+from .closed_forms import hermite_product
 from .judging import LINE, agrees, scores
 
 AFTER = np.s_[1:, 0, 0]
@@ -89,7 +89,7 @@ def on_a_grid(scenario, per_axis):
     columns, weights = hermite_product(k + p * (1 if scenario.data == "fresh" else scenario.steps), per_axis)
     normals = np.concatenate([columns[k:], np.zeros((p, len(weights)))]) if scenario.data != "fresh" else columns[k:]
     points = WeightedPoints(columns[:k], None, normals, weights / weights.sum())
-    return recursion.Trajectory(scenario, points, labels_of(scenario, points))
+    return limit.Trajectory(scenario, points, labels_of(scenario, points))
 
 
 TWO_STEPS = [
@@ -177,7 +177,7 @@ def moved_response(self, t, weighted):
             h = self._preactivations(r) + (shift * np.eye(p)[j][:, None] if r == s else 0.0)
             for q, changed in enumerate(found):  # the memory of gradients that are no longer those of the run
                 h -= self.K[self._at(r), self._at(q)] @ (changed - self.F[self._at(q)])
-            F = forward(self.scenario.activation, self.scenario.loss, self.a[r], h, self.labels).gradient
+            _, F, _ = forward(self.scenario.activation, self.scenario.loss, self.a[r], h, self.labels)
             found.append(F if points.mask is None else F * points.mask[r])
         return found[t]
 
@@ -202,7 +202,7 @@ def moved_response(self, t, weighted):
 )
 def test_the_response_is_what_moving_the_noise_says(scenario, monkeypatch):
     stein = gs.predict(scenario, nodes=2**14)
-    monkeypatch.setattr(recursion.Trajectory, "_response", moved_response)
+    monkeypatch.setattr(limit.Trajectory, "_response", moved_response)
     moved = gs.predict(scenario, nodes=2**14, seed=1)
     for name in ("M", "Q", "train_loss"):
         assert agrees(stein, name, np.s_[1:], moved[name].values[1:], moved[f"{name}_stderr"].values[1:]), name
@@ -252,5 +252,5 @@ def test_one_run_is_a_function_of_its_points_only():
     points = sobol_points(layout, 2**10, 3, 1)
     again = sobol_points(layout, 2**10, 3, 1)
     np.testing.assert_array_equal(points.normals, again.normals)
-    first, second = (recursion.Trajectory(C3, p, labels_of(C3, p)) for p in (points, again))
+    first, second = (limit.Trajectory(C3, p, labels_of(C3, p)) for p in (points, again))
     np.testing.assert_array_equal(first.M, second.M)

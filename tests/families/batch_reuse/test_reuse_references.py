@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.batch_reuse import recursion
+from giantstep.families.batch_reuse import limit
 
 from . import cases as c
 from .judging import LINE, agrees, scores
@@ -56,7 +56,7 @@ def test_noise_redrawn_at_each_step_fails(monkeypatch):
     right = gs.predict(c.C1, scrambles=8)
     overlap, error = orthogonal(right)
     assert np.all(np.abs(overlap - c.C1_ORTHOGONAL) < 4 * np.hypot(error, 2e-5))
-    monkeypatch.setattr(recursion.Trajectory, "_advance", redrawn(recursion.Trajectory._advance))
+    monkeypatch.setattr(limit.Trajectory, "_advance", redrawn(limit.Trajectory._advance))
     wrong = gs.predict(c.C1, scrambles=8)
     # the first two steps hide it
     assert agrees(wrong, "M", np.s_[1:3, 0, 0], c.C1_M1[:2], 2e-5)

@@ -8,7 +8,6 @@ from giantstep.families.batch_reuse import points
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 29])
 def test_blocks_change_no_number(rows, monkeypatch):
-    monkeypatch.setattr(points, "_COLUMNS", 8)
     monkeypatch.setattr(points, "_PRODUCT", 40)  # five points at a time
     rng = np.random.default_rng(rows)
     normal, weights = rng.standard_normal((rows, 4 * rows)), rng.uniform(0.5, 1.5, 4 * rows)

@@ -9,20 +9,20 @@ batch_reuse_dmft section 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from giantstep.deadline import check_time
+from giantstep.families.batch_reuse.limit import forward
 from giantstep.families.batch_reuse.population import own_rule, trajectory_variables
-from giantstep.families.batch_reuse.recursion import Forward, forward
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.families.batch_reuse.tolerances import DIVERGED, NOTHING_NEW
 from giantstep.lab import threads_for, to_numpy
 from giantstep.types import DeviceArray, Floats, Points
 
+Product = Callable[[DeviceArray], DeviceArray]
 RULE_NODES = 2**14
 """Points of the population loss, scrambled anew in every trial, so that their error is part of the spread."""
 
@@ -34,56 +34,50 @@ def trial(
     thin = settings["method"] == "matrix-free"  # products with few vectors: a second thread only waits
     with threads_for(0 if thin else np.inf, draws.device):
         training = Training(scenario, dim, draws, settings["method"], keep=what == "kernels")
-        training.run()
         values = training.kernels() if what == "kernels" else training.variables()
         return {name: value[None] for name, value in values.items()}
 
 
-class BatchSamples:
-    """n samples: projections of x on vectors, and sums of x over samples."""
-
-    def __init__(self, scenario: BatchReuse, n: int, dim: int, draws: Any, method: str) -> None:
-        xp, k = draws.xp, scenario.target.directions
-        self.times: Callable[[DeviceArray], DeviceArray]
-        self.transposed_times: Callable[[DeviceArray], DeviceArray]
-        if method == "direct":
-            X = draws.normal("inputs", (n, dim))
-            self.times, self.transposed_times = (lambda v: v @ X.T), (lambda f: f @ X)
-        else:
-            matrix = GaussianMatrix(n, dim, lambda shape: draws.normal("products", shape), xp)
-            self.times, self.transposed_times = matrix.times, matrix.transposed_times
-        teacher = xp.zeros((k, dim))
-        teacher[xp.arange(k), xp.arange(k)] = 1.0  # the direction of the target is no loss of generality
-        labels = scenario.target(self.times(teacher).T)
-        self.labels = labels + scenario.noise**0.5 * draws.normal("noise", n) if scenario.noise else labels
-        if scenario.data == "cycle":
-            self.groups = xp.arange(n) % scenario.batches  # samples are exchangeable
+def draw_samples(scenario: BatchReuse, n: int, dim: int, draws: Any, method: str) -> tuple[Product, Product, Any]:
+    """Return products of n samples with rows of weights, sums of x over samples, and the labels."""
+    xp, k = draws.xp, scenario.target.directions
+    times: Product
+    back: Product
+    if method == "direct":
+        X = draws.normal("inputs", (n, dim))
+        times, back = (lambda v: v @ X.T), (lambda f: f @ X)
+    else:
+        matrix = GaussianMatrix(n, dim, lambda shape: draws.normal("products", shape), xp)
+        times, back = matrix.times, matrix.transposed_times
+    labels = scenario.target(times(xp.eye(k, dim)).T)  # the direction of the target is no loss of generality
+    if scenario.noise:
+        labels = labels + scenario.noise**0.5 * draws.normal("noise", n)
+    return times, back, labels
 
 
 class Training:
     """Gradient descent of one network, and what it recorded at every time, NaN after the run diverged.
 
-    M, Q, a and the training loss are as in `recursion.Trajectory`; weights (p, d) and gradients (p, n) are kept on
+    M, Q, a and the training loss are as in `limit.Trajectory`; weights (p, d) and gradients (p, n) are kept on
     demand.
     """
 
     def __init__(self, scenario: BatchReuse, dim: int, draws: Any, method: str, keep: bool) -> None:
         T, p, k = scenario.steps, scenario.neurons, scenario.target.directions
-        self.scenario, self.dim, self.draws, self.method, self.keep = scenario, dim, draws, method, keep
+        self.scenario, self.dim, self.draws, self.keep = scenario, dim, draws, keep
         self.M, self.Q = np.full((T + 1, p, k), np.nan), np.full((T + 1, p, p), np.nan)
         self.a, self.train_loss = np.full((T + 1, p), np.nan), np.full(T + 1, np.nan)
         self.weights: list[DeviceArray] = []
         self.gradients: list[DeviceArray] = []
-        self._W = _start(*scenario.start, dim, draws)
-        self._velocity = draws.xp.zeros_like(self._W)
-        self._second_layer = draws.xp.asarray(scenario.second_layer)
+        self._train(method)
 
-    def run(self) -> None:
+    def _train(self, method: str) -> None:
         """Train until the last step, or until a neuron is too long."""
-        scenario, k, root = self.scenario, self.scenario.target.directions, self.dim**0.5
+        scenario, draws, k, root = self.scenario, self.draws, self.scenario.target.directions, self.dim**0.5
+        W, a = _start(*scenario.start, self.dim, draws), draws.xp.asarray(scenario.second_layer)
+        velocity = draws.xp.zeros_like(W)
         for t in range(scenario.steps + 1):
             check_time()
-            W, a = self._W, self._second_layer
             M, Q = to_numpy(W[:, :k]) / root, to_numpy(W @ W.T) / self.dim
             if not np.isfinite(Q).all() or Q.diagonal().max() >= DIVERGED:
                 break
@@ -92,50 +86,42 @@ class Training:
                 self.weights.append(W)
             if scenario.data == "fresh" or t == 0:
                 count = max(1, round(scenario.samples_per_dim * self.dim))
-                samples = BatchSamples(scenario, count, self.dim, self.draws, self.method)
-            h = samples.times(W / root)
-            network = forward(scenario.activation, scenario.loss, a, h, samples.labels)
-            self.train_loss[t] = float(network.loss.mean())
-            if t < scenario.steps:
-                self._step(t, samples, network)
+                times, back, labels = draw_samples(scenario, count, self.dim, draws, method)
+            losses, gradient, slopes = forward(scenario.activation, scenario.loss, a, times(W / root), labels)
+            self.train_loss[t] = float(losses.mean())
+            if t == scenario.steps:
+                break
+            mask = self._mask(t, len(labels))
+            if mask is not None:
+                gradient = gradient * mask
+            velocity = scenario.momentum * velocity + back(gradient) / root + scenario.decay * W
+            W = W - float(scenario.rates()[t]) * velocity
+            if scenario.constraint == "spherical":
+                W = W * (self.dim / (W**2).sum(axis=1))[:, None] ** 0.5
+            if scenario.second_layer_rate:
+                mean = slopes.mean(axis=1) if mask is None else (slopes @ mask) / draws.xp.maximum(mask.sum(), 1.0)
+                a = a - scenario.second_layer_rate * mean
+            if self.keep:
+                self.gradients.append(gradient)
 
-    def _step(self, t: int, samples: BatchSamples, network: Forward) -> None:
-        """Move weights, velocity and second layer by step t, where the network was evaluated at all samples."""
-        scenario, gradient, mask = self.scenario, network.gradient, self._mask(t, samples)
-        if mask is not None:
-            gradient = gradient * mask
-        pull = samples.transposed_times(gradient) / self.dim**0.5
-        self._velocity = scenario.momentum * self._velocity + pull + scenario.decay * self._W
-        self._W = self._W - float(scenario.rates()[t]) * self._velocity
-        if scenario.constraint == "spherical":
-            self._W = self._W * (self.dim / (self._W**2).sum(axis=1))[:, None] ** 0.5
-        if scenario.second_layer_rate:
-            slopes = network.second_layer_gradient
-            mean = slopes.mean(axis=1) if mask is None else (slopes @ mask) / self.draws.xp.maximum(mask.sum(), 1.0)
-            self._second_layer = self._second_layer - scenario.second_layer_rate * mean
-        if self.keep:
-            self.gradients.append(gradient)
-
-    def _mask(self, t: int, samples: BatchSamples) -> DeviceArray | None:
+    def _mask(self, t: int, samples: int) -> DeviceArray | None:
         """Return 1 for the samples that step t uses and 0 for the others, or None where it uses all."""
         batches = self.scenario.batches
         if batches == 1:
             return None
-        if self.scenario.data == "cycle":
-            return (samples.groups == t % batches).astype(np.float64)
-        return (self.draws.uniform("masks", len(samples.labels)) * batches < 1).astype(np.float64)
+        if self.scenario.data == "cycle":  # samples are exchangeable
+            return (self.draws.xp.arange(samples) % batches == t % batches).astype(np.float64)
+        return (self.draws.uniform("masks", samples) * batches < 1).astype(np.float64)
 
     def kernels(self) -> dict[str, Floats]:
         """Return C and Cl, NaN for times after the run diverged."""
         T, p, k = self.scenario.steps, self.scenario.neurons, self.scenario.target.directions
         C, Cl = np.full((T + 1, T + 1, p, p), np.nan), np.full((T, T, p, p), np.nan)
-        for t, later in enumerate(self.weights):
-            for s, earlier in enumerate(self.weights):
-                C[t, s] = to_numpy(later[:, k:] @ earlier[:, k:].T) / self.dim
-        fresh = self.scenario.data == "fresh"  # other samples: no covariance
-        for t, later in enumerate(self.gradients):
-            for s, earlier in enumerate(self.gradients):
-                Cl[t, s] = 0.0 if fresh and s != t else to_numpy(later @ earlier.T) / self.dim
+        for array, rows in ((C, [W[:, k:] for W in self.weights]), (Cl, self.gradients)):
+            for t, s in np.ndindex(len(rows), len(rows)):
+                array[t, s] = to_numpy(rows[t] @ rows[s].T) / self.dim
+        if self.scenario.data == "fresh":  # other samples: no covariance
+            Cl *= np.eye(T)[:, :, None, None]
         return {"C": C, "Cl": Cl}
 
     def variables(self) -> dict[str, Floats]:
@@ -181,42 +167,32 @@ class GaussianMatrix:
         self, rows: int, columns: int, normal: Callable[[tuple[int, int]], DeviceArray], xp: ModuleType
     ) -> None:
         self._xp, self._normal = xp, normal
-        self._right = _Side(xp.empty((0, columns)), xp.empty((0, rows)))
-        self._left = _Side(xp.empty((0, rows)), xp.empty((0, columns)))
+        self._right = xp.empty((0, columns)), xp.empty((0, rows))  # orthonormal directions and products with them
+        self._left = xp.empty((0, rows)), xp.empty((0, columns))
 
     def times(self, vectors: DeviceArray) -> DeviceArray:
         """Return X v for every row v of `vectors` (m, d), as rows (m, n)."""
-        return self._product(vectors, self._right, self._left)
+        result, self._right = self._product(vectors, *self._right, *self._left)
+        return result
 
     def transposed_times(self, vectors: DeviceArray) -> DeviceArray:
         """Return X^T f for every row f of `vectors` (m, n), as rows (m, d)."""
-        return self._product(vectors, self._left, self._right)
-
-    def _product(self, vectors: DeviceArray, side: _Side, other: _Side) -> DeviceArray:
-        """Split vectors into c known + b new, orthonormal rows; draw the products of the new ones."""
-        xp, known = self._xp, side.directions
-        inside = vectors @ known.T
-        result, size = inside @ side.products, float(xp.sqrt((vectors**2).sum(axis=1)).max())
-        new, coefficients = _orthonormal(vectors - inside @ known, size, xp)
-        if len(new):
-            new -= (new @ known.T) @ known  # once more: the first time leaves rounding errors of the long part
-            new, change = _orthonormal(new, 1.0, xp)
-            coefficients = coefficients @ change
-        if len(new):
-            drawn = self._normal((len(new), side.products.shape[1]))
-            drawn += (new @ other.products.T - drawn @ other.directions.T) @ other.directions
-            side.directions = xp.concatenate([side.directions, new])
-            side.products = xp.concatenate([side.products, drawn])
-            result += coefficients @ drawn
+        result, self._left = self._product(vectors, *self._left, *self._right)
         return result
 
-
-@dataclass
-class _Side:
-    """Orthonormal directions and the products of the matrix with them, in rows."""
-
-    directions: DeviceArray
-    products: DeviceArray
+    def _product(
+        self, vectors: DeviceArray, known: DeviceArray, products: DeviceArray, others: DeviceArray, theirs: DeviceArray
+    ) -> tuple[DeviceArray, tuple[DeviceArray, DeviceArray]]:
+        """Split vectors into c known + b new, orthonormal rows; draw the products of the new ones."""
+        xp, inside = self._xp, vectors @ known.T
+        size = float(xp.sqrt((vectors**2).sum(axis=1)).max())
+        new, coefficients = _orthonormal(vectors - inside @ known, size, xp)
+        new -= (new @ known.T) @ known  # once more: the first time leaves rounding errors of the long part
+        new, change = _orthonormal(new, 1.0, xp)
+        drawn = self._normal((len(new), products.shape[1]))
+        drawn += (new @ theirs.T - drawn @ others.T) @ others
+        result = inside @ products + coefficients @ change @ drawn
+        return result, (xp.concatenate([known, new]), xp.concatenate([products, drawn]))
 
 
 def _orthonormal(rows: DeviceArray, size: float, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:

@@ -17,7 +17,6 @@ from scipy import special
 
 from giantstep.blocks import BLOCK, split_rows
 from giantstep.deadline import check_time
-from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.types import Floats
 
 MaskKind = Literal["none", "cycle", "replacement"]
@@ -51,14 +50,9 @@ class Layout:
         return self.directions + self.noisy + self.normals
 
     @property
-    def uniform(self) -> int:
-        """Number of uniform columns."""
-        return {"none": 0, "cycle": 1, "replacement": self.steps}[self.mask]
-
-    @property
     def columns(self) -> int:
-        """Number of all columns."""
-        return self.gaussian + self.uniform
+        """Number of all columns, those uniform numbers with them that say which samples a step uses."""
+        return self.gaussian + {"none": 0, "cycle": 1, "replacement": self.steps}[self.mask]
 
 
 @dataclass(frozen=True)
@@ -110,33 +104,22 @@ def _kept_points(layout: Layout, nodes: int, seed: int, scramble: int) -> Weight
     return WeightedPoints(normal[:k], noise, normal[k + layout.noisy :], weights, mask)
 
 
-_COLUMNS, _PRODUCT = 256, 1 << 22
-"""Columns, and numbers of all, that are multiplied at a time: the deadline is looked at between."""
+_PRODUCT = 1 << 22
+"""Numbers that are multiplied at a time: the deadline is looked at between."""
 
 
 def _match_moments(normal: Floats, weights: Floats) -> None:
     """Give the columns the weighted mean 0 and the weighted covariance I exactly, in place.
 
-    They are multiplied by the inverse of the Cholesky factor of their covariance, block after block: those before a
-    block are orthonormal already.
+    They are multiplied by the inverse of the Cholesky factor of their covariance.
     """
-    blocks = list(split_rows(len(normal), 1, _COLUMNS))
-    pieces = list(split_rows(normal.shape[1], _COLUMNS, _PRODUCT))
-    for number, rows in enumerate(blocks):
-        normal[rows] -= (normal[rows] @ weights)[:, None]
-        for part in blocks[:number]:
-            shared = _covariance(normal[rows], normal[part], weights)
-            for piece in pieces:
-                normal[rows, piece] -= shared @ normal[part, piece]
-        factor = np.linalg.cholesky(_covariance(normal[rows], normal[rows], weights))
-        for piece in pieces:
-            normal[rows, piece] = np.linalg.solve(factor, normal[rows, piece])
-
-
-def _covariance(first: Floats, second: Floats, weights: Floats) -> Floats:
-    """Return the sum over the points of w x y^T."""
-    parts = split_rows(len(weights), len(first), _PRODUCT)
-    return np.sum([(first[:, part] * weights[part]) @ second[:, part].T for part in parts], axis=0)
+    normal -= (normal @ weights)[:, None]
+    covariance = np.zeros((len(normal), len(normal)))
+    for part in split_rows(len(weights), len(normal), _PRODUCT):
+        covariance += (normal[:, part] * weights[part]) @ normal[:, part].T
+    factor = np.linalg.cholesky(covariance)
+    for part in split_rows(len(weights), len(normal), _PRODUCT):
+        normal[:, part] = scipy.linalg.solve_triangular(factor, normal[:, part], lower=True)
 
 
 def _mask(layout: Layout, uniform: Floats) -> Floats | None:
@@ -146,9 +129,3 @@ def _mask(layout: Layout, uniform: Floats) -> Floats | None:
         group = np.floor(layout.batches * uniform[0]).astype(np.int64)
         return (group == (np.arange(layout.steps) % layout.batches)[:, None]).astype(np.float64)
     return (uniform * layout.batches < 1).astype(np.float64)
-
-
-def hermite_product(dimensions: int, count: int) -> tuple[Floats, Floats]:
-    """Return the tensor product of Gauss-Hermite rules: nodes (dimensions, n) and weights, without negligible ones."""
-    grid = product_grid(dimensions, (), hermite_rule(count), count)
-    return np.ascontiguousarray(grid.points.T), grid.weights

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
-from giantstep.families.batch_reuse.recursion import Loss
-from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.families.batch_reuse.points import Layout, sobol_points
+from giantstep.families.batch_reuse.scenario import BatchReuse, Loss
 from giantstep.families.batch_reuse.tolerances import KNOWN_EXACTLY
 from giantstep.gaussian import Function, Target, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.solve.roots import require_finite
 from giantstep.types import Floats
 
@@ -46,9 +46,9 @@ def target_rule(target: Target, nodes: Floats, weights: Floats) -> TargetRule:
         return line_rule(target)
     moments = []  # E g, E[g h*] and E g^2 by tensor Gauss-Hermite rules, where two of them agree (polynomials)
     for count in (11, 13) if target.directions <= 4 else (6, 7):
-        grid, mass = hermite_product(target.directions, count)
-        values = np.asarray(target(grid.T), dtype=np.float64)
-        moments.append((float(mass @ values), grid @ (mass * values), float(mass @ values**2)))
+        grid, mass = product_grid(target.directions, (), hermite_rule(count), count)
+        values = np.asarray(target(grid), dtype=np.float64)
+        moments.append((float(mass @ values), (mass * values) @ grid, float(mass @ values**2)))
     mean, slopes, power = moments[1]
     values = np.asarray(target(nodes.T), dtype=np.float64)
     if not abs(power - moments[0][2]) <= KNOWN_EXACTLY * abs(power):

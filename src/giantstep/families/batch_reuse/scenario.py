@@ -45,6 +45,7 @@ PAPERS = {
     )
 }
 """BibTeX key -> the parameters of that paper."""
+Loss = Literal["square", "correlation"]
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _TRAJECTORY = (
     Variable("M", ("time", "neuron", "direction"), "M_jr", "overlap of each neuron with each direction of the target"),
@@ -128,7 +129,7 @@ class BatchReuse(Scenario):
     rate: Number | Numbers = field("eta", "step size above 0, or a list of one for each step; the gradient is a sum")
     steps: Integer = field("T", "number of gradient steps", default=6, ge=1)
     decay: Number = field("lambda", "weight decay", default=0.0, ge=0)
-    loss: Literal["square", "correlation"] = field("l", "(f - y)^2/2, or -y f", default="square")
+    loss: Loss = field("l", "(f - y)^2/2, or -y f", default="square")
     data: Literal["reused", "fresh", "cycle", "replacement"] = field(
         "b^t", "samples of a step: all, new ones, groups in turn, or a random part", default="reused"
     )

@@ -2,14 +2,13 @@
 
 Where moments are sampled they jump when a point crosses a kink, on which a solver of high order and accuracy stalls.
 
-The covariance C of students and teachers is closed under the map: a student moves along students and teachers. One
-neuron and one direction are advanced in plain floats, far faster than arrays with one entry.
+One erf neuron and one direction are advanced in plain floats, far faster than arrays with one entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from math import asin, nan, pi, sqrt
+from collections.abc import Callable, Iterator
+from math import atan2, nan, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ import scipy
 from giantstep.blocks import filled
 from giantstep.deadline import check_time
 from giantstep.families.online_sgd import states
-from giantstep.families.online_sgd.integrators import ErfIntegrator, Integrator, tilted_moments
-from giantstep.families.online_sgd.moments import Forces
+from giantstep.families.online_sgd.integrators import ErfIntegrator, Forces, Integrator
 from giantstep.families.online_sgd.states import Drive, State
 from giantstep.families.online_sgd.tolerances import DIVERGED, ROUNDING
 from giantstep.solve.roots import require_finite
@@ -36,11 +34,11 @@ def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Stat
     force, drift = _force_and_drift(integrator, drive, R)
     step = drive.pace[:, None] * drive.second_layer
     R = R + step[..., None] * drift
-    chi = drive.dim[:, None, None] * force.chi
+    chi = (drive.dim - (R.shape[-1] if drive.terms == "map" else 0))[:, None, None] * force.chi
     if drive.terms == "map":
-        chi = chi + force.spread - R.shape[-1] * force.chi
+        chi += force.spread
     if drive.terms != "published":
-        chi = chi - drift @ drift.transpose(0, 2, 1)
+        chi -= drift @ drift.transpose(0, 2, 1)
     scatter = step / np.sqrt(drive.batch)[:, None]
     Q = R @ R.transpose(0, 2, 1) + scatter[:, :, None] * chi * scatter[:, None, :]
     M = R[..., : M.shape[-1]]
@@ -87,25 +85,23 @@ def map_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, t
     """Return the states at `times` (increasing), (B, times, ...); NaN from where a point diverged."""
     Ms = filled((len(M), len(times), *M.shape[1:]), np.nan)
     Qs = filled((len(M), len(times), *Q.shape[1:]), np.nan)
-    updates = np.diff(times, prepend=0).tolist()
-    path = closed_path(integrator, drive, M, Q, updates)
-    if path is not None:
-        for column, (own_M, own_Q) in enumerate(path):
-            Ms[:, column], Qs[:, column] = own_M, own_Q
+    if len(M) == 1 and isinstance(integrator, ErfIntegrator) and integrator.is_single:
+        for column, state in enumerate(_single_path(integrator, drive, M.item(), Q.item(), times)):
+            Ms[0, column], Qs[0, column] = state
         return Ms, Qs
-    alive = np.arange(len(M))
+    alive, columns = np.arange(len(M)), dict(zip(times.tolist(), range(len(times))))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for column, count in enumerate(updates):
-            for _ in range(count):
-                check_time()
-                lost = states.has_diverged(Q)
-                if lost.any():
-                    alive, M, Q, drive = alive[~lost], M[~lost], Q[~lost], drive.take(~lost)
-                if not len(alive):
-                    return Ms, Qs
+        for update in range(int(times[-1]) + 1):
+            check_time()
+            if update:
                 M, Q = map_step(integrator, drive, M, Q)
-            kept = ~states.has_diverged(Q)
-            Ms[alive[kept], column], Qs[alive[kept], column] = M[kept], Q[kept]
+            lost = states.has_diverged(Q)
+            if lost.any():
+                alive, M, Q, drive = alive[~lost], M[~lost], Q[~lost], drive.take(~lost)
+            if not len(alive):
+                break
+            if update in columns:
+                Ms[alive, columns[update]], Qs[alive, columns[update]] = M, Q
     return Ms, Qs
 
 
@@ -170,11 +166,6 @@ def ode_recovery(
     return time
 
 
-def _norm_left(M: Floats, Q: Floats) -> float:
-    """Return by how much the largest squared norm may still grow before the point has diverged."""
-    return DIVERGED - float(np.diagonal(Q[0]).max())
-
-
 def _solve(
     integrator: Integrator, drive: Drive, M: Floats, Q: Floats, end: float, first: float,
     *stops: Callable[[Floats, Floats], float], times: Floats | None = None,
@@ -192,7 +183,8 @@ def _solve(
         dM, dQ = flow(integrator, drive, *unpack(state))
         return np.concatenate([dM.ravel(), dQ[0][low]])
 
-    events = [lambda t, state, stop=stop: stop(*unpack(state)) for stop in (_norm_left, *stops)]
+    norm_left: Callable[[Floats, Floats], float] = lambda M, Q: DIVERGED - float(np.diagonal(Q[0]).max())  # noqa: E731
+    events = [lambda t, state, stop=stop: stop(*unpack(state)) for stop in (norm_left, *stops)]
     for event in events:
         event.terminal = True  # type: ignore[attr-defined]
     start = np.concatenate([M.ravel(), Q[low]])
@@ -206,75 +198,21 @@ def _solve(
     return solution, unpack
 
 
-# -- Long trajectories of erf networks: the mean map of the covariance itself, without factors of Q -------
+# -- Long trajectories of one erf neuron ------------------------------------------------------------------
 
 
-def closed_path(
-    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, updates: Sequence[int]
-) -> Iterator[State] | None:
-    """Return the states after so many updates from (M, Q), again and again; NaN where a squared norm passes the limit.
-
-    None unless closed forms describe all target directions.
-    """
-    if not isinstance(integrator, ErfIntegrator) or np.linalg.matrix_rank(integrator.teachers) < integrator.k:
-        return None
-    single = len(M) == 1 and integrator.p == integrator.k == integrator.teachers.size == 1
-    return (_single_path if single else _path)(integrator, drive, M, Q, updates)
-
-
-def _path(closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats, updates: Sequence[int]) -> Iterator[State]:
-    """Any width, number of directions and number of points."""
-    p, n, unit, terms = closed.p, len(closed.residual), closed.student, drive.terms
-    directions = np.linalg.pinv(closed.teachers).T / unit
-    C = np.empty((len(M), n, n))
-    C[:, :p, :p] = unit**2 * Q
-    C[:, :p, p:] = unit * M @ closed.teachers.T
-    C[:, p:, :p] = C[:, :p, p:].transpose(0, 2, 1)
-    C[:, p:, p:] = closed.teachers @ closed.teachers.T
-    norms = C.diagonal(axis1=1, axis2=2)[:, :p]  # a view
-    peak = norms.copy()
-    step = unit * drive.pace[:, None] * drive.second_layer * (2 / np.pi * closed.amplitude)
-    scatter = step[:, :, None] * step[:, None, :] / drive.batch[:, None, None]
-    kept = np.ones((len(M), 1, 1)) if terms == "published" else 1 - 1 / drive.batch[:, None, None]
-    dim = drive.dim[:, None, None] - (2.0 if terms == "map" else 0.0)
-    noise = np.pi / 2 * drive.noise[:, None, None]
-    for count in updates:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for _ in range(count):
-                check_time()
-                slopes, mean, change, trace, root = tilted_moments(C, p, closed.residual)
-                move = slopes * step[..., None]
-                moved = move @ C
-                own, across = moved[..., :p], C[:, :p, p:] + moved[..., p:]
-                spread = (mean + noise) * (dim + trace if terms == "map" else dim)
-                if terms == "map":
-                    spread += change
-                square = kept * (moved @ move.transpose(0, 2, 1)) + scatter * spread / root
-                students = C[:, :p, :p] + own + own.transpose(0, 2, 1) + square
-                if drive.constraint != "none":
-                    length = np.sqrt(students.diagonal(axis1=1, axis2=2)) / unit
-                    students /= length[:, :, None] * length[:, None, :]
-                    across /= length[:, :, None]
-                C[:, :p, :p], C[:, :p, p:], C[:, p:, :p] = students, across, across.transpose(0, 2, 1)
-                if drive.constraint == "none":
-                    peak = np.maximum(peak, norms)
-        fine = (peak.max(axis=1) <= DIVERGED * unit**2) & np.isfinite(norms).all(axis=1)
-        shown = np.where(fine, 1.0, np.nan)[:, None, None] * C[:, :p]
-        yield shown[..., p:] @ directions, shown[..., :p] / unit**2
-
-
-def _single_path(closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats, updates: Sequence[int]) -> Iterator[State]:
-    """One neuron, one direction, one point."""
-    advance, m, q = single_step(closed, drive), M.item(), Q.item()
-    for count in updates:
+def _single_path(
+    closed: ErfIntegrator, drive: Drive, m: float, q: float, times: Integers
+) -> Iterator[tuple[float, float]]:
+    """Yield (m, q) at the times; NaN where the squared norm passes the limit."""
+    advance = single_step(closed, drive)
+    for count in np.diff(times, prepend=0).tolist():
         for _ in range(count):
             check_time()
             if not q <= DIVERGED:
-                m = q = nan
                 break
             m, q = advance(m, q)
-        fine = q <= DIVERGED
-        yield np.full((1, 1, 1), m if fine else nan), np.full((1, 1, 1), q if fine else nan)
+        yield (m, q) if q <= DIVERGED else (nan, nan)
 
 
 def single_step(closed: ErfIntegrator, drive: Drive) -> Callable[[float, float], tuple[float, float]]:
@@ -299,19 +237,17 @@ def single_step(closed: ErfIntegrator, drive: Drive) -> Callable[[float, float],
         # covariances tilted by s'(l)^2, and their derivatives under Omega -> (1 + t) Omega
         s11, s12, s22 = c11 / weight, c12 / weight, c22 - 2 * c12 * c12 / weight
         d11, d12, d22 = s11 - 2 * s11 * s11, s12 - 2 * s11 * s12, s22 - 2 * s12 * s12
-        i1, i2 = 1 / (1 + s11), 1 / (1 + s22)
-        r11, r22, r12 = s11 * i1, s22 * i2, s12 * sqrt(i1 * i2)
-        mean = 2 / pi * (e1 * e1 * asin(r11) + e2 * e2 * asin(r22) + 2 * e1 * e2 * asin(r12)) + noise
+        w1, w2 = 1 + s11, 1 + s22
+        t11, t22, t12 = sqrt(1 + 2 * s11), sqrt(1 + 2 * s22), sqrt(w1 * w2 - s12 * s12)
+        angles = e1 * e1 * atan2(s11, t11) + e2 * e2 * atan2(s22, t22) + 2 * e1 * e2 * atan2(s12, t12)
+        mean = 2 / pi * angles + noise
         base = square / sqrt(weight)
         chi = base * mean
         spread = dim * chi
         if terms == "map":
-            h1, h2 = 0.5 * d11 * i1, 0.5 * d22 * i2
-            g11 = (d11 * i1 - 2 * r11 * h1) / sqrt(1 - r11 * r11)
-            g22 = (d22 * i2 - 2 * r22 * h2) / sqrt(1 - r22 * r22)
-            g12 = (d12 * sqrt(i1 * i2) - r12 * (h1 + h2)) / sqrt(1 - r12 * r12)
-            change = 2 / pi * (e1 * e1 * g11 + e2 * e2 * g22 + 2 * e1 * e2 * g12)
-            spread += 2 * base * (change - c11 / weight * mean)
+            mixed = (d12 - s12 * (d11 / w1 + d22 / w2) / 2) / t12
+            change = e1 * e1 * d11 / (w1 * t11) + e2 * e2 * d22 / (w2 * t22) + 2 * e1 * e2 * mixed
+            spread += 2 * base * (2 / pi * change - c11 / weight * mean)
         if terms != "published":
             spread -= drift_z * drift_z + drift_l * drift_l
         m += step * drift_z

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.online_sgd.integrators import integrator_for
-from giantstep.families.online_sgd.moments import NodeIntegrator
+from giantstep.families.online_sgd.integrators import NodeIntegrator, integrator_for
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import BLOCK, ROWS, SIMULATORS, Simulator
 from giantstep.families.online_sgd.states import average, best_cosine, drive_of, has_diverged, observe, starts

@@ -21,8 +21,12 @@ DIVERGED_REASON = f"diverged: a squared norm passed {DIVERGED:.0e}"
 
 def rows(M: DeviceArray, Q: DeviceArray) -> DeviceArray:
     """Return R = [M | L] with L L^T = Q - M M^T: the rows of the first layer in orthonormal coordinates."""
-    factor = semidefinite_factor(Q - M @ M.swapaxes(-1, -2))
-    return array_module(M).concatenate([M, factor], axis=-1)
+    rest, xp = Q - M @ M.swapaxes(-1, -2), array_module(M)
+    try:
+        factor = np.linalg.cholesky(rest)
+    except (np.linalg.LinAlgError, TypeError):  # singular, or arrays of a GPU
+        factor = semidefinite_factor(rest)
+    return xp.concatenate([M, factor], axis=-1)
 
 
 def best_cosine(M: DeviceArray, Q: DeviceArray, frame: DeviceArray) -> DeviceArray:
@@ -39,15 +43,13 @@ def has_diverged(Q: DeviceArray) -> DeviceArray:
 
 def block_averages(M: Floats, Q: Floats, blocks: Integers) -> tuple[Floats, Floats]:
     """Average (M, Q) over permutations of neurons within their blocks."""
-    member = np.equal.outer(blocks, np.unique(blocks)).astype(float)
-    count = member.sum(axis=0)
-    across = Q * (1 - np.eye(len(blocks)))
-    pairs = np.outer(count, count) - np.diag(count)
-    full = member @ (member.T @ across @ member / np.maximum(pairs, 1)) @ member.T
-    own = np.diagonal(Q, axis1=1, axis2=2) @ member / count
-    diagonal = np.arange(len(blocks))
-    full[:, diagonal, diagonal] = own @ member.T
-    return member @ (member.T @ M / count[:, None]), full
+    same, diagonal = np.equal.outer(blocks, blocks), np.arange(len(blocks))
+    count = same.sum(axis=0)
+    mean = same / count
+    pairs = np.where(same, count / np.maximum(count - 1, 1), 1.0)  # no neuron is a pair with itself
+    full = pairs * (mean @ (Q * (1 - np.eye(len(blocks)))) @ mean)
+    full[:, diagonal, diagonal] = np.diagonal(Q, axis1=1, axis2=2) @ mean
+    return mean @ M, full
 
 
 def equal_neurons(second_layer: Floats, M: Floats, Q: Floats) -> Integers | None:
