@@ -237,7 +237,9 @@ class Target(Immutable):
 
 
 def as_target(source: Any) -> Target:
-    """Return ``source`` as a `Target`; one that is a Target already comes back as it is."""
+    """Return ``source`` as a `Target`; a Target comes back as it is, a Function keeps the one that is made of it."""
+    if isinstance(source, Function):
+        return vars(source).get("_target") or vars(source).setdefault("_target", Target(source))
     return source if isinstance(source, Target) else Target(source)
 
 

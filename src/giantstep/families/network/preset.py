@@ -77,7 +77,8 @@ class Preset(OfNetwork):
 
     def check(self) -> None:
         """Check what the network checks, in the words of the preset."""
-        self.check_points(self.point())
+        with self.in_own_words():
+            self.network()
 
     def check_points(self, points: Points) -> None:
         """Check a whole grid as the network does."""

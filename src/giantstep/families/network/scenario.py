@@ -225,6 +225,11 @@ class Network(OfNetwork):
 
         return hermite_tensor(self.target)
 
+    @cached_property
+    def looked_at(self) -> dict[Any, Any]:
+        """Spectra whose upper edges were looked for to choose an x, until they are asked about."""
+        return {}
+
     @property
     def class_direction(self) -> Floats | None:
         """The unit vector (r,) whose sign an output is held against: of the labels, or of the one direction."""
