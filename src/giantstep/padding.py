@@ -26,6 +26,13 @@ def corner(index: Any, shape: Sequence[int]) -> Any:
     return (index, *map(slice, shape))
 
 
+def with_zeros(values: Floats, shape: Sequence[int]) -> Floats:
+    """Return an array of that shape with the values in its first corner, zeros beyond."""
+    whole = np.zeros(shape)
+    whole[tuple(map(slice, values.shape))] = values
+    return whole
+
+
 def last_known(values: Floats, axis: int) -> Floats:
     """Return the last number along an axis, where a trajectory ends; beyond it a shorter one is padded with NaN."""
     known = np.isfinite(np.moveaxis(values, axis, -1))

@@ -202,6 +202,10 @@ class Target(Immutable):
         """
         if self.directions != 1:
             raise InputError(f"The target {self.name} depends on {self.directions} directions, not on one.")
+        return self._of_one_variable
+
+    @cached_property
+    def _of_one_variable(self) -> Function:
         kinks = [-plane.offset / plane.normal[0] for plane in self._declared]
         if self._expression is not None:
             return Function(re.sub(r"\bz1\b", "z", self._expression.text), kinks=kinks, name=self.name)
