@@ -6,7 +6,7 @@ gigabytes would be deaf for many seconds. What can become so large is computed i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -32,3 +32,10 @@ def filled(shape: tuple[int, ...], value: float) -> Floats:
     for part in split_rows(flat.size, 1):
         flat[part] = value
     return array
+
+
+def with_zeros(values: Floats, shape: Sequence[int]) -> Floats:
+    """Return an array of that shape with the values in its first corner, zeros beyond."""
+    whole = np.zeros(shape)
+    whole[tuple(map(slice, values.shape))] = values
+    return whole

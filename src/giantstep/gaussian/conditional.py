@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
 
-from giantstep.blocks import split_rows
+from giantstep.blocks import split_rows, with_zeros
 from giantstep.gaussian import grids
 from giantstep.gaussian.subspaces import Directions
 from giantstep.gaussian.target import Plane, Target, turned_planes
@@ -89,17 +89,17 @@ def condition(
     h, h1, h2, square = (np.concatenate(column) for column in zip(*moments))
     active, idle = rules.averaged, rest.shape[1] - rules.averaged
     if idle:
-        h1 = np.pad(h1, ((0, 0), (0, idle)))
-        h2 = np.pad(h2, ((0, 0), (0, idle), (0, idle)))
+        h1 = with_zeros(h1, (len(h1), active + idle))
+        h2 = with_zeros(h2, (len(h2), active + idle, active + idle))
         h2[:, range(active, active + idle), range(active, active + idle)] = h[:, None]
     return ConditionalTarget(nodes, weights, h, h1, h2, square)
 
 
-def coarsened(scale: float) -> float:
+def coarsened(scale: Floats | float) -> Floats:
     """Return the next smaller of few scales on which functions may vary; one for all that are wide."""
     # steep features have fine structure in every panel, not in one of many: 0.8 leaves 1e-9 of them
     octaves = np.floor(2 * np.log2(scale / WIDEST_SCALE)) / 2
-    return WIDEST_SCALE if scale >= WIDEST_SCALE else 0.8 * WIDEST_SCALE * 2.0**octaves
+    return np.where(scale >= WIDEST_SCALE, WIDEST_SCALE, 0.8 * WIDEST_SCALE * 2.0**octaves)
 
 
 @dataclass(frozen=True)

@@ -362,8 +362,15 @@ class Function(Immutable):
             known = hermite_e.poly2herme(self._facts.polynomial)
             coefficients[: len(known)] = known * root_factorials(len(known) - 1)
             return coefficients[: order + 1]
-        with np.errstate(all="ignore"):
-            return self._facts.rule.hermite(self, order)
+        if order not in self._hermite:
+            with np.errstate(all="ignore"):
+                self._hermite[order] = self._facts.rule.hermite(self, order)
+        return self._hermite[order].copy()
+
+    @cached_property
+    def _hermite(self) -> dict[int, np.ndarray]:
+        """Coefficients that were asked for, by the order."""
+        return {}
 
 
 def as_function(source: str | Callable[[Any], Any] | Function) -> Function:

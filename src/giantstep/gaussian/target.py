@@ -202,6 +202,10 @@ class Target(Immutable):
         """
         if self.directions != 1:
             raise InputError(f"The target {self.name} depends on {self.directions} directions, not on one.")
+        return self._of_one_variable
+
+    @cached_property
+    def _of_one_variable(self) -> Function:
         kinks = [-plane.offset / plane.normal[0] for plane in self._declared]
         text = None if self._expression is None else re.sub(r"\bz1\b", "z", self._expression.text)
         return Function(text or partial(_at_column, self), kinks=kinks, name=self.name)
@@ -236,7 +240,9 @@ class Target(Immutable):
 
 
 def as_target(source: Any) -> Target:
-    """Return ``source`` as a `Target`; one that is a Target already comes back as it is."""
+    """Return ``source`` as a `Target`; a Target comes back as it is, a Function keeps the one that is made of it."""
+    if isinstance(source, Function):
+        return vars(source).get("_target") or vars(source).setdefault("_target", Target(source))
     return source if isinstance(source, Target) else Target(source)
 
 

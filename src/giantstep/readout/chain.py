@@ -109,7 +109,7 @@ class ChainBulk(NewtonBulk):
     @cached_property
     def steps(self) -> tuple[ChainStep, ...]:
         """The steps of every point; tables that all points share are kept once."""
-        if np.ptp(self.owner) == 0:
+        if len(self.owner) > 1 and np.ptp(self.owner) == 0:
             return tuple(step.take(self.owner[:1]).for_all(len(self.owner)) for step in self.of_sets)
         return tuple(step.take(self.owner) for step in self.of_sets)
 

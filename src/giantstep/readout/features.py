@@ -78,6 +78,18 @@ class Features(Stacked):
         rows, columns = packing(len(self.pi)).rows, packing(len(self.pi)).columns
         return np.concatenate([self.mu1[:, rows] * self.mu1[:, columns], self.mu2], axis=1)
 
+    @cached_property
+    def products(self) -> Floats:
+        """Products of two of the packed functions (M, P, N)."""
+        pairs = packing(self.packed.shape[1])
+        return self.packed[:, pairs.rows] * self.packed[:, pairs.columns]
+
+    @cached_property
+    def of_variance(self) -> Features:
+        """The features as V sees them, by mu1 and mu2: the other functions of kappa lose their nodes."""
+        dropped = {name: getattr(self, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
+        return dataclasses.replace(self, **dropped, field=None, rho=None, stretch=None, kappa=None)
+
     def per_channel(self, values: Array) -> Array:
         """Repeat values of blocks (..., k) for all channels (..., X)."""
         return np.concatenate([values] * self.channels, axis=-1)
@@ -126,11 +138,9 @@ class Packing:
 
     def unpack(self, packed: Array) -> tuple[Array, Array]:
         """Return the symmetric (B, k, k) matrix and the (B, k) vector."""
-        pairs = len(self.rows)
-        k = packed.shape[1] - pairs
+        pairs, k = len(self.rows), self.rows[-1] + 1
         matrix = np.empty((len(packed), k, k), packed.dtype)
-        matrix[:, self.rows, self.columns] = packed[:, :pairs]
-        matrix[:, self.columns, self.rows] = packed[:, :pairs]
+        matrix[:, self.rows, self.columns] = matrix[:, self.columns, self.rows] = packed[:, :pairs]
         return matrix, packed[:, pairs:]
 
 

@@ -131,15 +131,16 @@ class FirstOrder(Stacked):
         self.response.put(index, part.response)
 
 
-def respond(equations: Equations, V: Array, start: Response, near: bool = False) -> Response:
-    """Return the response of the bulk to V, through the hats of (3.1)."""
-    Vh1, Vh2 = equations.features.moments(equations.node_weights(equations.b[:, None] + V))
+def respond(equations: Equations, weights: Array, start: Response, near: bool = False) -> Response:
+    """Return the response of the bulk to V, through the hats of (3.1); `weights` are r w/(b + V) at the nodes."""
+    Vh1, Vh2 = equations.features.moments(weights)
     return equations.bulk.solve(Vh1, equations.a[:, None] + Vh2, equations.block_width, start, near)
 
 
 def variance_function(equations: Equations, response: Response) -> Array:
     """Return V(kappa) = [mu1^T S mu1 + mu2 . R]/beta at the nodes (B, N), equation (3.4)."""
-    return equations.features.quadratic(response.S, response.R) / equations.width[:, None]
+    width = equations.width[:, None]
+    return equations.features.quadratic(response.S / width[:, :, None], response.R / width)
 
 
 def begin(equations: Equations, response: Response) -> FirstOrder:
@@ -150,8 +151,11 @@ def begin(equations: Equations, response: Response) -> FirstOrder:
 
 def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
     """Return K_ab = r E[m_a m_b c_b/(b+V)^2] in packed coordinates (B, K, K)."""
-    m = equations.features.packed
-    return ((m * squared_weights[:, None, :]) @ np.swapaxes(m, 1, 2)) * equations.packing.multiplicity
+    m, multiplicity = equations.features.packed, equations.packing.multiplicity
+    if len(m) > 1:
+        return ((m * squared_weights[:, None, :]) @ np.swapaxes(m, 1, 2)) * multiplicity
+    products = equations.features.sums(squared_weights, equations.features.products)
+    return packing(m.shape[1]).unpack(products)[0] * multiplicity
 
 
 def cold_start(equations: Equations) -> tuple[Array, Response]:
@@ -170,10 +174,7 @@ def solve_first_order(
     no damping. `packed` chooses the coordinates; by default they are packed for at most 8 blocks.
     """
     packed = equations.packed if packed is None else packed
-    # V depends on mu1 and mu2: the other functions of kappa lose their nodes
-    dropped = {name: getattr(equations.features, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
-    few = dataclasses.replace(equations.features, **dropped, field=None, rho=None, stretch=None, kappa=None)
-    parts, inner = [], dataclasses.replace(equations, features=few)
+    parts, inner = [], dataclasses.replace(equations, features=equations.features.of_variance)
     for index in equations.split_points(np.arange(len(equations.ratio)), equations.chunk(packed)):
         warm = None if start is None else start.take(index)
         parts.append(_solve_chunk(inner.take(index), warm, packed, goal))
@@ -203,10 +204,11 @@ def _solve_chunk(
         nonlocal steps
         steps += 1
         part, earlier = points(active), last if len(active) == len(equations.ratio) else last.take(active)
-        response = respond(part, V, earlier, near=steps <= NEAR_STEPS)
+        inverse = 1 / (part.b[:, None] + V)
+        weights = part.ratio[:, None] * part.features.weights * inverse
+        response = respond(part, weights, earlier, near=steps <= NEAR_STEPS)
         plain = variance_function(part, response)
-        mismatch, denominator = plain - V, part.b[:, None] + V
-        relative = np.abs(mismatch / denominator)
+        relative = np.abs((plain - V) * inverse)
         residual = np.sqrt(np.einsum("bn,bn->b", part.features.weights * relative, relative))
         shift = np.max(np.abs(response.R / earlier.R - 1), axis=1)
         kept = np.isfinite(response.R).all(axis=1)
@@ -216,14 +218,15 @@ def _solve_chunk(
         newton = plain.copy()
         left = np.flatnonzero(~(residual < goal))
         if left.size:
+            squared = weights * inverse
             if left.size == len(V):
-                newton = newton_iterate(part, response, V, plain)
+                newton = newton_iterate(part, response, V, plain, squared)
             else:
-                newton[left] = newton_iterate(points(active[left]), response.take(left), V[left], plain[left])
+                own = points(active[left]), response.take(left)
+                newton[left] = newton_iterate(*own, *(values[left] for values in (V, plain, squared)))
         return plain, newton, residual
 
-    def newton_iterate(part: Equations, response: Response, V: Array, plain: Array) -> Array:
-        squared = part.node_weights((part.b[:, None] + V) ** 2)
+    def newton_iterate(part: Equations, response: Response, V: Array, plain: Array, squared: Array) -> Array:
         newton = V + spread_through(part, part.bulk.tangents(response), squared, plain - V, packed)
         if real:
             turned = (plain > -part.b[:, None]) != (newton > -part.b[:, None])
@@ -233,7 +236,8 @@ def _solve_chunk(
     solution = solve_fixed_point(step, V, goal=goal, max_steps=MAX_STEPS)
     left = np.flatnonzero(~(solution.residual < goal))  # elsewhere `last` is the response to the solution
     if left.size:
-        last.put(left, respond(equations.take(left), solution.x[left], last.take(left)))
+        rest = equations.take(left)
+        last.put(left, respond(rest, rest.node_weights(rest.b[:, None] + solution.x[left]), last.take(left)))
     return solution.x, last, solution.residual, solution.iterations
 
 

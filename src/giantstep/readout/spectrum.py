@@ -159,17 +159,22 @@ class Spectrum:
     @cached_property
     def end(self) -> float:
         """Where the bulk ends for these nodes, which are bounded even where the law is not."""
-        top = 20 * (1 + 1 / np.sqrt(self.ratio)) ** 2 * max(1.0, self.width)
-        x = self.scale * np.geomspace(1, top, 1 + int(np.log(top) / SCAN))
-        inside = np.flatnonzero(~self._is_outside(x))
+        x, inside = self._scan
         if not inside.size or inside[-1] == len(x) - 1:
             return float(np.nan)
         return self.edge_between(x[inside[-1]], x[inside[-1] + 1], of_all=True)
 
+    @cached_property
+    def _scan(self) -> tuple[Floats, Integers]:
+        """Places from below the bulk to above it, and which of them are not outside."""
+        top = 20 * (1 + 1 / np.sqrt(self.ratio)) ** 2 * max(1.0, self.width)
+        below = np.geomspace(LOWEST, 1, 1 + int(-np.log(LOWEST) / LOWER_SCAN))
+        x = self.scale * np.append(below, np.geomspace(1, top, 1 + int(np.log(top) / SCAN))[1:])
+        return x, np.flatnonzero(~self._is_outside(x))
+
     def lower_edge(self) -> float:
         """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
-        x = self.scale * np.geomspace(LOWEST, 1, 1 + int(-np.log(LOWEST) / LOWER_SCAN))
-        inside = np.flatnonzero(~self._is_outside(x))
+        x, inside = self._scan
         if not inside.size:
             return float(np.nan)
         return self.edge_between(x[inside[0]], x[inside[0] - 1], of_all=True) if inside[0] else 0.0

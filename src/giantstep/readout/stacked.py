@@ -69,7 +69,7 @@ def _take(value: Any, index: Any) -> Any:
         return value.take(index)
     if value.strides[:1] == (0,) and isinstance(index, np.ndarray):  # the same for all points, and kept once
         count = int(np.count_nonzero(index)) if index.dtype == bool else len(index)
-        return np.broadcast_to(value[:1], (count, *value.shape[1:]))
+        return value[:count] if count <= len(value) else np.broadcast_to(value[:1], (count, *value.shape[1:]))
     return value[index]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.types import Array, Floats, Integers
+from giantstep.types import Array, Booleans, Floats, Integers
 
 
 @dataclass
@@ -38,36 +38,40 @@ def solve_fixed_point(
     iterate, with NaN in the points where it is not admissible, and the residual of x itself. A point is frozen once its
     residual is below `goal`, or once it is below `good_enough` and no longer shrinks (rounding has been reached).
     """
-    x = np.array(start)
-    residual = np.full(len(x), np.inf)
-    iterations = np.zeros(len(x), dtype=np.int64)
-    best = np.full(len(x), np.inf)
-    best_x = x.copy()
-    best_plain = x.copy()
-    stalled = np.zeros(len(x), dtype=np.int64)
-    active = np.arange(len(x))
+    found, residual = np.array(start), np.full(len(start), np.inf)
+    iterations = np.zeros(len(found), dtype=np.int64)
+    active, x, best_x, best_plain = np.arange(len(found)), found, found, found  # of the active points, as what follows
+    best, stalled = residual, np.zeros_like(iterations)
     for _ in range(max_steps):
         check_time()
         if active.size == 0:
             break
-        plain, newton, now = step(x[active], active)
+        plain, newton, now = step(x, active)
         now = np.where(np.isfinite(now), now, np.inf)
-        residual[active] = now
         iterations[active] += 1
-        better = now < best[active]
+        better = now < best
         # from far above Newton gains about a factor 2 a step, or less near a double root: that is no stall
-        stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
-        best[active] = np.where(better, now, best[active])
-        best_x[active[better]] = x[active[better]]
-        best_plain[active[better]] = plain[better]
-        done = (now < goal) | ((best[active] < good_enough) & (stalled[active] >= 3))
-        usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled[active] < 12)
-        proposal = np.where(usable.reshape((-1,) + (1,) * (newton.ndim - 1)), newton, plain)
-        lost = ~np.isfinite(proposal).reshape(len(active), -1).all(axis=1) | np.isinf(now)
-        proposal[lost] = best_plain[active[lost]]
-        x[active[~done]] = proposal[~done]
-        active = active[~done]
-    return FixedPoint(best_x, best, iterations)
+        stalled = np.where(now < 0.9 * best, 0, stalled + 1)
+        best = np.where(better, now, best)
+        best_x, best_plain = _chosen(better, x, best_x), _chosen(better, plain, best_plain)
+        residual[active] = best
+        done = (now < goal) | ((best < good_enough) & (stalled >= 3))
+        usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled < 12)
+        x = _chosen(usable, newton, plain)
+        lost = (~usable & ~np.isfinite(plain).reshape(len(active), -1).all(axis=1)) | np.isinf(now)
+        x = _chosen(~lost, x, best_plain)
+        if done.any():
+            found[active[done]], left = best_x[done], ~done
+            active, x, best_x, best_plain, best, stalled = (
+                values[left] for values in (active, x, best_x, best_plain, best, stalled)
+            )
+    found[active] = best_x
+    return FixedPoint(found, residual, iterations)
+
+
+def _chosen(first: Booleans, values: Array, others: Array) -> Array:
+    """Return the values at the points that are `first`, the others elsewhere."""
+    return values if first.all() else np.where(first.reshape((-1,) + (1,) * (values.ndim - 1)), values, others)
 
 
 # -- Linear systems of many independent points at once ----------------------------------------------------

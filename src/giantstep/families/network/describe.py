@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.blocks import with_zeros
 from giantstep.families.network.layer import Layer, SharedView, independent_spread, scale_of, views, without_mean
 from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import BESIDE_MEANS, LARGE_MEANS
@@ -80,7 +81,7 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         JU, Js, lengths = independent_spread(problem, layer)
         unit = bulk_length(problem, layer, problem.neurons[view.rows])
         rest = np.concatenate([basis.rest, basis.silent()], axis=1)
-        h1 = np.pad(h1, ((0, rest.shape[1] - len(h1)), (0, 0)))
+        h1 = with_zeros(h1, (rest.shape[1], h1.shape[1]))
         along, across = basis.learnt.T @ JU, rest.T @ JU
     else:  # unit vectors: one for each direction, the last one for y; `_bulks` knows what they cost
         if isinstance(layer.batch, SignBulk) and not len(h1):  # its law always has an unlearnt direction
@@ -123,7 +124,7 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
     moved, planted = layer.past.shape[1] > 1, layer.U.shape[2] > problem.target.directions
     if moved and planted and not basis.learnt.shape[1]:  # a planted spike of strength 0
         columns = np.eye(layer.U.shape[2], 2)
-    along = for_all(np.pad(columns, ((0, 0), (0, 2 - columns.shape[1]))).T)
+    along = for_all(with_zeros(columns, (len(columns), 2)).T)
     return features, along, lengths
 
 

@@ -115,7 +115,7 @@ def resolved(
     if np.all(wanted >= scale):
         return inputs, law
     if R == 1:
-        return make((coarsened(float(wanted[0])),))
+        return make((float(coarsened(wanted[0])),))
     octaves = np.minimum(np.floor(np.log2(wanted / scale)), 0.0)
     finer = np.maximum(scale * 2.0**octaves, min((least or {}).get(R, 0.0), scale))
     return make(tuple(finer.tolist()))

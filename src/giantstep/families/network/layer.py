@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from giantstep.blocks import with_zeros
 from giantstep.errors import Code, InputError
 from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.problem import Problem
@@ -51,7 +52,8 @@ class BlockRows(Stacked):
         found = {}
         for name in (field.name for field in dataclasses.fields(BlockRows)):
             own, more, each = getattr(self, name), getattr(change, name), (-1, *(1,) * (getattr(self, name).ndim - 1))
-            more = np.pad(more, [(0, large - small) for large, small in zip(own.shape, more.shape)])
+            if own.shape != more.shape:
+                more = with_zeros(more, own.shape)
             found[name] = keep.reshape(each) * own + rate.reshape(each) * more
         return found
 
@@ -92,15 +94,15 @@ class Layer(BlockRows):
 
     def extended(self, columns: tuple[bool, ...], moved: Floats) -> Layer:
         """Return the layer with new columns of zeros, and new coordinates along which blocks have `moved` (M, k, n)."""
-        same, n, more = (0, 0), moved.shape[2], (0, len(columns))
+        M, k, R, C = np.add(self.JU.shape, (0, 0, moved.shape[2], len(columns))).tolist()
         return dataclasses.replace(
             self,
             U=np.concatenate([self.U, moved], axis=2),
-            JU=np.pad(self.JU, (same, same, (0, n), more)),
-            JB=np.pad(self.JB, (same, same, same, more)),
-            Js=np.pad(self.Js, (same, same, more)),
+            JU=with_zeros(self.JU, (M, k, R, C)),
+            JB=with_zeros(self.JB, (*self.JB.shape[:3], C)),
+            Js=with_zeros(self.Js, (M, k, C)),
             is_length=(*self.is_length, *columns),
-            frame=np.pad(self.frame, (same, same, (0, n))),
+            frame=with_zeros(self.frame, (*self.frame.shape[:2], R)),
         )
 
 
@@ -223,7 +225,7 @@ def views(
         rest[np.abs(rest) < 1e-12] = 0.0
         scale, wanted = 1 / max(float(steepness[first]), 1e-3), fineness
         if basis.learnt.shape[1] == 1:
-            scale, wanted = coarsened(scale), fineness * finer
+            scale, wanted = float(coarsened(scale)), fineness * finer
         known = [plane for plane in breaks if np.linalg.norm(plane.normal @ rest) < 1e-9]  # across kappa nothing breaks
         try:
             given = condition(problem.target, learnt, rest, scale, wanted, known)
@@ -252,17 +254,18 @@ def _keys(problem: Problem, layer: Layer, steepness: Floats) -> Iterator[Any]:
     """
     _, values, spans = np.linalg.svd(layer.U, full_matrices=False)
     learnt = values > LEARNT * np.maximum(1.0, values.max(axis=1, initial=0.0))[:, None]
-    for number, kept in enumerate(learnt):
+    count, scales = learnt.sum(axis=1), coarsened(1 / np.maximum(steepness, 1e-3)).tolist()
+    lines = spans[:, 0] * np.sign(np.take_along_axis(spans[:, 0], np.abs(spans[:, :1]).argmax(axis=2), axis=1))
+    for number, line in enumerate(np.round(lines, 9)):
         frame = layer.frame[number].tobytes()
         if isinstance(layer.batch, Chains):  # sets that share a rule are solved together
             frame = (frame, layer.batch.of_set[number].shape)
-        if not kept.any():
+        if not count[number]:
             yield frame
-        elif kept.sum() > 1 or layer.U.shape[2] > FEW_AXES:
+        elif count[number] > 1 or layer.U.shape[2] > FEW_AXES:
             yield number
         else:
-            line = spans[number, 0] * np.sign(spans[number, 0, np.argmax(np.abs(spans[number, 0]))])
-            yield frame, coarsened(1 / max(float(steepness[number]), 1e-3)), np.round(line, 9).tobytes()
+            yield frame, scales[number], line.tobytes()
 
 
 def trouble(problem: Problem, layer: Layer) -> Strings:

@@ -185,10 +185,15 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
     kept = {name: value for name, value in settings.items() if name != "first"}
     settings = {**kept, "time": times, **question.labels}
     if what == "spectrum" and settings.get("x") is None:
-        from giantstep.families.network.answers.others import unit_of
+        from giantstep.families.network.answers.others import key_of, unit_of
 
-        found = _all_spectra(network, points, settings)  # cells that reach beyond the largest upper edge of the grid
-        return {**settings, "x": choose_x((spectrum, unit_of(spectrum, settings)) for _, _, spectrum, _ in found)}
+        points = whole_sizes(points)
+        found = {
+            key_of(points, point, time, settings): spectrum
+            for time, point, spectrum, _ in _all_spectra(network, points, settings)
+        }
+        network.looked_at.update(found)  # cells reach beyond the largest upper edge of the grid
+        return {**settings, "x": choose_x((spectrum, unit_of(spectrum, settings)) for spectrum in found.values())}
     several = f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}"
     kappa = partial(check_list, "kappa", several, _positions, np.arange(-12, 13) / 4)
     checks: dict[str, Callable[[Any], Any]] = {"x": check_x, "z": check_z, "degree": check_degrees, "kappa": kappa}

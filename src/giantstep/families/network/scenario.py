@@ -227,6 +227,11 @@ class Network(OfNetwork):
 
         return hermite_tensor(self.target)
 
+    @cached_property
+    def looked_at(self) -> dict[Any, Any]:
+        """Spectra whose upper edges were looked for to choose an x, until they are asked about."""
+        return {}
+
     @property
     def class_direction(self) -> Floats | None:
         """The unit vector (r,) whose sign an output is held against: of the labels, or of the one direction."""
@@ -365,7 +370,8 @@ class Preset(OfNetwork):
 
     def check(self) -> None:
         """Check what the network checks, in the words of the preset."""
-        self.check_points(self.point())
+        with self.in_own_words():
+            self.network()
 
     def check_points(self, points: Points) -> None:
         """Check a whole grid as the network does."""

@@ -25,7 +25,7 @@ from giantstep.readout.answers import (
     is_bounded,
 )
 from giantstep.readout.input_bulk import condense
-from giantstep.types import Floats
+from giantstep.types import Floats, Points
 
 # -- where the blocks are --------------------------------------------------------------------------------------------
 
@@ -116,10 +116,16 @@ def unit_of(spectrum: Spectrum, settings: Mapping[str, Any]) -> float:
     return spectrum.ratio if settings.get("normalisation") == "n" else 1.0
 
 
+def key_of(points: Points, point: int, time: int, settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what the spectrum of a network depends on."""
+    return settings.get("theory"), time, *(values[point] for values in points.values())
+
+
 def answer_spectrum(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="spectrum"``: density, distribution, edges, gaps, atom and outliers."""
     try:
-        for point, spectrum, size, _ in spectra(table, share, moment):
+        for point, unknown, size, _ in spectra(table, share, moment):
+            spectrum = table.network.looked_at.pop(key_of(table.points, point, time, settings), unknown)
             values, status, *how = describe_spectrum(spectrum, settings["x"], size, unit_of(spectrum, settings))
             for name, value in values.items():
                 table.put(name, np.array([point]), time, np.asarray(value)[None])
