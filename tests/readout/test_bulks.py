@@ -10,8 +10,7 @@ import giantstep as gs
 from giantstep.families.network.finite_batches import Chain, StepFields
 from giantstep.gaussian.target import as_target
 from giantstep.readout import Equations, FiniteSize, ridge_errors, solve_first_order
-from giantstep.readout.chain import ChainState
-from giantstep.readout.chain_signal import ChainSignal
+from giantstep.readout.chain import ChainSignal, ChainState
 from giantstep.readout.features import packing
 from giantstep.readout.newton_bulk import packed_directions
 

@@ -13,6 +13,7 @@ import xarray
 from giantstep.batches import ask_again
 from giantstep.checks import check_number
 from giantstep.comparison import layers_of
+from giantstep.design.sensitivity import WIDTHS, extrapolate
 from giantstep.design.tables import DesignResult
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.partlists import names_meant, value_at
@@ -20,7 +21,6 @@ from giantstep.progress import ProgressOption
 from giantstep.result import fields_of
 from giantstep.scenario import Scenario, check_field_name, dotted_names
 from giantstep.several import NAME, Scenarios, by_name
-from giantstep.solve.derivatives import WIDTHS, extrapolate
 
 Floor = float | str | xarray.DataArray
 _THEORY = (

@@ -12,6 +12,7 @@ from giantstep.figures.labels import outside, x_label, y_label
 from giantstep.figures.layout import Reading, View
 from giantstep.figures.style import VERMILION, is_geometric, log_axes, spans_decades
 from giantstep.files import flattened
+from giantstep.lab.feature_spectra import cell_edges as even_edges
 from giantstep.types import Array, Floats, Integers
 
 if TYPE_CHECKING:
@@ -137,11 +138,5 @@ def cell_edges(centres: Sequence[float] | Floats) -> Floats:
     """
     numbers = np.asarray(centres, dtype=float)
     forward: Callable[[Floats], Floats] = np.log if is_geometric(numbers) else np.asarray
-    found = edges(forward(numbers)) if len(numbers) > 1 else numbers[0] + np.array([-0.5, 0.5])
+    found = even_edges(forward(numbers)) if len(numbers) > 1 else numbers[0] + np.array([-0.5, 0.5])
     return np.exp(found) if forward is np.log else found
-
-
-def edges(c: Floats) -> Floats:
-    """Return the edges of cells halfway between centres; the outer ones lie as far beyond the last centres."""
-    middle = 0.5 * (c[1:] + c[:-1])
-    return np.concatenate([[2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]]])

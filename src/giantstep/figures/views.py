@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.figures.labels import name_of, title, value_label, x_label, y_label
 from giantstep.figures.layout import DrawnCurve, Reading, View
-from giantstep.figures.maps import draw_map, draw_names, edges
+from giantstep.figures.maps import draw_map, draw_names
 from giantstep.figures.panels import bars, bars_key, error_points, key, limit_line, measured
 from giantstep.figures.style import (
     DOTTED,
@@ -24,6 +24,7 @@ from giantstep.figures.style import (
     spans_decades,
     whole_ticks,
 )
+from giantstep.lab.feature_spectra import cell_edges
 from giantstep.types import Array, Floats
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Flo
     >>> edges, heights
     (array([0., 2., 4.]), array([2., 1.]))
     """
-    cells = edges(x)
+    cells = cell_edges(x)
     cells[0] = max(cells[0], 0.0) if x[0] > 0 else cells[0]
     mass = np.nan_to_num(density) * np.diff(cells)
     cumulated = np.concatenate([[0.0], np.cumsum(mass)])

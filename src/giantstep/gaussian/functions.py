@@ -184,6 +184,7 @@ class Function(Immutable):
 
     _derivative: Function | None
     _facts: _Facts
+    _hermite: dict[int, np.ndarray]  # coefficients that were asked for, by the order
 
     def __init__(
         self,
@@ -229,9 +230,8 @@ class Function(Immutable):
                 slope = Function(derivative, kinks=kinks, name=f"{name}'")
             identity = "callable " + digits_of(quiet(_FINGERPRINT_NODES))
         digest = hashlib.sha256(identity.encode()).hexdigest()
-        vars(self).update(
-            name=name, _expression=expression, _call=call, _derivative=slope, _facts=facts, _fingerprint=digest
-        )
+        vars(self).update(name=name, _expression=expression, _call=call, _derivative=slope)
+        vars(self).update(_facts=facts, _fingerprint=digest, _hermite={})
         if self.quadrature_error > WORTH_A_WARNING:
             warnings.warn(
                 f"The moments of {name} are accurate only to about {self.quadrature_error:.0e} (measured, and no kink "
@@ -366,11 +366,6 @@ class Function(Immutable):
             with np.errstate(all="ignore"):
                 self._hermite[order] = self._facts.rule.hermite(self, order)
         return self._hermite[order].copy()
-
-    @cached_property
-    def _hermite(self) -> dict[int, np.ndarray]:
-        """Coefficients that were asked for, by the order."""
-        return {}
 
 
 def as_function(source: str | Callable[[Any], Any] | Function) -> Function:

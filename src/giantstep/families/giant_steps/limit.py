@@ -177,17 +177,15 @@ def _specialisation(scenario: GiantSteps, points: Points, settings: Mapping[str,
     columns = (points[name].tolist() for name in ("batch_exponent", "batch_per_dim", "noise", "dim"))
     for exponent, alpha, noise, dim in zip(*columns):
         check_time()
-        order = round(exponent)
-        matrix, spike = orientation(hermite, order, alpha, noise, cleaned)
-        if math.isfinite(dim):
-            matrix = finite_orientation(target, activation, order, alpha, noise, cleaned, dim)
-        matrices.append(matrix)
+        asked = round(exponent), alpha, noise, cleaned
+        matrix, spike = orientation(hermite, *asked)
+        matrices.append(finite_orientation(target, activation, *asked, dim) if math.isfinite(dim) else matrix)
         spikes.append(spike)
     by_direction = np.diagonal(np.array(matrices), axis1=1, axis2=2)
     values = {"alignment": by_direction.sum(axis=1), "alignment_by_direction": by_direction, "spike": np.array(spikes)}
     values["specialised"] = np.array([spread_of(matrix) for matrix in matrices])
-    words = "terms of order 1/d; the spike is that of the limit"
-    facts = {"finite_size": words} if np.isfinite(points["dim"]).any() else {}
+    is_finite = np.isfinite(points["dim"]).any()
+    facts = {"finite_size": "terms of order 1/d; the spike is that of the limit"} if is_finite else {}
     return Answer.closed(values, iterations=np.ones(len(matrices), np.int64), attrs=facts)
 
 
@@ -267,38 +265,23 @@ def orientation(hermite: Statistics, level: int, alpha: float, noise: float, cle
     Cleaned labels lose their Hermite parts below the level as fitted on the batch itself. That takes away the noise
     of those parts too: E[s'^2] becomes E[s'^2] - sum_{j <= level-2} c_{j+1}^2/j!. Raw labels show their lowest part.
     """
-    size, k = hermite.second + noise, len(hermite.tensors[1])
+    size, k, constant = hermite.second + noise, len(hermite.tensors[1]), float(hermite.tensors[0][0])
     energies = [float(tensor @ tensor) for tensor in hermite.tensors]  # E of the squared Hermite components
     if cleaned:
         size -= sum(energies[:level])
         slope = hermite.slope_second - sum(hermite.c[j + 1] ** 2 / math.factorial(j) for j in range(level - 1))
-        seen, noise_size = level, size * slope / alpha
+        seen, rest, constant = level, size * slope / alpha, 0.0
     else:
         # a part of the labels below order l dominates the gradient: C_1 or C_0 c_2, then C_2, ...
         sizes = [energies[m] * hermite.c[m] ** 2 for m in range(1, level)]
         if sizes:
-            sizes[0] = max(sizes[0], (hermite.c[2] * hermite.tensors[0][0]) ** 2)
+            sizes[0] = max(sizes[0], (hermite.c[2] * constant) ** 2)
         seen = next((m for m, part in enumerate(sizes, 1) if part > 1e-14 * hermite.second), level)
-        noise_size = size * hermite.slope_second / alpha if seen == level else 0.0
-    if seen == 1:
-        C1, C0 = hermite.tensors[1], 0.0 if cleaned else float(hermite.tensors[0][0])
-        linear, effective = hermite.c[1] * C1, alpha if level == 1 else math.inf
-        total = float(linear @ linear) + hermite.c[2] ** 2 * C0**2 + noise_size
-        matrix = np.outer(linear, linear) / total if total > 0 else np.zeros((k, k))
-        spread = energies[1] + size / effective
-        spike = math.sqrt(energies[1] / spread) if spread > 0 else 0.0
-    else:
-        matrix, spike = _random_orientation(hermite, seen, noise_size), 0.0
-    return matrix, spike
-
-
-def _random_orientation(hermite: Statistics, level: int, noise: float) -> Floats:
-    """Return E[v v^T/(|v|^2 + noise)] for v = (c_l/(l-1)!) C_l(omega^(l-1), .), omega ~ N(0, I_k)."""
-    k = len(hermite.tensors[1])
-    grid = product_grid(k, (), hermite_rule(NODES[k]), 8)
-    v = hermite.c[level] * polynomial_gradient(grid.points, level, hermite.tensors[level])
-    total = np.sum(v * v, axis=1) + noise
-    if np.all(total == 0):
-        return np.zeros((k, k))
+        rest = size * hermite.slope_second / alpha if seen == level else 0.0
+    neurons = product_grid(k, (), hermite_rule(NODES[k]), 8)
+    v = hermite.c[seen] * polynomial_gradient(neurons.points, seen, hermite.tensors[seen])
+    total = np.sum(v * v, axis=1) + rest + ((hermite.c[2] * constant) ** 2 if seen == 1 else 0.0)
     unit = v / np.sqrt(np.where(total > 0, total, 1.0))[:, None]
-    return (unit.T * grid.weights) @ unit
+    spread = energies[1] + (size / alpha if level == 1 else 0.0)
+    spike = math.sqrt(energies[1] / spread) if seen == 1 and spread > 0 else 0.0
+    return (unit.T * neurons.weights) @ unit, spike
