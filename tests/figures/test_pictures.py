@@ -10,9 +10,8 @@ from matplotlib.collections import QuadMesh
 
 import giantstep as gs
 from giantstep.figures.labels import mathtext, x_label, y_label
-from giantstep.figures.layout import Reading
+from giantstep.figures.layout import MOST_POINTS, Reading, fine_limit
 from giantstep.figures.plot import plot
-from giantstep.figures.smooth import MOST_POINTS, fine_limit
 from giantstep.figures.style import new_figure, plain_log_axes
 
 SCENARIO = gs.OneStep(
@@ -71,7 +70,7 @@ def test_a_limit_that_cannot_be_asked_again_says_so(learning_curve, change):
 
 def test_points_of_a_curve_are_even_on_its_axis():
     """A wide or geometric axis is drawn in logarithms."""
-    from giantstep.figures.smooth import _spread
+    from giantstep.figures.layout import _spread
 
     assert np.ptp(np.diff(_spread(np.array([0.0, 1.0, 3.0]), 40))) < 1e-12
     assert np.ptp(np.diff(np.log(_spread(np.array([0.1, 1.0, 10.0]), 40)))) < 1e-12

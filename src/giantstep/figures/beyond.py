@@ -12,9 +12,8 @@ import numpy as np
 from scipy.special import expit
 
 from giantstep.figures.labels import place_legend, x_label
-from giantstep.figures.layout import PANELS, Reading
+from giantstep.figures.layout import PANELS, Reading, fine_limit
 from giantstep.figures.panels import engines, error_points, experiment_points, key, limit_line
-from giantstep.figures.smooth import fine_limit
 from giantstep.figures.style import (
     DASHED,
     GREY,
