@@ -1,8 +1,4 @@
-"""What a figure of a result shows, chosen by the dimensions of its variables alone.
-
-The limit is the one of the comparison: same scenario, settings and dimension. Where it does not give the comparison's
-own numbers again, or cannot be asked at all, there is no curve.
-"""
+"""What a figure of a result shows, chosen by the dimensions of its variables alone."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray
@@ -26,9 +22,6 @@ from giantstep.figures.labels import name_of, short_symbol, value_label
 from giantstep.figures.style import is_geometric
 from giantstep.result import has_classes, main_variables, question_of
 from giantstep.types import Array, Booleans, Floats
-
-if TYPE_CHECKING:
-    import xarray
 
 FEW = 8
 """A second numeric dimension up to this length is a family of curves, a longer one makes a heat map."""
@@ -348,10 +341,9 @@ def fine_limit(
 ) -> xarray.Dataset | None:
     """Return a limit of a comparison on a fine grid along the field `x`; None where it cannot be asked again.
 
-    `source` is the layer: the bare limit, or the theory at the dimension of the experiment.
+    `source` is the layer: the bare limit, or the theory at the dimension of the experiment. Where it does not give the
+    comparison's own numbers again, there is no curve.
     """
-    import xarray
-
     from giantstep.batches import ask_again
 
     whole = result.attrs.get("engine") == "comparison" and source in result.get("source", ())
