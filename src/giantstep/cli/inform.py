@@ -151,7 +151,7 @@ def _gpu() -> str:
     try:
         cupy = namespace("cuda")
     except gs.InputError as error:
-        return f"none: {str(error).rpartition(': ')[2].rstrip('.')}"
+        return f"none: {str(error.allowed).partition(', as ')[2]}"
     count = cupy.cuda.runtime.getDeviceCount()
     names = [cupy.cuda.runtime.getDeviceProperties(index)["name"].decode() for index in range(count)]
     return f"{', '.join(names)} (CuPy {cupy.__version__})"

@@ -109,7 +109,7 @@ def _lines(
             mass = _at(reading, "atom", curve, reading.main) if spectra else np.zeros(0)
             atom = f"mass {mass[0]:.3g} at $x = 0$" if mass.size == 1 and mass[0] > 1e-9 else ""
             label = ", ".join(filter(None, [name, curve.label, atom]))
-            style = dashes(place, ordered or bounds is not None)  # bounds have dashes of their own
+            style = dashes(place, ordered or (bounds is not None and not spectra))  # bounds have dashes of their own
             line = _Line(curve, label, palette[place], MARKERS[place % len(MARKERS)], style)
             drawn.append(line)
             places[curve.place] = line.colour
@@ -225,7 +225,7 @@ def _legend(axes: Axes, reading: Reading, drawn: Sequence[_Line], spectra: bool,
             handles.append(bars_key(source) if spectra else measured(axes, source if paper_width() else EXPERIMENT))
         elif source == "limit" != reading.judged:
             handles.append(key(GREY, "", f"{called}, $d \\to \\infty$", linewidth=THIN))
-        elif any(line.curve.joined for line in drawn):
+        elif not spectra and any(line.curve.joined for line in drawn):
             handles.append(key(GREY, ".", f"{called}, at the dots only", markersize=4, markerfacecolor=GREY))
         else:
             handles.append(key(GREY, "", called))

@@ -152,7 +152,7 @@ def begin(equations: Equations, response: Response) -> FirstOrder:
 def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
     """Return K_ab = r E[m_a m_b c_b/(b+V)^2] in packed coordinates (B, K, K)."""
     m, multiplicity = equations.features.packed, equations.packing.multiplicity
-    if len(m) > 1:
+    if len(m) > 1 or m.shape[2] > MANY_NODES:
         return ((m * squared_weights[:, None, :]) @ np.swapaxes(m, 1, 2)) * multiplicity
     products = equations.features.sums(squared_weights, equations.features.products)
     return packing(m.shape[1]).unpack(products)[0] * multiplicity

@@ -314,6 +314,10 @@ class Processes(Pool):
         self._waiting[future] = task
         return future
 
+    def _end(self, slot: int) -> None:
+        """End the worker of a slot; the next one is another, whatever the system still says of this one."""
+        self._workers.pop(slot).kill()
+
     def _attempt(self, task: Task, data: bytes) -> Done | str:
         """Return what a worker answers; give a task up where it has cost too many of them or takes too long."""
         slot, limit, deaths, failed_starts = self._idle.pop(), self._orders.time_limit, 0, 0
@@ -323,7 +327,7 @@ class Processes(Pool):
                 if worker is None or not worker.process.is_alive():
                     worker = self._workers[slot] = _SweepWorker(self._plan)
                     if self._closed or worker.news.get() is Sign.GONE:
-                        worker.kill()
+                        self._end(slot)
                         failed_starts += 1
                         continue
                     failed_starts = 0
@@ -332,11 +336,11 @@ class Processes(Pool):
                 try:
                     answer = worker.news.get(timeout=None if limit is None else limit + _GRACE)
                 except queue.Empty:
-                    worker.kill()
+                    self._end(slot)
                     return task.failure(f"it took longer than {limit:g} s")
                 if answer is not Sign.GONE:
                     return answer
-                worker.kill()
+                self._end(slot)
                 deaths += 1
         finally:
             self._idle.append(slot)

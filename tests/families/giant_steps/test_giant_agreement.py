@@ -173,3 +173,11 @@ def test_the_gpu_answers_the_same(what, allow):
     scenario = gs.GiantSteps.example_for(what)
     report = gs.agreement(gs.compare(scenario, dim=200, trials=20, what=what, device="cuda"))
     assert report.passes(allow=allow), str(report)
+
+
+def test_a_neuron_without_a_gradient_says_nothing_of_other_blocks():
+    """relu(z - 2.3) is off on whole batches for some neurons: sums over all blocks at once spread their NaN."""
+    scenario = gs.GiantSteps.example().replace(activation="relu(z-2.3)", second_layer=[1.0, -1.0], width=2)
+    found = gs.simulate(scenario, what="steps", dim=30, trials=6, seed=0, keep_trials=True)
+    unknown = np.isnan(found.gradient_cosine_trials.values).all(axis=-1)
+    assert unknown.any() and not (unknown.any(axis=-1) == unknown.all(axis=-1)).all()

@@ -391,3 +391,11 @@ def test_planted_spikes_lie_along_one_direction():
     spikes = [gs.PlantedSpike(0.5, 1.0, 0.9), gs.PlantedSpike(0.5, 1.0, 0.2)]
     with pytest.raises(gs.InputError, match=r"`steps.1.alignment` must be that of steps.0.alignment"):
         gs.Network(target="tanh(z)", width_per_dim=1.2, samples_per_dim=1.7, steps=spikes)
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_list_of_rates_fits_the_steps_or_is_refused_at_once(steps):
+    with pytest.raises(gs.InputError, match=f"`rate` must be a number or a list of {steps}"):
+        gs.FewSteps(
+            target="z1 + z1*z2", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, rate=[1.0, 2.0], steps=steps
+        )

@@ -139,7 +139,11 @@ def _block_averages(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, An
     pairs = np.outer(counts, counts) - np.diag(counts)
     R = (member @ overlap @ member.T - np.diag(member @ np.diag(overlap))) / np.where(pairs > 0, pairs, np.inf)
     columns = {**_cosines(run, W, G), "norm": run.xp.sum(W * W, axis=1), "M": W[:, : run.directions]}
-    return {**{name: ((member @ to_numpy(column)).T / counts).T for name, column in columns.items()}, "R": R}
+    means = {  # no product with `member`: a neuron without a gradient is NaN in its own block only
+        name: np.array([to_numpy(column)[run.block == block].mean(axis=0) for block in range(len(counts))])
+        for name, column in columns.items()
+    }
+    return {**means, "R": R}
 
 
 def _cosines(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, DeviceArray]:

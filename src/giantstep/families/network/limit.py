@@ -192,6 +192,7 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
             key_of(points, point, time, settings): spectrum
             for time, point, spectrum, _ in _all_spectra(network, points, settings)
         }
+        network.looked_at.clear()
         network.looked_at.update(found)  # cells reach beyond the largest upper edge of the grid
         return {**settings, "x": choose_x((spectrum, unit_of(spectrum, settings)) for spectrum in found.values())}
     several = f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}"

@@ -370,8 +370,7 @@ class Preset(OfNetwork):
 
     def check(self) -> None:
         """Check what the network checks, in the words of the preset."""
-        with self.in_own_words():
-            self.network()
+        self.check_points(self.point())
 
     def check_points(self, points: Points) -> None:
         """Check a whole grid as the network does."""

@@ -21,12 +21,8 @@ DIVERGED_REASON = f"diverged: a squared norm passed {DIVERGED:.0e}"
 
 def rows(M: DeviceArray, Q: DeviceArray) -> DeviceArray:
     """Return R = [M | L] with L L^T = Q - M M^T: the rows of the first layer in orthonormal coordinates."""
-    rest, xp = Q - M @ M.swapaxes(-1, -2), array_module(M)
-    try:
-        factor = np.linalg.cholesky(rest)
-    except (np.linalg.LinAlgError, TypeError):  # singular, or arrays of a GPU
-        factor = semidefinite_factor(rest)
-    return xp.concatenate([M, factor], axis=-1)
+    factor = semidefinite_factor(Q - M @ M.swapaxes(-1, -2))
+    return array_module(M).concatenate([M, factor], axis=-1)
 
 
 def best_cosine(M: DeviceArray, Q: DeviceArray, frame: DeviceArray) -> DeviceArray:
