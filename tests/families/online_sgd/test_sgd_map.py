@@ -519,3 +519,12 @@ def test_the_error_of_the_moments_is_estimated_to_an_order_of_magnitude(activati
         pairs = zip(best, rule.forces(*at))
         error = max(float(np.max(np.abs(there - here)) / np.max(np.abs(there))) for there, here in pairs)
         assert 0.1 < rule.error(*at) / error < 10
+
+
+def test_equal_neurons_of_a_growing_network_stay_equal():
+    """The rest of Q beside M M^T is singular: a factor that lets rounding through sends them apart exponentially."""
+    equal = {"initial_overlap": [[0.4], [0.4]], "initial_gram": [[1, 1], [1, 1]], "second_layer": [1.0, 1.0]}
+    found = gs.predict(gs.OnlineSGD(**equal, activation=ERF, target="erf(z1/sqrt(2))", dim=200, rate=0.8, steps=400))
+    Q = found.Q.values[-1]
+    np.testing.assert_allclose(Q, Q[0, 0], rtol=1e-9)
+    assert Q[0, 0] > 200
