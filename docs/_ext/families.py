@@ -24,7 +24,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from giantstep.describe import describe
-from giantstep.scenario import HEADING
+
+HEADING = "Fields, each with its symbol, meaning, what it allows and its default:"
+"""Stands above the fields in the docstring of a family (`giantstep.scenario`)."""
 
 DATA = Path(__file__).parents[1] / "data" / "verification.json"
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
