@@ -44,7 +44,7 @@ from giantstep.readout.newton_bulk import (
     pair_operator,
     real_root,
 )
-from giantstep.readout.stacked import Stacked, small_inverse
+from giantstep.readout.stacked import Stacked, small_inverse, small_product
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats, Integers
 
@@ -313,18 +313,9 @@ def _link(step: ChainStep, block: Array, sign: Array) -> Array:
     L[:, :, k + q, k + q] = -sign[:, None, None] * inverse * noise
     if not step.inverse.any():
         return L
-    moved = np.empty_like(L)  # C L/alpha, L being diagonal in the blocks
-    C = (block * inverse)[:, None]
-    r, n = slope[:, :, None], L[:, :, k + q, k + q][:, :, None]
-    moved[..., :k] = C[..., k:] * r
-    moved[..., k:] = C[..., :k] * r + C[..., k:] * n
+    moved = small_product((block * inverse)[:, None], L)
     moved[:, :, np.arange(2 * k), np.arange(2 * k)] += 1.0
-    shrunk = small_inverse(moved)
-    out = np.empty_like(L)
-    r, n = np.swapaxes(r, 2, 3), np.swapaxes(n, 2, 3)
-    out[..., :k, :] = r * shrunk[..., k:, :]
-    out[..., k:, :] = r * shrunk[..., :k, :] + n * shrunk[..., k:, :]
-    return out
+    return small_product(L, small_inverse(moved))
 
 
 def _sandwich(left: Array, right: Array, operator: Array) -> Array:

@@ -354,9 +354,9 @@ class MixtureGLM(Scenario):
     @property
     def binary(self) -> bool:
         """Whether labels are 1 and -1."""
-        return self.label_function is None
+        return isinstance(self.labels, str) and self.labels not in REAL_LABELS
 
-    @property
+    @cached_property
     def label_function(self) -> Function | None:
         """The function f0 of the teacher field where labels are real numbers."""
         if isinstance(self.labels, str):
