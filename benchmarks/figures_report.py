@@ -69,7 +69,6 @@ DIFFERENCES = {
 
 NOT_RUN = {
     "giant-orientation": 0.26,
-    "giant-specialisation": 0.1,
     "phase-retrieval": 0.73,
 }
 """Figures that cannot tell, and the hours of a CPU core that their present trials take, by one trial of each study."""
