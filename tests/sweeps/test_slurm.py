@@ -25,7 +25,7 @@ ridge = 0.1
 [grid]
 samples_per_dim = [0.5, 1.0, 2.0]
 [experiment]
-dim = 200
+dim = 500
 trials = 120
 """
 JOBS = ["--queue", "cpu", "--jobs", "2", "--memory", "1"]

@@ -1,6 +1,8 @@
 """The SLURM script of the examples: its job script, and a whole run with a local cluster in place of SLURM."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,21 @@ def test_it_asks_slurm_for_workers(script):
     for line in asked:
         assert f"#SBATCH {line}\n" in job
     assert "--nthreads 1" in job and "--lifetime 3300s" in job and "--death-timeout 60" in job
+
+
+PROGRAM = """
+import signal, warnings
+import giantstep as gs
+warnings.simplefilter("ignore")
+with gs.Slurm(jobs=1).cluster(1, None):
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+
+
+def test_ctrl_c_is_that_of_the_program_once_jobs_are_described():
+    """The library of the jobs takes it over when it is imported: a sweep ended with status 0 and without a word."""
+    pytest.importorskip("dask_jobqueue")
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(

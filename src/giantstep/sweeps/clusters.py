@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 import warnings
 from collections.abc import Sequence
@@ -158,10 +159,13 @@ class Slurm:
     def cluster(self, threads: int, memory: int | None) -> Any:
         """Return a Dask cluster of jobs, none of which is submitted yet."""
         load_distributed("slurm")
+        on_interrupt = signal.getsignal(signal.SIGINT)
         try:
             from dask_jobqueue import SLURMCluster
         except ImportError:
             raise InputError('engine="slurm" needs dask-jobqueue (install giantstep[slurm]).') from None
+        if signal.getsignal(signal.SIGINT) is not on_interrupt:  # its import lets Ctrl-C end the program, with status 0
+            signal.signal(signal.SIGINT, on_interrupt)
         margin = min(300.0, self.seconds / 10)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its own use of Dask
