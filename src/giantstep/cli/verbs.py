@@ -45,8 +45,8 @@ _FORECAST = (
 def predict(changes: Changes, limit: Limit, output: Output, table: Table, study: Studies = None) -> None:
     """Answer a study with its limit of infinite dimension."""
     asked, several = _asked(study, table, "predict", changes, limit)
-    learnt = asked.scenario
-    closing = f"{learnt.penalty_elsewhere()}\n{_FORECAST}" if isinstance(learnt, gs.MixtureGLM) and table.data else ""
+    learnt: Any = asked.scenario
+    closing = "" if table.data is None else f"{learnt.penalty_elsewhere()}\n{_FORECAST}"
     hand_over(asked.predict(**several), output, closing)
 
 
@@ -130,10 +130,12 @@ def _opened(study: Path | None, table: Table) -> gs.Study:
     if table.label is None:
         raise InputError("--label is missing: which column of the table holds the labels?")
     from giantstep.datafile import read_labelled
+    from giantstep.families import SHIPPED, family_class
 
     read = read_labelled(table.data, table.label, table.drop or ())
     own = {} if table.scale is None else {"scale": table.scale}
-    scenario = gs.MixtureGLM.from_table(read.inputs, read.labels, **own)
+    family: Any = next(family for family in map(family_class, SHIPPED) if "from_data" in vars(family))
+    scenario = family.from_data(read.inputs, read.labels, **own)
     return gs.Study(scenario, grid=scenario.learning_curve())
 
 

@@ -166,6 +166,14 @@ def test_orientation_at_a_dimension_tends_to_the_limit_like_one_over_d(labels):
     assert np.all(np.abs(gaps[1]) > 0.05)
 
 
+def test_a_dimension_too_small_for_its_terms_is_flagged_and_its_neighbours_are_not():
+    s = network("z1*z2*z3", activation="tanh", batch_exponent=3, batch_per_dim=1.0)
+    with pytest.warns(gs.GiantstepWarning, match="too small for the terms of order 1/d"):
+        found = gs.predict(s, what="specialisation", labels="raw", dim=[5, 200])
+    assert np.isnan(found.alignment[0]) and 0.28 < float(found.alignment[1]) < 0.35
+    assert found.converged.values.tolist() == [False, True]
+
+
 def test_orientation_at_a_dimension_turns_with_the_target_and_ignores_the_size_of_the_activation():
     asked = {"what": "specialisation", "labels": "raw", "dim": 40}
     s = network("z1*z2 + z1", activation="relu", batch_exponent=1, batch_per_dim=2.0, noise=0.1)

@@ -104,6 +104,8 @@ def _mean_cosines(
     P = (dim - k - 1) / samples * (rest + lopsided)
     if cleaned:  # the fit takes a part of the batch's own freedom away, from mean and noise alike
         left = 1 - 1 / (math.factorial(order - 1) * alpha * dim)
+        if left <= 0:  # it takes all of it
+            return np.full((k, k), np.nan)
         V, P = left * V, left * P
 
     K, T = sample.covariance / samples, np.sum(V * V, axis=1) + P

@@ -181,12 +181,16 @@ def _specialisation(scenario: GiantSteps, points: Points, settings: Mapping[str,
         matrix, spike = orientation(hermite, *asked)
         matrices.append(finite_orientation(target, activation, *asked, dim) if math.isfinite(dim) else matrix)
         spikes.append(spike)
-    by_direction = np.diagonal(np.array(matrices), axis1=1, axis2=2)
+    by_direction = np.diagonal(np.array(matrices), axis1=1, axis2=2).copy()
     values = {"alignment": by_direction.sum(axis=1), "alignment_by_direction": by_direction, "spike": np.array(spikes)}
     values["specialised"] = np.array([spread_of(matrix) for matrix in matrices])
+    beyond = ~(np.abs(values["alignment"] - 0.5) <= 0.5 + 1e-9)  # no squared cosine any more
+    for name in ("alignment", "alignment_by_direction", "specialised"):
+        values[name][beyond] = np.nan
+    status = np.where(beyond, "dim or batch is too small for the terms of order 1/d; leave dim out", "")
     is_finite = np.isfinite(points["dim"]).any()
     facts = {"finite_size": "terms of order 1/d; the spike is that of the limit"} if is_finite else {}
-    return Answer.closed(values, iterations=np.ones(len(matrices), np.int64), attrs=facts)
+    return Answer.closed(values, status=status, iterations=np.ones(len(matrices), np.int64), attrs=facts)
 
 
 # -- Lower bounds on the error of any fit on d^kappa samples once a subspace of the target is learned -----

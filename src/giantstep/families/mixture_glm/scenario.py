@@ -404,11 +404,6 @@ class MixtureGLM(Scenario):
                 raise InputError(f"Field `{name}` comes from the data and cannot be given.")
         return cls(**of_table, **fields)
 
-    @classmethod
-    def from_table(cls, inputs: Any, labels: Any, **fields: Any) -> MixtureGLM:
-        """Return the scenario of a user's table, as `from_data` does."""
-        return cls.from_data(inputs, labels, **fields)
-
     def learning_curve(self) -> dict[str, Any]:
         """Return sample sizes from a tenth of the columns (at least 4 rows) to nine tenths of the rows."""
         if self.data is None:
