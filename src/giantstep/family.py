@@ -162,11 +162,12 @@ class Answer:
 
     def room_for(self, name: str, shape: tuple[int, ...]) -> Array:
         """Return a variable, NaN where it is not filled, enlarged where it has no room for so many entries a point."""
-        known = self.values.get(name, np.empty((0, *shape)))
-        largest = largest_shape([shape, known.shape[1:]])
-        if len(known) < len(self.status) or known.shape[1:] != largest:
+        known = self.values.get(name)
+        largest = shape if known is None else largest_shape([shape, known.shape[1:]])
+        if known is None or known.shape[1:] != largest:
             self.values[name] = np.full((len(self.status), *largest), np.nan)
-            self.values[name][corner(slice(len(known)), known.shape[1:])] = known
+            if known is not None:
+                self.values[name][corner(slice(len(known)), known.shape[1:])] = known
         return self.values[name]
 
     def put(self, index: Any, values: Mapping[str, Any]) -> None:

@@ -75,6 +75,11 @@ def condition(
     is that of all axes, or one for each; two values of `fineness` measure the error. Functions of kappa are not smooth
     on `breaks`, further planes of z. Scales too small for a product rule take random points (`sampled`).
     """
+    # while nothing is learnt no network is seen: the target keeps what is asked for then
+    at_start = not (learnt.size or breaks) and np.array_equal(rest, np.eye(len(rest)))
+    kept: dict[float, ConditionalTarget] = vars(target).setdefault("_at_start", {}) if at_start else {}
+    if fineness in kept:
+        return kept[fineness]
     rules = Rules.of(target, learnt, rest, breaks)
     if rules.learnt <= MOST_AXES and not sampled:
         nodes, weights = product_rule(rules, scale, fineness)
@@ -92,7 +97,7 @@ def condition(
         h1 = with_zeros(h1, (len(h1), active + idle))
         h2 = with_zeros(h2, (len(h2), active + idle, active + idle))
         h2[:, range(active, active + idle), range(active, active + idle)] = h[:, None]
-    return ConditionalTarget(nodes, weights, h, h1, h2, square)
+    return kept.setdefault(fineness, ConditionalTarget(nodes, weights, h, h1, h2, square))
 
 
 def coarsened(scale: Floats | float) -> Floats:

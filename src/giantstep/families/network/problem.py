@@ -133,9 +133,9 @@ def share_points(network: Network, points: Points, index: Integers, theory: str 
     columns = [np.isfinite(inside["dim"]), *moving]
     if network.inputs is not None:
         columns += [inside["dim"], *(values for name, values in inside.items() if name.startswith("inputs."))]
-    _, leaders, which = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
+    leaders, which = _distinct(np.stack(columns, axis=1).astype(float))
     for number in range(len(leaders)):
-        rows = np.flatnonzero(which.reshape(-1) == number)
+        rows = np.flatnonzero(which == number)
         yield _share(network, take_points(inside, rows), index[rows], theory)
 
 
@@ -156,7 +156,7 @@ def _share(network: Network, points: Points, index: Integers, theory: str) -> Sh
     names += ["flip", *(["noise"] if finite_batches(points).any() else [])]
     names += ["dim", "width_per_dim"] if np.isfinite(points["dim"]).any() else []
     rows = np.stack([points[name] for name in names], axis=1)
-    _, first, owner = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    first, owner = _distinct(rows)
     numbers = take_points(points, first)
     inputs = InputSpectrum.isotropic(network.target.directions)
     if network.inputs is not None:
@@ -171,7 +171,15 @@ def _share(network: Network, points: Points, index: Integers, theory: str) -> Sh
         pi = whole_blocks(pi, neurons[:, 0]) / neurons
     pi = np.broadcast_to(pi, (len(first), len(zeta)))
     quadratic = float(points["dim"][0]) if theory == "quadratic" else np.inf
-    return Share(index, owner.reshape(-1), Problem(network, zeta, pi, inputs, frame, numbers, quadratic))
+    return Share(index, owner, Problem(network, zeta, pi, inputs, frame, numbers, quadratic))
+
+
+def _distinct(rows: Floats) -> tuple[Integers, Integers]:
+    """Return where each distinct row stands first, and which of them every row is."""
+    found: dict[bytes, int] = {}
+    places = [found.setdefault(row.tobytes(), place) for place, row in enumerate(rows)]
+    first = np.array(list(found.values()))
+    return first, np.searchsorted(first, places)
 
 
 def input_law(network: Network, points: Points, index: int) -> InputLaw:

@@ -48,9 +48,10 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
             "learned": np.full(len(index), float(group.seen[0].learnt)),
             **_of_rows(moment, fit, group),
         }
+        separated = fit.status == SEPARATED
         for name, array in values.items():
-            if name != "learned":
-                array = np.where(fit.status == SEPARATED, np.nan, array.T).T
+            if separated.any() and name != "learned":
+                array = np.where(separated, np.nan, array.T).T
             table.put(name, index, time, by_block(array, table.network.blocks))
         table.put("null_error", index, None, fit.null)
         note_fit(table, index, moment, fit, group.members)
