@@ -40,6 +40,16 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("loss", ["square", "huber"])
+@pytest.mark.parametrize(("ridge", "l1"), [(0.1, 0.0), (0.0, 0.1), (0.1, 0.1)])
+def test_an_intercept_alone_may_fit_every_label(loss, ridge, l1):
+    """Its objective is rounding: a gap relative to it said that the fit was not optimal."""
+    rows = np.random.default_rng(0).standard_normal((4, 10))
+    found = fit(rows, np.ones(4), loss, ridge=ridge, l1=l1, intercept=True, threshold=0.7)
+    assert found.solved, found
+    assert abs(found.intercept - 1) < 1e-10 and np.abs(found.weights).max() < 1e-10
+
+
 @pytest.mark.parametrize(("loss", "ridge", "l1", "intercept", "n"), CASES)
 def test_nothing_near_an_estimate_is_better(loss, ridge, l1, intercept, n):
     rows, labels, scale = problem(n, real=loss == "huber")

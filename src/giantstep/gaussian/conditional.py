@@ -168,16 +168,16 @@ def _averages(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tupl
     count, m, L = len(nodes), rules.learnt, rules.averaged
     points, weights, owner = inner_points(rules, nodes, inner)
     mass = np.bincount(owner, weights, count)
-    values = rules.target(points @ rules.basis.T) * weights
-    xi = points[:, m:]
+    values, xi = rules.target(points @ rules.basis.T), points[:, m:]
+    weighted = values * weights
     collect = lambda terms: np.bincount(owner, terms, count) / mass  # noqa: E731
     h1, h2 = np.zeros((count, L)), np.zeros((count, L, L))
     for i in range(L):
-        h1[:, i] = collect(values * xi[:, i])
+        along = weighted * xi[:, i]
+        h1[:, i] = collect(along)
         for j in range(i, L):
-            h2[:, i, j] = h2[:, j, i] = collect(values * xi[:, i] * xi[:, j])
-    square = collect(np.where(weights > 0, values**2 / np.where(weights > 0, weights, 1.0), 0.0))
-    return collect(values), h1, h2, square
+            h2[:, i, j] = h2[:, j, i] = collect(along * xi[:, j])
+    return collect(weighted), h1, h2, collect(weighted * values)
 
 
 def _axis_rule(

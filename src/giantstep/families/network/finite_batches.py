@@ -89,10 +89,10 @@ class Chain:
         steepness = np.max(np.linalg.norm(self.U, axis=1) / np.sqrt(self.norm))
         learnt, rest, scale = self.frame @ basis.learnt, self.frame @ basis.rest, 1 / max(float(steepness), 1e-3)
         key = (learnt.tobytes(), rest.tobytes(), scale, fields.noise, fields.flip)
-        if key not in known:
-            known.clear()
-            known[key] = label_law(target, learnt, rest, scale, RULE, fields.noise, fields.flip)
-        law = known[key]
+        law = known.get(key)
+        if law is None:
+            known.clear()  # one law is kept
+            law = known[key] = label_law(target, learnt, rest, scale, RULE, fields.noise, fields.flip)
         sample = Sample(law, np.concatenate(basis, axis=1))
         A = self.U @ basis.learnt @ law.kappa.T
         tables = slope_tables(activation, A, self.norm)
@@ -111,8 +111,8 @@ class Chains:
         return Chains(tuple(self.of_set[number] for number in np.arange(len(self.of_set))[index].tolist()))
 
     def advance(self, activation: Function, target: Target, fields: Sequence[StepFields]) -> Chains:
-        """Return the chains after one more step; sets that see the labels alike share their law."""
-        known: dict[Any, LabelLaw] = {}
+        """Return the chains after one more step; sets that see the labels alike share a law, which the target keeps."""
+        known: dict[Any, LabelLaw] = vars(target).setdefault("_label_law", {})
         return Chains(tuple(one.advance(activation, target, own, known) for one, own in zip(self.of_set, fields)))
 
     @property

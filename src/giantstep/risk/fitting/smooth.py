@@ -69,6 +69,8 @@ _STEPS = 200
 """Newton steps at most; ten are usual, and small ridges on separable classes take some dozen."""
 _SUPPORTS = 50
 """Supports tried at most where a penalised fit is finished; one or two are usual."""
+_PERFECT = 1e-6
+"""An objective below this part of that without weights is no scale; gaps are relative to this part of it then."""
 
 
 def fit_logistic(objective: Objective) -> ConvexFit:
@@ -147,6 +149,7 @@ def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, ti
         return float(slopes(a @ x)[0].sum() + 0.5 * penalty @ x**2 + linear @ x)
 
     x, decrement, value = xp.zeros(a.shape[1]), np.inf, np.inf
+    blind = value_at(x)
     for _ in range(_STEPS):
         check_time()
         value = value_at(x)
@@ -167,7 +170,7 @@ def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, ti
             step = step / 2
         x = x + step
     w = x[:size] if basis is None else basis @ x[:size]
-    gap = max(decrement, 0.0) / max(abs(value), 1e-300) if np.isfinite(decrement) else np.inf
+    gap = _relative(max(decrement, 0.0), value, blind) if np.isfinite(decrement) else np.inf
     return ConvexFit(to_numpy(w), float(x[-1]) if intercept else 0.0, gap)
 
 
@@ -215,7 +218,12 @@ def _finish_on_support(objective: Objective, slopes: Slopes, signs: Floats) -> C
     wrong = np.where(w != 0, gradient + l1 * np.sign(w), np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0))
     missed = float(np.abs(wrong) @ np.maximum(np.abs(w), np.abs(w).mean())) + abs(slope.sum() * b) * objective.intercept
     value = float(slopes(rows @ w + b)[0].sum() + 0.5 * ridge * w @ w + l1 * np.abs(w).sum())
-    return ConvexFit(w, b, missed / max(abs(value), 1e-300))
+    return ConvexFit(w, b, _relative(missed, value, float(slopes(0 * slope)[0].sum())))
+
+
+def _relative(missed: float, value: float, blind: float) -> float:
+    """Return what a fit misses, relative to its objective; one without an error (labels of one class) has no scale."""
+    return missed / max(abs(value), _PERFECT * blind, 1e-300)
 
 
 # -- The square loss without an l1 penalty, by LAPACK -----------------------------------------------------
