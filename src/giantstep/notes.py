@@ -34,7 +34,7 @@ def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
     """Return a note for each error of an answer that is above its baseline."""
     if type(request.grid.scenario).baselines is Scenario.baselines:
         return []
-    columns = {name: table.gather(name) for name in table.pieces if len(table.variable(name).dims) < 2}
+    columns = {name: table.gather(name) for name in table.pieces if len(table.columns[name].dims) < 2}
     solved: Booleans = table.diagnostics["converged"]
     errors: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
     for batch in request.grid.batches():

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,18 +41,17 @@ class ResultTable:
     diagnostics: dict[str, Array] = field(default_factory=dict)
     coords: dict[str, Array] = field(default_factory=dict)
 
-    def variable(self, name: str) -> Variable:
-        """Return the declaration of a variable this engine fills, or of the one a ``_stderr`` belongs to."""
+    @cached_property
+    def columns(self) -> dict[str, Variable]:
+        """Name of every column that may be filled, in order -> the variable, of a ``_stderr`` the one it belongs to."""
         # another name was refused when it was answered (`returns`)
-        return next(
-            variable for variable in self.question.variables if name in (variable.name, variable.name + "_stderr")
-        )
+        return {v.name + ending: v for v in self.question.variables for ending in ("", "_stderr")}
 
     def put(self, name: str, index: Indices, values: Any) -> None:
         """Add the values (B, ...) of a variable, or of its ``_stderr``, at the points `index`; numbers or names."""
         array = np.asarray(values)
         kind = object if array.dtype.kind in "UO" else np.float64
-        self.pieces.setdefault(name, []).append((index, array.astype(kind)))
+        self.pieces.setdefault(name, []).append((index, array.astype(kind, order="C")))
 
     def put_nothing(self, settings: Mapping[str, Any], trials: int | None = None) -> None:
         """Say "not computed" of every variable, where no point gave numbers; `trials` are kept."""
@@ -83,10 +83,12 @@ class ResultTable:
     def gather(self, name: str) -> Array:
         """Return all values of a variable, shape (points, ...), NaN (no name) where nothing was put."""
         pieces = self.pieces[name]
-        own = largest_shape([values.shape[1:] for _, values in pieces])
-        full = blank_array((self.grid.size, *own), like=pieces[0][1])
-        for index, values in pieces:
-            full[corner(index, values.shape[1:])] = values
+        full = pieces[0][1]
+        if len(full) < self.grid.size:  # a single batch has all points, in order
+            own = largest_shape([values.shape[1:] for _, values in pieces])
+            full = blank_array((self.grid.size, *own), like=full)
+            for index, values in pieces:
+                full[corner(index, values.shape[1:])] = values
         return full.astype(str) if full.dtype == object else full
 
     def dataset(
@@ -96,18 +98,17 @@ class ResultTable:
         grid = self.grid
         data: dict[str, Any] = {}
         lengths: dict[str, int] = {}
-        for variable in self.question.variables:
-            for name in (variable.name, variable.name + "_stderr"):
-                if name in self.pieces:
-                    kept = trials_kept and name == variable.name
-                    dims = (("trial",) if kept else ()) + variable.dims
-                    values = self.gather(name)
-                    for dim, length in zip(dims, values.shape[1:]):
-                        if lengths.setdefault(dim, length) != length:
-                            other = f"but another variable has {lengths[dim]}"
-                            raise GiantstepError(f"`{name}` has {length} entries of `{dim}`, {other}.")
-                    flat = values.reshape(grid.shape + values.shape[1:])
-                    data[name] = xarray.Variable(grid.dims + dims, flat, _about(variable, name), fastpath=True)
+        for name, variable in self.columns.items():
+            if name in self.pieces:
+                kept = trials_kept and name == variable.name
+                dims = (("trial",) if kept else ()) + variable.dims
+                values = self.gather(name)
+                for dim, length in zip(dims, values.shape[1:]):
+                    if lengths.setdefault(dim, length) != length:
+                        other = f"but another variable has {lengths[dim]}"
+                        raise GiantstepError(f"`{name}` has {length} entries of `{dim}`, {other}.")
+                flat = values.reshape(grid.shape + values.shape[1:])
+                data[name] = xarray.Variable(grid.dims + dims, flat, _about(variable, name), fastpath=True)
         for name, values in self.diagnostics.items():
             flat = (values.astype(str) if values.dtype == object else values).reshape(grid.shape)
             data[name] = xarray.Variable(grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True)
