@@ -112,17 +112,19 @@ class ResultTable:
         for name, values in self.diagnostics.items():
             flat = (values.astype(str) if values.dtype == object else values).reshape(grid.shape)
             data[name] = xarray.Variable(grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True)
-        coords = {n: _coordinate(n, dims, v, about_field(scenario, n)) for n, (dims, v) in grid.coords.items()}
-        coords |= self._own_coords(lengths, settings)
-        result = Result(asked_first(data, self.question), coords, attrs=attrs)
+        coords = {name: (*coord, about_field(scenario, name)) for name, coord in grid.coords.items()}
+        coords |= {name: (*coord, {}) for name, coord in self._own_coords(lengths, settings).items()}
+        result = Result(asked_first(data, self.question), _coordinates(coords), attrs=attrs)
         labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
         # only where they differ: reindexing, too, would import Dask
         labels = {dim: names for dim, names in labels.items() if result[dim].values.tolist() != names}
         return result.reindex(labels) if labels else result
 
-    def _own_coords(self, lengths: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _own_coords(
+        self, lengths: Mapping[str, int], settings: Mapping[str, Any]
+    ) -> dict[str, tuple[tuple[str, ...], Array]]:
         """Return the coordinates of own dimensions: the engine's, those asked for, or a count from 1."""
-        coords: dict[str, Any] = {}
+        coords: dict[str, tuple[tuple[str, ...], Array]] = {}
         for dim, length in lengths.items():
             values = self.coords.get(dim, settings.get(dim))
             if values is None:
@@ -133,10 +135,9 @@ class ResultTable:
             if values.shape != (length,):
                 raise GiantstepError(f"The {self.engine} answered with {length} entries of `{dim}`, not {values.size}.")
             if np.iscomplexobj(values):
-                for part in ("real", "imag"):
-                    coords[f"{dim}_{part}"] = _coordinate(f"{dim}_{part}", (dim,), getattr(values, part), {})
+                coords |= {f"{dim}_real": ((dim,), values.real), f"{dim}_imag": ((dim,), values.imag)}
                 values = np.arange(length)
-            coords[dim] = _coordinate(dim, (dim,), values, {})
+            coords[dim] = (dim,), values
         return coords
 
 
@@ -147,14 +148,17 @@ def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
     return {name: data[name] for name in dict.fromkeys([*first, *data])}
 
 
-def _coordinate(name: str, dims: tuple[str, ...], values: Array, attrs: dict[str, str]) -> xarray.Variable:
-    """Return a coordinate, with its index where it names a dimension."""
+def _coordinates(given: Mapping[str, tuple[tuple[str, ...], Array, dict[str, str]]]) -> xarray.Coordinates:
+    """Return coordinates, name -> (dims, values, attributes), with an index where one names a dimension."""
     # made here: looking at plain arrays, xarray would import Dask where that is installed
-    if dims != (name,):
-        return xarray.Variable(dims, values, attrs, fastpath=True)
-    variable = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype).create_variables()[name]
-    variable.attrs = attrs
-    return variable
+    coords = {name: xarray.Variable(*about, fastpath=True) for name, about in given.items()}
+    indexes: dict[str, PandasIndex] = {}
+    for name, (dims, values, attrs) in given.items():
+        if dims == (name,):
+            indexes[name] = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
+            coords[name] = indexes[name].create_variables()[name]
+            coords[name].attrs = attrs
+    return xarray.Coordinates(coords, indexes)
 
 
 def _about(variable: Variable, name: str) -> dict[str, str]:
