@@ -100,8 +100,7 @@ class ResultTable:
         lengths: dict[str, int] = {}
         for name, variable in self.columns.items():
             if name in self.pieces:
-                kept = trials_kept and name == variable.name
-                dims = (("trial",) if kept else ()) + variable.dims
+                dims = (("trial",) if trials_kept and name == variable.name else ()) + variable.dims
                 values = self.gather(name)
                 for dim, length in zip(dims, values.shape[1:]):
                     if lengths.setdefault(dim, length) != length:
@@ -113,18 +112,16 @@ class ResultTable:
             flat = (values.astype(str) if values.dtype == object else values).reshape(grid.shape)
             data[name] = xarray.Variable(grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True)
         coords = {name: (*coord, about_field(scenario, name)) for name, coord in grid.coords.items()}
-        coords |= {name: (*coord, {}) for name, coord in self._own_coords(lengths, settings).items()}
+        coords |= self._own_coords(lengths, settings)
         result = Result(asked_first(data, self.question), _coordinates(coords), attrs=attrs)
-        labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
+        labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in lengths}
         # only where they differ: reindexing, too, would import Dask
         labels = {dim: names for dim, names in labels.items() if result[dim].values.tolist() != names}
         return result.reindex(labels) if labels else result
 
-    def _own_coords(
-        self, lengths: Mapping[str, int], settings: Mapping[str, Any]
-    ) -> dict[str, tuple[tuple[str, ...], Array]]:
+    def _own_coords(self, lengths: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the coordinates of own dimensions: the engine's, those asked for, or a count from 1."""
-        coords: dict[str, tuple[tuple[str, ...], Array]] = {}
+        coords: dict[str, Any] = {}
         for dim, length in lengths.items():
             values = self.coords.get(dim, settings.get(dim))
             if values is None:
@@ -135,9 +132,9 @@ class ResultTable:
             if values.shape != (length,):
                 raise GiantstepError(f"The {self.engine} answered with {length} entries of `{dim}`, not {values.size}.")
             if np.iscomplexobj(values):
-                coords |= {f"{dim}_real": ((dim,), values.real), f"{dim}_imag": ((dim,), values.imag)}
+                coords |= {f"{dim}_{part}": ((dim,), getattr(values, part), {}) for part in ("real", "imag")}
                 values = np.arange(length)
-            coords[dim] = (dim,), values
+            coords[dim] = (dim,), values, {}
         return coords
 
 
@@ -152,12 +149,9 @@ def _coordinates(given: Mapping[str, tuple[tuple[str, ...], Array, dict[str, str
     """Return coordinates, name -> (dims, values, attributes), with an index where one names a dimension."""
     # made here: looking at plain arrays, xarray would import Dask where that is installed
     coords = {name: xarray.Variable(*about, fastpath=True) for name, about in given.items()}
-    indexes: dict[str, PandasIndex] = {}
-    for name, (dims, values, attrs) in given.items():
-        if dims == (name,):
-            indexes[name] = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
-            coords[name] = indexes[name].create_variables()[name]
-            coords[name].attrs = attrs
+    alone = {name: variable for name, variable in coords.items() if variable.dims == (name,)}
+    indexes = {n: PandasIndex(pandas.Index(v.values), n, coord_dtype=v.dtype) for n, v in alone.items()}
+    coords |= {name: index.create_variables(alone)[name] for name, index in indexes.items()}
     return xarray.Coordinates(coords, indexes)
 
 
