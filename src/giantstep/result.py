@@ -98,16 +98,15 @@ class ResultTable:
         grid = self.grid
         data: dict[str, Any] = {}
         lengths: dict[str, int] = {}
-        for name, variable in self.columns.items():
-            if name in self.pieces:
-                dims = (("trial",) if trials_kept and name == variable.name else ()) + variable.dims
-                values = self.gather(name)
-                for dim, length in zip(dims, values.shape[1:]):
-                    if lengths.setdefault(dim, length) != length:
-                        other = f"but another variable has {lengths[dim]}"
-                        raise GiantstepError(f"`{name}` has {length} entries of `{dim}`, {other}.")
-                flat = values.reshape(grid.shape + values.shape[1:])
-                data[name] = xarray.Variable(grid.dims + dims, flat, _about(variable, name), fastpath=True)
+        for name, variable in [(name, variable) for name, variable in self.columns.items() if name in self.pieces]:
+            dims = (("trial",) if trials_kept and name == variable.name else ()) + variable.dims
+            values = self.gather(name)
+            for dim, length in zip(dims, values.shape[1:]):
+                if lengths.setdefault(dim, length) != length:
+                    other = f"but another variable has {lengths[dim]}"
+                    raise GiantstepError(f"`{name}` has {length} entries of `{dim}`, {other}.")
+            flat = values.reshape(grid.shape + values.shape[1:])
+            data[name] = xarray.Variable(grid.dims + dims, flat, _about(variable, name), fastpath=True)
         for name, values in self.diagnostics.items():
             flat = (values.astype(str) if values.dtype == object else values).reshape(grid.shape)
             data[name] = xarray.Variable(grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True)

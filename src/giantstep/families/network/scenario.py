@@ -403,11 +403,7 @@ class Preset(OfNetwork):
         return asked[0][1]
 
     def _ask(
-        self,
-        points: Points,
-        settings: Mapping[str, Any],
-        question: Callable[[Network, Points, dict[str, Any]], Told],
-        most: bool = False,
+        self, points: Points, settings: Mapping[str, Any], question: Callable[..., Told], most: bool = False
     ) -> list[tuple[Array, Told]]:
         """Ask the network of every number of steps, or of the largest; return the points of each and what it says."""
         counts, told = self.step_counts(points), []
