@@ -148,9 +148,9 @@ def collect_answers(
     for index, answer in answers:
         failed = np.asarray(answer.status) != ""
         for name, values in answer.values.items():
-            array, dims = np.asarray(values), table.variable(name).dims
+            array, dims = np.asarray(values), table.columns[name].dims
             # points that failed are blanked; a trajectory keeps what came before it diverged
-            if "trajectory" not in [dimension_named(dim).role for dim in dims]:
+            if failed.any() and "trajectory" not in [dimension_named(dim).role for dim in dims]:
                 array = np.where(failed.reshape(-1, *[1] * len(dims)), blank_array(array.shape, array), array)
             table.put(name, index, array)
         table.put_coords(answer.coords)
@@ -179,9 +179,9 @@ def _with_silent_nans(answer: Answer, table: ResultTable) -> Array:
     """Flag solved points where a variable is NaN that does not declare what that means (`Variable.absent`)."""
     status = np.asarray(answer.status).astype(object)
     for name, values in answer.values.items():
-        variable, array = table.variable(name), np.asarray(values)
-        if array.dtype.kind == "f" and name == variable.name and not variable.absent:
-            missing = np.isnan(array)
+        variable, array = table.columns[name], np.asarray(values)
+        declared = array.dtype.kind == "f" and name == variable.name and not variable.absent
+        if declared and (missing := np.isnan(array)).any():
             for point in np.flatnonzero(missing.reshape(len(status), -1).any(axis=1) & (status == "")):
                 known = np.atleast_1d(~missing[point])
                 ends = [int(places.max(initial=-1)) + 1 for places in np.nonzero(known)]

@@ -6,6 +6,7 @@ value just replaces, and DataArrays keep their own dimensions, so that two which
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +71,8 @@ class Grid:
             wanted = {"dim": dim, **wanted}
         single = {name: value for name, value in wanted.items() if not _is_many(value)}
         many = {name: value for name, value in wanted.items() if _is_many(value)}
-        for owner in [name for name, info in type(scenario).model_fields.items() if part_list(info)]:
+        owners = dict.fromkeys(name.partition(".")[0] for name in wanted)
+        for owner in [name for name in owners if part_list(type(scenario).model_fields.get(name))]:
             if owner in many:
                 single[owner] = _one_list(owner, many.pop(owner))
             for name in [name for name in single if name.partition(".")[0] == owner]:
@@ -144,7 +146,7 @@ class Grid:
                         raise InputError(f"The DataArray of `{name}` has other values of `{dim}` than the grid has.")
         self.dims = tuple(sizes)
         self.shape = tuple(sizes.values())
-        self.size = int(np.prod(self.shape, dtype=np.int64))
+        self.size = math.prod(self.shape)
 
     def flat(self, name: str) -> Array:
         """Return the values (or codes) of a field that varies at every point, shape (size,)."""

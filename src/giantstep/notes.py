@@ -34,7 +34,7 @@ def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
     """Return a note for each error of an answer that is above its baseline."""
     if type(request.grid.scenario).baselines is Scenario.baselines:
         return []
-    columns = {name: table.gather(name) for name in table.pieces if len(table.variable(name).dims) < 2}
+    columns = {name: table.gather(name) for name in table.pieces if len(table.columns[name].dims) < 2}
     solved: Booleans = table.diagnostics["converged"]
     errors: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
     for batch in request.grid.batches():
@@ -44,7 +44,7 @@ def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
             baselines = batch.scenario.baselines(batch.points, request.what, own) if good.any() else {}
         for name, baseline in baselines.items():
             if name in own:
-                ends = last_known(own[name].reshape(len(good), -1), 1)
+                ends = own[name] if own[name].ndim == 1 else last_known(own[name], 1)
                 pair = ends[good], np.broadcast_to(baseline.error, good.shape)[good]
                 errors.setdefault((name, baseline.words), []).append(pair)
     notes = [_note(*key, *map(np.concatenate, zip(*pairs))) for key, pairs in errors.items()]

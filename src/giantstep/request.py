@@ -78,7 +78,7 @@ class Request:
         with one_blas_thread():
             prepared = [batch.scenario.prepare(batch.points, self.what, settings) for batch in self.grid.batches()]
         shared = dict(prepared[0])
-        for name in shared:  # their one value, or the widest of the lists they chose
+        for name in shared if len(prepared) > 1 else ():  # their one value, or the widest of the lists they chose
             arrays = [own[name] for own in prepared if isinstance(own[name], np.ndarray) and own[name].size]
             with np.errstate(invalid="ignore"):
                 widths = [np.nan_to_num(abs(np.ptp(array)), nan=np.inf) for array in arrays]

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,18 +41,17 @@ class ResultTable:
     diagnostics: dict[str, Array] = field(default_factory=dict)
     coords: dict[str, Array] = field(default_factory=dict)
 
-    def variable(self, name: str) -> Variable:
-        """Return the declaration of a variable this engine fills, or of the one a ``_stderr`` belongs to."""
+    @cached_property
+    def columns(self) -> dict[str, Variable]:
+        """Name of every column that may be filled, in order -> the variable, of a ``_stderr`` the one it belongs to."""
         # another name was refused when it was answered (`returns`)
-        return next(
-            variable for variable in self.question.variables if name in (variable.name, variable.name + "_stderr")
-        )
+        return {v.name + ending: v for v in self.question.variables for ending in ("", "_stderr")}
 
     def put(self, name: str, index: Indices, values: Any) -> None:
         """Add the values (B, ...) of a variable, or of its ``_stderr``, at the points `index`; numbers or names."""
         array = np.asarray(values)
         kind = object if array.dtype.kind in "UO" else np.float64
-        self.pieces.setdefault(name, []).append((index, array.astype(kind)))
+        self.pieces.setdefault(name, []).append((index, array.astype(kind, order="C")))
 
     def put_nothing(self, settings: Mapping[str, Any], trials: int | None = None) -> None:
         """Say "not computed" of every variable, where no point gave numbers; `trials` are kept."""
@@ -83,10 +83,12 @@ class ResultTable:
     def gather(self, name: str) -> Array:
         """Return all values of a variable, shape (points, ...), NaN (no name) where nothing was put."""
         pieces = self.pieces[name]
-        own = largest_shape([values.shape[1:] for _, values in pieces])
-        full = blank_array((self.grid.size, *own), like=pieces[0][1])
-        for index, values in pieces:
-            full[corner(index, values.shape[1:])] = values
+        full = pieces[0][1]
+        if len(full) < self.grid.size:  # a single batch has all points, in order
+            own = largest_shape([values.shape[1:] for _, values in pieces])
+            full = blank_array((self.grid.size, *own), like=full)
+            for index, values in pieces:
+                full[corner(index, values.shape[1:])] = values
         return full.astype(str) if full.dtype == object else full
 
     def dataset(
@@ -96,25 +98,22 @@ class ResultTable:
         grid = self.grid
         data: dict[str, Any] = {}
         lengths: dict[str, int] = {}
-        for variable in self.question.variables:
-            for name in (variable.name, variable.name + "_stderr"):
-                if name in self.pieces:
-                    kept = trials_kept and name == variable.name
-                    dims = (("trial",) if kept else ()) + variable.dims
-                    values = self.gather(name)
-                    for dim, length in zip(dims, values.shape[1:]):
-                        if lengths.setdefault(dim, length) != length:
-                            other = f"but another variable has {lengths[dim]}"
-                            raise GiantstepError(f"`{name}` has {length} entries of `{dim}`, {other}.")
-                    flat = values.reshape(grid.shape + values.shape[1:])
-                    data[name] = xarray.Variable(grid.dims + dims, flat, _about(variable, name), fastpath=True)
+        for name, variable in [(name, variable) for name, variable in self.columns.items() if name in self.pieces]:
+            dims = (("trial",) if trials_kept and name == variable.name else ()) + variable.dims
+            values = self.gather(name)
+            for dim, length in zip(dims, values.shape[1:]):
+                if lengths.setdefault(dim, length) != length:
+                    other = f"but another variable has {lengths[dim]}"
+                    raise GiantstepError(f"`{name}` has {length} entries of `{dim}`, {other}.")
+            flat = values.reshape(grid.shape + values.shape[1:])
+            data[name] = xarray.Variable(grid.dims + dims, flat, _about(variable, name), fastpath=True)
         for name, values in self.diagnostics.items():
             flat = (values.astype(str) if values.dtype == object else values).reshape(grid.shape)
             data[name] = xarray.Variable(grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True)
-        coords = {n: _coordinate(n, dims, v, about_field(scenario, n)) for n, (dims, v) in grid.coords.items()}
+        coords = {name: (*coord, about_field(scenario, name)) for name, coord in grid.coords.items()}
         coords |= self._own_coords(lengths, settings)
-        result = Result(asked_first(data, self.question), coords, attrs=attrs)
-        labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
+        result = Result(asked_first(data, self.question), _coordinates(coords), attrs=attrs)
+        labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in lengths}
         # only where they differ: reindexing, too, would import Dask
         labels = {dim: names for dim, names in labels.items() if result[dim].values.tolist() != names}
         return result.reindex(labels) if labels else result
@@ -132,10 +131,9 @@ class ResultTable:
             if values.shape != (length,):
                 raise GiantstepError(f"The {self.engine} answered with {length} entries of `{dim}`, not {values.size}.")
             if np.iscomplexobj(values):
-                for part in ("real", "imag"):
-                    coords[f"{dim}_{part}"] = _coordinate(f"{dim}_{part}", (dim,), getattr(values, part), {})
+                coords |= {f"{dim}_{part}": ((dim,), getattr(values, part), {}) for part in ("real", "imag")}
                 values = np.arange(length)
-            coords[dim] = _coordinate(dim, (dim,), values, {})
+            coords[dim] = (dim,), values, {}
         return coords
 
 
@@ -146,14 +144,14 @@ def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
     return {name: data[name] for name in dict.fromkeys([*first, *data])}
 
 
-def _coordinate(name: str, dims: tuple[str, ...], values: Array, attrs: dict[str, str]) -> xarray.Variable:
-    """Return a coordinate, with its index where it names a dimension."""
+def _coordinates(given: Mapping[str, tuple[tuple[str, ...], Array, dict[str, str]]]) -> xarray.Coordinates:
+    """Return coordinates, name -> (dims, values, attributes), with an index where one names a dimension."""
     # made here: looking at plain arrays, xarray would import Dask where that is installed
-    if dims != (name,):
-        return xarray.Variable(dims, values, attrs, fastpath=True)
-    variable = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype).create_variables()[name]
-    variable.attrs = attrs
-    return variable
+    coords = {name: xarray.Variable(*about, fastpath=True) for name, about in given.items()}
+    alone = {name: variable for name, variable in coords.items() if variable.dims == (name,)}
+    indexes = {n: PandasIndex(pandas.Index(v.values), n, coord_dtype=v.dtype) for n, v in alone.items()}
+    coords |= {name: index.create_variables(alone)[name] for name, index in indexes.items()}
+    return xarray.Coordinates(coords, indexes)
 
 
 def _about(variable: Variable, name: str) -> dict[str, str]:

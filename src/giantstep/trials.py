@@ -164,7 +164,7 @@ class TrialPlan:
             status = np.take_along_axis(reasons, np.argmax(reasons != "", axis=0)[None], axis=0)[0]
             for name in dict.fromkeys(name for run in runs for name in run.values):
                 values = pad_stack([run.values.get(name) for run in runs])
-                mean, stderr = mean_and_error(values, table.variable(name))
+                mean, stderr = mean_and_error(values, table.columns[name])
                 table.put(name, group.index, np.moveaxis(values, 0, 1) if kept else mean)
                 table.put(name + "_stderr", group.index, stderr)
             table.put_diagnostic("converged", group.index, status == "")

@@ -110,6 +110,11 @@ class OneStep(Preset):
         made, readout = () if step.kind == "none" else (step,), _READOUTS[self.loss](self.ridge)
         return {"target": as_target(self.target), "steps": made, "readout": readout}
 
+    def check(self) -> None:
+        """Make the network, which checks all there is at its one point."""
+        with self.in_own_words():
+            self.network()
+
     def own_name(self, name: str) -> str:
         """Return the field here that means the same as a field of the network."""
         return _SAME.get(name, name.replace("steps.0", "step").removeprefix("readout."))
@@ -148,8 +153,7 @@ class OneStep(Preset):
 
     def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Choose what both engines share; the time is no setting here."""
-        prepared = super().prepare(points, what, settings)
-        return {name: value for name, value in prepared.items() if name not in ("floors", "stream")}
+        return {n: v for n, v in super().prepare(points, what, settings).items() if n not in ("floors", "stream")}
 
     def content(self) -> dict[str, Any]:
         """Return the plain content, with the step as it was known before it gained fields."""

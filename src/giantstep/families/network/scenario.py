@@ -360,12 +360,13 @@ class Preset(OfNetwork):
         if count not in self._made:
             parts = self.parts(count)
             same = [name for name in Network.model_fields if name in type(self).model_fields and name not in parts]
-            self._made[count] = Network(**{name: getattr(self, name) for name in same}, **parts)
-        return self._made[count]
+            made = Network(**{name: getattr(self, name) for name in same}, **parts)
+            self._made[count] = made, {name: self.own_name(name) for name in made.numbers}
+        return self._made[count][0]
 
     @cached_property
-    def _made(self) -> dict[int, Network]:
-        """Networks that were made: an experiment asks for the same one at every trial."""
+    def _made(self) -> dict[int, tuple[Network, dict[str, str]]]:
+        """Networks that were made, which every trial asks for, with the names that their fields have here."""
         return {}
 
     def check(self) -> None:
@@ -402,15 +403,11 @@ class Preset(OfNetwork):
         return asked[0][1]
 
     def _ask(
-        self,
-        points: Points,
-        settings: Mapping[str, Any],
-        question: Callable[[Network, Points, dict[str, Any]], Told],
-        most: bool = False,
+        self, points: Points, settings: Mapping[str, Any], question: Callable[..., Told], most: bool = False
     ) -> list[tuple[Array, Told]]:
         """Ask the network of every number of steps, or of the largest; return the points of each and what it says."""
         counts, told = self.step_counts(points), []
-        for steps in np.unique(counts).tolist()[-1 if most else 0 :]:
+        for steps in sorted(set(counts.tolist()))[-1 if most else 0 :]:
             rows = np.flatnonzero(counts == steps)
             with self.in_own_words():
                 inside, own = self.translated(points, rows, steps), self.own_settings(settings, steps)
@@ -420,9 +417,9 @@ class Preset(OfNetwork):
     def translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
         """Return the points of `rows` in the fields of the network."""
         inside = {"dim": points["dim"][rows]} if "dim" in points else {}
-        for name, value in self.network(steps).numbers.items():
-            own = self.own_name(name)
-            inside[name] = points[own][rows] if own in points else np.full(len(rows), value)
+        numbers, names = self.network(steps).numbers, self._made[steps][1]
+        for name, own in names.items():
+            inside[name] = points[own][rows] if own in points else np.full(len(rows), numbers[name])
         return inside
 
     @contextmanager
