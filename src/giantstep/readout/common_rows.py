@@ -62,39 +62,43 @@ class CommonRows:
 
         G = (I + H diag R)^-1 H for H = PB o Vh1 is what `g` keeps, and dG_qq/dR_r = -G_qr^2; S is (4.4).
         """
-        R, last_step = start.R, NEAR if near else 1e-14
+        R, real, last_step = start.R, not np.iscomplexobj(start.R), NEAR if near else 1e-14
         eye, busy, H = np.eye(D.shape[1]), np.ones(len(R), dtype=bool), self.product * Vh1[:, None]
         for _ in range(MAX_STEPS):
             check_time()
             G = solve_each(eye + H * R[:, None, None, :], H)
-            f = block_width / (D + np.einsum("j,bjqq->bq", self.masses, G))
+            f = block_width / (D + self.average(G.diagonal(0, 2, 3)))
             matrix = eye - (f**2 / block_width)[:, :, None] * self.average(G**2)
             change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
             proposal = R + change
-            if not np.iscomplexobj(R):  # a step across zero is replaced by the plain map
-                kept = (np.sign(proposal) == np.sign(R)).all(axis=1)[:, None]
-                proposal = np.where(kept, proposal, f)
+            if real:  # a step across zero is replaced by the plain map
+                proposal = np.where((proposal * R > 0).all(axis=1)[:, None], proposal, f)
             R = np.where(busy[:, None], proposal, R)
-            busy &= np.max(np.abs(change) / np.abs(R), axis=1) > last_step
+            busy &= np.abs(change / R).max(axis=1) > last_step
             if not busy.any():
                 break
-        G, S, Th = self._at_atoms(Vh1, R)
+        G, S, Th = self._at_atoms(H, R)
         response = Response(R, self.average(self.product * S), G, Vh1, D, block_width)
         response.known = S, Th  # `tangents` asks for it next
         return response
 
-    def _at_atoms(self, Vh1: Array, R: Array) -> tuple[Array, Array, Array]:
+    def _at_atoms(self, H: Array, R: Array) -> tuple[Array, Array, Array]:
         """Return G(lambda), S(lambda) = Th diag R and Th = (I + diag(R) H)^-1 at the atoms (B, J, k, k)."""
-        H, eye = self.product * Vh1[:, None], np.eye(R.shape[1])
-        mixing = eye + H * R[:, None, None, :]
-        inverse = small_inverse(mixing)
-        G, Th = inverse @ H, np.swapaxes(inverse, 2, 3)
-        G, S = (0.5 * (M + np.swapaxes(M, 2, 3)) for M in (G, Th * R[:, None, None, :]))
+        scale = R[:, None, None, :]
+        inverse = small_inverse(np.eye(R.shape[1]) + H * scale)
+        Th = inverse.swapaxes(2, 3)
+        G, S = (0.5 * (M + M.swapaxes(2, 3)) for M in (inverse @ H, Th * scale))
         return G, S, Th
 
     def at_atoms(self, response: Response) -> tuple[Array, Array]:
         """Return S(lambda) and Th = (I + diag(R) H)^-1 of a response at the atoms (B, J, k, k)."""
-        return self._at_atoms(response.Vh1, response.R)[1:] if response.known is None else response.known
+        H = self.product * response.Vh1[:, None]
+        return self._at_atoms(H, response.R)[1:] if response.known is None else response.known
+
+    def times_product(self, values: Array) -> Array:
+        """Return PB_ij times values at the atoms and the packed pairs (i, j), (B, J, P, ...)."""
+        packed = packing(self.product.shape[-1])
+        return np.asarray(self.product[..., packed.rows, packed.columns, None] * values)
 
     def average(self, values: Array) -> Array:
         """Return int dmu of values at the atoms (B, J, ...)."""
@@ -118,6 +122,11 @@ class CommonTangents(Tangents):
     response: Response
 
     @cached_property
+    def at_atoms(self) -> tuple[Array, Array]:
+        """S(lambda) and Th at the atoms (B, J, k, k)."""
+        return self.bulk.at_atoms(self.response)
+
+    @cached_property
     def transfer(self) -> Array:
         """The matrix I - diag(R^2/beta_q) int G o G dmu, whose inverse carries a change of D to a change of R."""
         weight = (self.response.R**2 / self.response.block_width)[:, :, None]
@@ -130,26 +139,23 @@ class CommonTangents(Tangents):
         With P = PB the pair (i, j) answers to the pair (a, b) by int P_ij P_ab S_ia S_jb dmu, and through R_l by
         int P_ij S_il S_jl dmu times that of R_l, which int P_ab Th_al Th_bl dmu drives.
         """
-        S, Th = self.bulk.at_atoms(self.response)
-        R, average = self.response.R, self.bulk.average
-        k = R.shape[1]
-        rows, columns, multiplicity = packing(k).rows, packing(k).columns, packing(k).multiplicity
-        pairs, count = len(rows), len(rows) + k
-        product = np.broadcast_to(self.bulk.product, S.shape)[..., rows, columns]
-        driven, answered = (average(product[..., None] * M[:, :, rows] * M[:, :, columns]) for M in (Th, S))
-        drive = np.zeros((len(R), k, count), S.dtype)
-        drive[:, :, :pairs] = np.swapaxes(driven, 1, 2) * multiplicity[:pairs]
-        drive[:, np.arange(k), pairs + np.arange(k)] = 1.0
-        delta = solve_each(self.transfer, (R**2 / self.response.block_width)[:, :, None] * drive)
-        out = np.empty((len(R), count, count), S.dtype)
-        out[:, :pairs] = answered @ (delta / (R**2)[:, :, None])
-        out[:, pairs:] = delta
-        out[:, :pairs, :pairs] += average(product[..., None] * packed_products(S) * product[:, :, None, :])
-        return out
+        (S, Th), R, average, times = self.at_atoms, self.response.R, self.bulk.average, self.bulk.times_product
+        packed, k = packing(R.shape[1]), R.shape[1]
+        rows, columns, pairs = packed.rows, packed.columns, len(packed.rows)
+        driven, answered = (average(times(M.take(rows, 2) * M.take(columns, 2))) for M in (Th, S))
+        direct = average(times(times(packed_products(S)).swapaxes(2, 3)).swapaxes(2, 3))
+        drive = np.empty((len(R), k, pairs + k), S.dtype)
+        drive[:, :, :pairs] = driven.swapaxes(1, 2) * packed.multiplicity[:pairs]
+        drive[:, :, pairs:] = np.eye(k)
+        squares = R[:, :, None] ** 2
+        delta = solve_each(self.transfer, squares / self.response.block_width[:, :, None] * drive)
+        upper = answered @ (delta / squares)
+        upper[:, :, :pairs] += direct
+        return np.concatenate([upper, delta], axis=1)
 
     def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
         """Return -d(S, R) along dVh1 = A, dD = e."""
-        (S, Th), R, product = self.bulk.at_atoms(self.response), self.response.R, self.bulk.product
+        (S, Th), R, product = self.at_atoms, self.response.R, self.bulk.product
         inside = product * A[:, None]
         driven = e + self.bulk.average(np.sum(Th * (inside @ Th), axis=2))
         delta = solve_each(self.transfer, (R**2 / self.response.block_width * driven)[:, :, None])[:, :, 0]
@@ -172,6 +178,10 @@ class IsotropicBulk(CommonRows):
     def average(self, values: Array) -> Array:
         """Return the values at the one atom."""
         return values[:, 0]
+
+    def times_product(self, values: Array) -> Array:
+        """Return the values: PB is 1."""
+        return values
 
     def at_atoms(self, response: Response) -> tuple[Array, Array]:
         """Return S and I - S Vh1."""

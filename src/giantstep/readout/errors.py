@@ -117,6 +117,8 @@ def ridge_errors(
         _chunk_errors(first.take(chunk), size.take(chunk), packed, at_nodes)
         for chunk in equations.split_points(index, equations.chunk(packed))
     ]
+    if index.size == len(solved) > 0:
+        return Errors.join(parts)
     features = equations.features
     (k, N), L, X = features.mu1.shape[1:], features.Jp.shape[1], features.omega.shape[1]
     shapes = {"theta": (k,), "x": (X,), "tau": (L, k), "Q1": (k, k), "Q2": (k,), "along": (2, N if at_nodes else 0)}
@@ -156,7 +158,7 @@ def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: b
         objective=b * loss_over_b,
         misclassified=misclassified(features, signal.c0, signal.c1, variance),
         norm=norm,
-        null=np.broadcast_to(np.sum(w * hh, axis=1), test.shape),
+        null=np.zeros_like(test) + np.sum(w * hh, axis=1),
         theta=signal.theta,
         x=signal.x,
         tau=signal.tau,

@@ -131,6 +131,7 @@ class Packing:
     rows: Integers
     columns: Integers
     multiplicity: Floats  # how often a coordinate counts in a sum over the matrix: 2 for q < q', else 1
+    place: Integers  # which of the pairs an entry of the matrix is (k, k)
 
     def pack(self, matrix: Array, vector: Array) -> Array:
         """Return the packed coordinates (B, K)."""
@@ -138,25 +139,24 @@ class Packing:
 
     def unpack(self, packed: Array) -> tuple[Array, Array]:
         """Return the symmetric (B, k, k) matrix and the (B, k) vector."""
-        pairs, k = len(self.rows), self.rows[-1] + 1
-        matrix = np.empty((len(packed), k, k), packed.dtype)
-        matrix[:, self.rows, self.columns] = matrix[:, self.columns, self.rows] = packed[:, :pairs]
-        return matrix, packed[:, pairs:]
+        return packed.take(self.place, axis=1), packed[:, len(self.rows) :]
 
 
 @cache
 def packing(k: int) -> Packing:
     """Return the packed coordinates for k blocks."""
     rows, columns = np.triu_indices(k)
-    return Packing(rows, columns, np.concatenate([np.where(rows == columns, 1.0, 2.0), np.ones(k)]))
+    place = np.empty((k, k), dtype=np.int64)
+    place[rows, columns] = place[columns, rows] = np.arange(len(rows))
+    return Packing(rows, columns, np.concatenate([np.where(rows == columns, 1.0, 2.0), np.ones(k)]), place)
 
 
 def packed_products(S: Array) -> Array:
     """Return the matrix of A -> S A S for symmetric A, in packed coordinates: (..., P, P) for S (..., k, k)."""
     rows, columns = packing(S.shape[-1]).rows, packing(S.shape[-1]).columns
-    first, second = S[..., rows, :], S[..., columns, :]
-    crossed = first[..., columns] * second[..., rows]
-    return np.asarray(first[..., rows] * second[..., columns] + np.where(rows == columns, 0.0, crossed))
+    first, second = S.take(rows, -2), S.take(columns, -2)
+    crossed = first.take(columns, -1) * second.take(rows, -1)
+    return np.asarray(first.take(rows, -1) * second.take(columns, -1) + np.where(rows == columns, 0.0, crossed))
 
 
 def mean_functions(moments: Moments) -> Floats:

@@ -83,9 +83,10 @@ class Equations(Stacked):
         """Return how many points to solve together."""
         return self.bulk.chunk if packed else KERNEL_CHUNK
 
-    def node_weights(self, denominator: Array) -> Array:
-        """Return r w/denominator at the nodes (B, N)."""
-        return np.asarray(self.ratio[:, None] * self.features.weights / denominator)
+    @cached_property
+    def rated_weights(self) -> Floats:
+        """R w at the nodes (B, N)."""
+        return np.asarray(self.ratio[:, None] * self.features.weights)
 
     def split_points(self, index: Integers, size: int) -> Iterator[Integers | slice]:
         """Yield `index` in chunks that stay in cache, `size` or fewer where nodes are many; neighbours as a slice."""
@@ -97,7 +98,8 @@ class Equations(Stacked):
             check_time()
             chunk = index[first : first + size]
             together = chunk[-1] - chunk[0] == len(chunk) - 1
-            yield slice(int(chunk[0]), int(chunk[-1]) + 1) if together else chunk
+            whole = len(chunk) == len(self.ratio)
+            yield slice(None) if whole else slice(int(chunk[0]), int(chunk[-1]) + 1) if together else chunk
 
 
 @dataclass
@@ -118,7 +120,7 @@ class FirstOrder(Stacked):
     @property
     def node_weights(self) -> Array:
         """R w/(b + V): the weights of the effective least-squares problem (B, N)."""
-        return self.equations.node_weights(self.denominator)
+        return self.equations.rated_weights / self.denominator
 
     @property
     def squared_weights(self) -> Array:
@@ -196,49 +198,52 @@ def _solve_chunk(
     def points(active: Integers) -> Equations:
         """Return some points; those that are left after a step are asked for again by the next one."""
         nonlocal taken, chosen
-        if not np.array_equal(active, chosen):
+        if len(active) != len(chosen):  # points only ever leave
             taken, chosen = equations.take(active), active
         return taken
 
     def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
-        nonlocal steps
+        nonlocal steps, last
         steps += 1
-        part, earlier = points(active), last if len(active) == len(equations.ratio) else last.take(active)
+        part, earlier = points(active), last if len(active) == len(last.R) else last.take(active)
         inverse = 1 / (part.b[:, None] + V)
-        weights = part.ratio[:, None] * part.features.weights * inverse
+        weights = part.rated_weights * inverse
         response = respond(part, weights, earlier, near=steps <= NEAR_STEPS)
         plain = variance_function(part, response)
         relative = np.abs((plain - V) * inverse)
         residual = np.sqrt(np.einsum("bn,bn->b", part.features.weights * relative, relative))
-        shift = np.max(np.abs(response.R / earlier.R - 1), axis=1)
+        small = residual < 1e-12
+        if small.any():  # the inner solve of a near start is as good as the square of its change
+            shift = np.max(np.abs(response.R / earlier.R - 1), axis=1)
+            residual = np.maximum(residual, np.where(small, np.minimum(shift, SLACK * shift**2), 0.0))
         kept = np.isfinite(response.R).all(axis=1)
-        last.put(active[kept], response if kept.all() else response.take(kept))
-        # the inner solve of a near start is as good as the square of its change
-        residual = np.maximum(residual, np.where(residual < 1e-12, np.minimum(shift, SLACK * shift**2), 0.0))
+        if kept.all() and earlier is last:
+            last = response
+        else:
+            last.put(active[kept], response if kept.all() else response.take(kept))
+        left = ~(residual < goal)
+        if left.all():
+            return plain, newton_iterate(part, response, V, plain, weights * inverse), residual
         newton = plain.copy()
-        left = np.flatnonzero(~(residual < goal))
-        if left.size:
-            squared = weights * inverse
-            if left.size == len(V):
-                newton = newton_iterate(part, response, V, plain, squared)
-            else:
-                own = points(active[left]), response.take(left)
-                newton[left] = newton_iterate(*own, *(values[left] for values in (V, plain, squared)))
+        if left.any():
+            own, squared = (points(active[left]), response.take(left)), weights * inverse
+            newton[left] = newton_iterate(*own, *(values[left] for values in (V, plain, squared)))
         return plain, newton, residual
 
     def newton_iterate(part: Equations, response: Response, V: Array, plain: Array, squared: Array) -> Array:
         newton = V + spread_through(part, part.bulk.tangents(response), squared, plain - V, packed)
         if real:
-            turned = (plain > -part.b[:, None]) != (newton > -part.b[:, None])
-            newton[turned.any(axis=1)] = np.nan
+            below = -part.b[:, None]
+            newton[((plain > below) != (newton > below)).any(axis=1)] = np.nan
         return newton
 
     solution = solve_fixed_point(step, V, goal=goal, max_steps=MAX_STEPS)
     left = np.flatnonzero(~(solution.residual < goal))  # elsewhere `last` is the response to the solution
     if left.size:
         rest = equations.take(left)
-        last.put(left, respond(rest, rest.node_weights(rest.b[:, None] + solution.x[left]), last.take(left)))
-    return solution.x, last, solution.residual, solution.iterations
+        last.put(left, respond(rest, rest.rated_weights / (rest.b[:, None] + solution.x[left]), last.take(left)))
+    # without what the bulk keeps of the last step, which a point does not have where its neighbours took more
+    return solution.x, last.astype(equations.a.dtype), solution.residual, solution.iterations
 
 
 def spread_through(equations: Equations, tangents: Tangents, squared: Array, source: Array, packed: bool) -> Array:

@@ -29,6 +29,8 @@ class Stacked:
 
     def take(self, index: Any) -> Self:
         """Return the points in `index`."""
+        if isinstance(index, slice) and index == slice(None):
+            return self
         taken = dataclasses.replace(self, **{name: _take(value, index) for name, value in self._stacks().items()})
         for name in self.goes_along:
             value = getattr(self, name)
@@ -82,9 +84,8 @@ def small_inverse(matrices: Array) -> Array:
     if size == 1:
         return 1 / matrices
     if size == 2:
-        (a, b), (c, d) = np.moveaxis(matrices, (-2, -1), (0, 1))
-        out = np.empty_like(matrices)
-        determinant = a * d - b * c
+        a, b, c, d = (matrices[..., i, j] for i in (0, 1) for j in (0, 1))
+        out, determinant = np.empty_like(matrices), a * d - b * c
         out[..., 0, 0], out[..., 0, 1] = d / determinant, -b / determinant
         out[..., 1, 0], out[..., 1, 1] = -c / determinant, a / determinant
         return out

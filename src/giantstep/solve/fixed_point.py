@@ -41,37 +41,42 @@ def solve_fixed_point(
     found, residual = np.array(start), np.full(len(start), np.inf)
     iterations = np.zeros(len(found), dtype=np.int64)
     active, x, best_x, best_plain = np.arange(len(found)), found, found, found  # of the active points, as what follows
-    best, stalled = residual, np.zeros_like(iterations)
-    for _ in range(max_steps):
+    best, stalled, count = residual, np.zeros_like(iterations), 0
+    for count in range(1, max_steps + 1):
         check_time()
         if active.size == 0:
             break
         plain, newton, now = step(x, active)
-        now = np.where(np.isfinite(now), now, np.inf)
-        iterations[active] += 1
-        better = now < best
+        finite = np.isfinite(now)
+        now = np.where(finite, now, np.inf)
         # from far above Newton gains about a factor 2 a step, or less near a double root: that is no stall
         stalled = np.where(now < 0.9 * best, 0, stalled + 1)
-        best = np.where(better, now, best)
-        best_x, best_plain = _chosen(better, x, best_x), _chosen(better, plain, best_plain)
-        residual[active] = best
+        best, best_x, best_plain = _chosen(now < best, (now, x, plain), (best, best_x, best_plain))
         done = (now < goal) | ((best < good_enough) & (stalled >= 3))
-        usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled < 12)
-        x = _chosen(usable, newton, plain)
-        lost = (~usable & ~np.isfinite(plain).reshape(len(active), -1).all(axis=1)) | np.isinf(now)
-        x = _chosen(~lost, x, best_plain)
+        usable, x = _finite(newton) & (stalled < 12) & finite, newton
+        if not usable.all():
+            (x,) = _chosen(usable, (newton,), _chosen(_finite(plain) & finite, (plain,), (best_plain,)))
         if done.any():
-            found[active[done]], left = best_x[done], ~done
+            stopped, left = active[done], ~done
+            found[stopped], residual[stopped], iterations[stopped] = best_x[done], best[done], count
             active, x, best_x, best_plain, best, stalled = (
                 values[left] for values in (active, x, best_x, best_plain, best, stalled)
             )
-    found[active] = best_x
+    found[active], residual[active], iterations[active] = best_x, best, count
     return FixedPoint(found, residual, iterations)
 
 
-def _chosen(first: Booleans, values: Array, others: Array) -> Array:
-    """Return the values at the points that are `first`, the others elsewhere."""
-    return values if first.all() else np.where(first.reshape((-1,) + (1,) * (values.ndim - 1)), values, others)
+def _finite(values: Array) -> Booleans:
+    """Tell at which points (B, ...) all values are finite."""
+    return np.isfinite(values).reshape(len(values), -1).all(axis=1)
+
+
+def _chosen(first: Booleans, values: tuple[Array, ...], others: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Return values at the points that are `first`, the others elsewhere."""
+    if first.all():
+        return values
+    pairs = zip(values, others)
+    return tuple(np.where(first.reshape(-1, *(1,) * (value.ndim - 1)), value, other) for value, other in pairs)
 
 
 # -- Linear systems of many independent points at once ----------------------------------------------------
