@@ -20,10 +20,7 @@ from giantstep.types import Array, Floats
 if TYPE_CHECKING:
     from giantstep.families.bayes_limit.scenario import BayesLimit
 
-_COLUMNS = {
-    "bayes": ("ratio", "the best possible method"),
-    "uninformed": ("amp_ratio", "message passing"),
-}
+_COLUMNS = {"bayes": ("ratio", "the best possible method"), "uninformed": ("amp_ratio", "message passing")}
 """Branch -> the end of the name of its column, and who that is."""
 _LOOKED_AT = 10
 """About how many points of a slow curve are computed before an error is found on it."""

@@ -17,8 +17,7 @@ Family = Annotated[str, Argument(metavar="FAMILY", help="Name of a family, for e
 
 
 def figures(
-    long: bool = Option(False, "--long", help="Also what each panel shows, parameters and times."),
-    json: Json = False,
+    long: bool = Option(False, "--long", help="Also what each panel shows, parameters and times."), json: Json = False
 ) -> None:
     """List the figures that can be rebuilt: those of papers, and our own."""
     from giantstep.papers import list_figures

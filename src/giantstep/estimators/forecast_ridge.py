@@ -23,13 +23,7 @@ class _ForecastBase(BaseEstimator):
     """What both estimators share: the fit, the forecast, the decision values."""
 
     def __init__(
-        self,
-        ridges: Any = RIDGES,
-        *,
-        samples: Any = None,
-        trials: int = 8,
-        rows: int = 4000,
-        random_state: int = 0,
+        self, ridges: Any = RIDGES, *, samples: Any = None, trials: int = 8, rows: int = 4000, random_state: int = 0
     ) -> None:
         self.ridges = ridges
         self.samples = samples

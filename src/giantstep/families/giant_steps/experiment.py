@@ -154,12 +154,7 @@ def _cosines(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, DeviceArr
 
 
 def _ridge_error(
-    run: _Trial,
-    W: DeviceArray,
-    fit: tuple[str, int],
-    test: tuple[str, int],
-    penalty: float,
-    parts: Parts,
+    run: _Trial, W: DeviceArray, fit: tuple[str, int], test: tuple[str, int], penalty: float, parts: Parts
 ) -> float:
     """Return the error of a ridge fit on labels without the parts given; its samples and fresh ones: stream, size."""
 

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.checks import check_list
-from giantstep.families.network.questions import (
-    EXPERIMENT,
-    SHOWN,
-    SIGN,
-    TEST,
-    TEST_SAMPLES,
-    after_steps,
-    both,
-)
+from giantstep.families.network.questions import EXPERIMENT, SHOWN, SIGN, TEST, TEST_SAMPLES, after_steps, both
 from giantstep.family import Question, Setting
 from giantstep.types import Floats, Points
 

@@ -279,14 +279,7 @@ def _gain(sample: Sample, at: dict[str, Floats], fields: StepFields, res: Floats
 
 
 def _spread(
-    sample: Sample,
-    at: dict[str, Floats],
-    fields: StepFields,
-    r2: Floats,
-    ep: Floats,
-    kr: Floats,
-    dk: Floats,
-    c: Floats,
+    sample: Sample, at: dict[str, Floats], fields: StepFields, r2: Floats, ep: Floats, kr: Floats, dk: Floats, c: Floats
 ) -> Floats:
     """Return d times the variance of |b|^2 that the step alone gives a block: vsp of (3.5)."""
     mean, inverse, keep = sample.mean, fields.inverse, fields.keep

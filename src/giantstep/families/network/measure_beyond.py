@@ -190,12 +190,7 @@ def measure_sensitivity(trained: Trained, ridges: Floats, settings: Mapping[str,
             along[point] += float(xp.sum(trained.inputs.signal(gradient, xp) ** 2)) / rows
             perturbed = _attacked(trained, settings["shifted_noise"], output, labels, squares, eps)
             attacked[point] += perturbed / rows
-    return {
-        "gradient_norm2": norm,
-        "gradient_learnt": along,
-        "gradient_rest": norm - along,
-        "attacked_error": attacked,
-    }
+    return {"gradient_norm2": norm, "gradient_learnt": along, "gradient_rest": norm - along, "attacked_error": attacked}
 
 
 def _attacked(trained: Trained, noise: float, outputs: Floats, labels: Floats, squares: Floats, eps: Floats) -> Floats:

@@ -21,12 +21,7 @@ from giantstep.vocabulary import Vocabulary
 POPULATION = 500
 """Samples per dimension of a gradient that stands for the population's: its noise moves errors by about 0.1%."""
 _WRITTEN = "where a script is written"
-_STEPS = {
-    "none": "no_step",
-    "maximal": "maximal_step",
-    "planted": "planted_spike",
-    "shifts": "planted_shifts",
-}
+_STEPS = {"none": "no_step", "maximal": "maximal_step", "planted": "planted_spike", "shifts": "planted_shifts"}
 """Kinds of steps that have a text -> the function that makes them."""
 _USUAL = {"momentum": 0.0, "weight_decay": 0.0, "loss": "square"}
 """Fields of a maximal step that are left out of the program where all steps have these values."""

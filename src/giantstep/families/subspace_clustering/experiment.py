@@ -12,13 +12,7 @@ import scipy
 from scipy.optimize import linear_sum_assignment
 
 from giantstep.errors import bad_field
-from giantstep.families.subspace_clustering.amp import (
-    AMPEstimate,
-    AMPRun,
-    ClusterMixture,
-    amp,
-    starting_point,
-)
+from giantstep.families.subspace_clustering.amp import AMPEstimate, AMPRun, ClusterMixture, amp, starting_point
 from giantstep.families.subspace_clustering.mixture import cluster_directions
 from giantstep.families.subspace_clustering.rivals import rival_labels
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering

@@ -35,10 +35,7 @@ OF_REGRESSION = ("coverage", "honest_width")
 
 
 def _fill(
-    table: Table,
-    fits: Fits,
-    time: int,
-    values_of: Callable[[FittedPoint, FreshLaw, float], Mapping[str, Any]],
+    table: Table, fits: Fits, time: int, values_of: Callable[[FittedPoint, FreshLaw, float], Mapping[str, Any]]
 ) -> None:
     """Fill what a function says of every point, the law of its test inputs and their label noise."""
     for point in fits.points():
