@@ -150,8 +150,7 @@ def _coordinates(given: Mapping[str, tuple[tuple[str, ...], Array, dict[str, str
     coords = {name: xarray.Variable(*about, fastpath=True) for name, about in given.items()}
     alone = {name: variable for name, variable in coords.items() if variable.dims == (name,)}
     indexes = {n: PandasIndex(pandas.Index(v.values), n, coord_dtype=v.dtype) for n, v in alone.items()}
-    coords |= {name: index.create_variables(alone)[name] for name, index in indexes.items()}
-    return xarray.Coordinates(coords, indexes)
+    return xarray.Coordinates(coords | {n: i.create_variables(alone)[n] for n, i in indexes.items()}, indexes)
 
 
 def _about(variable: Variable, name: str) -> dict[str, str]:
