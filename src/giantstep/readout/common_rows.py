@@ -63,7 +63,7 @@ class CommonRows:
         G = (I + H diag R)^-1 H for H = PB o Vh1 is what `g` keeps, and dG_qq/dR_r = -G_qr^2; S is (4.4).
         """
         R, real, last_step = start.R, not np.iscomplexobj(start.R), NEAR if near else 1e-14
-        eye, busy, H = np.eye(D.shape[1]), np.ones(len(R), dtype=bool), self.product * Vh1[:, None]
+        eye, busy, H = packing(R.shape[1]).eye, np.ones(len(R), dtype=bool), self.product * Vh1[:, None]
         for _ in range(MAX_STEPS):
             check_time()
             G = solve_each(eye + H * R[:, None, None, :], H)
@@ -72,7 +72,7 @@ class CommonRows:
             change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
             proposal = R + change
             if real:  # a step across zero is replaced by the plain map
-                proposal = np.where((proposal * R > 0).all(axis=1)[:, None], proposal, f)
+                proposal = np.where((proposal * R > 0).all(axis=1, keepdims=True), proposal, f)
             R = np.where(busy[:, None], proposal, R)
             busy &= np.abs(change / R).max(axis=1) > last_step
             if not busy.any():
@@ -85,15 +85,14 @@ class CommonRows:
     def _at_atoms(self, H: Array, R: Array) -> tuple[Array, Array, Array]:
         """Return G(lambda), S(lambda) = Th diag R and Th = (I + diag(R) H)^-1 at the atoms (B, J, k, k)."""
         scale = R[:, None, None, :]
-        inverse = small_inverse(np.eye(R.shape[1]) + H * scale)
+        inverse = small_inverse(packing(R.shape[1]).eye + H * scale)
         Th = inverse.swapaxes(2, 3)
         G, S = (0.5 * (M + M.swapaxes(2, 3)) for M in (inverse @ H, Th * scale))
         return G, S, Th
 
     def at_atoms(self, response: Response) -> tuple[Array, Array]:
         """Return S(lambda) and Th = (I + diag(R) H)^-1 of a response at the atoms (B, J, k, k)."""
-        H = self.product * response.Vh1[:, None]
-        return self._at_atoms(H, response.R)[1:] if response.known is None else response.known
+        return response.known or self._at_atoms(self.product * response.Vh1[:, None], response.R)[1:]
 
     def times_product(self, values: Array) -> Array:
         """Return PB_ij times values at the atoms and the packed pairs (i, j), (B, J, P, ...)."""
@@ -130,7 +129,7 @@ class CommonTangents(Tangents):
     def transfer(self) -> Array:
         """The matrix I - diag(R^2/beta_q) int G o G dmu, whose inverse carries a change of D to a change of R."""
         weight = (self.response.R**2 / self.response.block_width)[:, :, None]
-        return np.eye(weight.shape[1]) - weight * self.bulk.average(self.response.g**2)
+        return packing(weight.shape[1]).eye - weight * self.bulk.average(self.response.g**2)
 
     @cached_property
     def matrix(self) -> Array:
@@ -146,7 +145,7 @@ class CommonTangents(Tangents):
         direct = average(times(times(packed_products(S)).swapaxes(2, 3)).swapaxes(2, 3))
         drive = np.empty((len(R), k, pairs + k), S.dtype)
         drive[:, :, :pairs] = driven.swapaxes(1, 2) * packed.multiplicity[:pairs]
-        drive[:, :, pairs:] = np.eye(k)
+        drive[:, :, pairs:] = packed.eye
         squares = R[:, :, None] ** 2
         delta = solve_each(self.transfer, squares / self.response.block_width[:, :, None] * drive)
         upper = answered @ (delta / squares)

@@ -132,6 +132,7 @@ class Packing:
     columns: Integers
     multiplicity: Floats  # how often a coordinate counts in a sum over the matrix: 2 for q < q', else 1
     place: Integers  # which of the pairs an entry of the matrix is (k, k)
+    eye: Floats  # the identity (k, k)
 
     def pack(self, matrix: Array, vector: Array) -> Array:
         """Return the packed coordinates (B, K)."""
@@ -146,9 +147,9 @@ class Packing:
 def packing(k: int) -> Packing:
     """Return the packed coordinates for k blocks."""
     rows, columns = np.triu_indices(k)
-    place = np.empty((k, k), dtype=np.int64)
+    place, eye = np.empty((k, k), dtype=np.int64), np.eye(k)
     place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-    return Packing(rows, columns, np.concatenate([np.where(rows == columns, 1.0, 2.0), np.ones(k)]), place)
+    return Packing(rows, columns, np.append(2.0 - eye[rows, columns], np.ones(k)), place, eye)
 
 
 def packed_products(S: Array) -> Array:

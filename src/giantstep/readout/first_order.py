@@ -27,7 +27,7 @@ import numpy as np
 from giantstep.deadline import check_time
 from giantstep.readout.bulk import Bulk, Response, Tangents
 from giantstep.readout.common_rows import IsotropicBulk
-from giantstep.readout.features import MANY_NODES, PACKED_BLOCKS, Features, Packing, packing
+from giantstep.readout.features import MANY_NODES, PACKED_BLOCKS, Features, packing
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Array, Floats, Integers
@@ -63,11 +63,6 @@ class Equations(Stacked):
         a, b = np.where(ratio < 1, 1.0, ridge), np.where(ratio < 1, ridge, 1.0)
         return cls(features, ratio, width, a, b, IsotropicBulk() if bulk is None else bulk)
 
-    @property
-    def packing(self) -> Packing:
-        """Packed coordinates of k blocks."""
-        return packing(len(self.features.pi))
-
     @cached_property
     def block_width(self) -> Floats:
         """beta_q = pi_q beta, (B, k)."""
@@ -85,7 +80,7 @@ class Equations(Stacked):
 
     @cached_property
     def rated_weights(self) -> Floats:
-        """R w at the nodes (B, N)."""
+        """The weights of the nodes times r, (B, N)."""
         return np.asarray(self.ratio[:, None] * self.features.weights)
 
     def split_points(self, index: Integers, size: int) -> Iterator[Integers | slice]:
@@ -153,7 +148,7 @@ def begin(equations: Equations, response: Response) -> FirstOrder:
 
 def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
     """Return K_ab = r E[m_a m_b c_b/(b+V)^2] in packed coordinates (B, K, K)."""
-    m, multiplicity = equations.features.packed, equations.packing.multiplicity
+    m, multiplicity = equations.features.packed, packing(len(equations.features.pi)).multiplicity
     if len(m) > 1 or m.shape[2] > MANY_NODES:
         return ((m * squared_weights[:, None, :]) @ np.swapaxes(m, 1, 2)) * multiplicity
     products = equations.features.sums(squared_weights, equations.features.products)
@@ -192,20 +187,14 @@ def _solve_chunk(
     V, last = cold_start(equations) if start is None else (start.V, start.response)
     last = last.astype(equations.a.dtype)  # of every point, from which its next inner solve starts
     real = not np.iscomplexobj(equations.a)
-    steps = 0
-    taken, chosen = equations, np.arange(len(equations.ratio))
-
-    def points(active: Integers) -> Equations:
-        """Return some points; those that are left after a step are asked for again by the next one."""
-        nonlocal taken, chosen
-        if len(active) != len(chosen):  # points only ever leave
-            taken, chosen = equations.take(active), active
-        return taken
+    steps, taken = 0, equations
 
     def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
-        nonlocal steps, last
+        nonlocal steps, taken, last
         steps += 1
-        part, earlier = points(active), last if len(active) == len(last.R) else last.take(active)
+        if len(active) != len(taken.ratio):  # points only ever leave
+            taken = equations.take(active)
+        part, earlier = taken, last if len(active) == len(last.R) else last.take(active)
         inverse = 1 / (part.b[:, None] + V)
         weights = part.rated_weights * inverse
         response = respond(part, weights, earlier, near=steps <= NEAR_STEPS)
@@ -221,21 +210,16 @@ def _solve_chunk(
             last = response
         else:
             last.put(active[kept], response if kept.all() else response.take(kept))
-        left = ~(residual < goal)
-        if left.all():
-            return plain, newton_iterate(part, response, V, plain, weights * inverse), residual
-        newton = plain.copy()
+        newton, left = plain.copy(), ~(residual < goal)
         if left.any():
-            own, squared = (points(active[left]), response.take(left)), weights * inverse
-            newton[left] = newton_iterate(*own, *(values[left] for values in (V, plain, squared)))
+            some = slice(None) if left.all() else np.flatnonzero(left)
+            taken, own, x, image = part.take(some), response.take(some), V[some], plain[some]
+            moved = x + spread_through(taken, taken.bulk.tangents(own), (weights * inverse)[some], image - x, packed)
+            if real:
+                below = -taken.b[:, None]
+                moved[((image > below) != (moved > below)).any(axis=1)] = np.nan
+            newton[some] = moved
         return plain, newton, residual
-
-    def newton_iterate(part: Equations, response: Response, V: Array, plain: Array, squared: Array) -> Array:
-        newton = V + spread_through(part, part.bulk.tangents(response), squared, plain - V, packed)
-        if real:
-            below = -part.b[:, None]
-            newton[((plain > below) != (newton > below)).any(axis=1)] = np.nan
-        return newton
 
     solution = solve_fixed_point(step, V, goal=goal, max_steps=MAX_STEPS)
     left = np.flatnonzero(~(solution.residual < goal))  # elsewhere `last` is the response to the solution
@@ -252,7 +236,7 @@ def spread_through(equations: Equations, tangents: Tangents, squared: Array, sou
     if packed:  # f = source + c m . y with y the packed change that the source causes
         L = tangents.matrix / width
         driven = L @ features.sums(squared * source, features.packed)[:, :, None]
-        y = solve_each(np.eye(L.shape[1]) - L @ packed_coupling(equations, squared), driven)[:, :, 0]
-        return np.asarray(source + features.combine(y * equations.packing.multiplicity))
+        y = solve_each(packing(L.shape[1]).eye - L @ packed_coupling(equations, squared), driven)[:, :, 0]
+        return np.asarray(source + features.combine(y * packing(len(features.pi)).multiplicity))
     kernel = tangents.kernel(features.mu1, features.mu2) / width
     return solve_each(np.eye(kernel.shape[1]) - kernel * squared[:, None, :], source[:, :, None])[:, :, 0]

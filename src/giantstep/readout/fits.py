@@ -68,7 +68,7 @@ class Asked:
         width, ridge = self.points["width_per_dim"], self.points["readout.ridge"]
         ratio = self.points["samples_per_dim"] / width
         equations = Equations.of_ridge(self._labelled(features), ratio, width, ridge, self.bulk)
-        equations, (bulk, seen) = dataclasses.replace(equations, pi=self.pi), (equations.bulk, equations.features)
+        equations.pi, bulk, seen = self.pi, equations.bulk, equations.features
         if not isinstance(bulk, InputBulk) or not bulk.spread.quadratic:
             return equations
         curvature = seen.T0[:, -len(seen.pi) :]  # what y_q multiplies, in the noise of the quadratic channels

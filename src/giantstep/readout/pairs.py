@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.readout.errors import FittedMeans, count_parameters, fit_means, fluctuations, mean_residual, ridge_drive
-from giantstep.readout.features import packed_products
+from giantstep.readout.features import packed_products, packing
 from giantstep.readout.finite_size import FiniteSize, push_of_means
 from giantstep.readout.first_order import FirstOrder, packed_coupling
 from giantstep.readout.signal import Signal
@@ -144,7 +144,7 @@ def overlap_of_layers(first: FirstOrder, source: Floats, squared: Floats) -> tup
         coupling = packed_coupling(equations, squared)[:, :pairs, :pairs]
         Q = solve_each(np.eye(pairs) - lift @ coupling, lift @ driven)[:, :, 0]
         nothing = np.zeros((len(Q), S.shape[1]))
-        Q1 = equations.packing.unpack(np.concatenate([Q, nothing], axis=1))[0]
+        Q1 = packing(len(features.pi)).unpack(np.concatenate([Q, nothing], axis=1))[0]
         return source + features.quadratic(Q1, nothing), Q1
     kernel = (np.swapaxes(features.mu1, 1, 2) @ (S @ features.mu1)) ** 2 / width
     res = solve_each(np.eye(kernel.shape[1]) - kernel * squared[:, None, :], source[:, :, None])[:, :, 0]

@@ -48,8 +48,7 @@ def solve_signal(
     C = prior_factor(P, counted, R)
     source = (features.Jp * features.per_channel(psih)).sum(axis=1)
     scale = np.sqrt(R)[:, :, None]
-    penalty = np.zeros((count, k, k))
-    root = penalty
+    penalty = root = np.zeros((count, k, k))
     if not size.in_limit:
         penalty = mean_penalty(equations.bulk, features, response, weights, size)
         root = root_of(scale * penalty * np.swapaxes(scale, 1, 2))
@@ -59,8 +58,7 @@ def solve_signal(
     x = (C @ solution[:, k:, None])[:, :, 0]
     tau = features.Jp * x[:, None, :]
     tau = tau.reshape(*tau.shape[:-1], features.channels, k).sum(axis=-2)
-    dual = features.sums(weights * (wanted - c0), features.T0) + source
-    dual = dual - (counted @ x[:, :, None])[:, :, 0]
+    dual = features.sums(weights * (wanted - c0), features.T0) + source - (counted @ x[:, :, None])[:, :, 0]
     return Signal(solution[:, :k] * scale[:, :, 0], x, tau, c0, tau @ features.mu1, dual, penalty)
 
 

@@ -53,9 +53,10 @@ def solve_fixed_point(
         stalled = np.where(now < 0.9 * best, 0, stalled + 1)
         best, best_x, best_plain = _chosen(now < best, (now, x, plain), (best, best_x, best_plain))
         done = (now < goal) | ((best < good_enough) & (stalled >= 3))
-        usable, x = _finite(newton) & (stalled < 12) & finite, newton
+        usable, x = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled < 12) & finite, newton
         if not usable.all():
-            (x,) = _chosen(usable, (newton,), _chosen(_finite(plain) & finite, (plain,), (best_plain,)))
+            safe = np.isfinite(plain).reshape(len(active), -1).all(axis=1) & finite
+            (x,) = _chosen(usable, (newton,), _chosen(safe, (plain,), (best_plain,)))
         if done.any():
             stopped, left = active[done], ~done
             found[stopped], residual[stopped], iterations[stopped] = best_x[done], best[done], count
@@ -66,17 +67,11 @@ def solve_fixed_point(
     return FixedPoint(found, residual, iterations)
 
 
-def _finite(values: Array) -> Booleans:
-    """Tell at which points (B, ...) all values are finite."""
-    return np.isfinite(values).reshape(len(values), -1).all(axis=1)
-
-
 def _chosen(first: Booleans, values: tuple[Array, ...], others: tuple[Array, ...]) -> tuple[Array, ...]:
     """Return values at the points that are `first`, the others elsewhere."""
     if first.all():
         return values
-    pairs = zip(values, others)
-    return tuple(np.where(first.reshape(-1, *(1,) * (value.ndim - 1)), value, other) for value, other in pairs)
+    return tuple(np.where(first.reshape(-1, *(1,) * (a.ndim - 1)), a, b) for a, b in zip(values, others))
 
 
 # -- Linear systems of many independent points at once ----------------------------------------------------
