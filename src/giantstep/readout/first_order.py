@@ -236,7 +236,7 @@ def spread_through(equations: Equations, tangents: Tangents, squared: Array, sou
     if packed:  # f = source + c m . y with y the packed change that the source causes
         L = tangents.matrix / width
         driven = L @ features.sums(squared * source, features.packed)[:, :, None]
-        y = solve_each(packing(L.shape[1]).eye - L @ packed_coupling(equations, squared), driven)[:, :, 0]
+        y = solve_each(np.eye(L.shape[1]) - L @ packed_coupling(equations, squared), driven)[:, :, 0]
         return np.asarray(source + features.combine(y * packing(len(features.pi)).multiplicity))
     kernel = tangents.kernel(features.mu1, features.mu2) / width
     return solve_each(np.eye(kernel.shape[1]) - kernel * squared[:, None, :], source[:, :, None])[:, :, 0]
