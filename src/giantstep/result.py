@@ -83,8 +83,8 @@ class ResultTable:
     def gather(self, name: str) -> Array:
         """Return all values of a variable, shape (points, ...), NaN (no name) where nothing was put."""
         pieces = self.pieces[name]
-        full = pieces[0][1]
-        if len(full) < self.grid.size:  # a single batch has all points, in order
+        index, full = pieces[0]
+        if not np.array_equal(index, np.arange(self.grid.size)):  # else a single batch has all points, in order
             own = largest_shape([values.shape[1:] for _, values in pieces])
             full = blank_array((self.grid.size, *own), like=full)
             for index, values in pieces:
