@@ -515,8 +515,7 @@ def tabulated(activation: Function, values: Values, A: Floats, s: Floats) -> Flo
     step = TABLE_STEP * np.minimum(1.0, np.abs(s))
     reach = np.ptp(A, axis=2) + 11 * step
     if activation.closed or not np.any(A.shape[2] * step >= MANY_POINTS * reach):
-        flat = values(activation, A.reshape(-1), np.repeat(s.reshape(-1), A.shape[2]))
-        return flat.reshape(-1, *A.shape)
+        return values(activation, A.reshape(-1), np.repeat(s.reshape(-1), A.shape[2])).reshape(-1, *A.shape)
     from scipy.interpolate import make_interp_spline
 
     if not np.isfinite(A).all():

@@ -95,8 +95,7 @@ class InputLaw:
 
     def counts(self, dim: int) -> Integers:
         """Return how many of `dim` coordinates each atom has."""
-        edges = np.rint(np.append(0.0, np.cumsum(self.masses)) * dim).astype(np.int64)
-        return np.diff(edges)
+        return np.diff(np.rint(np.append(0.0, np.cumsum(self.masses)) * dim).astype(np.int64))
 
     def at_dimension(self, dim: int) -> InputLaw:
         """Return the law of a covariance of `dim` coordinates, whose multiplicities are whole numbers."""

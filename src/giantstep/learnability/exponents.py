@@ -350,8 +350,7 @@ def largest_rate(order: float, mu: Floats, correlation: bool) -> Floats:
 
 def shortest_time(order: float, mu: Floats, correlation: bool) -> Floats:
     """Return the exponent theta of the time at the largest useful rate (order 2: up to a factor log d)."""
-    floor = 0.0 if correlation else max(order / 2 - 1, 0.0)
-    return np.maximum(max(1.0, order - 1) - mu, floor)
+    return np.maximum(max(1.0, order - 1) - mu, 0.0 if correlation else max(order / 2 - 1, 0.0))
 
 
 def best_batch(order: float, correlation: bool) -> float:

@@ -215,8 +215,7 @@ class SeveralDirections(Staged):
 
 def _entries_of(M: Floats, rows: Floats) -> Floats:
     """Return the entries of a symmetric matrix on a subspace."""
-    inner = rows @ M @ rows.T
-    return inner[np.triu_indices(len(rows))]
+    return (rows @ M @ rows.T)[np.triu_indices(len(rows))]
 
 
 def _matrix_of(entries: Floats, rows: Floats) -> Floats:

@@ -272,9 +272,11 @@ def trouble(problem: Problem, layer: Layer) -> Strings:
     """Return why each parameter set cannot be used further, or nothing."""
     s = scale_of(problem, layer)
     norm = np.sum(layer.U**2, axis=2) + s**2
-    values = np.linalg.svd(np.where(np.isfinite(layer.U), layer.U, 0.0), compute_uv=False)
-    learnt = np.sum(values > LEARNT * np.maximum(1.0, values.max(axis=1, initial=0.0))[:, None], axis=1)
-    reasons = np.where(learnt > MOST_LEARNT, TOO_MANY, "").astype(object)
+    reasons = np.full(len(layer), "", dtype=object)
+    if min(layer.U.shape[1:]) > MOST_LEARNT:
+        values = np.linalg.svd(np.where(np.isfinite(layer.U), layer.U, 0.0), compute_uv=False)
+        learnt = np.sum(values > LEARNT * np.maximum(1.0, values.max(axis=1, initial=0.0))[:, None], axis=1)
+        reasons[learnt > MOST_LEARNT] = TOO_MANY
     reasons[np.min(s, axis=1) < CANCELLED] = CANCELS
     reasons[~np.all(norm < DIVERGED, axis=1)] = DIVERGES
     return reasons
@@ -363,6 +365,8 @@ def follow_gradient(
     parts, order = [], []
     for view in views(problem, layer):
         rows = view.rows
+        if len(rows) == len(layer):
+            return _gradient_of(problem, layer, view, share, whitening, with_noise)
         parts.append(_gradient_of(problem, layer.take(rows), view, share[rows], whitening[rows], with_noise))
         order.append(rows)
     return Gradient.join(parts).take(np.argsort(np.concatenate(order)))

@@ -21,8 +21,7 @@ DIVERGED_REASON = f"diverged: a squared norm passed {DIVERGED:.0e}"
 
 def rows(M: DeviceArray, Q: DeviceArray) -> DeviceArray:
     """Return R = [M | L] with L L^T = Q - M M^T: the rows of the first layer in orthonormal coordinates."""
-    factor = semidefinite_factor(Q - M @ M.swapaxes(-1, -2))
-    return array_module(M).concatenate([M, factor], axis=-1)
+    return array_module(M).concatenate([M, semidefinite_factor(Q - M @ M.swapaxes(-1, -2))], axis=-1)
 
 
 def best_cosine(M: DeviceArray, Q: DeviceArray, frame: DeviceArray) -> DeviceArray:
