@@ -202,7 +202,7 @@ CHANGED: dict[str, tuple[str, dict[str, float]]] = {
 
 
 def differences(case: Case, found: Any) -> dict[str, float]:
-    """Return how far every variable of a result is from the stored one, relative to its largest entry (at least 1e-6).
+    """Return how far every variable of a result is from the stored one, relative to its largest entry (at least 1e-5).
 
     It is inf where a number is NaN on one side only, or where the status is another one.
     """
@@ -215,5 +215,5 @@ def differences(case: Case, found: Any) -> dict[str, float]:
             continue
         known = np.isfinite(old)
         size = np.max(np.abs(old[known]), initial=0.0)
-        gaps[name] = float(np.max(np.abs(new[known] - old[known]), initial=0.0) / max(size, 1e-6))
+        gaps[name] = float(np.max(np.abs(new[known] - old[known]), initial=0.0) / max(size, 1e-5))
     return gaps
