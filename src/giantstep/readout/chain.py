@@ -310,12 +310,13 @@ def _link(step: ChainStep, block: Array, sign: Array) -> Array:
     q = np.arange(k)
     L[:, :, q, k + q] = L[:, :, k + q, q] = slope
     inverse = step.inverse[:, None, None]
-    L[:, :, k + q, k + q] = -sign[:, None, None] * inverse * noise
+    L[:, :, k + q, k + q] = own = -sign[:, None, None] * inverse * noise
     if not step.inverse.any():
         return L
-    moved = small_product((block * inverse)[:, None], L)
+    C, slope = (block * inverse)[:, None], slope[:, :, None]
+    moved = np.concatenate([C[..., k:] * slope, C[..., :k] * slope + C[..., k:] * own[:, :, None]], axis=3)
     moved[:, :, np.arange(2 * k), np.arange(2 * k)] += 1.0
-    return small_product(L, small_inverse(moved))
+    return small_product(L, small_inverse(moved)) if k == 1 else solve_each(moved.swapaxes(2, 3), L).swapaxes(2, 3)
 
 
 def _sandwich(left: Array, right: Array, operator: Array) -> Array:
