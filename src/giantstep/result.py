@@ -84,7 +84,7 @@ class ResultTable:
         """Return all values of a variable, shape (points, ...), NaN (no name) where nothing was put."""
         pieces = self.pieces[name]
         index, full = pieces[0]
-        if index.tobytes() != np.arange(self.grid.size).tobytes():  # else a single batch has all points, in order
+        if len(pieces) > 1 or index.tobytes() != np.arange(self.grid.size).tobytes():  # else one has all, in order
             own = largest_shape([values.shape[1:] for _, values in pieces])
             full = blank_array((self.grid.size, *own), like=full)
             for index, values in pieces:

@@ -27,7 +27,7 @@ class ConvexFit:
 
     weights: Floats  # w, with the prediction <w, a> + b for a row a
     intercept: float  # b
-    gap: float  # how far its objective is above the smallest one, relative to it; at most this
+    gap: float  # how far its objective is above the least, at most; relative to it, or to `_PERFECT` of that without w
     problem: str = ""  # why there is no such estimator, or nothing
     inseparable: bool = False  # whether that is because no weights separate the classes
 
