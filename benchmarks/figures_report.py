@@ -163,9 +163,9 @@ def size_line(recipe: Recipe, record: Record) -> str:
     where = f"{record['machine']}, {record['date']}, giantstep {record['version']}"
     older = ", older than the present studies of the figure" if record.get("stale") else ""
     parts = record["parts_core_seconds"] or 0.0
-    seconds = f"{record['core_seconds'] + parts:.0f} s of a core"
     how = f" ({record['how']})" if "how" in record else ""
-    took = f"{size}, {seconds}{' in several pieces' if parts else ''}{how}, {where}{older}"
+    seconds = f"{record['core_seconds'] + parts:.0f} s of a core{' in several pieces' if parts else ''}{how}"
+    took = f"{size}, {'in pieces whose time was not kept' if record.get('untimed') else seconds}, {where}{older}"
     if not record["quick"]:
         return took + "."
     if recipe.seconds_full is None:
