@@ -193,6 +193,7 @@ def test_the_samples_of_a_batch_are_split(names, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The steps add")  # at the largest rates of step-size
 @pytest.mark.parametrize("name", ["spectral-edge", "outliers", "finite-batch-spectrum", "step-size", "vocabulary-size"])
 def test_quick_figures_agree(name, tmp_path):
     report = reproduce(name, tmp_path, quick=True, progress=False)
