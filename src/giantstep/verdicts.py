@@ -49,8 +49,7 @@ def student_line(line: float, freedom: ArrayLike) -> Floats:
 
 def chance_line(points: int) -> float:
     """Return the |z| that the largest of so many normal scores passes once in 1,000."""
-    each = -np.expm1(np.log1p(-CHANCE) / max(points, 1))
-    return float(-special.ndtri(each / 2))
+    return float(-special.ndtri(-np.expm1(np.log1p(-CHANCE) / max(points, 1)) / 2))
 
 
 def trials_for_gap(spread: ArrayLike, relative: float, points: int = 1, power: float = 0.5) -> Floats:

@@ -125,6 +125,21 @@ def test_hard_cases_end(name: str) -> None:
     assert outcome.end in ("refused", "flagged"), outcome.text
 
 
+_ONCE = (375, 904, 5011)
+"""Drawn: a trajectory from an overlap of 1e-100; steps with a sign among them; a spectrum with no point to follow."""
+_ONCE_TOO_LONG = (2168, 2546, 4412, 4798)
+"""Drawn: two finite batches on two and more directions; labels cleaned to a high order; two of many directions."""
+
+
+@pytest.mark.parametrize(
+    "number", [*_ONCE, *(pytest.param(number, marks=pytest.mark.slow) for number in _ONCE_TOO_LONG)]
+)
+def test_drawn_cases_that_once_failed(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GIANTSTEP_CPU_LIMIT", raising=False)
+    outcome = judge(draw_case(number))
+    assert not outcome.is_fault, outcome.text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _hard_cases())
 def test_hard_cases_end_in_the_time_they_have(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

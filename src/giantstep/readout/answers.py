@@ -61,7 +61,7 @@ def choose_x(spectra: Iterable[tuple[Spectrum, float]]) -> Floats:
         edge = spectrum.upper_edge()
         edge = edge if np.isfinite(edge) else 6 * spectrum.mean * (1 + 1 / np.sqrt(spectrum.ratio)) ** 2
         reach.append(edge / unit)
-    return (np.arange(CELLS, dtype=np.float64) + 0.5) * (1.08 * max(reach) / CELLS)
+    return (np.arange(CELLS, dtype=np.float64) + 0.5) * (1.08 * max(reach, default=1.0) / CELLS)
 
 
 def grows_linearly(activation: Function) -> bool:

@@ -31,6 +31,7 @@ _OUTLIER = {"absent": "no further outlier exists", "compared": False}
 _GAP = {"absent": "no further gap exists", "compared": False}
 _SPIKE = {"absent": "no such outlier exists"}
 _LEARNT = {"absent": "nothing is learnt yet"}
+_SPREAD = {"absent": "how rows spread after a sign step is not followed"}
 _FURTHER = {"absent": "no further direction is learnt"}
 TEST = (
     "mean squared error on fresh samples, label noise included; "
@@ -70,8 +71,8 @@ _STEPS = (
     both("s", "time block", "s_q", "length of a row across the target directions"),
     both("cosine", "time block direction", "U_q/|w|", "cosine of a row with a target direction"),
     both("row_norm", "time block", "|w|^2", "squared norm of a row, w^T Sigma w"),
-    both("spread", "time block direction direction_2", "(J_q J_q^T)_U", "d Cov of the overlaps inside a block"),
-    both("spread_s", "time block", "(J_q J_q^T)_s", "d times the variance of s inside a block", **SHOWN),
+    both("spread", "time block direction direction_2", "(J_q J_q^T)_U", "d Cov of the overlaps of a block", **_SPREAD),
+    both("spread_s", "time block", "(J_q J_q^T)_s", "d times the variance of s inside a block", **SHOWN, **_SPREAD),
     _limit("learned", "time", "m", "number of directions learned"),
     _limit("gamma", "time direction", "gamma_a", "length of a target direction inside the learnt space", **_FURTHER),
     _limit("B", "time block atom", "B_q(lambda)", "what became of the initial weights in an eigenspace"),

@@ -85,16 +85,13 @@ class AssignmentChannel:
             half = 0.5 * gap * np.sqrt(x)
             return w * special.ndtr(half + shift) + (1 - w) * special.ndtr(half - shift)
         z, density = trapezoid_rule(0.1, 9.0)
-        inner = special.ndtr(z + np.sqrt(a)[..., None]) ** (self.clusters - 1)
-        return inner @ density
+        return special.ndtr(z + np.sqrt(a)[..., None]) ** (self.clusters - 1) @ density
 
     def snr(self, overlap: float) -> float:
-        """Return the a with m_u(a) = `overlap`."""
-
-        def missing(x: float) -> float:
-            return overlap - float(self.overlap(math.exp(x)))
-
-        return math.exp(brent_root(missing, math.log(1e-12), math.log(_HIGHEST)))
+        """Return the a with m_u(a) = `overlap`, at least 1e-12."""
+        ends = math.log(1e-12), math.log(_HIGHEST)
+        wanted = float(np.clip(overlap, *self.overlap(np.exp(ends))))
+        return math.exp(brent_root(lambda x: wanted - float(self.overlap(math.exp(x))), *ends))
 
     @staticmethod
     def _inside(a: ArrayLike) -> tuple[Floats, Floats]:
