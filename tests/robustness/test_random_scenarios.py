@@ -125,8 +125,8 @@ def test_hard_cases_end(name: str) -> None:
     assert outcome.end in ("refused", "flagged"), outcome.text
 
 
-_ONCE = (375, 904, 5011)
-"""Drawn: a trajectory from an overlap of 1e-100; steps with a sign among them; a spectrum with no point to follow."""
+_ONCE = (375, 904, 5011, 6972)
+"""Drawn: a trajectory from an overlap of 1e-100; steps with a sign; a spectrum with no point to follow; an overflow."""
 _ONCE_TOO_LONG = (2168, 2546, 4412, 4798)
 """Drawn: two finite batches on two and more directions; labels cleaned to a high order; two of many directions."""
 

@@ -183,7 +183,8 @@ def _trajectory(batch: ClusterBatch) -> Solved:
         m_v[:, step], _, _ = problems.features(m_u[:, step - 1], lam)
         m_u[:, step] = channel.overlap(lam * m_v[:, step])
         accuracy[:, step] = channel.accuracy(lam * m_v[:, step])
-    return Solved({**_errors(channel, problems.rho[:, None], m_u, m_v), "accuracy": accuracy})
+    values = {**_errors(channel, problems.rho[:, None], m_u, m_v), "accuracy": accuracy}
+    return Solved(values, 0.0, ~np.isfinite(m_u).all(axis=1), "its numbers leave the range of floating point")
 
 
 def _thresholds(batch: ClusterBatch) -> Solved:
