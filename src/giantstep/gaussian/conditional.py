@@ -345,9 +345,10 @@ def _compressed(points: Points, rows: int, panels: int) -> Points:
     left, right = centre + spread * np.sinh(edge[:, :-1]), centre + spread * np.sinh(edge[:, 1:])
     legendre, _ = leggauss(LABEL_NODES)
     nodes = 0.5 * (left + right)[:, :, None] + 0.5 * (right - left)[:, :, None] * legendre
-    check_time()
     a, b = left[row, panel], right[row, panel]
+    check_time()
     at, inside = (legvander(x, LABEL_NODES - 1).T for x in (legendre, (2 * y - a - b) / (b - a)))
+    check_time()
     basis = np.linalg.solve(at, inside)  # Lagrange polynomials (nodes of the panel, points)
     check_time()
     cell, cells = row * panels + panel, rows * panels
