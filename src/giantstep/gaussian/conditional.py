@@ -18,6 +18,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
 
 from giantstep.blocks import split_rows, with_zeros
+from giantstep.deadline import check_time
 from giantstep.gaussian import grids
 from giantstep.gaussian.subspaces import Directions
 from giantstep.gaussian.target import Plane, Target, turned_planes
@@ -326,8 +327,8 @@ class Points(NamedTuple):
 
 def _compressed(points: Points, rows: int, panels: int) -> Points:
     """Carry points over to panels in the label at every kappa, where there are more of them than nodes."""
-    y, row, moments = points
-    weights = moments[0]
+    check_time()
+    (y, row, moments), weights = points, points.moments[0]
     if np.bincount(row, minlength=rows).max() <= panels * LABEL_NODES:
         return points
     centre = np.sum(weights * y) / weights.sum()
@@ -345,8 +346,11 @@ def _compressed(points: Points, rows: int, panels: int) -> Points:
     legendre, _ = leggauss(LABEL_NODES)
     nodes = 0.5 * (left + right)[:, :, None] + 0.5 * (right - left)[:, :, None] * legendre
     a, b = left[row, panel], right[row, panel]
+    check_time()
     at, inside = (legvander(x, LABEL_NODES - 1).T for x in (legendre, (2 * y - a - b) / (b - a)))
+    check_time()
     basis = np.linalg.solve(at, inside)  # Lagrange polynomials (nodes of the panel, points)
+    check_time()
     cell, cells = row * panels + panel, rows * panels
     sums = [np.stack([np.bincount(cell, own * moment, cells) for own in basis], axis=1).ravel() for moment in moments]
     return Points(nodes.ravel(), np.repeat(np.arange(rows), panels * LABEL_NODES), np.stack(sums))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.types import Floats
 
@@ -42,8 +43,11 @@ def root_factorials(order: int) -> np.ndarray:
 
 def multi_indices(dims: int, order: int) -> tuple[tuple[int, ...], ...]:
     """Return all (b_1, ..., b_dims) of sum ``order``."""
-    chosen = itertools.combinations_with_replacement(range(dims), order)
-    return tuple(tuple(axes.count(axis) for axis in range(dims)) for axes in chosen)
+    indices = []
+    for axes in itertools.combinations_with_replacement(range(dims), order):
+        check_time()
+        indices.append(tuple(axes.count(axis) for axis in range(dims)))
+    return tuple(indices)
 
 
 def hermite_products(points: Floats, indices: Sequence[tuple[int, ...]]) -> Floats:

@@ -173,6 +173,8 @@ class PairNoisy:
     def _likelihoods(self, g: Floats, inner: int = 0, outer: int = 0) -> Iterator[Floats]:
         """Yield the likelihood (N1, N2, y) at consecutive y: few where each takes part in averages at many omega."""
         rows, columns = g.shape
+        if g.size > 32 * _BLOCK:
+            raise MemoryError(f"a rule in the plane with {g.size:.1g} nodes")
         for part in split_rows(len(self.y), rows * columns + inner * (2 * rows + 3 * outer), _BLOCK):
             likelihood = self.y[part] - g[..., None]  # changed in place: large arrays are slow to make
             likelihood *= likelihood
@@ -243,8 +245,10 @@ def _plane_rule(reading: TargetReading, basis: Floats, step: float) -> tuple[Flo
     planes = turned_planes(reading.inner.planes, basis.T)
     z1, w1 = line_rule(breaks_along_first(planes), step)
     z2, w2 = _second_rule(z1, planes, step)
-    points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
-    return z1, w1, z2, w2, np.asarray(reading.inner(points @ basis), dtype=float)
+    grid, g = np.broadcast_arrays(z1[:, None], z2), np.empty((len(z1), z2.shape[1]))
+    for part in split_rows(*g.shape, _BLOCK):
+        g[part] = reading.inner(np.stack([axis[part] for axis in grid], axis=-1) @ basis)
+    return z1, w1, z2, w2, g
 
 
 def _second_rule(z1: Floats, planes: Sequence[Plane], step: float) -> tuple[Floats, Floats]:

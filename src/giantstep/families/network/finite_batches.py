@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giantstep.blocks import split_rows
 from giantstep.gaussian import Function, gauss_legendre_panels
 from giantstep.gaussian.conditional import LabelLaw, label_law
 from giantstep.gaussian.quadrature import normal_density
@@ -191,6 +192,14 @@ def slope_tables(activation: Function, A: Floats, norm: Floats) -> dict[str, Flo
     """Return the functions of A (k, N) at rows of squared norm c (k,) that a step needs: (1.1), (1.2)."""
     s = np.sqrt(norm)[:, None] * np.ones_like(A)
     D = activation.smoothed(A, s)
+    blocks = split_rows(A.shape[1], len(A) * (PANELS + len(activation.kinks)) * PANEL_NODES, 1 << 20)
+    parts = [_noise_tables(activation, A[:, part], s[:, part], D[..., part]) for part in blocks]
+    tables = {f"D{j}": D[j] for j in range(5)}
+    return tables | {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
+
+
+def _noise_tables(activation: Function, A: Floats, s: Floats, D: Floats) -> dict[str, Floats]:
+    """Return the functions that are averages over one neuron's own noise, at some columns."""
     kinks = np.array(activation.kinks)
     edges = np.linspace(-REACH, REACH, PANELS + 1) + np.zeros((*A.shape, 1))
     edges = np.concatenate([edges, np.clip((kinks - A[..., None]) / s[..., None], -REACH, REACH)], axis=2)
@@ -207,8 +216,7 @@ def slope_tables(activation: Function, A: Floats, norm: Floats) -> dict[str, Flo
         return np.sum(w * values, axis=1).reshape(A.shape)
 
     square = rest**2
-    tables = {f"D{j}": D[j] for j in range(5)}
-    tables |= {
+    return {
         "v": mean(square),
         "k3": mean(rest * square),
         "k4": mean(square**2),
@@ -220,7 +228,6 @@ def slope_tables(activation: Function, A: Floats, norm: Floats) -> dict[str, Flo
         "square": mean(slope**2),
         "curved": mean((z**2 - 1) * slope**2),
     }
-    return tables
 
 
 def _after(chain: Chain, sample: Sample, at: dict[str, Floats], fields: StepFields) -> Chain:
