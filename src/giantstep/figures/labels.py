@@ -171,8 +171,7 @@ def outside(labels: Sequence[str]) -> dict[str, Any]:
 def _columns(labels: Sequence[str], width: float) -> int:
     """Return how many entries of a legend of a paper stand beside each other in so many inches."""
     letters = [len(re.sub(r"\\[A-Za-z]+|[${}_^]", "", label)) for label in labels]
-    column = _HANDLE + max(letters, default=1) / _LETTERS_PER_INCH
-    return int(np.clip(width / column, 1, 4))
+    return int(np.clip(width / (_HANDLE + max(letters, default=1) / _LETTERS_PER_INCH), 1, 4))
 
 
 def place_legend(panels: Sequence[Axes], handles: Sequence[Any]) -> None:

@@ -331,8 +331,7 @@ class Function(Immutable):
         if not (np.all(np.isfinite(A)) and np.all(np.isfinite(s))):
             raise InputError("The moments of a function need finite A and s.")
         shape = A.shape
-        flat = self._facts.moments(A.ravel(), s.ravel())
-        return Moments(*(values.reshape(shape)[()] for values in flat))
+        return Moments(*(values.reshape(shape)[()] for values in self._facts.moments(A.ravel(), s.ravel())))
 
     def smoothed(self, A: ArrayLike, s: ArrayLike) -> np.ndarray:
         """Return D_j = E[He_j(z) f(A + s z)]/s^j, j = 0..4, ``s > 0``: derivatives in A of the smoothed function.

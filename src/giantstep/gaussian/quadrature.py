@@ -51,8 +51,7 @@ def gauss_legendre_panels(edges: ArrayLike, nodes_per_panel: int = PANEL_NODES) 
     unit, unit_weights = legendre_rule(nodes_per_panel)
     width = np.diff(edges, axis=-1)[..., None]
     shape = (*edges.shape[:-1], -1)
-    nodes = edges[..., :-1, None] + width * unit
-    return nodes.reshape(shape), (width * unit_weights).reshape(shape)
+    return (edges[..., :-1, None] + width * unit).reshape(shape), (width * unit_weights).reshape(shape)
 
 
 def trapezoid_rule(step: float, bound: float) -> tuple[np.ndarray, np.ndarray]:

@@ -72,8 +72,7 @@ class InputLaw:
     def of_shares(cls, eigenvalues: Floats, masses: Floats, shares: Floats) -> InputLaw:
         """Return blocks in which every direction has its own axis, with `shares` (r, K) of the variance of z_a."""
         shares = shares / shares.sum(axis=1, keepdims=True)
-        moments = np.einsum("aj,ab->jab", shares, np.eye(len(shares)))
-        return cls.normalised(eigenvalues, masses, moments)
+        return cls.normalised(eigenvalues, masses, np.einsum("aj,ab->jab", shares, np.eye(len(shares))))
 
     @property
     def isotropic(self) -> bool:

@@ -206,8 +206,7 @@ class IsotropicTangents(CommonTangents):
         smooth = S @ mu1
         E = mu2 + smooth**2 / (R**2)[:, :, None]
         Mi = solve_each(eye * (self.response.block_width / R**2)[:, :, None] - self.response.g[:, 0] ** 2, eye)
-        pairs = np.swapaxes(mu1, 1, 2) @ smooth
-        return pairs**2 + np.swapaxes(E, 1, 2) @ (Mi @ E)
+        return (np.swapaxes(mu1, 1, 2) @ smooth) ** 2 + np.swapaxes(E, 1, 2) @ (Mi @ E)
 
     def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
         """Return what the signal leaves in (Q1, Q2): the last terms of e in few_steps_readout (4.7)."""

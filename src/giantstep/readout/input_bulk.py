@@ -327,8 +327,7 @@ class InputTangents(CommonTangents):
         noise = self.bulk.noise
         if noise is None:
             return 0.0
-        products = self._paid(dual)[2]
-        return np.asarray(np.sum(noise.curvature * (products @ noise.curvature), axis=1))
+        return np.asarray(np.sum(noise.curvature * (self._paid(dual)[2] @ noise.curvature), axis=1))
 
 
 # -- Many atoms of a spectrum as few: Gauss rules of groups of neighbours ---------------------------------

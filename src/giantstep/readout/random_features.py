@@ -56,8 +56,7 @@ class RandomFeatures:
 def linear_and_rest(activation: Function) -> tuple[float, float]:
     """Return c_1 and c_{>1}^2 of the activation."""
     c0, c1 = activation.hermite(1)
-    rest = activation.second_moment(np.zeros(1), np.ones(1))[0] - c0**2 - c1**2
-    return float(c1), max(float(rest), 0.0)
+    return float(c1), max(float(activation.second_moment(np.zeros(1), np.ones(1))[0] - c0**2 - c1**2), 0.0)
 
 
 def slope_variance(activation: Function) -> float:

@@ -105,7 +105,7 @@ def _kept_points(layout: Layout, nodes: int, seed: int, scramble: int) -> Weight
 
 
 _PRODUCT = 1 << 22
-"""Numbers that are multiplied at a time: the deadline is looked at between."""
+"""Numbers that are multiplied at a time, 256 times each or oftener: the deadline is looked at between."""
 
 
 def _match_moments(normal: Floats, weights: Floats) -> None:
@@ -114,11 +114,11 @@ def _match_moments(normal: Floats, weights: Floats) -> None:
     They are multiplied by the inverse of the Cholesky factor of their covariance.
     """
     normal -= (normal @ weights)[:, None]
-    covariance = np.zeros((len(normal), len(normal)))
-    for part in split_rows(len(weights), len(normal), _PRODUCT):
+    covariance, work = np.zeros((len(normal), len(normal))), max(len(normal), len(normal) ** 2 // 256)
+    for part in split_rows(len(weights), work, _PRODUCT):
         covariance += (normal[:, part] * weights[part]) @ normal[:, part].T
     factor = np.linalg.cholesky(covariance)
-    for part in split_rows(len(weights), len(normal), _PRODUCT):
+    for part in split_rows(len(weights), work, _PRODUCT):
         normal[:, part] = scipy.linalg.solve_triangular(factor, normal[:, part], lower=True)
 
 

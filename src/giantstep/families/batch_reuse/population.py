@@ -118,8 +118,7 @@ def _with_target(activation: Function, rule: TargetRule, m: Floats, q: float) ->
     require_finite("an overlap", mean, spread)
     low, high = float(mean.min()), float(mean.max())
     if high - low < 1e-12:
-        inner = activation.moments(low, spread).mean
-        return float(inner * rule.weighted.sum())
+        return float(activation.moments(low, spread).mean * rule.weighted.sum())
     needed = (high - low) / (_TABLE_STEP * max(min(spread, 1.0), 1e-12))
     count = int(min(max(needed, _TABLE_LEAST), _TABLE_MOST))
     if spread == 0.0 or count >= len(mean):

@@ -178,8 +178,7 @@ class OverlapCurve:
         stable = self.stable(alpha)
         if not stable:
             return math.nan, math.nan, math.nan
-        best = max(stable, key=lambda q: self.entropy(q, alpha))
-        return stable[0], stable[-1], best
+        return stable[0], stable[-1], max(stable, key=lambda q: self.entropy(q, alpha))
 
     # -- thresholds -------------------------------------------------------------------------------
 

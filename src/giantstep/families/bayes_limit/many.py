@@ -309,8 +309,7 @@ class SampledChannel:
 
         def ratio(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> Floats:
             Z = np.maximum(0.5 * (first[0] + second[0]), TINY)
-            summed = np.einsum("Nka,Nkb,Nk->ab", first[1], second[1], 1 / Z, optimize=True)
-            return np.asarray(summed / len(Z))
+            return np.asarray(np.einsum("Nka,Nkb,Nk->ab", first[1], second[1], 1 / Z, optimize=True) / len(Z))
 
         whole = [tuple(0.5 * (a + b) for a, b in zip(*table)) for table in tables]
         halves = [ratio(tables[0][i], tables[1][i]) for i in range(2)]

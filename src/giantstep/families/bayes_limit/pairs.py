@@ -173,7 +173,7 @@ class PairNoisy:
     def _likelihoods(self, g: Floats, inner: int = 0, outer: int = 0) -> Iterator[Floats]:
         """Yield the likelihood (N1, N2, y) at consecutive y: few where each takes part in averages at many omega."""
         rows, columns = g.shape
-        if g.size > 32 * _BLOCK:
+        if g.size > 32 * _BLOCK:  # one y of it takes a second, and 256 MB
             raise MemoryError(f"a rule in the plane with {g.size:.1g} nodes")
         for part in split_rows(len(self.y), rows * columns + inner * (2 * rows + 3 * outer), _BLOCK):
             likelihood = self.y[part] - g[..., None]  # changed in place: large arrays are slow to make

@@ -302,8 +302,7 @@ class Line:
     def mean_square(self, q: float) -> float:
         """Return E ghat^2, ghat(omega) = E g(omega + sqrt(1 - q) u), bayes_multi_index (10)."""
         xi, weights = trapezoid_rule(0.3 * min(1.0, float(np.sqrt((1 - q) / max(q, 1e-12)))), REACH)
-        ghat = self.function.moments(np.sqrt(q) * xi, np.sqrt(1 - q)).mean
-        return float(weights @ np.square(ghat))
+        return float(weights @ np.square(self.function.moments(np.sqrt(q) * xi, np.sqrt(1 - q)).mean))
 
     @cached_property
     def second_moment(self) -> float:

@@ -184,7 +184,7 @@ def _trajectory(batch: ClusterBatch) -> Solved:
         m_u[:, step] = channel.overlap(lam * m_v[:, step])
         accuracy[:, step] = channel.accuracy(lam * m_v[:, step])
     values = {**_errors(channel, problems.rho[:, None], m_u, m_v), "accuracy": accuracy}
-    return Solved(values, 0.0, ~np.isfinite(m_u).all(axis=1), "its numbers leave the range of floating point")
+    return Solved(values, 0.0, np.any(~np.isfinite(m_u), axis=1), "its numbers leave the range of floating point")
 
 
 def _thresholds(batch: ClusterBatch) -> Solved:
