@@ -125,8 +125,8 @@ def test_hard_cases_end(name: str) -> None:
     assert outcome.end in ("refused", "flagged"), outcome.text
 
 
-_ONCE = (375, 904, 5011, 6972)
-"""Drawn: a trajectory from an overlap of 1e-100; steps with a sign; a spectrum with no point to follow; an overflow."""
+_ONCE = (375, 904, 5011, 6972, 9791)
+"""Drawn: an overlap of 1e-100; steps with a sign; a spectrum with no point to follow; an overflow; x=1j."""
 _ONCE_TOO_LONG = (2168, 2546, 4412, 4798, 9369)
 """Drawn: two finite batches (2); labels cleaned to a high order; a large rule in the plane; points of many columns."""
 

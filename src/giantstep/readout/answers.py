@@ -30,7 +30,7 @@ UNBOUNDED = "The bulk has no upper edge: the activation's slope or the batch's r
 def list_numbers(value: Any, kind: type) -> Array:
     """Return a list of numbers as an array; an empty one where it is none."""
     try:
-        numbers: Array = np.atleast_1d(np.asarray(value, dtype=kind))
+        numbers: Array = np.atleast_1d(np.asarray(value).astype(kind, casting="same_kind"))
     except (TypeError, ValueError):
         return np.empty(0, kind)
     return numbers if numbers.ndim == 1 and np.all(np.isfinite(numbers)) else np.empty(0, kind)
