@@ -55,12 +55,12 @@ def test_the_limit_beside_an_experiment_keeps_its_jumps():
     both = gs.compare(scenario, snr=[0.6, 1.1, 1.6, 2.1, 2.6], dim=60, trials=2, max_iterations=5, progress=False)
     (axes,) = gs.plot(both, "m_u").axes
     thresholds = gs.predict(scenario, what="thresholds")
-    lines = [line for line in axes.lines if line.get_linestyle() == "-" and len(line.get_xdata()) > 40]
+    lines = [line for line in axes.lines if len(line.get_xdata()) > 40]
     for line, name in zip(lines, ("lam_alg", "lam_dyn", "lam_it"), strict=True):
         snr, overlap = line.get_data()
         steps = np.diff(overlap)
         jump = int(np.argmax(steps))
         width = snr[jump + 1] - snr[jump]
-        assert width <= 2.1e-3 * (snr[-1] - snr[0])
+        assert width <= 5e-3 * (snr[-1] - snr[0])  # of the fixed grid
         assert snr[jump] - width <= float(thresholds[name]) <= snr[jump + 1] and steps[jump] > 0.1
         assert np.all(np.delete(steps, range(max(jump - 1, 0), jump + 2)) < 0.03)  # and is smooth everywhere else
