@@ -547,7 +547,11 @@ def test_without_a_spike_the_alignment_does_not_matter() -> None:
 
 @pytest.mark.parametrize("second_layer", [gs.Vocabulary([1.0]), FOUR])
 def test_points_do_not_depend_on_their_batch(second_layer: gs.Vocabulary) -> None:
-    """Alone, in a batch of 150 (more than one chunk), and in another order: the same to the last digits."""
+    """Alone, in a batch of 150 (more than one chunk), and in another order: the same to the last digits.
+
+    One point lies at n = 1.01 p with a ridge of 6e-7: its error moves 75 times as much, relatively, as n does, so that
+    rounding is seen 75 times (3e-13 under one BLAS kernel); the other 149 are the same to the last bit.
+    """
     scenario = gs.OneStep(
         activation="relu", target="tanh", width_per_dim=1, samples_per_dim=1, ridge=1, noise=0.05,
         second_layer=second_layer, step=gs.PlantedSpike(strength=1.0, alignment=0.5),
@@ -563,11 +567,11 @@ def test_points_do_not_depend_on_their_batch(second_layer: gs.Vocabulary) -> Non
     order = draws.permutation(150)
     shuffled = solve(scenario, **{name: values[order] for name, values in fields.items()}).values
     for name in SCALARS:
-        np.testing.assert_allclose(shuffled[name], together[name][order], rtol=1e-13, atol=0)
+        np.testing.assert_allclose(shuffled[name], together[name][order], rtol=1e-12, atol=0)
     for place in (0, 63, 64, 149):
         alone = solve(scenario, **{name: values[[place]] for name, values in fields.items()}).values
         for name in SCALARS:
-            np.testing.assert_allclose(alone[name][0], together[name][place], rtol=1e-13, atol=0)
+            np.testing.assert_allclose(alone[name][0], together[name][place], rtol=1e-12, atol=0)
 
 
 def test_packed_and_kernel_form_agree() -> None:
