@@ -127,7 +127,7 @@ def test_rows_of_one_class_only_are_said():
     labels = np.array([1.0] * 2 + [-1.0] * 28)
     scenario = gs.MixtureGLM.from_data(X, labels, loss="logistic", samples_per_dim=1.0)
     with pytest.warns(gs.GiantstepWarning, match="all of one class"):
-        result = gs.simulate(scenario, trials=4)
+        result = gs.simulate(scenario, trials=16)
     assert not bool(result["converged"])
 
 
@@ -240,13 +240,17 @@ def test_learning_curves_of_digits():
 
 
 def test_classes_of_digits():
-    """One Gaussian per class predicts the test error of logistic regression up to 15%: mixture_glm section 7."""
+    """One Gaussian per class predicts the test error of logistic regression up to 15%: mixture_glm section 7.
+
+    The moments of the rows, and with them the draws, differ with the BLAS kernel: the bounds are standard errors.
+    """
     X, y = digits()
     scenario = gs.MixtureGLM.from_data(X, y, loss="logistic", ridge=0.1, scale="global")
-    result = gs.compare(scenario, samples_per_dim=np.array([30, 91, 183]) / 61, trials=30, seed=4)
+    result = gs.compare(scenario, samples_per_dim=np.array([30, 91, 183]) / 61, trials=300, seed=4)
     limit, measured = (result["test_error"].sel(source=source).values for source in ("limit", "experiment"))
+    error = result["test_error_stderr"].sel(source="experiment").values
     np.testing.assert_allclose(limit, [0.160, 0.112, 0.094], atol=6e-4)
-    np.testing.assert_allclose(measured, [0.164, 0.124, 0.109], atol=0.012)
+    assert np.all(np.abs(measured - [0.164, 0.124, 0.109]) < 4 * np.hypot(error, 0.003))
     assert result.attrs["theory"] == "exact"
     assert np.all(measured > limit)
 
