@@ -388,7 +388,7 @@ def test_integrable_singularities_are_accepted():
         (lambda z: 1.0 if z > 0 else 0.0, "raised ValueError"),
         (lambda z: 1.0, "returned shape"),
         (lambda z: z[..., :1], "returned shape"),
-        (lambda z: z.sum(axis=-1), "returned shape"),
+        (lambda z: z.sum(), "returned shape"),
         (lambda z: z * 1j, "complex"),
         (lambda: 0, "raised TypeError"),
         (lambda z: np.add(z, 1, out=z), "in place"),

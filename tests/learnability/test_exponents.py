@@ -197,9 +197,10 @@ def jumpy(z):
     return np.where(z[..., 0] > 0.4, 1.0, -1.0) * z[..., 1] + z[..., 0]
 
 
-def test_undeclared_jumps_are_refused_and_declared_ones_are_not():
+def test_jumps_on_planes_are_found_and_others_are_refused():
+    assert gs.exponents(gs.Target(jumpy, directions=2)).information == 1
     with pytest.raises(gs.InputError, match="not declared"):
-        gs.exponents(gs.Target(jumpy, directions=2))
+        gs.exponents(gs.Target(lambda z: jumpy(z + z[..., ::-1] ** 2), directions=2))
     declared = gs.Target(jumpy, directions=2, kinks=[([1.0, 0.0], -0.4)])
     assert gs.exponents(declared).information == 1
     assert gs.exponents(gs.Target(lambda z: np.sign(z[..., 0] - 0.3))).information == 1  # found in one variable

@@ -46,10 +46,6 @@ FUNCTIONS = (
 )
 
 
-def two(z1, z2):
-    return z1 * z2
-
-
 def columns(Z):
     return Z[:, 0] * Z[:, 1]
 
@@ -98,12 +94,6 @@ IN_PYTHON = {
         lambda: gs.FewSteps(**FEW, step=gs.MaximalStep(2.0)),
         "There is no field `step` in FewSteps: it takes `steps` maximal steps of size `rate`, on "
         "batches of `batch_per_dim`.",
-    ),
-    "a target of two arguments": (
-        lambda: gs.FewSteps(**{**FEW, "target": two}),
-        "Field `target`: The target two takes 2 arguments, but is called with one array of shape (n, "
-        "k): write gs.Target(f, directions=2), where f takes an array z with columns z[:, 0] to z[:, "
-        "1].",
     ),
     "a target of two columns": (
         lambda: gs.FewSteps(**{**FEW, "target": columns}),

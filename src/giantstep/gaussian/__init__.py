@@ -10,11 +10,11 @@ from giantstep.gaussian.grids import semidefinite_factor as semidefinite_factor
 from giantstep.gaussian.hermite import hermite_functions as hermite_functions
 from giantstep.gaussian.hermite import hermite_values as hermite_values
 from giantstep.gaussian.moments import Moments as Moments
+from giantstep.gaussian.planes import Plane as Plane
 from giantstep.gaussian.quadrature import expectation as expectation
 from giantstep.gaussian.quadrature import gauss_legendre_panels as gauss_legendre_panels
 from giantstep.gaussian.quadrature import normal_density as normal_density
 from giantstep.gaussian.quadrature import normal_distribution as normal_distribution
 from giantstep.gaussian.quadrature import trapezoid_rule as trapezoid_rule
-from giantstep.gaussian.target import Plane as Plane
 from giantstep.gaussian.target import Target as Target
 from giantstep.gaussian.target import as_target as as_target

@@ -20,12 +20,12 @@ from numpy.polynomial.legendre import leggauss, legvander
 from giantstep.blocks import split_rows, with_zeros
 from giantstep.deadline import check_time
 from giantstep.gaussian import grids
+from giantstep.gaussian.planes import Plane, turned_planes
+from giantstep.gaussian.resolution import COARSE_STEP, LARGEST_STEP, PANEL_NODES
 from giantstep.gaussian.subspaces import Directions
-from giantstep.gaussian.target import Plane, Target, turned_planes
+from giantstep.gaussian.target import Target
 from giantstep.types import Floats, Integers
 
-PANEL_NODES = 12
-"""Gauss-Legendre nodes of a panel between breaks."""
 MOST_AXES = 3
 """Directions of kappa up to which product rules are affordable; Sobol points beyond."""
 SOBOL_POWER = 16
@@ -38,8 +38,8 @@ MOST_JOINT = 50_000_000
 """Nodes of kappa with those of negligible weight, before they are left out."""
 _CHUNK = 1 << 20
 """Values of the target held at a time (8 MB)."""
-_STEPS = {1: (0.1, 0.45), 2: (0.2, 0.45), 3: (0.3, 0.75)}
-"""Largest step in each direction, and its multiple of the scale, by the number of directions: 1e-12, 1e-12 and 1e-8."""
+_MULTIPLES = {1: 0.45, 2: 0.45, 3: 0.75}
+"""Step in units of the scale, by the number of directions; 1 for more: with `LARGEST_STEP` 1e-12, 1e-12 and 1e-8."""
 WIDEST_SCALE = 0.45
 """Scale above which the rules do not change."""
 SMEARED = 0.5
@@ -123,7 +123,10 @@ class Rules:
         active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
         basis = np.concatenate([learnt, rest[:, :active]], axis=1)
         turned = turned_planes((*target.planes, *breaks), basis)
-        return cls(target, basis, learnt.shape[1], grids.with_crossings(turned, basis.shape[1]))
+        # across the breaks at narrow places the target is smooth: where they cross each other nothing happens
+        narrow = turned_planes(target.resolution.breaks, basis)
+        planes = [*grids.with_crossings(turned, basis.shape[1]), *narrow]
+        return cls(target, basis, learnt.shape[1], planes)
 
     @property
     def averaged(self) -> int:
@@ -134,19 +137,21 @@ class Rules:
         """Return the rule of an axis that is averaged out, where it does not break."""
         if self.target.degree is not None:
             return grids.hermite_rule(self.target.degree + 2)
-        return grids.even_rule(_INNER_STEPS.get(self.averaged, 0.3) / fineness)
+        return grids.even_rule(_INNER_STEPS.get(self.averaged, 0.3) / (fineness * self.target.resolution.steps))
 
 
 def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) -> tuple[Floats, Floats]:
     """Return nodes (N, m) of kappa and weights of a rule that is broken where a plane cuts an axis."""
     m, planes = rules.learnt, rules.planes
     scales = np.broadcast_to(scale, m).tolist()
-    largest, multiple = _STEPS.get(m, (0.4, 1.0))
+    resolution = rules.target.resolution
+    largest = LARGEST_STEP.get(m, COARSE_STEP) / resolution.steps
+    multiple = _MULTIPLES.get(m, 1.0)
     reach = 9.0 if m < 3 else 7.6
     nodes, weights = np.zeros((1, 0)), np.ones(1)
     for axis, own in enumerate(scales):
         smooth = grids.even_rule(min(largest, multiple * own) / fineness, reach)
-        panel = min(1.0, 2.5 * own) / fineness
+        panel = min(1.0 / resolution.panels, 2.5 * own) / fineness
         soft = [plane for plane in planes if _width(plane, axis) < SMEARED]
         row, last, mass = _axis_rule(nodes, weights, planes, axis, smooth, panel, MOST_JOINT, soft)
         if len(row) > MOST_NODES:
@@ -158,8 +163,9 @@ def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) 
 def inner_points(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tuple[Floats, Floats, Integers]:
     """Return points (kappa, xi) of a rule over xi at every node of kappa, their weights, and the node of each."""
     points, weights, owner = nodes, np.ones(len(nodes)), np.arange(len(nodes))
+    width = 1.0 / rules.target.resolution.panels
     for axis in range(rules.learnt, rules.basis.shape[1]):
-        row, last, weights = _axis_rule(points, weights, rules.planes, axis, inner, 1.0)
+        row, last, weights = _axis_rule(points, weights, rules.planes, axis, inner, width)
         points, owner = np.concatenate([points[row], last[:, None]], axis=1), owner[row]
     return points, weights, owner
 
@@ -198,7 +204,7 @@ def _axis_rule(
         edges, columns = int(np.ceil(2 * grids.BOUND / width)) + 1, []
         # nearly parallel planes that turn into a later axis, and what a soft plane is smeared over
         turning = [abs(p.normal[p.last_axis] / p.normal[axis]) for p in planes if p.last_axis > axis and p.normal[axis]]
-        graded = [width for width in turning if width < 1]
+        graded = sorted({width for width in turning if width < 1})
         for plane in breaking:
             # breaks at the place itself, and around it from every width on by octaves
             widths = [*graded, _width(plane, axis)] if plane in soft else graded
@@ -295,7 +301,7 @@ def label_law(
     rules = Rules.of(target, learnt, rest)
     kappa, mass = product_rule(rules, scale, fineness)
     kappa, mass = kappa[mass > NEGLIGIBLE], mass[mass > NEGLIGIBLE]
-    inner = grids.even_rule(INNER_STEPS.get(rules.averaged, 0.4))
+    inner = grids.even_rule(INNER_STEPS.get(rules.averaged, 0.4) / target.resolution.steps)
     points, weights, owner = inner_points(rules, kappa, inner)
     weights = weights * (mass / np.bincount(owner, weights, len(kappa)))[owner]
     kept = np.flatnonzero(weights > NEGLIGIBLE)

@@ -194,6 +194,12 @@ def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> A
     return PRIMITIVES[node.name].value(xp, *arguments, out=out)
 
 
+def evaluate_node(node: Node, values: Mapping[str, Any]) -> Any:
+    """Return the value of a sub-tree at one array per variable, NaN or inf without a warning."""
+    with np.errstate(all="ignore"):
+        return _value(node, values, np)
+
+
 def degree(node: Node, only: str | None = None) -> int | None:
     """Degree of a polynomial sub-tree (in one variable only), a bound where terms cancel; None if it is none."""
     if isinstance(node, Number):

@@ -218,6 +218,8 @@ class Function(Immutable):
         else:
             assert call is not None
             name = name or str(getattr(call, "__name__", type(call).__name__))
+            if not is_elementwise(call, _TRIED) and _takes_columns(call):
+                call = partial(_at_columns, call)
             for z in (np.linspace(-1.9, 2.1, 7), np.linspace(-1.9, 2.1, 6).reshape(2, 3)):
                 needed = "take one real array and return a real array of the same shape"
                 try_callable(call, f"function {name}", needed, z, z.shape)
@@ -440,6 +442,35 @@ def argument_count(call: Callable[..., Any]) -> int:
     except (TypeError, ValueError):
         return 1
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in known)
+
+
+_TRIED = np.linspace(-1.9, 2.1, 7)
+"""Points at which a callable shows what it takes."""
+
+
+def is_elementwise(call: Callable[[Any], Any], z: np.ndarray) -> bool:
+    """Tell whether a user's function returns an array of the shape that it is given."""
+    return _shape_of(call, z) == z.shape
+
+
+def _takes_columns(call: Callable[[Any], Any]) -> bool:
+    """Tell whether a user's function takes an array (n, 1) and returns one of shape (n,), as that of a target may."""
+    return _shape_of(call, _TRIED[:, None]) == _TRIED.shape
+
+
+def _at_columns(call: Callable[[Any], Any], z: Any) -> Any:
+    """Return a function of arrays (n, 1) at an array of any shape."""
+    return call(z[..., None])
+
+
+def _shape_of(call: Callable[[Any], Any], z: np.ndarray) -> tuple[int, ...] | None:
+    """Return the shape of the values at an array; None where the function fails, which is said when it is used."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return np.shape(call(z.copy()))
+    except Exception:
+        return None
 
 
 def try_callable(

@@ -22,14 +22,18 @@ import numpy as np
 
 from giantstep.errors import Code, InputError, NotFiniteError
 from giantstep.gaussian.nodes import namespace_of
-from giantstep.gaussian.quadrature import gauss_legendre_panels, kept_rule, normal_density, trapezoid_rule
-from giantstep.gaussian.target import Plane
+from giantstep.gaussian.planes import Plane
+from giantstep.gaussian.quadrature import PANEL_NODES, gauss_legendre_panels, kept_rule, normal_density, trapezoid_rule
 from giantstep.types import Floats, Integers
 
 MOST_POINTS = 5_000_000
 """Product rules with more points than this are refused."""
 BOUND = 9.0
 MOST_PLANES = 24
+NARROW_NODES = 12
+"""Nodes between breaks beside the narrow places of a function."""
+NARROW = 0.5
+"""Width of an interval on which the normal density is as smooth as a function that is broken there."""
 NEGLIGIBLE = 1e-19
 """Points of less weight are left out."""
 
@@ -60,6 +64,12 @@ def interval_rule(low: float, high: float, count: int) -> tuple[Floats, Floats]:
     return gauss_rule(fine, measure * normal_density(fine), count)
 
 
+def panel_rule(low: float, high: float, count: int) -> tuple[Floats, Floats]:
+    """Return Gauss-Legendre nodes on [low, high] with the N(0, 1) density in the weights: for narrow intervals."""
+    nodes, measure = gauss_legendre_panels(np.array([low, high]), min(count, PANEL_NODES))
+    return nodes, measure * normal_density(nodes)
+
+
 def gauss_rule(points: Floats, masses: Floats, count: int) -> tuple[Floats, Floats]:
     """Return the Gauss rule of a discrete measure: by Lanczos' recurrence on its points, orthogonalised twice."""
     mass = masses.sum()
@@ -84,17 +94,28 @@ def broken_rule(breaks: Sequence[float], count: int) -> tuple[Floats, Floats]:
     if not inside:
         return hermite_rule(2 * count)
     ends = [-np.inf, *inside, np.inf]
-    pieces = [interval_rule(low, high, count) for low, high in zip(ends, ends[1:])]
+    many = len(inside) > MOST_PLANES
+    pieces = [
+        panel_rule(low, high, count) if many and high - low < NARROW else interval_rule(low, high, count)
+        for low, high in zip(ends, ends[1:])
+    ]
     nodes, weights = (np.concatenate(parts) for parts in zip(*pieces))
     if np.allclose(np.sort(-np.array(inside)), inside, rtol=0, atol=1e-13):
         nodes, weights = 0.5 * (nodes - nodes[::-1]), 0.5 * (weights + weights[::-1])
     return nodes, weights / weights.sum()
 
 
-def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Floats], piece: int) -> NodeGrid:
-    """Return the product rule that breaks on ``planes``: `smooth` on an axis without one, `piece` nodes between two."""
+def product_grid(
+    dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Floats], piece: int, narrow: Sequence[Plane] = ()
+) -> NodeGrid:
+    """Return the product rule that breaks on ``planes``: `smooth` on an axis without one, `piece` nodes between two.
+
+    It breaks on `narrow`, too, across which a function is smooth: nothing happens where those cross.
+    """
     grid = NodeGrid(np.zeros((1, 0)), np.ones(1))
-    planes = with_crossings(planes, dims)
+    planes = [*with_crossings(planes, dims), *narrow]
+    if narrow:  # that many nodes are enough between two of them, and no fewer
+        piece = max(piece, NARROW_NODES)
     for axis in range(dims):
         ending = [plane for plane in planes if plane.last_axis == axis]
         if any(np.any(np.abs(plane.normal[:axis]) > 1e-12) for plane in ending):
@@ -229,6 +250,7 @@ def joint_rule(
     *,
     degree: int | None = None,
     planes: Sequence[Plane] | None = (),
+    narrow: Sequence[Plane] = (),
     kind: str = "auto",
     nodes: int | None = None,
     points: int = SOBOL_POINTS,
@@ -236,7 +258,8 @@ def joint_rule(
 ) -> JointRule:
     """Choose a rule: exact for polynomials of a degree, products up to four dimensions, Sobol beyond or if kinks hide.
 
-    `planes` are where the integrand is not smooth (in the first coordinates, or in all), None where they are not fixed.
+    `planes` are where the integrand is not smooth (in the first coordinates, or in all), None where they are not fixed;
+    `narrow` are breaks beside the places where it varies fast.
     """
     if kind != "sobol" and degree is not None:
         if kind == "tensor" or (degree // 2 + 1) ** dimensions <= 4 * SOBOL_POINTS:
@@ -244,9 +267,10 @@ def joint_rule(
     if kind == "tensor" or (kind != "sobol" and dimensions <= TENSOR_DIMENSIONS and planes is not None):
         count, planes = nodes or NODES.get(dimensions, 16), planes or ()
         padded = [plane.within(dimensions) for plane in planes]
-        grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
+        beside = [plane.within(dimensions) for plane in narrow]
+        grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5), beside)
         heavy, fewer = grid.weights > LEAST_WEIGHT, max(4, (3 * count) // 4)
-        coarser = partial(joint_rule, dimensions, planes=planes, kind="tensor", nodes=fewer)
+        coarser = partial(joint_rule, dimensions, planes=planes, narrow=narrow, kind="tensor", nodes=fewer)
         return JointRule(grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum(), "tensor", coarser)
     power, rng = max(2, math.ceil(math.log2(points / 2))), np.random.default_rng([seed, dimensions])
     other = partial(joint_rule, dimensions, kind="sobol", points=points, seed=seed + 1000)  # another scramble

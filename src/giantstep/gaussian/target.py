@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,18 @@ from giantstep.gaussian.expression import (
     walk,
 )
 from giantstep.gaussian.expression import roots as roots_of
-from giantstep.gaussian.functions import NAMES, Function, Immutable, argument_count, digits_of, try_callable
+from giantstep.gaussian.functions import (
+    NAMES,
+    Function,
+    Immutable,
+    argument_count,
+    digits_of,
+    is_elementwise,
+    try_callable,
+)
 from giantstep.gaussian.nodes import namespace_of
+from giantstep.gaussian.planes import Plane, find_planes, plane_through
+from giantstep.gaussian.resolution import Resolution, resolve
 from giantstep.types import Floats
 
 MOST_DIRECTIONS = 6
@@ -36,44 +46,18 @@ _REACH = 9.0
 _FINGERPRINT_NODES = 1.5 * np.sin(np.arange(1.0, 1 + 301 * MOST_DIRECTIONS).reshape(301, MOST_DIRECTIONS) ** 1.3)
 
 
-class Plane(NamedTuple):
-    """Points with <normal, z> + offset = 0, where a target is not smooth."""
-
-    normal: tuple[float, ...]
-    offset: float
-
-    def within(self, dimensions: int) -> Plane:
-        """Return the plane in more dimensions, along the new ones."""
-        return Plane((*self.normal, *(0.0,) * (dimensions - len(self.normal))), self.offset)
-
-    @property
-    def last_axis(self) -> int:
-        """The last axis that the plane cuts."""
-        return max(axis for axis, part in enumerate(self.normal) if abs(part) > 1e-12)
-
-
-def turned_planes(planes: Iterable[Plane], basis: Floats) -> list[Plane]:
-    """Return planes in coordinates u with z = basis u and |normal| = 1; those that cut no axis of u are left out."""
-    turned = []
-    for plane in planes:
-        normal = np.array(plane.normal) @ basis
-        length = float(np.linalg.norm(normal))
-        if not length <= 1e-9:  # what is not finite is refused by who reads it
-            clean = np.where(np.abs(normal) < 1e-12 * length, 0.0, normal) / length
-            turned.append(Plane(tuple(clean.tolist()), plane.offset / length))
-    return turned
-
-
 class Target(Immutable):
     """A function of k Gaussian variables: h(z1, ..., zk), with k at most 6.
 
     Parameters
     ----------
     source : an expression in ``z`` or in ``z1..zk`` (k is the largest index that occurs), a name (``"relu"``), a
-        `Function` of one variable, a callable that takes an array (..., k) and returns one of shape (...), or a Target.
-    directions : k, for a callable (1 if left out), or to say that an expression has more variables than it uses.
+        `Function` of one variable, a callable, or a Target. A callable takes an array (..., k) and returns one of shape
+        (...), or takes k arguments, or is a function of one variable such as ``np.tanh``.
+    directions : k, for a callable of one array (1 if left out), or to say that an expression has more variables than it
+        uses.
     kinks : where a callable is not smooth: a number c means every plane z_i = c, a pair (normal, offset) the plane
-        <normal, z> + offset = 0. Expressions find theirs; those of a callable of one variable are looked for.
+        <normal, z> + offset = 0. Expressions find theirs; those of a callable are looked for.
     name : for display.
 
     Examples
@@ -99,7 +83,7 @@ class Target(Immutable):
     ) -> None:
         if directions is not None and (isinstance(directions, bool) or not isinstance(directions, int | np.integer)):
             raise bad_field("directions", directions, f"a whole number from 1 to {MOST_DIRECTIONS}")
-        expression, call, least, declared = _read(source)
+        expression, call, least, declared = _read(source, directions)
         count = least if directions is None else int(directions)
         if not 1 <= count <= MOST_DIRECTIONS:
             raise bad_field("directions", count, f"from 1 to {MOST_DIRECTIONS}")
@@ -109,12 +93,6 @@ class Target(Immutable):
         own = source.strip() if isinstance(source, str) else getattr(source, "__name__", type(source).__name__)
         name = name or (source.name if isinstance(source, Target | Function) else str(own))
         vars(self).update(name=name, directions=count, _expression=expression, _call=call, _declared=declared)
-        wants = 1 if call is None else argument_count(call)
-        if wants > 1:
-            raise InputError(
-                f"The target {self.name} takes {wants} arguments, but is called with one array of shape (n, k): write "
-                f"gs.Target(f, directions={wants}), where f takes an array z with columns z[:, 0] to z[:, {wants - 1}]."
-            )
         more = "" if directions else "; for two directions write gs.Target(f, directions=2)"
         for rows in (5, 8) if call is not None else ():
             needed = f"take an array of shape (n, {count}) and return a real array of shape (n,)"
@@ -144,7 +122,33 @@ class Target(Immutable):
     @cached_property
     def planes(self) -> tuple[Plane, ...]:
         """The planes on which it need not be smooth; more rough sets may exist where `all_planes` is False."""
-        return tuple(sorted({*self._declared, *(plane for plane in self._rough if plane is not None)}))
+        return tuple(sorted({*self._declared, *self._found, *(plane for plane in self._rough if plane is not None)}))
+
+    @cached_property
+    def _found(self) -> tuple[Plane, ...]:
+        """Planes of a callable of several directions that nobody declared."""
+        if self._call is None or self.directions == 1:
+            return ()
+        found = find_planes(self, self.directions)
+        return tuple(plane for plane in found if not any(plane.is_near(known) for known in self._declared))
+
+    @property
+    def resolution(self) -> Resolution:
+        """What product rules need, and the measured error that they leave in E h, E h^2 and E[h He_k], k = 1, 2.
+
+        >>> Target("tanh(z)").resolution.error < 1e-9, len(Target("tanh(50*(z - 0.3))").resolution.breaks) > 10
+        (True, True)
+        """
+        return resolve(self)
+
+    def narrow_places(self, step: float) -> tuple[Plane, ...]:
+        """Return where rules must break beside `planes` whose nodes lie `step` apart elsewhere."""
+        return resolve(self, step).breaks
+
+    @property
+    def tree(self) -> Node | None:
+        """The tree of an expression, or None."""
+        return None if self._expression is None else self._expression.tree
 
     @cached_property
     def all_planes(self) -> bool:
@@ -250,7 +254,9 @@ def _axis(name: str) -> int:
     return int(name[1:]) - 1 if len(name) > 1 else 0
 
 
-def _read(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None, int, tuple[Plane, ...]]:
+def _read(
+    source: Any, directions: int | None
+) -> tuple[Expression | None, Callable[[Any], Any] | None, int, tuple[Plane, ...]]:
     """Return the expression or the callable behind ``source``, the least number of variables, and known planes."""
     if isinstance(source, Target):
         return source._expression, source._call, source.directions, source._declared
@@ -258,7 +264,7 @@ def _read(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None, 
         planes = tuple(Plane((1.0,), -kink) for kink in source.kinks)
         if source.expression is not None:
             return parse_expression(source.expression), None, 1, ()
-        return None, lambda z: source(z[..., 0]), 1, planes
+        return None, partial(_of_first, source), 1, planes
     if isinstance(source, str):
         expression = parse_expression(NAMES.get(source.strip(), source))
         least = max((_axis(name) + 1 for name in expression.variables), default=1)
@@ -269,7 +275,22 @@ def _read(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None, 
         return expression, None, least, ()
     if not callable(source):
         raise InputError(f"A target must be a name, an expression in z or z1..zk, or a callable, but is {source!r}.")
+    wants = argument_count(source)
+    if wants > 1:
+        return None, partial(_of_columns, source), wants, ()
+    if directions in (None, 1) and is_elementwise(source, _FINGERPRINT_NODES[:5, :1]):
+        return None, partial(_of_first, source), 1, ()
     return None, source, 1, ()
+
+
+def _of_first(f: Callable[[Any], Any], z: Any) -> Any:
+    """Return a function of one variable at the first column."""
+    return f(z[..., 0])
+
+
+def _of_columns(f: Callable[..., Any], z: Any) -> Any:
+    """Return a function of several arguments at the columns."""
+    return f(*(z[..., j] for j in range(z.shape[-1])))
 
 
 def _at_column(target: Target, z: Any) -> Any:
@@ -286,7 +307,7 @@ def _declared_planes(kinks: Iterable[Any] | None, k: int) -> Iterator[Plane]:
             continue
         try:
             normal, offset = kink
-            plane = _normalise(np.asarray(normal, dtype=float), float(offset))
+            plane = plane_through(np.asarray(normal, dtype=float), float(offset))
         except (TypeError, ValueError):
             raise bad_field("kinks", kink, "numbers or pairs (normal, offset)") from None
         if plane is None or len(plane.normal) != k:
@@ -313,7 +334,7 @@ def _planes_of(node: Node, k: int) -> Iterator[Plane | None]:
     names = tuple({inner.name for inner in walk(node) if isinstance(inner, VariableNode)})
     axes, form = [_axis(name) for name in names], affine(node, names)
     if form is not None:
-        plane = _normalise(form[0] @ np.eye(k)[axes], form[1])
+        plane = plane_through(form[0] @ np.eye(k)[axes], form[1])
         if plane is not None:
             yield plane
     elif len(names) == 1:
@@ -321,13 +342,3 @@ def _planes_of(node: Node, k: int) -> Iterator[Plane | None]:
         yield from (Plane(normal, -root + 0.0) for root in roots_of(node, names[0]) if abs(root) < 12)
     else:
         yield None
-
-
-def _normalise(normal: Floats, offset: float) -> Plane | None:
-    """Return the plane with |normal| = 1 and its first large entry positive, or None for a constant."""
-    length = float(np.linalg.norm(normal))
-    if length < 1e-12:
-        return None
-    sign = 1.0 if normal[np.argmax(np.abs(normal) > 1e-9 * length)] > 0 else -1.0
-    scaled = np.where(np.abs(normal) < 1e-12 * length, 0.0, sign * normal / length)
-    return Plane(tuple(np.round(scaled, 14).tolist()), round(sign * offset / length, 14) + 0.0)

@@ -27,6 +27,7 @@ from giantstep.gaussian import Function
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_functions, hermite_values
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.gaussian.resolution import HERMITE_STEP
 from giantstep.gaussian.target import Target
 from giantstep.lab.algebra import multiply
 from giantstep.lab.devices import to_numpy
@@ -53,7 +54,8 @@ def hermite_tensor(target: Target) -> Expansion:
     """Return the Hermite expansion of a target, exact for a polynomial, else to total degree 60 (r = 1) or 40."""
     r, exact = target.directions, target.degree
     degree = {1: MOST_DEGREE, 2: 40}.get(r, 16) if exact is None else exact
-    grid = product_grid(r, target.planes, hermite_rule(2 * degree + 24 if exact is None else exact + 1), degree + 24)
+    smooth = hermite_rule(2 * degree + 24 if exact is None else exact + 1)
+    grid = product_grid(r, target.planes, smooth, degree + 24, target.narrow_places(HERMITE_STEP))
     values = target(grid.points) * grid.weights
     tables = [hermite_values(grid.points[:, j], degree) for j in range(r)]
     powers = [a for a in itertools.product(range(degree + 1), repeat=r) if sum(a) <= degree]

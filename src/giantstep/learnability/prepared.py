@@ -24,8 +24,9 @@ from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.gaussian.grids import BOUND, NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices
+from giantstep.gaussian.planes import Plane, turned_planes
 from giantstep.gaussian.subspaces import complement, tidy
-from giantstep.gaussian.target import Plane, Target, turned_planes
+from giantstep.gaussian.target import Target
 from giantstep.types import Floats
 
 _UNDECLARED = 1e-6

@@ -19,6 +19,7 @@ from giantstep.families.batch_reuse.scenario import BatchReuse, Loss
 from giantstep.families.batch_reuse.tolerances import KNOWN_EXACTLY
 from giantstep.gaussian import Function, Target, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.grids import hermite_rule, product_grid
+from giantstep.gaussian.resolution import HERMITE_STEP
 from giantstep.solve.roots import require_finite
 from giantstep.types import Floats
 
@@ -68,7 +69,8 @@ def own_rule(target: Target, nodes: int, seed: int) -> TargetRule:
 
 def line_rule(target: Target) -> TargetRule:
     """Return Gauss-Legendre panels on a line, with edges where the target is not smooth."""
-    kinks = [-plane.offset * np.sign(plane.normal[0]) for plane in target.planes]
+    breaks = (*target.planes, *target.narrow_places(HERMITE_STEP))
+    kinks = [-plane.offset * np.sign(plane.normal[0]) for plane in breaks]
     edges = np.unique(np.concatenate([np.linspace(-16.0, 16.0, _PANELS + 1), [k for k in kinks if abs(k) < 16]]))
     nodes, weights = gauss_legendre_panels(edges, 8)
     weights = weights * normal_density(nodes)

@@ -18,8 +18,8 @@ from giantstep.families.bayes_limit.noisy import y_step
 from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.tolerances import CERTAIN, REACH, TINY, VISIBLE
 from giantstep.gaussian.grids import with_crossings
+from giantstep.gaussian.planes import Plane, turned_planes
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
-from giantstep.gaussian.target import Plane, turned_planes
 from giantstep.types import Array, Floats
 
 _CUT = 7.5

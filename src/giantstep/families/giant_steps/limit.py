@@ -25,8 +25,9 @@ from giantstep.family import Answer, corner
 from giantstep.gaussian import Function, Plane, Target
 from giantstep.gaussian.grids import even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices, root_factorials
+from giantstep.gaussian.planes import turned_planes
+from giantstep.gaussian.resolution import HERMITE_STEP
 from giantstep.gaussian.subspaces import complement, tidy
-from giantstep.gaussian.target import turned_planes
 from giantstep.learnability.prepared import rules
 from giantstep.types import Booleans, Floats, Points
 
@@ -214,7 +215,7 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
     if not len(rest):
         return 0.0
     frame = np.concatenate([known, rest])
-    planes = turned_planes(target.planes, frame.T)
+    planes = turned_planes((*target.planes, *target.narrow_places(HERMITE_STEP)), frame.T)
     inside = [Plane(p.normal[:u], p.offset) for p in planes if not np.any(np.abs(p.normal[u:]) > 1e-9)]
     outer = product_grid(u, inside, even_rule(_OUTER[u]) if u in _OUTER else hermite_rule(16), 24)
     indices = [index for order in range(kappa + 1) for index in multi_indices(len(rest), order)]

@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri
 from giantstep.families.giant_steps.tolerances import LEAST_SPREAD, MOST_CLIPPED, MOST_SINGLE, NO_VARIANCE, REPELLING
 from giantstep.gaussian import Function, Target, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import NodeGrid, even_rule, hermite_rule, product_grid
+from giantstep.gaussian.resolution import HERMITE_STEP
 from giantstep.solve.roots import require_finite
 from giantstep.types import Floats
 
@@ -199,7 +200,8 @@ def _grid(target: Target, fineness: float, dims: int) -> NodeGrid:
         within = [plane.within(dims) for plane in target.planes]
         even = target.degree is None and not within and dims in _STEPS  # poles near the axis: Gauss rules are slow
         smooth = even_rule(_STEPS[dims] / fineness) if even else hermite_rule(nodes)
-        return product_grid(dims, within, smooth, max(6, round(fineness * _PIECE[dims])))
+        narrow = [plane.within(dims) for plane in target.narrow_places(HERMITE_STEP)]
+        return product_grid(dims, within, smooth, max(6, round(fineness * _PIECE[dims])), narrow)
     count = SOBOL_POINTS if fineness >= 1 else SOBOL_POINTS // 4
     half = ndtri(scipy.stats.qmc.Sobol(dims, seed=7).random(count))
     points = np.concatenate([half, -half])

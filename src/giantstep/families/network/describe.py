@@ -21,7 +21,7 @@ from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import BESIDE_MEANS, LARGE_MEANS
 from giantstep.gaussian.functions import tabulated
 from giantstep.gaussian.moments import Moments
-from giantstep.gaussian.target import Plane
+from giantstep.gaussian.planes import Plane
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
 from giantstep.readout.features import channels, mean_functions
 from giantstep.readout.finite_size import products_of_means, stretch_of_atoms

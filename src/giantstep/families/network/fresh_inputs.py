@@ -6,7 +6,7 @@ their own, and the label may have turned. The law of the fit is the plain one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,8 @@ from giantstep.families.network.layer import Layer
 from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.tolerances import LINE_RULE
 from giantstep.gaussian.conditional import WIDEST_SCALE, coarsened, condition
-from giantstep.gaussian.target import Plane, Target
+from giantstep.gaussian.planes import Plane
+from giantstep.gaussian.target import Target
 from giantstep.readout.output_law import OutputLaw
 from giantstep.types import Floats
 
@@ -54,9 +55,11 @@ class _Moved:
 
     def __init__(self, target: Target, mean: Floats) -> None:
         self.target, self.mean, self.degree = target, mean, target.degree
-        self.planes = tuple(
-            Plane(plane.normal, plane.offset + float(np.array(plane.normal) @ mean)) for plane in target.planes
-        )
+        self.planes = self._moved(target.planes)
+        self.resolution = target.resolution._replace(breaks=self._moved(target.resolution.breaks))
+
+    def _moved(self, planes: Iterable[Plane]) -> tuple[Plane, ...]:
+        return tuple(Plane(normal, offset + float(np.array(normal) @ self.mean)) for normal, offset in planes)
 
     def __call__(self, z: Floats) -> Floats:
         return np.asarray(self.target(z + self.mean))

@@ -26,8 +26,8 @@ from giantstep.gaussian import Function
 from giantstep.gaussian.conditional import ConditionalTarget, Residual, coarsened, condition
 from giantstep.gaussian.functions import tabulated
 from giantstep.gaussian.grids import hermite_rule
+from giantstep.gaussian.planes import Plane
 from giantstep.gaussian.subspaces import FEW_AXES, LEARNT, Directions, split_directions
-from giantstep.gaussian.target import Plane
 from giantstep.readout import SignBulk
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Booleans, Floats, Integers, Strings

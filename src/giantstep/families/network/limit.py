@@ -22,10 +22,12 @@ from giantstep.families.network.problem import Share, finite_batches, input_law,
 from giantstep.families.network.scenario import THEORIES, Network
 from giantstep.families.network.shift import refuse_shift
 from giantstep.family import Answer
+from giantstep.gaussian.resolution import rough_sentence
 from giantstep.gaussian.subspaces import split_directions
 from giantstep.inputs.law import LEAST_RANKS, warnings_of
 from giantstep.inputs.parts import InputRows
 from giantstep.readout.finite_size import whole_sizes
+from giantstep.readout.fits import QUADRATURE
 from giantstep.types import Floats, Integers, Points, Strings
 
 GAUSSIAN_LAYER = (
@@ -46,10 +48,20 @@ FILLED_BY = {
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
 def limit(network: Network, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer `what` at every point and every ``settings["time"]``; ``points["dim"]`` is inf for the bare limit."""
+    answer = _answer(network, points, what, settings)
+    error = network.target.resolution.error
+    answer.residual = np.fmax(answer.residual, error)
+    if error > QUADRATURE:
+        unsaid = answer.status == ""
+        answer.status = np.where(unsaid, rough_sentence(network.target, error), answer.status)
+    return answer
+
+
+def _answer(network: Network, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     bare = np.isinf(points["dim"])
     if bare.any() and not bare.all():  # closed forms answer one of both
         parts = [np.flatnonzero(bare), np.flatnonzero(~bare)]
-        return Answer.joined([(rows, limit(network, take_points(points, rows), what, settings)) for rows in parts])
+        return Answer.joined([(rows, _answer(network, take_points(points, rows), what, settings)) for rows in parts])
     points, theory = whole_sizes(points), settings.get("theory")
     refuse_missing(network, points, what, theory)
     closed = network.steps[0].closed_form(network.places[0], what, points) if len(network.steps) == 1 else None
@@ -132,7 +144,7 @@ def _after_the_step(network: Network, what: str, closed: Any, points: Points, se
     nothing = np.zeros(len(answer.status))
     if 0 in times and what == "errors":
         untrained = {**settings, "time": np.zeros(1, dtype=np.int64), "theory": None}
-        found = limit(network.replace(steps=(), fit_sample="fresh"), points, what, untrained).values
+        found = _answer(network.replace(steps=(), fit_sample="fresh"), points, what, untrained).values
         before = {name: values[:, 0] for name, values in found.items() if values.ndim > 1}
     elif 0 in times:  # the spikes of a step of size 0
         still = {**points, "steps.0.rate": nothing, "steps.0.initial_output": nothing}

@@ -23,3 +23,5 @@ BESIDE_MEANS = 0.1
 too: three times what it is in any setting that is printed in finite_size_steps section 11."""
 LARGE_MEANS = 0.3
 """What steps may add to the squared length of the mean of a block, in units of its rows, for first order in it."""
+KNOWN_WELL = 1e-6
+"""Error of the averages of a target up to which a fit along one direction needs no second rule to measure its own."""

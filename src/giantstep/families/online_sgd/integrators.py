@@ -33,7 +33,8 @@ from giantstep.gaussian import JointRule, Plane, gauss_legendre_panels, joint_ru
 from giantstep.gaussian.expression import affine, affine_of_calls
 from giantstep.gaussian.expression import roots as zeros_of
 from giantstep.gaussian.grids import hermite_rule, product_grid
-from giantstep.gaussian.target import turned_planes
+from giantstep.gaussian.planes import turned_planes
+from giantstep.gaussian.resolution import HERMITE_STEP
 from giantstep.learnability.algorithms import NAMED, force_breaks
 from giantstep.types import Floats
 
@@ -141,6 +142,11 @@ class NodeIntegrator(Summation):
         return None if self.rule.coarser is None else NodeIntegrator(self.scenario, self.rule.coarser())
 
 
+def narrow_places(scenario: OnlineSGD) -> list[Plane]:
+    """Return the breaks beside the narrow places of the target, in the coordinates of a rule."""
+    return turned_planes(scenario.target.narrow_places(HERMITE_STEP), scenario.whitening)
+
+
 class KinkIntegrator(Summation):
     """A product rule over z (and the label noise), and panels between kinks over the field given z."""
 
@@ -158,7 +164,8 @@ class KinkIntegrator(Summation):
         if target.degree is not None and not extra and not algorithm.repeats:
             smooth = min(smooth, 24)
         planes = [plane.within(k + extra) for plane in planes]
-        grid = product_grid(k + extra, planes, hermite_rule(smooth), piece)
+        narrow = [plane.within(k + extra) for plane in narrow_places(scenario)]
+        grid = product_grid(k + extra, planes, hermite_rule(smooth), piece, narrow)
         self.z, self.weights = grid.points[:, :k], grid.weights
         super().__init__(scenario, self.z, grid.points[:, k] if extra else None)
 
@@ -350,5 +357,14 @@ def _rule_integrator(
         degree = None if of_force is None else 2 * of_force + 2
     hidden = activation.kinks or (target.expression is not None and not target.all_planes)
     planes = None if hidden else turned_planes(target.planes, scenario.whitening)
-    rule = joint_rule(dims, degree=degree, planes=planes, kind=kind, nodes=nodes, points=points, seed=scramble)
+    rule = joint_rule(
+        dims,
+        degree=degree,
+        planes=planes,
+        narrow=narrow_places(scenario),
+        kind=kind,
+        nodes=nodes,
+        points=points,
+        seed=scramble,
+    )
     return NodeIntegrator(scenario, rule)

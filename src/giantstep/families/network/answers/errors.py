@@ -14,13 +14,13 @@ from giantstep.families.network.describe import Description, describe, finite_si
 from giantstep.families.network.layer import Moment, reason_of
 from giantstep.families.network.problem import Share, take_points
 from giantstep.families.network.scenario import Network
-from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
+from giantstep.families.network.tolerances import KNOWN_WELL, LINE_RULE, LOOSE_RULE, RULES, SOLVED
 from giantstep.family import LOOSE, Answer, corner
 from giantstep.gaussian.conditional import condition
 from giantstep.readout import Features
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.finite_size import in_initial_rows
-from giantstep.readout.fits import RARE_INPUT, SEPARATED, Asked, Fit
+from giantstep.readout.fits import RARE_INPUT, ROUNDING, SEPARATED, Asked, Fit
 from giantstep.types import Array, Integers, Points, Strings
 
 
@@ -101,7 +101,8 @@ def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Des
     if settings.get("tolerance", SOLVED) > LOOSE:
         return [(one, None) for one in describe(problem, layer, LOOSE_RULE)]
     fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE))
-    if all(one.learnt < 2 for one in fine) and (problem.target.all_planes or layer.batch is not None):
+    known = problem.target.resolution.error <= KNOWN_WELL or layer.batch is not None
+    if known and all(one.learnt < 2 for one in fine):
         return [(one, None) for one in fine]
     pairs: list[tuple[Description, Description | None]] = []
     for one, other in zip(fine, describe(problem, layer, RULES[1], finer=LINE_RULE)):
@@ -113,9 +114,11 @@ def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Des
 
 def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: Integers) -> None:
     """Keep why points were not solved, and warn of what decides their limit."""
-    table.note(
-        index, np.where(fit.status == "", moment.layer.flagged[members], fit.status), fit.residual, fit.iterations
-    )
+    # a small error is what is left of two large averages of the target, and has their error
+    rest = np.fmax(1.0, fit.null / np.fmax(fit.solution.test, ROUNDING * fit.null))
+    residual = np.fmax(fit.residual, moment.problem.target.resolution.error * rest)
+    reason = np.where(fit.status == "", moment.layer.flagged[members], fit.status)
+    table.note(index, reason, residual, fit.iterations)
     if fit.rare.any():
         table.answer.warnings.append(
             f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {fit.rare.sum()} of {len(index)} points "
