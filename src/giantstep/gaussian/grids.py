@@ -51,6 +51,20 @@ def hermite_rule(count: int) -> tuple[Floats, Floats]:
     return nodes, weights / weights.sum()
 
 
+def plane_rule() -> tuple[Floats, Floats]:
+    """Return the 12 points (N, 2) and weights of a rule of N(0, I_2) that is exact up to degree 7.
+
+    >>> points, weights = plane_rule()
+    >>> float(np.round(weights @ points[:, 0] ** 4 * points[:, 1] ** 2, 12))
+    3.0
+    """
+    near, far = np.sqrt((9 - 3 * np.sqrt(5)) / 4), np.sqrt((9 + 3 * np.sqrt(5)) / 4)
+    corners = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    axes = np.sqrt(6.0) * np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    each = np.array([1 / 36, (5 + 2 * np.sqrt(5)) / 45, (5 - 2 * np.sqrt(5)) / 45])
+    return np.concatenate([axes, near * corners, far * corners]), np.repeat(each, 4)
+
+
 def even_rule(step: float, bound: float = BOUND) -> tuple[Floats, Floats]:
     """Return the trapezoid rule of N(0, 1) on [-bound, bound]: for analytic functions that vary on a small scale."""
     nodes, weights = trapezoid_rule(step, bound)

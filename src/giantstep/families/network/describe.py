@@ -39,6 +39,7 @@ ALL_TERMS = (
     ", the action of neurons on themselves, stretched inputs and the number of fitted parameters (finite_size_steps, "
     "all terms)"
 )
+SPLIT = "; the overlaps of the rows with the target by sub-blocks (finite_size_steps section 14)"
 CLASS_ENDS = (0.0, 0.06, -0.06, 0.25, -0.25)
 """Where a class ends and breaks around it: a wrong sign may become likely within a hundredth there."""
 
@@ -53,6 +54,7 @@ class Description:
     along: Floats  # (S, 2, R): kappa's first axis and the rest of the target, in coordinates of the initial rows, or 0
     lengths: int  # number of channels before those of the coordinates
     learnt: int  # number of learnt directions
+    view: SharedView  # the rule for kappa and what the target is given kappa
 
 
 def describe(
@@ -67,7 +69,7 @@ def describe(
         part = layer if len(view.rows) == len(layer) else layer.take(view.rows)
         features, along, lengths = _features(problem, part, view)
         bulks, learnt = _bulks(problem, part, view), view.basis.learnt.shape[1]
-        yield Description(view.rows, features, bulks, along, lengths, learnt)
+        yield Description(view.rows, features, bulks, along, lengths, learnt, view)
 
 
 def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Features, Floats, int]:
@@ -117,7 +119,7 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         hh=for_all(given.square),
         field=field,
         rho=rho,
-        stretch=s[..., None] * moments.curvature if np.isfinite(problem.numbers["dim"]).any() else None,
+        stretch=s[..., None] * moments.curvature,
         kappa=for_all(given.nodes.T),
     )
     columns = np.concatenate([basis.learnt, basis.rest], axis=1)[:, :2]
@@ -209,12 +211,19 @@ def terms_of(problem: Problem, layer: Layer) -> str:
         return INDEPENDENT + ", and stretched inputs"
     if not problem.isotropic and not problem.network.readout.classes:
         return FOLLOWED + ", and stretched inputs (finite_size_steps section 6)"
-    return FOLLOWED + (ALL_TERMS if layer.all_terms else " (finite_size_steps sections 2 to 4)")
+    said = FOLLOWED + (ALL_TERMS if layer.all_terms else " (finite_size_steps sections 2 to 4)")
+    return said + (SPLIT if is_split(problem) else "")
+
+
+def is_split(problem: Problem) -> bool:
+    """Whether the blocks are cut into sub-blocks; a Gaussian second layer, which has nodes, has none."""
+    return problem.network.second_layer != "gaussian" and len(problem.zeta) > problem.network.blocks
 
 
 def means_warning(problem: Problem, layer: Layer) -> list[str]:
     """Warn where the mean of a block is too long: finite_size_steps section 13; nodes of a law are no blocks."""
-    if layer.batch is not None or layer.stretched or problem.network.second_layer == "gaussian":
+    of_nodes = problem.network.second_layer == "gaussian" or is_split(problem)
+    if layer.batch is not None or layer.stretched or of_nodes:
         return []
     added = float(np.max(_added(problem, layer, problem.neurons)))
     said = [

@@ -17,6 +17,7 @@ from giantstep.errors import InputError, bad_field, field_error
 from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.beyond import BEYOND, CHECKS, lacking_beyond
 from giantstep.families.network.describe import means_warning, terms_of
+from giantstep.families.network.escape import ESCAPES, REACHABLE, WIDE, outside_split, spread_beside_rows
 from giantstep.families.network.layer import Moment, follow
 from giantstep.families.network.problem import Share, finite_batches, input_law, inputs_at, share_points, take_points
 from giantstep.families.network.scenario import THEORIES, Network
@@ -72,10 +73,24 @@ def _answer(network: Network, points: Points, what: str, settings: Mapping[str, 
         return answer
     module = import_module(f"giantstep.families.network.answers.{FILLED_BY.get(what, what)}")  # no other is loaded
     table = Table(network, points, len(settings["time"]))
+    fill = getattr(module, f"answer_{what}")
     chosen = chosen_theories(network, points, what, theory)
     for share, moment, time in _moments(table, chosen, settings["time"]):
-        getattr(module, f"answer_{what}")(table, share, moment, time, settings)
+        fill(table, share, moment, time, settings)
+        if what != "errors":
+            table.spread = max(table.spread, spread_beside_rows(moment.problem, moment.layer))
+    if theory in (None, "auto") and not outside_split(network, points):
+        again = np.flatnonzero(np.isfinite(points["dim"]) & (table.neglected >= ESCAPES))
+        table.clear(again)
+        if len(again) == len(chosen):
+            table.answer.warnings.clear()
+            table.finite_size.clear()
+        chosen[again] = "split"
+        only = np.where(np.isin(np.arange(len(chosen)), again), chosen, "")
+        for share, moment, time in _moments(table, only, settings["time"]):
+            fill(table, share, moment, time, settings)
     answer = table.answer
+    answer.warnings += _escape_warnings(network, points, table)
     answer.warnings = list(dict.fromkeys([*answer.warnings, *_warnings(network, points, theory)]))
     named = (chosen == "exact") & finite_batches(points) & bool(answer.approximations)
     names = np.where(named, "isotropic", chosen)
@@ -86,8 +101,11 @@ def _answer(network: Network, points: Points, what: str, settings: Mapping[str, 
 
 
 def _moments(table: Table, chosen: Strings, times: Integers) -> Iterator[tuple[Share, Moment, int]]:
-    """Yield the problems of all points at every time asked for, counted from the first one; facts go to the table."""
-    for theory in dict.fromkeys(chosen.tolist()):
+    """Yield the problems of all points at every time asked for, counted from the first one; facts go to the table.
+
+    A point without a theory ("") is left as it is.
+    """
+    for theory in dict.fromkeys(chosen[chosen != ""].tolist()):
         for share in share_points(table.network, table.points, np.flatnonzero(chosen == theory), theory):
             reasons = dict[int, str]()
             for moment in follow(share.problem, theory, reasons):
@@ -166,6 +184,31 @@ def _warnings(network: Network, points: Points, theory: str | None) -> list[str]
     if network.second_layer == "gaussian" and strong and np.isinf(points["dim"]).any():
         remarks.append(GAUSSIAN_LAYER)
     return remarks + rank_warnings(network, points)
+
+
+def _escape_warnings(network: Network, points: Points, table: Table) -> list[str]:
+    """Say where rows escape by their own overlap with the target, and the theory that is used does not follow it."""
+    finite, said, neglected = np.isfinite(points["dim"]), list[str](), table.neglected
+    far = neglected[~finite].max(initial=0.0) / ESCAPES
+    if far > REACHABLE:
+        said.append(
+            f"The limit leaves out the overlap of 1/sqrt(d) that a row has with the target by chance, which the steps "
+            f"multiply here: it needs d above some {far:.0e}. Give dim= for a reachable one."
+        )
+    left = neglected[finite & (neglected >= ESCAPES)]
+    if left.size:
+        reason = outside_split(network, points) or "it was asked for by name"
+        said.append(
+            f"At {left.size} of {len(points['dim'])} points the steps multiply the overlap of 1/sqrt(d) that a row has "
+            f"with the target by chance. The theory has its first order only, because {reason}; the second would take "
+            f"up to {left.max():.1%} off the objective. gs.simulate has all of it (finite_size_steps section 14)."
+        )
+    if table.spread > WIDE:
+        said.append(
+            f"The overlaps of the rows of a block with the target spread over {table.spread:.2g} of their length, "
+            'which is followed to first order here; what="errors" follows more (finite_size_steps section 14).'
+        )
+    return said
 
 
 def _unlearnt(moment: Moment) -> list[str]:
@@ -268,6 +311,14 @@ def chosen_theories(network: Network, points: Points, what: str, theory: str | N
         "split": asked & (network.target.directions == 1),
         "quadratic": asked & ~finite_batches(points) & (not network.readout.classes),
     }
+    if network.inputs is None:
+        lacking = outside_split(network, points) or ("" if what == "errors" else f'what="{what}"')
+        if not lacking and np.isinf(points["dim"]).any():
+            lacking = "dim is infinite"
+        if theory == "split" and lacking:
+            raise bad_field("theory", theory, f'"exact" here, because {lacking}')
+        if theory == "split":
+            return chosen
     for index in range(len(chosen)):
         known = [name for name, holds in says.items() if holds[index]]
         if theory in FINITE_DIM and theory not in known:

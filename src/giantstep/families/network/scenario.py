@@ -36,7 +36,8 @@ THEORIES = {
     "isotropic": "the noise of a finite batch as isotropic noise of every row: an approximation",
     "published": "the published map of one step onto spiked random features with an isotropic bulk",
     "auto": "at a finite dim, inputs of low effective ranks: split or quadratic, whichever matters; else exact",
-    "split": "at a finite dim, inputs of low effective rank: the leading fluctuation is not linearised",
+    "split": "at a finite dim, inputs of low effective rank or rows that escape by their own overlap with the target: "
+    "the leading fluctuation is not linearised",
     "quadratic": "at a finite dim, inputs of low r_4: a quadratic fluctuation of its own in every eigenspace",
 }
 OWN_PAPERS = ("giantstep2026steps", "giantstep2026inputs", "dandi2023giant")
@@ -116,7 +117,7 @@ class Network(OfNetwork):
     papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", "giantstep2026sign", *NETWORK_PAPERS)
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
-    formula_version: ClassVar[int] = 3
+    formula_version: ClassVar[int] = 4
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "readout.ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
         "ridge": "the read-out has it, readout=gs.Ridge(0.1)",
@@ -319,7 +320,7 @@ Told = TypeVar("Told")
 class Preset(OfNetwork):
     """A network said in other fields: it translates fields and points, and takes what it shows of the answer."""
 
-    formula_version: ClassVar[int] = 3
+    formula_version: ClassVar[int] = 4
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     def parts(self, steps: int) -> dict[str, Any]:

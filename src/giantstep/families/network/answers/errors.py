@@ -11,6 +11,7 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.network.describe import Description, describe, finite_size
+from giantstep.families.network.escape import neglected
 from giantstep.families.network.layer import Moment, reason_of
 from giantstep.families.network.problem import Share, take_points
 from giantstep.families.network.scenario import Network
@@ -54,6 +55,9 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
                 array = np.where(separated, np.nan, array.T).T
             table.put(name, index, time, by_block(array, table.network.blocks))
         table.put("null_error", index, None, fit.null)
+        if moment.time:
+            left_out = neglected(moment.problem, moment.layer, group.seen, group.asked, fit)
+            table.neglected[index] = np.fmax(table.neglected[index], left_out)
         note_fit(table, index, moment, fit, group.members)
 
 
@@ -192,6 +196,9 @@ class Table:
         self.network, self.points, self.times = network, points, times
         self.answer = Answer.blank(len(points["dim"]))
         self.finite_size: dict[str, None] = {}  # which terms of it are in, in words
+        self.neglected = np.zeros(len(points["dim"]))
+        """Part of the objective that the second order of the spread would take away, `escape.neglected` (B,)."""
+        self.spread = 0.0  # the largest `escape.spread_beside_rows`, where no error is asked for
 
     def put(self, name: str, index: Integers, time: int | None, values: Any) -> None:
         """Fill one variable at some points, at one time (None: it has no time)."""
@@ -200,6 +207,14 @@ class Table:
         array = self.answer.room_for(name, own if time is None else (self.times, *own))
         at_time = array if time is None else array[:, time]
         at_time[corner(index, own)] = values
+
+    def clear(self, index: Integers) -> None:
+        """Forget what was found at some points, to answer them by another theory."""
+        for values in self.answer.values.values():
+            values[index] = np.nan
+        self.answer.status[index] = ""
+        self.answer.residual[index] = 0.0
+        self.neglected[index] = 0.0
 
     def note(self, index: Integers, status: Strings | str, residual: Any = 0.0, iterations: Any = 0) -> None:
         """Keep the first reason, the largest residual and all iterations of some points."""

@@ -55,6 +55,7 @@ class Step(Part):
     strong: ClassVar[bool] = True  # whether it moves rows by as much as they are long, so that a fit sees any degree
     sees_coordinates: ClassVar[bool] = False  # whether it treats every coordinate on its own: their law matters
     on_batches: ClassVar[bool] = False  # whether finite_batches_several_steps covers it: descent on batches of any size
+    splits: ClassVar[bool] = False  # whether blocks may be cut by the overlaps of their rows: layer.split_overlaps
     shares_sample: ClassVar[bool] = False  # whether a theory of a fit on the sample of the step is known
 
     def check_place(self, place: Place) -> None:
@@ -109,6 +110,7 @@ class NoStep(Step):
 
     learns: ClassVar[bool] = False
     strong: ClassVar[bool] = False
+    splits: ClassVar[bool] = True
 
     kind: Literal["none"] = "none"
 
