@@ -116,7 +116,7 @@ class Network(OfNetwork):
     papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", "giantstep2026sign", *NETWORK_PAPERS)
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
-    formula_version: ClassVar[int] = 3
+    formula_version: ClassVar[int] = 4
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "readout.ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
         "ridge": "the read-out has it, readout=gs.Ridge(0.1)",
@@ -319,7 +319,7 @@ Told = TypeVar("Told")
 class Preset(OfNetwork):
     """A network said in other fields: it translates fields and points, and takes what it shows of the answer."""
 
-    formula_version: ClassVar[int] = 3
+    formula_version: ClassVar[int] = 4
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     def parts(self, steps: int) -> dict[str, Any]:
@@ -381,6 +381,11 @@ class Preset(OfNetwork):
         """Answer as the network does; later times of points with fewer steps are NaN."""
         whole = Answer.joined(self._ask(points, settings, lambda net, inside, own: net.limit(inside, what, own)))
         whole.values = self.shown(what, whole.values)
+        jumps: dict[str, Floats] = {}
+        for name, dims in whole.jumps.items():  # steps without places of their own share a field
+            own = self.own_name(name)
+            jumps[own] = np.maximum(jumps.get(own, 0.0), dims)
+        whole.jumps = jumps
         return whole
 
     def refuse_missing(self, points: Points, what: str, theory: str | None = None) -> None:

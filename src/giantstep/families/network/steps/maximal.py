@@ -57,6 +57,7 @@ class MaximalStep(GradientStep):
         ) -> None: ...
 
     on_batches: ClassVar[bool] = True
+    jumps_at: ClassVar[str] = "rate"
 
     kind: Literal["maximal"] = "maximal"
     rate: Number = field("eta", "step size divided by the width: eta_raw = rate * p")
