@@ -21,6 +21,7 @@ from giantstep.errors import NotFiniteError
 from giantstep.family import Answer, blank_array
 from giantstep.notes import Problems, notes_in, worse_than_nothing
 from giantstep.progress import Progress, ProgressOption, counted, with_time
+from giantstep.reach import notes_on_reach
 from giantstep.request import Request
 from giantstep.returns import answer_of
 from giantstep.several import by_name
@@ -66,6 +67,11 @@ def solve_limit(
                 points = {**points, "dim": np.full_like(points["dim"], np.inf)}
             with counted(bar, len(batch.index)):
                 solved = _solve_batch(batch.scenario, points, request.what, own_settings, cpu_left)
+            for rows, answer in solved:
+                part = {name: column[rows] for name, column in points.items()}
+                reach = notes_on_reach(request, batch.scenario, part, answer, own_settings)
+                if reach:
+                    answer.attrs["notes"] = [*notes_in(answer.attrs), *reach]
             answers += [(batch.index[rows], answer) for rows, answer in solved]
     result, problems = collect_answers(answers, request, settings)
     told = f"limit of {grid.scenario.family}, {request.what}: {grid.size - len(problems.reasons)} of {grid.size} points"

@@ -114,6 +114,9 @@ class Answer:
     on ``points["dim"]`` says how in ``finite_size``, so that a comparison knows that it is not the bare limit; in
     ``notes`` are sentences that reports show. `approximations` (what is approximated on the way -> how far off that may
     be) are kept there, too: curves are then called approximate, and a verdict that disagrees names them.
+
+    How far the numbers reach is said point by point, and turned into notes by `reach`: `jumps` for the bare limit,
+    `neglected` for an answer at a finite dimension.
     """
 
     values: dict[str, Array]  # variable -> (B, ...), with the dims of the variable after the batch
@@ -124,6 +127,10 @@ class Answer:
     warnings: list[str] = field(default_factory=list)  # sentences shown once per call
     attrs: dict[str, Any] = field(default_factory=dict)
     approximations: dict[str, str] = field(default_factory=dict)
+    # field at whose value 0 the bare limit jumps -> dimension (B,) far above which it holds this near to it; 0: any
+    jumps: dict[str, Floats] = field(default_factory=dict)
+    # what an answer at a finite dimension leaves out, in words -> its estimated size (B,), relative to the first error
+    neglected: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def blank(cls, count: int) -> Answer:
@@ -158,6 +165,9 @@ class Answer:
             whole.warnings += [text for text in answer.warnings if text not in whole.warnings]
             whole.attrs |= answer.attrs
             whole.approximations |= answer.approximations
+            for joint, own in ((whole.jumps, answer.jumps), (whole.neglected, answer.neglected)):
+                for name, sizes in own.items():
+                    joint.setdefault(name, np.zeros(len(whole.status)))[rows] = sizes
         return whole
 
     def room_for(self, name: str, shape: tuple[int, ...]) -> Array:

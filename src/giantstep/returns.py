@@ -25,6 +25,9 @@ def answer_of(scenario: Scenario, points: Points, what: str, settings: Mapping[s
         shape = np.shape(getattr(answer, name))
         if shape != (count,):
             raise GiantstepError(f"{who} must answer `{name}` with the shape {(count,)}, not {shape}.")
+    for name, sizes in {**answer.jumps, **answer.neglected}.items():
+        if np.shape(sizes) != (count,):
+            raise GiantstepError(f"{who} must say {name!r} with the shape {(count,)}, not {np.shape(sizes)}.")
     _check_values(answer.values, scenario, what, "limit", count)
     return answer
 

@@ -26,6 +26,15 @@ def test_a_budget_on_the_command_line(run):
     assert data["attrs"]["engine"] == "optimum" and data["ridge"] * 2.0 <= 1 + 1e-9
 
 
+def test_networks_check_an_optimum(run):
+    words = ("--over", "ridge=1e-2:10", "--dim", "40", "--check", "3")
+    shown = run("optimize", "S.toml", *words)
+    assert shown.exit_code == 0 and "3 networks at d = 40 have" in shown.stdout and "verdict = " in shown.stdout
+    data = json.loads(run("optimize", "S.toml", *words, "--json").stdout)
+    best = gs.optimize(scenario(), over={"ridge": (1e-2, 10)}, dim=40, check=3)
+    assert data["test_error_measured"] == pytest.approx(float(best.test_error_measured), rel=1e-12)
+
+
 def test_solve_for(run):
     words = ("--reach", "test_error=0.2", "--between", "0.1:50", "--json")
     done = run("solve-for", "S.toml", "samples_per_dim", *words)

@@ -1,9 +1,12 @@
 """The best fields of a limit: against closed forms, maps of the limit, and by hand where constraints bind."""
 
+import re
+
 import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.design.measured import Place, judge
 
 LINEAR = gs.MixtureGLM(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
 STEP = gs.OneStep(
@@ -224,3 +227,102 @@ def test_the_last_time_is_that_of_each_point():
     both = gs.optimize(s, over={"ridge": (1e-3, 10.0)}, starts=3, steps=[1, 2])
     alone = [gs.optimize(s.replace(steps=steps), over={"ridge": (1e-3, 10.0)}, starts=3) for steps in (1, 2)]
     np.testing.assert_allclose(both.test_error, [float(one.test_error) for one in alone], rtol=1e-9)
+
+
+# -- where the limit jumps, what the theory leaves out, and networks at the optimum -----------------------
+
+
+SPLIT = STEP.replace(ridge=1.02, samples_per_dim=0.847, step=gs.MaximalStep(rate=1.0, batch_per_dim=5.153))
+
+
+@pytest.mark.parametrize("low", [1e-4, 0.1])
+def test_an_optimum_near_a_jump_of_the_limit_is_answered_at_a_finite_dim_with_the_limit_beside_it(low):
+    best = gs.optimize(SPLIT, over={"step.rate": (low, 30)})
+    remark = str(best.remark.values)
+    assert remark.startswith("the limit jumps at step.rate = 0") and "give dim=" in remark and "d = 1000" in remark
+    assert "lower end" not in remark  # nobody is sent nearer to the jump
+    assert float(best["step.rate"]) > 1 and float(best["limit_step.rate"]) < 0.2
+    at_dim = gs.predict(SPLIT, step__rate=float(best["step.rate"]), dim=1000)
+    assert float(best.test_error) == pytest.approx(float(at_dim.test_error), rel=1e-9)
+    assert "at d = 1000" in str(best)
+    bare = gs.predict(SPLIT, step__rate=float(best["limit_step.rate"]))
+    assert float(best.limit_test_error) == pytest.approx(float(bare.test_error), rel=1e-9)
+    given = gs.optimize(SPLIT, over={"step.rate": (low, 30)}, dim=1000)
+    assert float(given["step.rate"]) == float(best["step.rate"]) and "jumps" not in str(given.remark.values)
+
+
+def test_an_optimum_far_from_a_jump_is_that_of_the_limit():
+    best = gs.optimize(STEP, over={"step.rate": (1.0, 30.0)}, target="h2(z) + z", step__batch_per_dim=4.0)
+    assert "jumps" not in str(best.remark.values) and "limit_test_error" not in best
+
+
+def test_a_field_that_is_not_searched_over_changes_no_dimension_but_is_remarked():
+    best = gs.optimize(SPLIT.replace(step__rate=1e-3), over={"ridge": (0.1, 10.0)})
+    assert "the limit jumps at step.rate = 0" in str(best.remark.values) and "limit_test_error" not in best
+
+
+def test_an_optimum_where_the_theory_leaves_much_out_says_how_much():
+    near = STEP.replace(width_per_dim=1.0, samples_per_dim=1.05, ridge=1e-6, step=gs.MaximalStep(2.0))
+    best = gs.optimize(near, over={"step.rate": (1.5, 2.5)}, starts=3, dim=200)
+    assert 0.05 < float(best.neglected) < 0.2
+    assert "leaves out about 9.1% there" in str(best.remark.values)
+    usual = gs.optimize(STEP, over={"ridge": (0.1, 10.0)}, starts=5, dim=200)
+    assert float(usual.neglected) < 0.01 and "leaves out" not in str(usual.remark.values)
+
+
+def places(*theory):
+    names = [("", 0.0), ("ridge", 0.5), ("ridge", 2.0)]
+    return [Place(name, factor, STEP, value) for (name, factor), value in zip(names, theory)]
+
+
+def drawn(*means, noise=0.02, shared=0.03, trials=20):
+    """Values of places on the same draws, whose means are those asked for: most of their noise is common."""
+    generator = np.random.default_rng(5)
+    common = shared * generator.normal(size=trials)
+    deviations = common + noise * generator.normal(size=(len(means), trials))
+    deviations -= deviations.mean(axis=1, keepdims=True)
+    return np.array(means)[:, None] * (1 + deviations)
+
+
+def test_the_verdicts_on_an_optimum():
+    assert judge(places(1.0, 1.1, 1.1), drawn(1.0, 1.1, 1.1), 1.0, "").verdict == "stands"
+    off = judge(places(0.8, 0.9, 0.9), drawn(1.0, 1.1, 1.1), 1.0, " at d = 200")
+    assert off.verdict == "theory is 25% off there" and "20 networks at d = 200 have 1 +- 0.0072" in off.sentence
+    cannot = judge(places(1.0, 1.1, 1.1), drawn(1.0, 1.1, 1.1, shared=0.3), 1.0, "")
+    assert cannot.verdict == "cannot tell"
+    needed = int(re.search(r"(\d+) trials would show a gap of 5%", cannot.sentence)[1])
+    assert (
+        judge(places(1.0, 1.1, 1.1), drawn(1.0, 1.1, 1.1, shared=0.3, trials=2 * needed), 1.0, "").verdict == "stands"
+    )
+    beside = judge(places(1.0, 1.1, 1.1), drawn(1.0, 0.9, 1.1), 1.0, "")
+    assert beside.verdict == "theory is 20% off beside it" and "better by 1" in beside.sentence
+    assert "half of ridge" in beside.sentence
+
+
+def test_what_is_made_large_is_better_where_it_is_larger():
+    assert judge(places(1.0, 0.9, 0.9), drawn(1.0, 0.9, 0.9), -1.0, "").verdict == "stands"
+    found = judge(places(1.0, 0.9, 0.9), drawn(1.0, 0.9, 1.1), -1.0, "")
+    assert found.verdict == "theory is 20% off beside it" and "twice of ridge" in found.sentence
+    assert found.worse["ridge", 0.5][0] == pytest.approx(10, abs=2)
+
+
+def test_networks_at_the_optimum_and_beside_it():
+    best = gs.optimize(STEP, over={"ridge": (0.05, 20)}, dim=60, check=8, starts=5)
+    ridge = float(best.ridge)
+    alone = gs.simulate(STEP, ridge=[ridge, ridge / 2, 2 * ridge], dim=60, trials=8, paired=True, keep_trials=True)
+    values = alone.test_error.values
+    assert float(best.test_error_measured) == pytest.approx(values[0].mean(), rel=1e-9)
+    assert float(best.test_error_measured_stderr) == pytest.approx(values[0].std(ddof=1) / np.sqrt(8), rel=1e-9)
+    worse = 100 * (values[1] - values[0]) / values[0].mean()
+    assert float(best.measured_worse_at_half[0]) == pytest.approx(worse.mean(), rel=1e-6)
+    assert float(best.measured_worse_at_half_stderr[0]) == pytest.approx(worse.std(ddof=1) / np.sqrt(8), rel=1e-6)
+    text = str(best)
+    assert str(best.verdict.values) in ("stands", "cannot tell") and str(best.checked.values) in text
+    assert "measured worse at half" in text and " +- " in text and "8 networks at d = 60" in text
+
+
+def test_networks_have_a_dimension_where_none_is_given():
+    best = gs.optimize(LINEAR, over={"ridge": (1e-2, 10.0)}, minimise="test_mse", check=2, starts=3)
+    assert "2 networks at d = 200" in str(best.checked.values)
+    with pytest.raises(gs.InputError, match="`check`"):
+        gs.optimize(LINEAR, over={"ridge": (1e-2, 10.0)}, minimise="test_mse", check=1)

@@ -33,12 +33,13 @@ def optimize(
     budget: list[str] | None = option(
         "RELATION", 'A constraint such as "samples_per_dim + ridge = 4"; may be repeated.'
     ),
+    check: int | None = option("N", "Run N networks at the optimum and beside it (at --dim, or d = 200)."),
 ) -> None:
     """Find the fields at which the limit of a study is best."""
     searched = _over(over)
     if not searched:
         raise InputError("--over is missing: name the fields to search over, as in --over ridge=1e-6:1e3.")
-    wanted = {"over": searched, "minimise": minimise, "maximise": maximise, "budget": budget}
+    wanted = {"over": searched, "minimise": minimise, "maximise": maximise, "budget": budget, "check": check}
     _ask(study, changes, limit, output, gs.optimize, searched, wanted)
 
 

@@ -17,6 +17,7 @@ from giantstep.grid import Batch
 from giantstep.notes import Problems
 from giantstep.partlists import declaration, given_as, names_meant
 from giantstep.progress import Progress, ProgressOption, counted, with_time
+from giantstep.reach import Jump, jump_at
 from giantstep.request import Request
 from giantstep.returns import answer_of
 from giantstep.scenario import Scenario, dotted_names
@@ -132,6 +133,34 @@ class ObservedLimit:
             if reason:
                 self.reasons.setdefault(int(row), str(reason))
         return values
+
+    def point_at(self, row: int, changes: Mapping[str, float]) -> tuple[Scenario, Points]:
+        """Return the scenario and the point (arrays of one entry) of a row, some of its fields replaced."""
+        (batch, _, places), *_ = self._parts(np.array([row]))
+        points = {name: column[places] for name, column in batch.points.items()}
+        for name, value in changes.items():
+            points.update({leaf: np.array([float(value)]) for leaf in names_meant(batch.scenario, name)})
+        return batch.scenario, points
+
+    def scenario_at(self, row: int, changes: Mapping[str, float]) -> Scenario:
+        """Return the scenario of a row, with its own fields and some of them replaced."""
+        scenario, points = self.point_at(row, changes)
+        moved: dict[str, float | int] = {}
+        for name, number in scenario.numbers.items():
+            value = float(points[name][0])
+            if value != number:
+                moved[name] = int(value) if declaration(scenario, name).annotation is int else value
+        return scenario.replace(moved) if moved else scenario
+
+    def answer_at(self, row: int, changes: Mapping[str, float]) -> tuple[Answer, Jump | None]:
+        """Return the limit of one row with some fields replaced, and the jump that decides it, if there is one."""
+        scenario, points = self.point_at(row, changes)
+        settings = self.request.for_engine("limit", self._prepared)
+        answer = answer_of(scenario, points, self.request.what, settings)
+        jump = jump_at(
+            scenario, points, self.request.what, settings, answer, lambda one: self.observable.pick(one, settings)
+        )
+        return answer, jump
 
     def _allowed(self, scenario: Scenario, points: Points, rows: Indices) -> Booleans:
         """Tell which points the scenario takes (a ridgeless fit at the interpolation threshold is none)."""

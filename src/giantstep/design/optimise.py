@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,11 +25,14 @@ from giantstep.design.constraints import (
     searches,
 )
 from giantstep.design.limits import ObservedLimit, read_observable, refuse_given, request_limit
+from giantstep.design.measured import CHECKED_DIM, Checks, Place, check_places
 from giantstep.design.tables import DesignResult, design_result
 from giantstep.errors import InputError, bad_field
 from giantstep.grid import content_of
 from giantstep.notes import warn
+from giantstep.partlists import names_meant
 from giantstep.progress import ProgressOption
+from giantstep.reach import LARGE, REACHABLE, Jump, neglected_of
 from giantstep.request import Request
 from giantstep.result import about_field
 from giantstep.scenario import Scenario, numbers_meant, within_bounds
@@ -52,10 +55,14 @@ def optimize(
     maximise: str | None = None,
     budget: str | Sequence[str] | None = None,
     starts: int | None = None,
+    check: int | None = None,
     progress: ProgressOption = None,
     **fields: Any,
 ) -> DesignResult:
     """Return the fields at which an observable of the limit is best, at every point of a grid.
+
+    Where the best value of a field is one near which the bare limit jumps (a rate towards 0), the optimum is that at
+    d = 1000, and that of the limit stands beside it (``limit_*``); with ``dim`` it is that at `dim` alone.
 
     A grid of starting points is solved in one batch, its best local minima are refined by quadratic models in lockstep
     for all points of the grid: the observable is known to about 1e-10, a field to about 1e-5, relative.
@@ -73,6 +80,8 @@ def optimize(
     starts : starting points along each field; chosen by the number of free fields (17, 7, 5, 4) if left out. A search
         asks the limit about two to five times as often as there are starting points, for each choice and each point of
         the grid: milliseconds each for most families, seconds for a `BayesLimit` of several directions.
+    check : run so many real networks (experiments) at the optimum, and with half and twice of every field, on the same
+        draws; at `dim`, or at d = 200, for which the optimum is then the best, too.
     progress : True, False or a callable(done, total, text); a line on a terminal if left out.
 
     Returns
@@ -80,8 +89,10 @@ def optimize(
     xarray.Dataset
         Along the grid: the observable, the fields of `over`, ``worse_at_half`` and ``worse_at_twice`` (by how many
         percent it gets worse with half or twice of a field, the others held), ``minima`` (local minima that differ),
-        the second best one (``rival_*``), ``failed_share`` of the points that were not solved, ``status`` and
-        ``remark``. Printing it gives a table.
+        the second best one (``rival_*``), ``failed_share`` of the points that were not solved, ``neglected`` (what the
+        theory at `dim` leaves out, relative), ``status`` and ``remark``. With `check` also the measured observable,
+        ``measured_worse_at_half`` and ``..._twice``, all with standard errors, the ``verdict`` ("stands", "theory is 3%
+        off there", "cannot tell") and its sentence, ``checked``. Printing it gives a table.
 
     Examples
     --------
@@ -94,35 +105,157 @@ def optimize(
     if minimise is not None and maximise is not None:
         raise InputError("Give either `minimise` or `maximise`, not both.")
     argument, wanted = ("maximise", maximise) if maximise is not None else ("minimise", minimise)
-    request = request_limit(scenario, grid, fields, ("over", "minimise", "maximise", "budget", "starts"))
-    observable = read_observable(argument, wanted, request.question)
-    asked, choices = read_over(over, request.grid.scenario)
-    refuse_given((*asked, *choices), "searched over", request, {**(grid or {}), **fields})
     starts = None if starts is None else check_whole("starts", starts, "a whole number from 3 to 1000", 3, 1000)
-    sign = 1.0 if argument == "minimise" else -1.0
-    constraints = [budget] if isinstance(budget, str) else list(budget or ())
+    check = None if check is None else check_whole("check", check, "a whole number at least 2", 2)
+    constraints = (budget,) if isinstance(budget, str) else tuple(budget or ())
+    asked = Asked(scenario, grid, fields, over, argument, wanted, constraints, starts, progress)
+    request = asked.request()
+    read_observable(argument, wanted, request.question)
+    ranges, choices = read_over(over, request.grid.scenario)
+    refuse_given((*ranges, *choices), "searched over", request, {**(grid or {}), **fields})
+    if check is not None and _is_bare(request):
+        asked = replace(asked, fields={**fields, "dim": CHECKED_DIM})
+    found = solve(asked)
+    beside, remarks = None, dict[int, str]()
+    if _is_bare(found.request):
+        jumps = _jumps(found)
+        at_dim = _at_finite_dim(asked) if any(jump.field in found.leaves for jump in jumps.values()) else None
+        remarks = {row: _said_of_jump(found, row, jump, at_dim is not None) for row, jump in jumps.items()}
+        if at_dim is not None:
+            found, beside = at_dim, found
+    checks = None if check is None else _checks(found, check)
+    result = _dataset(found, beside, remarks, checks)
+    warn(*(problem.limits.problems() for problem in found.problems))
+    return result
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `optimize` was asked: the arguments of `predict`, what is searched over, what is made small or large."""
+
+    scenario: Scenario
+    grid: Mapping[str, Any] | None
+    fields: Mapping[str, Any]
+    over: Mapping[str, Any]
+    argument: str  # minimise or maximise
+    wanted: str | None
+    constraints: tuple[str, ...]
+    starts: int | None
+    progress: ProgressOption
+
+    def request(self, choice: Mapping[str, Any] | None = None) -> Request:
+        """Return what `predict` would be asked, with one choice of each field that has some."""
+        own_keywords = () if choice else ("over", "minimise", "maximise", "budget", "starts", "check")
+        scenario = self.scenario.replace(choice) if choice else self.scenario
+        return request_limit(scenario, self.grid, self.fields, own_keywords)
+
+    @property
+    def sign(self) -> float:
+        """1 where small is good, -1 where large is."""
+        return 1.0 if self.argument == "minimise" else -1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The optima at every row of a grid: the different minima of each, the best first."""
+
+    asked: Asked
+    request: Request
+    choices: Choices
+    searched: str
+    problems: Sequence[SearchProblem]
+    spans: Mapping[str, Range]
+    best: list[list[Candidate]]
+
+    @property
+    def names(self) -> list[str]:
+        """The numeric fields."""
+        return list(self.spans)
+
+    @property
+    def leaves(self) -> set[str]:
+        """The numeric fields, entries of lists one by one."""
+        scenario = self.request.grid.scenario
+        return {leaf for name in self.spans for leaf in (name, *names_meant(scenario, name))}
+
+    def dim_at(self, row: int) -> int | None:
+        """Return the dimension of a row; None where the scenario says it itself."""
+        if self.request.grid.dim_is_field:
+            return None
+        _, points = self.problems[0].limits.point_at(row, {})
+        return int(points["dim"][0])
+
+    def firsts(self) -> Iterator[tuple[int, Candidate]]:
+        """Yield the rows that have an optimum, with it."""
+        for row, found in enumerate(self.best):
+            if found:
+                yield row, found[0]
+
+
+def solve(asked: Asked) -> Found:
+    """Search for the optimum at every row of the grid."""
+    request = asked.request()
+    observable = read_observable(asked.argument, asked.wanted, request.question)
+    ranges_asked, choices = read_over(asked.over, request.grid.scenario)
     problems = []
     lists = [f"{name} of {', '.join(map(label, values))}" for name, values in choices.items()]
-    searched = ", ".join([*map(str, asked.values()), *lists])
+    searched = ", ".join([*map(str, ranges_asked.values()), *lists])
     for choice in combinations(choices):
-        own = request_limit(scenario.replace(choice), grid, fields) if choice else request
-        relations = read_constraints(constraints, own.grid.scenario)
-        ranges = free_ranges(asked, relations, own.grid.scenario, list(own.grid.coords))
-        problems.append(
-            SearchProblem(choice, ObservedLimit(own, observable), searches(ranges, relations), sign, starts)
-        )
+        own = asked.request(choice) if choice else request
+        relations = read_constraints(asked.constraints, own.grid.scenario)
+        ranges = free_ranges(ranges_asked, relations, own.grid.scenario, list(own.grid.coords))
+        limits = ObservedLimit(own, observable)
+        problems.append(SearchProblem(choice, limits, searches(ranges, relations), asked.sign, asked.starts))
     spans = {name: span for problem in problems for search in problem.searches for name, span in search.ranges.items()}
     size = request.grid.size
-    with problems[0].limits.watched("optimize", sum(p.points(size) for p in problems), progress) as bar:
+    points = sum(problem.points(size) for problem in problems)
+    with problems[0].limits.watched("optimize", points, asked.progress) as bar:
         for problem in problems:
             problem.limits.bar = bar
         best = _best_of(problems, spans, size)
         if not any(problem.feasible.any() for problem in problems):
-            texts = ", ".join(map(repr, constraints))
+            texts = ", ".join(map(repr, asked.constraints))
             raise InputError(f"No point of the ranges fulfils the constraints {texts} ({searched}).")
-        result = _dataset(request, problems, best, choices, list(spans), argument, searched, constraints)
-    warn(*(problem.limits.problems() for problem in problems))
-    return result
+    return Found(asked, request, choices, searched, problems, spans, best)
+
+
+# -- Where the bare limit jumps ----------------------------------------------------------------------------
+
+
+def _is_bare(request: Request) -> bool:
+    """Tell whether the limit is asked without a dimension, which the scenario does not have either."""
+    return np.isinf(request.grid.dim) and not request.grid.dim_is_field and "dim" not in request.grid.coords
+
+
+def _jumps(found: Found) -> dict[int, Jump]:
+    """Return the jump that decides the bare limit at the optimum of a row, where there is one."""
+    jumps = {}
+    for row, best in found.firsts():
+        _, jump = best.problem.limits.answer_at(row, best.fields)
+        if jump is not None:
+            jumps[row] = jump
+    return jumps
+
+
+def _at_finite_dim(asked: Asked) -> Found | None:
+    """Return the optima at a dimension that networks have; None where no theory is known there."""
+    try:
+        return solve(replace(asked, fields={**asked.fields, "dim": REACHABLE}))
+    except InputError:
+        return None
+
+
+def _said_of_jump(found: Found, row: int, jump: Jump, is_replaced: bool) -> str:
+    """Say that the optimum of the bare limit lies where it jumps, and what is shown instead."""
+    if not is_replaced:
+        return f"{jump.sentence}: give dim="
+    best = found.best[row][0]
+    value = found.asked.sign * best.value
+    where = ", ".join(f"{name} = {number:.4g}" for name, number in best.fields.items())
+    return (
+        f"{jump.sentence}: give dim=; this is the optimum at d = {REACHABLE}, in the limit alone it would be "
+        f"{value:.6g} at {where}"
+    )
 
 
 def _best_of(problems: Sequence[SearchProblem], spans: Mapping[str, Range], size: int) -> list[list[Candidate]]:
@@ -143,36 +276,34 @@ def _best_of(problems: Sequence[SearchProblem], spans: Mapping[str, Range], size
     return best
 
 
-def _dataset(
-    request: Request,
-    problems: Sequence[SearchProblem],
-    best: list[list[Candidate]],
-    choices: Choices,
-    names: list[str],
-    argument: str,
-    searched: str,
-    constraints: Sequence[str],
-) -> DesignResult:
-    """Return the result; `best` has the different minima of every row, the best first, `names` are numeric fields."""
-    grid, limits = request.grid, [problem.limits for problem in problems]
+def _dataset(found: Found, beside: Found | None, remarks: Mapping[int, str], checks: Checks | None) -> DesignResult:
+    """Return the result; `beside` has the optima of the bare limit where those of a finite dimension are shown."""
+    grid, problems, best, names = found.request.grid, found.problems, found.best, found.names
+    limits = [problem.limits for problem in problems]
     observed = limits[0].observable
     about = {"long_name": observed.variable.meaning, "symbol": observed.variable.symbol}
     columns: dict[str, Any] = {
         name: ((), values, about if name == observed.name else about_field(grid.scenario, name))
-        for name, values in _columns(problems, best, choices, names, 0).items()
+        for name, values in _columns(problems, best, found.choices, names, 0).items()
     }
     worse = {"worse_at_half": 0.5, "worse_at_twice": 2.0} if names else {}
     shown = [*columns, *worse]
-    for name, values in _columns(problems, best, choices, names, 1).items():
+    for name, values in _columns(problems, best, found.choices, names, 1).items():
         columns[f"rival_{name}"] = ((), values, f"{name} at the second best minimum")
-    columns["minima"] = ((), np.array([len(found) for found in best]), "local minima that differ")
+    if beside is not None:
+        for name, values in _columns(beside.problems, beside.best, found.choices, names, 0).items():
+            columns[f"limit_{name}"] = ((), values, f"{name} at the optimum of the limit without a dimension")
+    columns["minima"] = ((), np.array([len(minima) for minima in best]), "local minima that differ")
     asked, failed = (np.sum([getattr(limit, name) for limit in limits], axis=0) for name in ("asked", "failed"))
-    said = [_said(problems, row, found) for row, found in enumerate(best)]
+    neglected = _neglected(found)
+    said = [_said(found, row, neglected.get(row), remarks.get(row, "")) for row in range(len(best))]
     status, remark = (np.array(texts, dtype=str) for texts in zip(*said))
+    sizes = np.array([neglected.get(row, (np.nan, ""))[0] for row in range(len(best))])
     columns |= {
         "failed_share": ((), failed / np.maximum(asked, 1), "share of the points tried that were not solved"),
         "evaluations": ((), asked, "points of the limit that were tried"),
-        "converged": ((), np.array([bool(found) for found in best]), "whether an optimum was found"),
+        "neglected": ((), sizes, "estimated size of what the theory at dim leaves out of the error, relative"),
+        "converged": ((), np.array([bool(minima) for minima in best]), "whether an optimum was found"),
         "status": ((), status, "why not, where none was"),
         "remark": ((), remark, "what is worth knowing about the optimum"),
     }
@@ -180,26 +311,81 @@ def _dataset(
         values = 100 * np.stack([_worse(best, name, factor) for name in names], axis=-1)
         part = word.removeprefix("worse_at_")
         columns[word] = (("field",), values, f"percent by which it is worse with {part} of the field")
+    if checks is not None:
+        measured = checks.columns(observed.name, names)
+        shown += [name for name in measured if name != "checked"]
+        columns |= measured
     # the fields that were found, as `Grid.varying` has them: the scenario of a point has its best ones
-    found: dict[str, Any] = dict.fromkeys([*choices, *names])
+    varying: dict[str, Any] = dict.fromkeys([*found.choices, *names])
     for problem in problems:
         for name, value in problem.choice.items():
-            if not _are_numbers(choices[name]):
+            if not _are_numbers(found.choices[name]):
                 content = content_of(grid.scenario.replace(problem.choice), name)
-                found[name] = {**(found[name] or {}), label(value): content}
-    adjective = "Smallest" if argument == "minimise" else "Largest"
+                varying[name] = {**(varying[name] or {}), label(value): content}
+    constraints = found.asked.constraints
+    adjective = "Smallest" if found.asked.argument == "minimise" else "Largest"
     under = f", {' and '.join(constraints)}" if constraints else ""
+    at_dim = "" if _is_bare(found.request) or not np.isfinite(grid.dim) else f" at d = {grid.dim:.0f}"
+    settings: dict[str, Any] = {
+        found.asked.argument: observed.text,
+        "over": found.searched,
+        "budget": "; ".join(constraints),
+    }
+    if checks is not None:
+        settings["check"] = checks.trials
     return design_result(
-        request,
+        found.request,
         limits,
         "optimum",
         columns,
         {"field": names} if names else {},
-        {argument: observed.text, "over": searched, "budget": "; ".join(constraints)},
-        (f"{adjective} {observed.text} of ", f": {searched}{under}"),
+        settings,
+        (f"{adjective} {observed.text} of ", f"{at_dim}: {found.searched}{under}"),
         shown=shown,
-        grid={**grid.varying(), **found},
+        grid={**grid.varying(), **varying},
     )
+
+
+def _neglected(found: Found) -> dict[int, tuple[float, str]]:
+    """Return what the theory leaves out at the optimum of a row, and what that is."""
+    if _is_bare(found.request):
+        return {}
+    return {row: neglected_of(best.problem.limits.answer_at(row, best.fields)[0], 0) for row, best in found.firsts()}
+
+
+def _checks(found: Found, trials: int) -> Checks:
+    """Run networks at the optimum of every row, and with half and twice of each of its fields."""
+    request, checks = found.request, Checks(found.problems[0].limits.observable, found.asked.sign, trials)
+    for row, best in found.firsts():
+        limits = best.problem.limits
+        dim = found.dim_at(row)
+        value = found.asked.sign * best.value
+        places = [Place("", 0.0, limits.scenario_at(row, best.fields), value)]
+        for name in found.names:
+            for factor in (0.5, 2.0):
+                beside = _beside(best, row, name, factor)
+                if beside is not None:
+                    fields, worth = beside
+                    theory = found.asked.sign * worth
+                    places.append(Place(name, factor, limits.scenario_at(row, fields), theory))
+        checks.rows[row] = check_places(places, checks, request, dim, found.asked.progress)
+    checks.size = len(found.best)
+    return checks
+
+
+def _beside(best: Candidate, row: int, name: str, factor: float) -> tuple[dict[str, float], float] | None:
+    """Return all fields with one of them multiplied, and the turned observable; None where that cannot be."""
+    search = best.search.moved(name)
+    meant = numbers_meant(best.problem.limits.request.grid.scenario, name).values()
+    moved = np.array([factor * best.fields[name]])
+    if search is None or moved[0] <= 0 or not all(within_bounds(info, moved).all() for _, info in meant):
+        return None
+    fields = {span.name: np.array([best.fields[span.name]]) for span in search.free} | {name: moved}
+    columns, feasible = best.problem.complete(search, fields, np.array([row]))
+    value = float(best.problem.at(search, fields, np.array([row]))[0])
+    if not feasible.all() or not np.isfinite(value):
+        return None
+    return {one: float(columns[one][0]) for one in search.ranges}, value
 
 
 def _columns(
@@ -238,16 +424,20 @@ def _worse(best: list[list[Candidate]], name: str, factor: float) -> Floats:
     return worse
 
 
-def _said(problems: Sequence[SearchProblem], row: int, found: Sequence[Candidate]) -> tuple[str, str]:
+def _said(found: Found, row: int, neglected: tuple[float, str] | None, of_jump: str) -> tuple[str, str]:
     """Return why a row has no optimum, or what is worth knowing of the one it has."""
+    problems = found.problems
     failure = next((p.limits.failure(row) for p in problems if p.limits.failed[row]), "")
-    if not found:
+    if not found.best[row]:
         feasible = any(problem.feasible[row] for problem in problems)
         return failure if feasible else "no point of the ranges fulfils the constraints", ""
-    (best, *rivals), said = found, []
+    best, *rivals = found.best[row]
+    said = [of_jump] if of_jump else []
     for name, span in best.search.ranges.items():
         place = float(span.coordinate(np.array(best.fields[name])))
         ends = [word for end, word in zip(span.ends, ("lower", "upper")) if abs(place - end) < 1e-4]
+        # nobody is sent nearer to a jump
+        ends = [word for word in ends if not (word == "lower" and of_jump.startswith(f"the limit jumps at {name} = 0"))]
         said += [f"{name} is at the {word} end of its range" for word in ends]
     if not best.settled:
         said.append("the search was stopped before it settled; a larger `starts` may find a better point")
@@ -257,6 +447,12 @@ def _said(problems: Sequence[SearchProblem], row: int, found: Sequence[Candidate
             where += [f"{name} = {label(value)}" for name, value in rival.problem.choice.items()]
             value = best.problem.sign * rival.value
             said.append(f"another optimum is within 1%: {value:.6g} at {', '.join(where)}")
+    if neglected is not None and neglected[0] > LARGE:
+        size, words = neglected
+        said.append(
+            f"the theory at this dim leaves out about {100 * size:.2g}% there ({words}), and as much of what is worse "
+            "at half and twice; check=20 runs networks"
+        )
     if failure:
         said.append(f"{failure}; the optimum is taken from the others")
     return "", "; ".join(said)
@@ -365,7 +561,7 @@ class SearchProblem:
 
     def at(self, search: Search, fields: Mapping[str, Floats], rows: Indices) -> Floats:
         """Return the turned observable, given the free fields; NaN where it has no value."""
-        columns, feasible = self._complete(search, fields, rows)
+        columns, feasible = self.complete(search, fields, rows)
         self.feasible[rows[feasible]] = True
         values = np.full(len(rows), np.nan)
         rows, allowed = rows[feasible], {name: columns[name][feasible] for name in search.ranges}
@@ -375,9 +571,10 @@ class SearchProblem:
         values[feasible] = self.sign * self.limits(rows, allowed)
         return values
 
-    def _complete(
+    def complete(
         self, search: Search, fields: Mapping[str, Floats], rows: Indices
     ) -> tuple[dict[str, Floats], Booleans]:
+        """Return all fields at some rows, given the free ones, and where the constraints are fulfilled."""
         named = dict.fromkeys(name for relation in search.relations for name in relation.names)
         constants = {name: self.limits.field(name, rows) for name in named if name not in search.ranges}
         return search.complete({**constants, **fields}, len(rows))
@@ -413,7 +610,7 @@ class SearchProblem:
             if free:
                 turned = partial(self._turned, search, rows[owner])
                 x, best, settled = minimise_each(turned, x, (high - low) / max(count - 1, 1), low, high)
-            columns, _ = self._complete(search, _fields(search, x), rows[owner])
+            columns, _ = self.complete(search, _fields(search, x), rows[owner])
             for index, row in enumerate(rows[owner].tolist()):
                 fields = {name: float(columns[name][index]) for name in search.ranges}
                 found[row].append(Candidate(float(best[index]), self, search, fields, bool(settled[index])))
@@ -430,7 +627,7 @@ class SearchProblem:
         scan = _product([np.linspace(*span.ends, _FEASIBLE_SCAN) for span in search.free])
         some = np.unique(rows[np.linspace(0, len(rows) - 1, min(len(rows), _FEASIBLE_ROWS)).astype(int)])
         points = np.tile(scan, (len(some), 1))
-        feasible = self._complete(search, _fields(search, points), np.repeat(some, len(scan)))[1]
+        feasible = self.complete(search, _fields(search, points), np.repeat(some, len(scan)))[1]
         if not feasible.any():
             return low, high
         spacing = (high - low) / (_FEASIBLE_SCAN - 1)

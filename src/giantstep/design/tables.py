@@ -36,7 +36,7 @@ class DesignResult(Result):
             place = {dim: _cell(dim, point[dim].values[()]) for dim in grid if dim in point.coords}
             rows.append({**place, **_cells(point, shown)})
             where = ", ".join(f"{dim} = {value}" for dim, value in place.items())
-            said = [str(point[name].values) for name in ("status", "remark") if name in point]
+            said = [str(point[name].values) for name in ("status", "remark", "checked") if name in point]
             remarks += [f"{where}: {text}" if where else text for text in said if text]
         lines = [str(self.attrs["headline"]), *(_table(rows) if grid else _single(self, shown))]
         more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
@@ -88,17 +88,33 @@ def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str]:
     wide = [name for name in shown if result[name].dims]
     dims = list(dict.fromkeys(str(dim) for name in wide for dim in result[name].dims))
     labels = {str(label) for dim in dims for label in result[dim].values}
-    said = [f"{name} = {_cell(name, result[name].values[()])}" for name in shown if name not in {*wide, *labels}]
+    alone = [name for name in shown if name not in {*wide, *labels} and not _is_error(name, shown)]
+    said = [f"{name} = {_with_error(result, name, shown)}" for name in alone]
     lines = ["", *said] if said else []
     for dim in dims:
         rows = []
         for index, label in enumerate(result[dim].values):
             value = {"value": _cell("", result[str(label)].values[()])} if str(label) in shown else {}
-            entries = {n.replace("_", " "): _cell(n, result[n].values[index]) for n in wide if dim in result[n].dims}
+            own = [name for name in wide if dim in result[name].dims and not _is_error(name, shown)]
+            entries = {name.replace("_", " "): _with_error(result, name, shown, index) for name in own}
             if any(cell not in ("", "-") for cell in (*value.values(), *entries.values())):
                 rows.append({dim: str(label), **value, **entries})
         lines += _table(rows) if rows else []
     return lines
+
+
+def _is_error(name: str, shown: Sequence[str]) -> bool:
+    """Tell whether a column is the standard error of another one, and stands beside it in one cell."""
+    return name.endswith("_stderr") and name.removesuffix("_stderr") in shown
+
+
+def _with_error(result: xarray.Dataset, name: str, shown: Sequence[str], index: Any = ()) -> str:
+    """Return an entry as text, with its standard error where that is shown."""
+    cell = _cell(name, result[name].values[index])
+    error = f"{name}_stderr"
+    if error not in shown or cell == "-":
+        return cell
+    return f"{cell} +- {_cell(error, result[error].values[index])}"
 
 
 def _places(result: xarray.Dataset, dims: Sequence[str]) -> list[dict[str, int]]:
@@ -110,15 +126,24 @@ def _cells(point: xarray.Dataset, shown: Sequence[str]) -> dict[str, str]:
     """Return the columns of one point; a variable with own dimensions has a column for each entry."""
     cells = {}
     for name in shown:
+        if _is_error(name, shown):
+            continue
         own = [str(dim) for dim in point[name].dims]
         for entry in _places(point, own):
             label = ", ".join(str(point[dim].values[position]) for dim, position in entry.items())
             head = name.replace("_", " ") if name in _HEADS else name
-            cells[f"{head} {label}".strip()] = _cell(name, point[name].isel(entry).values[()])
+            cells[f"{head} {label}".strip()] = _with_error(point.isel(entry), name, shown)
     return cells
 
 
-_HEADS = ("worse_at_half", "worse_at_twice", "derivative", "elasticity")
+_HEADS = (
+    "worse_at_half",
+    "worse_at_twice",
+    "measured_worse_at_half",
+    "measured_worse_at_twice",
+    "derivative",
+    "elasticity",
+)
 """Variables whose columns are headed by words, the entry behind them."""
 _ERRORS = ("derivative_error", "elasticity_error")
 """Errors, of which two digits say enough."""
@@ -130,7 +155,9 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     number = float(value)
-    is_worse = name.startswith("worse_at")
+    if name.endswith("_stderr"):
+        return f"{number:.2g}{'%' * ('worse_at' in name)}"
+    is_worse = "worse_at" in name
     if math.isnan(number) or (is_worse and math.isinf(number)):
         return "-"
     if is_worse:

@@ -6,6 +6,7 @@ directions the residual given kappa stands for that given z.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,11 @@ import scipy
 
 from giantstep.gaussian import normal_distribution
 from giantstep.readout.bulk import Response
+from giantstep.readout.common_rows import IsotropicBulk
 from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, gram_at_nodes, push_of_means, stretched_variance
 from giantstep.readout.first_order import Equations, FirstOrder, spread_through
-from giantstep.readout.signal import Signal, solve_signal
+from giantstep.readout.signal import Signal, direction_error, prior_factor, solve_signal
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
 from giantstep.types import Floats
@@ -99,6 +101,8 @@ class Errors(Observables):
     """The ridge fit at B points."""
 
     null: Floats
+    neglected: Floats
+    """Estimated size of what a finite number of samples adds and the theory leaves out, relative to the test error."""
     along: Floats
     """RES and c0 at the nodes (B, 2, N), if asked for; else without nodes."""
 
@@ -146,6 +150,9 @@ def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: b
     rounding = 1e-7 * np.sum(w * hh / denominator, axis=1)
     identity = np.abs(loss_over_b - expected) / np.maximum(np.abs(expected), rounding)
     variance = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1)
+    neglected = np.zeros(len(res))
+    if not size.in_limit:
+        neglected = neglected_fluctuations(first, signal, size, packed, res, Q1 - of_means, Q2)
     if size.directions is not None and not size.in_limit:
         more_res, more_V = count_parameters(first, signal.penalty, res, Q1 - of_means, Q2, size)
         res, denominator = res + more_res, denominator + more_V
@@ -159,6 +166,7 @@ def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: b
         misclassified=misclassified(features, signal.c0, signal.c1, variance),
         norm=norm,
         null=np.zeros_like(test) + np.sum(w * hh, axis=1),
+        neglected=neglected,
         theta=signal.theta,
         x=signal.x,
         tau=signal.tau,
@@ -218,6 +226,8 @@ class FittedMeans:
     pairs: Floats
     """Products of what two channels have along the unlearnt directions that are treated on their own (B, X, X)."""
     inverse: Floats  # H^-1 (B, F, F)
+    correlated: Floats | None = None
+    """P (B, X, X) of `Bulk.covariance` where it is not diag(omega R), which holds for independent coefficients."""
 
     @classmethod
     def of(
@@ -227,9 +237,13 @@ class FittedMeans:
         features = equations.features
         assert size.directions is not None and features.kappa is not None
         k, X = len(features.pi), features.omega.shape[1]
+        functions = np.concatenate([features.mu0, features.T0], axis=1)
+        covariance, absorbed = equations.bulk.covariance(response, features.omega)
+        if absorbed.any() or not isinstance(equations.bulk, IsotropicBulk):
+            return cls._of_correlated(equations, response, weights, penalty, size, functions, covariance, absorbed)
         treated = np.arange(features.Jp.shape[1]) < size.directions[:, None] - features.kappa.shape[1]
         Jp = features.Jp * treated[:, :, None]
-        pairs, functions = np.swapaxes(Jp, 1, 2) @ Jp, np.concatenate([features.mu0, features.T0], axis=1)
+        pairs = np.swapaxes(Jp, 1, 2) @ Jp
         H = _along_and_across(features, functions, pairs, weights)
         H[:, :k, :k] += penalty
         R, own = features.per_channel(response.R), np.arange(k, k + X)
@@ -238,6 +252,39 @@ class FittedMeans:
         unit = scale[:, :, None] * scale[:, None, :]
         inverse = solve_each(H * unit, np.eye(k + X)) * unit
         return cls(features, response, equations.width, size, functions, pairs, inverse)
+
+    @classmethod
+    def _of_correlated(
+        cls,
+        equations: Equations,
+        response: Response,
+        weights: Floats,
+        penalty: Floats,
+        size: FiniteSize,
+        functions: Floats,
+        covariance: Floats,
+        absorbed: Floats,
+    ) -> FittedMeans:
+        """Return those of channels whose coefficients are correlated, as steps on finite batches leave them.
+
+        Every direction that the features have is treated on its own. The prior enters through its factor C, in whose
+        coordinates it is 1: it may be singular.
+        """
+        features = equations.features
+        k, X = len(features.pi), features.omega.shape[1]
+        along_directions = direction_error(equations, response)
+        C = prior_factor(covariance, along_directions - absorbed, response.R)
+        coordinates = np.zeros((len(C), k + X, k + X))
+        coordinates[:, :k, :k] = np.sqrt(response.R)[:, :, None] * np.eye(k)
+        coordinates[:, k:, k:] = C
+        H = gram_at_nodes(functions, weights)
+        H[:, :k, :k] += penalty
+        H = np.swapaxes(coordinates, 1, 2) @ H @ coordinates
+        own = np.arange(k, k + X)
+        H[:, own, own] += 1.0
+        inverse = coordinates @ solve_each(H, np.eye(k + X)) @ np.swapaxes(coordinates, 1, 2)
+        pairs = np.swapaxes(features.Jp, 1, 2) @ features.Jp
+        return cls(features, response, equations.width, size, functions, pairs, inverse, covariance)
 
     @property
     def per_neuron(self) -> Floats:
@@ -252,7 +299,11 @@ class FittedMeans:
         features, R = self.features, self.features.per_channel(self.response.R)
         k, X = len(features.pi), features.omega.shape[1]
         sigma, own = _along_and_across(features, self.functions, self.pairs, driven), np.arange(k, k + X)
-        sigma[:, own, own] += features.per_channel(self.width[:, None] * Q2) / (features.omega * R**2)
+        of_rows = features.per_channel(self.width[:, None] * Q2)
+        if self.correlated is None:
+            sigma[:, own, own] += of_rows / (features.omega * R**2)
+        else:
+            sigma[:, k:, k:] += _noise_of_rows(self.correlated, np.sqrt(np.maximum(of_rows / R, 0.0)))
         return self.per_neuron * (self.inverse @ sigma @ self.inverse)
 
     def at_nodes(self, matrix: Floats, bulk: Floats) -> Floats:
@@ -295,6 +346,48 @@ def count_parameters(
     means = FittedMeans.of(first.equations, first.response, first.node_weights, penalty, size)
     added = means.at_nodes(means.covariance(ridge_drive(first, res), Q2), Q1)
     return added, means.at_nodes(means.per_neuron * means.inverse, first.response.S / means.width[:, None, None])
+
+
+def neglected_fluctuations(
+    first: FirstOrder, signal: Signal, size: FiniteSize, packed: bool, res: Floats, Q1: Floats, Q2: Floats
+) -> Floats:
+    """Return about how much, relative to the test error, the samples add beyond what is counted: (3.8), (B,).
+
+    Two things. The fitted means, to second order where `size` counts them, else to first order. And the fluctuation of
+    the fit itself: noise that n samples amplify by A, as n/(n - p), is amplified more, as (n - 1)/(n - p - 1).
+    """
+    equations, features = first.equations, first.equations.features
+    w = features.weights
+    of_means = np.zeros(len(res))
+    if features.kappa is not None:
+        counted = size.directions is not None
+        directions = features.kappa.shape[1] + features.Jp.shape[1]
+        own = size if counted else dataclasses.replace(size, directions=np.full(len(res), float(directions)))
+        more, _ = count_parameters(first, signal.penalty, res, Q1, Q2, own)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_means = np.nan_to_num(np.maximum(np.sum(w * more, axis=1) / np.sum(w * res, axis=1), 0.0))
+        if counted:
+            of_means = of_means**2
+    noise = np.ones_like(res)
+    tangents = equations.bulk.tangents(first.response)
+    amplified = np.sum(w * spread_through(equations, tangents, first.squared_weights, noise, packed), axis=1)
+    share = 1 - 1 / amplified
+    per_sample = size.inverse_dim / (equations.ratio * equations.width)
+    of_fit = np.maximum(share * (amplified - 1), 0.0) * per_sample
+    return np.where(size.inverse_dim > 0, of_means + of_fit, 0.0)
+
+
+def _noise_of_rows(covariance: Floats, share: Floats) -> Floats:
+    """Return P^-1 N P^-1 for the noise N = P share share^T, entry by entry, of coefficients of covariance P (B, X, X).
+
+    `share` (B, X) is sqrt(beta Q2/R) of each coefficient: rows that are correlated as the prior is carry the noise.
+    """
+    solved = np.isfinite(covariance).all(axis=(1, 2)) & np.isfinite(share).all(axis=1)
+    broken = np.logical_not(solved).reshape(-1, 1, 1)
+    P = np.where(broken, 0.0, covariance)
+    inverse = np.linalg.pinv(P, rcond=1e-12, hermitian=True)
+    noise = np.where(broken, np.nan, share[:, :, None] * P * share[:, None, :])
+    return np.asarray(inverse @ noise @ inverse)
 
 
 def _along_and_across(features: Features, functions: Floats, pairs: Floats, weights: Floats) -> Floats:

@@ -32,8 +32,8 @@ MEANS = "whole numbers of samples and neurons; the means of the blocks as "
 INDEPENDENT = MEANS + "those of independent rows, with a ridge of 1/(d R)"
 FOLLOWED = MEANS + "the steps leave them"
 ON_BATCHES = (
-    ", and what the output of the network adds to them (finite_size_steps sections 2 and 7), as if the batches had no "
-    "preferred directions"
+    ", what the output of the network adds to them (finite_size_steps sections 2 and 7), as if the batches had no "
+    "preferred directions, and the number of fitted parameters"
 )
 ALL_TERMS = (
     ", the action of neurons on themselves, stretched inputs and the number of fitted parameters (finite_size_steps, "
@@ -170,7 +170,9 @@ def finite_size(problem: Problem, layer: Layer, members: Integers, dim: Floats) 
     if layer.batch is not None:
         products = products_of_means(layer.feedback, problem.neurons)[:, 0]
         independent = np.eye(k) * (layer.B[..., 0] ** 2 / problem.neurons)[:, None]
-        return FiniteSize(inverse_dim, excess=(products - independent)[members])
+        excess = (products - independent)[members]
+        # every direction of the target and of the noise of a batch is treated on its own
+        return FiniteSize(inverse_dim, excess=excess, directions=np.full(len(dim), float(layer.U.shape[2])))
     scale = (problem.inputs.eigenvalues * layer.B**2).swapaxes(1, 2)[members]
     stretch = stretch_of_atoms(inverse_dim, scale, problem.inputs.masses)
     if layer.stretched:

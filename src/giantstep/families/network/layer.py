@@ -21,7 +21,7 @@ from giantstep.blocks import with_zeros
 from giantstep.errors import Code, InputError
 from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.problem import Problem
-from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK
+from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK, WEAKEST
 from giantstep.gaussian import Function
 from giantstep.gaussian.conditional import ConditionalTarget, Residual, coarsened, condition
 from giantstep.gaussian.functions import tabulated
@@ -109,6 +109,18 @@ class Layer(BlockRows):
 def scale_of(problem: Problem, layer: Layer) -> Floats:
     """Return s_q = (int lambda B_q^2 dmu)^(1/2), (M, k)."""
     return np.sqrt(problem.inputs.average(problem.inputs.eigenvalues * layer.B**2))
+
+
+def least_spike(problem: Problem, layer: Layer) -> Floats:
+    """Return the strength (M,) of the weakest direction that the rows have learnt, in units of their bulk; inf: none.
+
+    Without a limit on the dimension a fit finds a spike of any strength, so that the limit jumps where it vanishes.
+    """
+    relative = layer.U / scale_of(problem, layer)[..., None] * np.sqrt(problem.pi)[..., None]
+    broken = ~np.isfinite(relative).all(axis=(1, 2), keepdims=True)
+    strengths = np.linalg.svd(np.where(broken, 0.0, relative), compute_uv=False)
+    seen = strengths > WEAKEST * np.maximum(strengths[:, :1], 1.0)
+    return np.min(np.where(seen, strengths, np.inf), axis=1, initial=np.inf)
 
 
 def start(problem: Problem) -> Layer:

@@ -18,7 +18,7 @@ from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.beyond import BEYOND, CHECKS, lacking_beyond
 from giantstep.families.network.describe import means_warning, terms_of
 from giantstep.families.network.escape import ESCAPES, REACHABLE, WIDE, outside_split, spread_beside_rows
-from giantstep.families.network.layer import Moment, follow
+from giantstep.families.network.layer import Moment, follow, least_spike
 from giantstep.families.network.problem import Share, finite_batches, input_law, inputs_at, share_points, take_points
 from giantstep.families.network.scenario import THEORIES, Network
 from giantstep.families.network.shift import refuse_shift
@@ -114,11 +114,35 @@ def _moments(table: Table, chosen: Strings, times: Integers) -> Iterator[tuple[S
             for number, reason in reasons.items():
                 table.note(share.index[share.owner == number], reason)
             problem, layer = moment.problem, moment.layer  # the last ones that were reached
+            _note_jumps(table, share, moment)
             table.answer.approximations |= dict(layer.accuracy)
             table.answer.warnings += _unlearnt(moment)
             if np.isfinite(problem.neurons).any():
                 table.finite_size[terms_of(problem, layer)] = None
                 table.answer.warnings += means_warning(problem, layer)
+
+
+def _note_jumps(table: Table, share: Share, moment: Moment) -> None:
+    """Say where the weakest spike comes from a step that hardly moves the rows: the limit jumps where it is none.
+
+    Rows of d coordinates meet a direction by 1/sqrt(d) without any step, so that a spike u counts from d = 1/u^2 on.
+    """
+    index, owner = share.points_of(moment.sets)
+    if not np.isinf(table.points["dim"][index]).any():
+        return
+    network, points = moment.problem.network, table.points
+    names = [place.field(network.steps[place.number].jumps_at) for place in network.places[: moment.time]]
+    names = [name for name in names if name in points]
+    if not names:
+        return
+    dims = least_spike(moment.problem, moment.layer)[owner] ** -2.0
+    dims = np.where(np.isinf(points["dim"][index]), dims, 0.0)
+    # the weakest spike is that of the step that moves the rows least
+    sizes = np.abs([points[name][index] for name in names])
+    weakest = np.argmin(np.where(sizes > 0, sizes, np.inf), axis=0)
+    for number, name in enumerate(names):
+        known = table.answer.jumps.setdefault(name, np.zeros(len(points["dim"])))
+        known[index] = np.where(weakest == number, dims, 0.0)
 
 
 def refuse_missing(network: Network, points: Points, what: str, theory: str | None) -> None:

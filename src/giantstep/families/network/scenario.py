@@ -382,6 +382,11 @@ class Preset(OfNetwork):
         """Answer as the network does; later times of points with fewer steps are NaN."""
         whole = Answer.joined(self._ask(points, settings, lambda net, inside, own: net.limit(inside, what, own)))
         whole.values = self.shown(what, whole.values)
+        jumps: dict[str, Floats] = {}
+        for name, dims in whole.jumps.items():  # steps without places of their own share a field
+            own = self.own_name(name)
+            jumps[own] = np.maximum(jumps.get(own, 0.0), dims)
+        whole.jumps = jumps
         return whole
 
     def refuse_missing(self, points: Points, what: str, theory: str | None = None) -> None:

@@ -18,6 +18,8 @@ LOOSE_RULE = 0.45
 """Fineness where the tolerance is loose, for a first picture; its error is not measured."""
 SPECTRUM_RULE = 4.0
 """Fineness for spectra along one direction: where features are small, the bulks of single nodes must overlap."""
+WEAKEST = 1e-10
+"""Strength of a spike, relative to the bulk of its rows or to the strongest one, below which it is rounding."""
 BESIDE_MEANS = 0.1
 """What steps may add to the squared length of the mean of a block, in units of its rows, to be counted among these rows
 too: three times what it is in any setting that is printed in finite_size_steps section 11."""

@@ -18,11 +18,14 @@ from giantstep.families.network.scenario import Network
 from giantstep.families.network.tolerances import KNOWN_WELL, LINE_RULE, LOOSE_RULE, RULES, SOLVED
 from giantstep.family import LOOSE, Answer, corner
 from giantstep.gaussian.conditional import condition
-from giantstep.readout import Features
+from giantstep.readout import Errors, Features
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.finite_size import in_initial_rows
 from giantstep.readout.fits import RARE_INPUT, ROUNDING, SEPARATED, Asked, Fit
 from giantstep.types import Array, Integers, Points, Strings
+
+FLUCTUATIONS = "fluctuations of a fit on samples that are few beside what is fitted, or nearly as many as neurons"
+"""What a finite size leaves out of a ridge fit: finite_size_steps (3.8)."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,9 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
         if moment.time:
             left_out = neglected(moment.problem, moment.layer, group.seen, group.asked, fit)
             table.neglected[index] = np.fmax(table.neglected[index], left_out)
+        if isinstance(solution, Errors) and np.isfinite(table.points["dim"][index]).any():
+            known = table.answer.neglected.setdefault(FLUCTUATIONS, np.zeros(len(table.points["dim"])))
+            known[index] = solution.neglected  # those after the last step stay
         note_fit(table, index, moment, fit, group.members)
 
 

@@ -57,6 +57,7 @@ class Step(Part):
     on_batches: ClassVar[bool] = False  # whether finite_batches_several_steps covers it: descent on batches of any size
     splits: ClassVar[bool] = False  # whether blocks may be cut by the overlaps of their rows: layer.split_overlaps
     shares_sample: ClassVar[bool] = False  # whether a theory of a fit on the sample of the step is known
+    jumps_at: ClassVar[str] = ""  # field at 0 of which nothing moves and the bare limit jumps: a fit sees any spike
 
     def check_place(self, place: Place) -> None:
         """Refuse a network that this step makes no sense in, whoever answers; raise `bad_field`."""
@@ -183,6 +184,7 @@ class PlantedSpike(Step):
         ) -> None: ...
 
     learns: ClassVar[bool] = False
+    jumps_at: ClassVar[str] = "strength"
 
     kind: Literal["planted"] = "planted"
     strength: Number | Numbers = field(

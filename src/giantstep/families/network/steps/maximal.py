@@ -58,6 +58,7 @@ class MaximalStep(GradientStep):
 
     on_batches: ClassVar[bool] = True
     splits: ClassVar[bool] = True
+    jumps_at: ClassVar[str] = "rate"
 
     kind: Literal["maximal"] = "maximal"
     rate: Number = field("eta", "step size divided by the width: eta_raw = rate * p")

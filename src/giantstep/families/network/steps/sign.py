@@ -51,6 +51,7 @@ class SignStep(GradientStep):
         def __init__(self, rate: float = ..., batch_per_dim: float = ..., eps: float = ...) -> None: ...
 
     sees_coordinates: ClassVar[bool] = True
+    jumps_at: ClassVar[str] = "rate"
 
     kind: Literal["sign"] = "sign"
     rate: Number = field("rate", "distance that every row moves; the learning rate is rate/sqrt(d)", default=1.0, gt=0)
