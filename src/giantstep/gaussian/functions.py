@@ -542,10 +542,22 @@ Values = Callable[[Function, Floats, Floats], Floats]
 
 def tabulated(activation: Function, values: Values, A: Floats, s: Floats) -> Floats:
     """Return functions (F, M, k, N) at points A (M, k, N), smooth on the scale s (M, k); many by a spline."""
+    if activation.closed:
+        return _at_each(activation, values, A, s)
+    return from_table(activation, values, A, s)
+
+
+def _at_each(activation: Function, values: Values, A: Floats, s: Floats) -> Floats:
+    """Return functions (F, M, k, N) at all points A (M, k, N)."""
+    return values(activation, A.reshape(-1), np.repeat(s.reshape(-1), A.shape[2])).reshape(-1, *A.shape)
+
+
+def from_table(activation: Function, values: Values, A: Floats, s: Floats) -> Floats:
+    """Return functions as `tabulated`, of an activation whose moments are known in closed form, too."""
     step = TABLE_STEP * np.minimum(1.0, np.abs(s))
     reach = np.ptp(A, axis=2) + 11 * step
-    if activation.closed or not np.any(A.shape[2] * step >= MANY_POINTS * reach):
-        return values(activation, A.reshape(-1), np.repeat(s.reshape(-1), A.shape[2])).reshape(-1, *A.shape)
+    if not np.any(A.shape[2] * step >= MANY_POINTS * reach):
+        return _at_each(activation, values, A, s)
     from scipy.interpolate import make_interp_spline
 
     if not np.isfinite(A).all():

@@ -46,6 +46,8 @@ class Asked:
     coarse: Features | None = None
     """The same features on a coarser rule, by which the error of the rule is measured."""
     with_floors: bool = False
+    plain: Features | None = None
+    """The features on all data, where they are others than those of the fit."""
 
     @property
     def labelled(self) -> Features:
@@ -128,9 +130,10 @@ def _solve_ridge(asked: Asked, packed: bool | None = None) -> Fit:
         moved = _quadrature_errors(near, errors.test, size, asked.owner)
         said = np.array([f"the quadrature is accurate only to {error:.1e}" for error in moved])
         status, residual = np.where((moved > QUADRATURE) & (status == ""), said, status), np.fmax(residual, moved)
-    all_data, floor = (
-        floors(equations, asked.owner, asked.points["noise"]) if asked.with_floors else (np.full(count, np.nan),) * 2
-    )
+    all_data = floor = np.full(count, np.nan)
+    if asked.with_floors:
+        of_all_data = equations if asked.plain is None else asked.ridge_equations(asked.plain)
+        all_data, floor = floors(of_all_data, asked.owner, asked.points["noise"])
     scale = equations.width * equations.b
     with np.errstate(divide="ignore", invalid="ignore"):
         V1, V2 = first.response.S / scale[:, None, None], first.response.R / scale[:, None]

@@ -18,6 +18,7 @@ import numpy as np
 from giantstep.blocks import with_zeros
 from giantstep.families.network.layer import Layer, SharedView, independent_spread, scale_of, views, without_mean
 from giantstep.families.network.problem import Problem
+from giantstep.families.network.scatter import Scattered, scattered
 from giantstep.families.network.tolerances import BESIDE_MEANS, LARGE_MEANS
 from giantstep.gaussian.functions import tabulated
 from giantstep.gaussian.moments import Moments
@@ -55,25 +56,41 @@ class Description:
     lengths: int  # number of channels before those of the coordinates
     learnt: int  # number of learnt directions
     view: SharedView  # the rule for kappa and what the target is given kappa
+    plain: Features  # the same for all inputs of one kappa, as on all data
+    neglected: Floats  # about how much of the test error is left out of steep features (S,), relative
 
 
 def describe(
-    problem: Problem, layer: Layer, fineness: float = 1.0, *, leading: bool = False, finer: float = 1.0
+    problem: Problem,
+    layer: Layer,
+    fineness: float = 1.0,
+    *,
+    leading: bool = False,
+    finer: float = 1.0,
+    scatter: bool = False,
 ) -> Iterator[Description]:
-    """Yield the descriptions of all parameter sets, on rules that break where a class ends; options as `views`."""
+    """Yield the descriptions of all parameter sets, on rules that break where a class ends; options as `views`.
+
+    With `scatter` steep features are different for different inputs, as they are at a finite dimension.
+    """
     few = len(problem.zeta) <= PACKED_BLOCKS  # many blocks are solved at the nodes, which must not be many then
     normal = problem.network.class_direction
     ends = CLASS_ENDS if few else CLASS_ENDS[:1]
     breaks = [] if normal is None else [Plane(tuple(normal.tolist()), offset) for offset in ends]
     for view in views(problem, layer, fineness, leading, finer if few else 1.0, breaks):
         part = layer if len(view.rows) == len(layer) else layer.take(view.rows)
-        features, along, lengths = _features(problem, part, view)
+        plain, several, along, lengths = _features(problem, part, view, scatter)
         bulks, learnt = _bulks(problem, part, view), view.basis.learnt.shape[1]
-        yield Description(view.rows, features, bulks, along, lengths, learnt, view)
+        yield Description(view.rows, several.features, bulks, along, lengths, learnt, view, plain, several.neglected)
 
 
-def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Features, Floats, int]:
-    """Return the features of these sets on the rule of their view; mu1 is D_1, or B_q D_1 to bulk rows of length 1."""
+def _features(
+    problem: Problem, layer: Layer, view: SharedView, scatter: bool
+) -> tuple[Features, Scattered, Floats, int]:
+    """Return the features of these sets on the rule of their view, and as they scatter, if that is asked for.
+
+    mu1 is D_1, or B_q D_1 to bulk rows of length 1.
+    """
     given, basis, s = view.given, view.basis, scale_of(problem, layer)
     A = layer.U @ basis.learnt @ given.nodes.T
     moments = Moments(*tabulated(problem.activation, lambda f, *at: np.stack(f.moments(*at)), A, s))
@@ -122,12 +139,16 @@ def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Feature
         stretch=s[..., None] * moments.curvature,
         kappa=for_all(given.nodes.T),
     )
+    several = Scattered(features, np.zeros(len(layer)))
+    if scatter:
+        own = problem if len(view.rows) == len(problem.pi) else problem.take(view.rows)
+        several = scattered(own, layer, A, unit, features)
     columns = np.concatenate([basis.learnt, basis.rest], axis=1)[:, :2]
     moved, planted = layer.past.shape[1] > 1, layer.U.shape[2] > problem.target.directions
     if moved and planted and not basis.learnt.shape[1]:  # a planted spike of strength 0
         columns = np.eye(layer.U.shape[2], 2)
     along = for_all(with_zeros(columns, (len(columns), 2)).T)
-    return features, along, lengths
+    return features, several, along, lengths
 
 
 def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]:

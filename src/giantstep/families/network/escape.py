@@ -152,11 +152,14 @@ def _second_order(
     objective = np.sum(weights * (features.hh - explained), axis=1)
     basis, given = one.view.basis, one.view.given
     L = given.h1.shape[1]
-    bent = np.moveaxis(given.h2, 0, 2) - output[:, None, None] * np.eye(L)[:, :, None]
+    # steep features scatter at a finite dimension: their rule repeats the nodes of kappa for every length of an input
+    copies = features.mu1.shape[2] // len(given.nodes)
+    nodes = np.tile(given.nodes, (copies, 1))
+    bent = np.moveaxis(np.tile(given.h2, (copies, 1, 1)), 0, 2) - output[:, None, None] * np.eye(L)[:, :, None]
     assert features.stretch is not None
     second = SecondOrder(
         bend=features.stretch / scale[..., None] ** 2,
-        along=root @ (frame @ basis.learnt) @ given.nodes.T,
+        along=root @ (frame @ basis.learnt) @ nodes.T,
         across=root @ (frame @ basis.rest),
         gap=weights * (features.h - output),
         gap1=weights[:, None] * (features.h1 - slopes)[:, :L],

@@ -27,3 +27,7 @@ LARGE_MEANS = 0.3
 """What steps may add to the squared length of the mean of a block, in units of its rows, for first order in it."""
 KNOWN_WELL = 1e-6
 """Error of the averages of a target up to which a fit along one direction needs no second rule to measure its own."""
+ORDINARY, STEEP = 2.0, 4.0
+"""d times the relative variance, from input to input, of the noise of the features: up to which it is not counted, and
+from which it is counted in full. Of the named activations softplus has most without a step, 1.1. There the term is .2%
+of the test error at d = 50, less than other terms of order 1/d that are left out."""

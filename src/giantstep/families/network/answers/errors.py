@@ -14,6 +14,7 @@ from giantstep.families.network.describe import Description, describe, finite_si
 from giantstep.families.network.escape import neglected
 from giantstep.families.network.layer import Moment, reason_of
 from giantstep.families.network.problem import Share, take_points
+from giantstep.families.network.scatter import scatter_warning
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.tolerances import KNOWN_WELL, LINE_RULE, LOOSE_RULE, RULES, SOLVED
 from giantstep.family import LOOSE, Answer, corner
@@ -42,7 +43,8 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
     """Fill the errors of the points of a share at one time."""
     if time == 0:
         _fill_constants(table, share)
-    for group in groups(table, share, moment, settings):
+    for group in groups(table, share, moment, settings, scatter=bool(settings.get("stretch", True))):
+        table.answer.warnings += scatter_warning(np.concatenate([one.neglected for one in group.seen]))
         fit, index = table.network.readout.solve(group.asked), group.index
         solution = fit.solution
         values: dict[str, Array] = {
@@ -67,10 +69,15 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
         note_fit(table, index, moment, fit, group.members)
 
 
-def groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]) -> Iterator[Group]:
-    """Yield the points of a share at one time as fits are asked; features that need too many nodes are said."""
+def groups(
+    table: Table, share: Share, moment: Moment, settings: Mapping[str, Any], *, scatter: bool = False
+) -> Iterator[Group]:
+    """Yield the points of a share at one time as fits are asked; features that need too many nodes are said.
+
+    With `scatter` steep features are those of a finite dimension, as `describe` has them.
+    """
     try:
-        descriptions = _descriptions(moment, settings)
+        descriptions = _descriptions(moment, settings, scatter)
     except InputError as error:
         table.note(share.points_of(moment.sets)[0], reason_of(error))
         return
@@ -82,6 +89,7 @@ def groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, An
         key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, kin)
         together.setdefault(key, []).append((fine, coarse))
     for parts in together.values():
+        plain = None if not scatter else Features.join([fine.plain for fine, _ in parts])
         group = asked_about(table, share, moment, [fine for fine, _ in parts])
         size = group.asked.size
         asked = dataclasses.replace(
@@ -89,6 +97,7 @@ def groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, An
             tolerance=settings.get("tolerance", SOLVED),
             size=size if settings.get("stretch", True) else dataclasses.replace(size, stretch=None),
             coarse=None if parts[0][1] is None else Features.join([c.features for _, c in parts if c is not None]),
+            plain=plain,
             with_floors=bool(settings.get("floors", True)) and not table.network.readout.classes,
         )
         yield dataclasses.replace(group, asked=asked)
@@ -105,17 +114,19 @@ def asked_about(table: Table, share: Share, moment: Moment, seen: list[Descripti
     return Group(Asked(features, bulks, owner, numbers, SOLVED, size, pi), index, members, seen)
 
 
-def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Description, Description | None]]:
+def _descriptions(
+    moment: Moment, settings: Mapping[str, Any], scatter: bool
+) -> list[tuple[Description, Description | None]]:
     """Return what is seen on one rule, and on a second one where the error of the first is not known (1e-12)."""
     problem, layer = moment.problem, moment.layer
     if settings.get("tolerance", SOLVED) > LOOSE:
-        return [(one, None) for one in describe(problem, layer, LOOSE_RULE)]
-    fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE))
+        return [(one, None) for one in describe(problem, layer, LOOSE_RULE, scatter=scatter)]
+    fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE, scatter=scatter))
     known = problem.target.resolution.error <= KNOWN_WELL or layer.batch is not None
     if known and all(one.learnt < 2 for one in fine):
         return [(one, None) for one in fine]
     pairs: list[tuple[Description, Description | None]] = []
-    for one, other in zip(fine, describe(problem, layer, RULES[1], finer=LINE_RULE)):
+    for one, other in zip(fine, describe(problem, layer, RULES[1], finer=LINE_RULE, scatter=scatter)):
         exact, rough = (np.sum(f.hh * f.weights, axis=1, keepdims=True) for f in (one.features, other.features))
         features = dataclasses.replace(other.features, hh=other.features.hh + exact - rough)  # E y^2 is no feature's
         pairs.append((one, dataclasses.replace(other, features=features)))
