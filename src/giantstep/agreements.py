@@ -31,11 +31,13 @@ from giantstep.verdicts import (
     Verdict,
     chance_line,
     percent,
+    seen_from,
     student_line,
     together,
     trials_for_gap,
     trials_text,
     visible_gap,
+    visible_text,
 )
 
 LEAST = 0.01
@@ -105,7 +107,7 @@ class AgreementRow:
             return None, "the limit is zero" if np.isnan(self.largest_relative_gap) else "no trial differs from another"
         needed = int(trials_for_gap(self._spread(float(visible)), asked, self.points, POWER))
         needed = max(needed, self.trials + 1)
-        seen = f"{self.trials} trials see gaps from {percent(self.visible_gap)} on"
+        seen = f"{self.trials} trials {seen_from(self.visible_gap)}"
         return needed, f"{seen}, {trials_text(needed)} would see one of {percent(asked)}"
 
     def _spread(self, visible: float) -> float:
@@ -116,7 +118,7 @@ class AgreementRow:
         """Return the row as the table shows it."""
         verdict = self.verdict(see, allow)
         scores = ("-" if np.isnan(score) else f"{score:.2f}" for score in (self.largest_z, self.chance_z))
-        gaps = (percent(gap, most="> 1000%") for gap in (verdict.gap, self.visible_gap))
+        gaps = percent(verdict.gap, most="> 1000%"), visible_text(verdict.visible_gap)
         return self.variable, str(self.points), *scores, *gaps, verdict.brief
 
 
@@ -375,4 +377,5 @@ def _from_limit(result: xarray.Dataset, name: str, theory: xarray.DataArray, sca
     bare = result[name].sel(source="limit").transpose(*theory.dims)
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.abs(bare.values - theory.values) / scale
-    return float(apart[np.isfinite(apart)].max(initial=0.0))
+    known = np.isfinite(apart)
+    return float(apart[known].max()) if known.any() else np.nan

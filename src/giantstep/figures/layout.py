@@ -17,7 +17,7 @@ import xarray
 from giantstep.comparison import called, judged_source
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
 from giantstep.errors import GiantstepError, InputError, nearest
-from giantstep.family import DIAGNOSTICS, Question
+from giantstep.family import DIAGNOSTICS, Question, Variable
 from giantstep.figures.labels import name_of, short_symbol, value_label
 from giantstep.figures.style import is_geometric
 from giantstep.result import has_classes, main_variables, question_of
@@ -146,6 +146,11 @@ class Reading:
         """Return the question the result answers, where the result knows it."""
         return question_of(self.attrs)
 
+    def variable(self, name: str) -> Variable | None:
+        """Return what the question declares of a variable, where the result knows it."""
+        question = self.question()
+        return None if question is None else next((v for v in question.variables if v.name == name), None)
+
     def classes(self) -> bool | None:
         """Tell whether the labels of the scenario are classes; None where they vary or nobody knows."""
         return has_classes(self.data.assign_attrs(self.attrs))
@@ -256,7 +261,7 @@ class Reading:
                     continue
                 error = None if is_fine else at.get(f"{view.name}_stderr", at.get(f"{view.name}_error"))
                 bars = None if error is None or not np.any(error.fillna(0.0) > 0) else np.asarray(error, dtype=float)
-                named = x.dtype.kind not in "fiu" or dimension_named(view.x_dim).role == "entries"
+                named = x.dtype.kind not in "fiu" or not self._is_line(view.x_dim)
                 joined = source != "experiment" and not (alone or is_fine or named) and self._is_field(view.x_dim)
                 thin = source == "limit" != self.judged
                 yield DrawnCurve(source, self.label(point), place, x, y, bars, failed, point, named, joined, thin)
@@ -267,6 +272,11 @@ class Reading:
 
     def _is_field(self, dim: str) -> bool:
         return "converged" in self.data and dim in self.data["converged"].dims
+
+    def _is_line(self, dim: str) -> bool:
+        """Tell whether a line may join neighbours along a dimension."""
+        declared = self.dimension(dim)
+        return declared.joined and declared.role != "entries"
 
     def _is_absent(self, name: str, source: str) -> bool:
         """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""
