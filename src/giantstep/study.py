@@ -194,7 +194,8 @@ def compare(
         The dimension ``source`` first: "limit" is the bare limit, "theory" the limit with its finite-size correction
         at `dim` (only where the family knows one), "experiment" the measurement. ``*_gap`` is experiment minus theory
         (minus limit where there is no "theory"; the attribute ``compared_with`` says which), ``*_z`` its normal score.
-        `giantstep.agreement` sums it up.
+        `giantstep.agreement` sums it up. Of several scenarios those without a theory are NaN there, and their
+        ``status`` says why.
 
     Examples
     --------

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import time
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,10 +13,11 @@ import xarray
 
 from giantstep.comparison import called, judged_source
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
-from giantstep.errors import GiantstepError, InputError, nearest
+from giantstep.errors import InputError, nearest
 from giantstep.family import DIAGNOSTICS, Question, Variable
+from giantstep.figures.fine import fine_limit
 from giantstep.figures.labels import name_of, short_symbol, value_label
-from giantstep.figures.style import is_geometric
+from giantstep.notes import missing_theories
 from giantstep.result import has_classes, main_variables, question_of
 from giantstep.types import Array, Booleans, Floats
 
@@ -77,7 +75,7 @@ class Reading:
             raise InputError(f"{what}; of a report plot the comparison.")
         self.attrs = result.attrs
         if "trial" in result.dims:
-            result = _over_trials(result)
+            result = over_trials(result)
         if "source" not in result.dims:
             errors = any(str(name).endswith("_stderr") for name in result.data_vars)
             engine = result.attrs.get("engine", "experiment" if errors else "limit")
@@ -107,8 +105,6 @@ class Reading:
 
     def ask_fine_limit(self, result: xarray.Dataset, views: Sequence[View]) -> None:
         """Ask the limit of a comparison again, between the points of the curves of `views`."""
-        from giantstep.figures.layout import fine_limit
-
         if "experiment" not in self.sources:
             return
         across = {view.x for view in views if view.kind == "curves"}
@@ -248,7 +244,7 @@ class Reading:
         for place, index in enumerate(itertools.product(*sizes)):
             point = dict(zip(view.others, index))
             for source in self.sources:
-                if self._is_absent(view.name, source):
+                if self._is_absent(view.name, source) or self._has_no_theory(source, point):
                     continue
                 fine = self.fine.get((source, view.x))
                 is_fine = fine is not None and view.name in fine
@@ -282,6 +278,14 @@ class Reading:
         """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""
         values = self.layer(self.data[name], source).values.astype(float)
         return bool(np.all(np.isnan(values))) and len(self.sources) > 1
+
+    def _has_no_theory(self, source: str, point: dict[str, int]) -> bool:
+        """Tell whether a curve has no theory at any of its points: there is nothing that was not computed."""
+        refused = missing_theories(self.attrs)
+        if not refused or source == "experiment":
+            return False
+        status = self.layer(self.data["status"], source).isel(point, missing_dims="ignore")
+        return bool(np.isin(status.values, refused).all())
 
     def label(self, point: dict[str, int]) -> str:
         """Return the legend entry of a point: ``lambda = 0.1, relu``."""
@@ -324,7 +328,8 @@ def _with_complex_names(result: xarray.Dataset) -> xarray.Dataset:
     return result
 
 
-def _over_trials(result: xarray.Dataset) -> xarray.Dataset:
+def over_trials(result: xarray.Dataset) -> xarray.Dataset:
+    """Return means over the trials of a result that kept them, with their standard errors."""
     averaged = result.copy()
     for name, values in result.data_vars.items():
         if "trial" not in values.dims:
@@ -333,71 +338,3 @@ def _over_trials(result: xarray.Dataset) -> xarray.Dataset:
         if f"{name}_stderr" not in result and values.dtype.kind == "f":
             averaged[f"{name}_stderr"] = values.std("trial", ddof=1) / np.sqrt(values.notnull().sum("trial"))
     return averaged.drop_dims("trial", errors="ignore")
-
-
-# -- The limit of a comparison as a curve of its own: asked again between the points of the experiment ----
-
-
-SECONDS = 4.0
-"""Computing time that a curve may take; a slower limit has fewer points."""
-MOST_POINTS = 240
-"""Points of a curve: its pieces are shorter than anybody sees on a page, and a jump stands where it is to 0.5%."""
-SAME = 1e-6
-"""Difference from the comparison's own numbers, relative to the largest of them, that is another limit."""
-
-
-def fine_limit(
-    result: xarray.Dataset, x: str, variables: Sequence[str], source: str = "limit"
-) -> xarray.Dataset | None:
-    """Return a limit of a comparison on a fine grid along the field `x`; None where it cannot be asked again.
-
-    `source` is the layer: the bare limit, or the theory at the dimension of the experiment. Where it does not give the
-    comparison's own numbers again, there is no curve.
-    """
-    from giantstep.batches import ask_again
-
-    whole = result.attrs.get("engine") == "comparison" and source in result.get("source", ())
-    if not whole or x not in result.dims or [name for name, c in result.coords.items() if x in c.dims] != [x]:
-        return None
-    if "dim" in result.coords or "dim" in json.loads(result.attrs.get("scenario", "{}")):
-        return None  # whole numbers of samples differ from one dimension to the next
-    coarse, names = result.sel(source=source).sortby(x), [*variables, "converged"]
-    values = coarse[x].values
-    chosen = {name: c.values.item() for name, c in result.coords.items() if not c.dims and name != "source"}
-
-    def ask(values: Floats) -> xarray.Dataset:
-        answer = ask_again(result, {x: values.tolist()}, source, trials=result.attrs.get("trials"))
-        return answer.sel({name: value for name, value in chosen.items() if name in answer.dims})[names]
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            start = time.process_time()
-            ask(values[:1])
-            if time.process_time() - start > SECONDS / 2:
-                return None  # nobody waits for so many points to see a smoother line
-            start = time.process_time()
-            known = ask(values)
-            seconds = (time.process_time() - start) / len(values)
-            for name in variables:
-                given, size = coarse[name], float(np.nanmax(np.abs(coarse[name].values), initial=0.0))
-                mine = known[name].transpose(*given.dims)
-                if not np.allclose(mine, given, rtol=0, atol=SAME * size + 1e-12, equal_nan=True):
-                    return None  # the limit does not give the numbers of the comparison again
-            if len(values) < 2:
-                return None
-            between = _spread(values, min(MOST_POINTS - len(values), int(SECONDS / max(seconds, 1e-6))))
-            dim = json.loads(str(result.attrs["settings"])).get("dim")
-            if x.endswith("_per_dim") and isinstance(dim, int) and source != "limit":  # whole numbers over a finite dim
-                between = np.round(between * dim) / dim
-            new = np.setdiff1d(between, values)
-            return xarray.concat([known, ask(new)], x, data_vars="minimal").sortby(x) if len(new) else known
-    except (GiantstepError, ValueError, KeyError, TypeError):
-        return None  # a scenario that lives in Python only, a field of whole numbers, a family that is not there
-
-
-def _spread(values: Floats, count: int) -> Floats:
-    """Return so many numbers between the ends of some values, evenly on the axis on which they are drawn."""
-    wide = bool(np.all(values > 0)) and (is_geometric(values) or values[-1] > 50 * values[0])
-    between = np.geomspace if wide else np.linspace
-    return np.asarray(between(values[0], values[-1], max(count, 0)), dtype=np.float64)

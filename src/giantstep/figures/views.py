@@ -252,7 +252,7 @@ def _legend(axes: Axes, reading: Reading, drawn: Sequence[_Line], spectra: bool,
         named.clear()
     for label, line in named.items():
         marker = line.marker if label in dots and not spectra else ""
-        only_points = marker and sources == ["experiment"]
+        only_points = marker and all(one.curve.source == "experiment" for one in drawn if one.label == label)
         handles.append(key(line.colour, marker, label, "none" if only_points else line.dashes))
     for source in sources if len(sources) > 1 or more else ():
         called = reading.called(source)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import InputError, bad_field
+from giantstep.errors import Code, InputError, bad_field
 from giantstep.families.network.problem import second_layer_law
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.steps.weak import REMAINDER, WeakStep
@@ -90,11 +90,12 @@ def same_sample_errors(
     """Answer ``what="errors"`` where ``fit_sample="same"``; the order parameters are not computed."""
     if step.update != "rank-one":
         allowed = '"rank-one" for the limit where fit_sample="same" (no theory of the whole gradient is known there)'
-        raise bad_field("steps.0.update", step.update, allowed)
+        raise bad_field("steps.0.update", step.update, allowed, Code.NO_THEORY)
     if np.any(np.isinf(points["dim"])):
         raise InputError(
             'Field `dim` is missing: where fit_sample="same" the limit needs the dimension, a whole number, '
-            "because its formula is one at a finite size."
+            "because its formula is one at a finite size.",
+            Code.NEEDS_DIMENSION,
         )
     spike, neurons, count = step.spike(network, points), _neurons(network), points["width_per_dim"] * points["dim"]
     strength = spike.eta * spike.c1 * np.sqrt((spike.g1**2 + spike.noise) / count)
