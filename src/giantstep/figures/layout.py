@@ -15,10 +15,10 @@ from giantstep.comparison import called, judged_source
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
 from giantstep.errors import InputError, nearest
 from giantstep.family import DIAGNOSTICS, Question, Variable
-from giantstep.figures.fine import fine_limit
+from giantstep.figures.fine import fine_limit, relation
 from giantstep.figures.labels import name_of, short_symbol, value_label
 from giantstep.notes import missing_theories
-from giantstep.result import has_classes, main_variables, question_of
+from giantstep.result import grid_of, has_classes, main_variables, question_of
 from giantstep.types import Array, Booleans, Floats
 
 FEW = 8
@@ -29,6 +29,8 @@ TOGETHER = 9
 """Curves of two fields, or of a field and other entries, beyond which each value of a field has a panel of its own."""
 CROWD = 18
 """Curves of several kinds beyond which two fields make maps."""
+ALL_SAMPLES = "all samples"
+"""What a horizontal axis is asked for by that counts every sample a method sees, in its steps and in its fit."""
 PANELS = 9
 """Maps of one variable beyond which a figure shows nothing any more."""
 
@@ -89,6 +91,8 @@ class Reading:
         """The layer to show where only one can be."""
         self.fine: dict[tuple[str, str], xarray.Dataset] = {}
         """Layer and coordinate -> the limit on a fine grid along it, with the dims of `data` but for ``source``."""
+        self.all_samples: xarray.DataArray | None = None
+        """Samples per dimension that the method of every entry has seen, where they are the horizontal axis."""
 
     @property
     def is_compared(self) -> bool:
@@ -114,6 +118,39 @@ class Reading:
             found = fine_limit(result, x, solved, source) if solved else None
             if found is not None:
                 self.fine[source, x] = found.squeeze([dim for dim in found.dims if found.sizes[dim] == 1])
+
+    def count_samples(self, names: Sequence[str]) -> str:
+        """Let all samples that a method sees be the horizontal axis; return the coordinate that curves then run along.
+
+        It is a field of numbers, or time, along which the samples grow.
+        """
+        from giantstep.bounds.best import Teachers
+
+        whole = self.data.isel(source=0).assign_attrs(self.attrs)
+        longest = max((whole[name] for name in names), key=lambda values: values.ndim)
+        samples = Teachers(grid_of(whole)).samples(longest)
+        grown = samples.max() - samples.min()
+        along = []
+        for dim in map(str, samples.dims):
+            coordinate = self.coordinate(dim)
+            spread = samples.max(dim) - samples.min(dim)
+            if coordinate is not None and dim in self.data.coords and bool((spread > 1e-9 * grown).any()):
+                along.append(coordinate)
+        if not along:
+            raise InputError(f'x="{ALL_SAMPLES}" needs a field of numbers, or time, along which the samples grow.')
+        self.all_samples = samples
+        return max(along, key=lambda name: self.data[name].size)
+
+    def _samples_along(self, view: View, point: dict[str, int], x: Array) -> Floats | None:
+        """Return all samples at places `x` of a curve; None where they are not known between its points."""
+        assert self.all_samples is not None
+        own = self.all_samples.isel(point, missing_dims="ignore").values.astype(float)
+        given = self.data[view.x].values
+        if np.array_equal(given, x):
+            return own
+        order = np.argsort(given)
+        follows = relation(given[order].astype(float), own[order])
+        return None if follows is None else follows(x)
 
     # -- variables -------------------------------------------------------------------------------------------
 
@@ -247,6 +284,9 @@ class Reading:
                 if self._is_absent(view.name, source) or self._has_no_theory(source, point):
                     continue
                 fine = self.fine.get((source, view.x))
+                if fine is not None and self.all_samples is not None:
+                    known = self._samples_along(view, point, fine[view.x].values)
+                    fine = None if known is None else fine
                 is_fine = fine is not None and view.name in fine
                 data = fine if fine is not None and is_fine else self.data.sel(source=source)
                 at = data.isel(point, missing_dims="ignore")
@@ -257,6 +297,9 @@ class Reading:
                     continue
                 error = None if is_fine else at.get(f"{view.name}_stderr", at.get(f"{view.name}_error"))
                 bars = None if error is None or not np.any(error.fillna(0.0) > 0) else np.asarray(error, dtype=float)
+                if self.all_samples is not None:
+                    counted = self._samples_along(view, point, x)
+                    x = x if counted is None else counted
                 named = x.dtype.kind not in "fiu" or not self._is_line(view.x_dim)
                 joined = source != "experiment" and not (alone or is_fine or named) and self._is_field(view.x_dim)
                 thin = source == "limit" != self.judged

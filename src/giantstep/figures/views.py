@@ -46,6 +46,7 @@ FAILED: dict[str, Any] = {"linestyle": "none", "marker": "x", "markersize": 5, "
 """How points look that were not computed."""
 LEVEL: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0, "zorder": 1}
 """How values stand across the axes that a variable is held against."""
+SAMPLES_LABEL = r"all samples, of every step and of the fit,  $n_{\mathrm{all}}/d$"
 EXPERIMENT = r"experiment, mean $\pm$ 1 s.e."
 
 
@@ -66,9 +67,12 @@ def draw(
         (draw_map if first.kind == "map" else draw_names)(axes, reading, first, log)
     else:
         handles = _lines(axes, reading, views, log, bounds)
-    x, dimension = reading.data[first.x], reading.dimension(first.x)
-    axes.set_xlabel(x_label(x, first.x, dimension, _letters_along(axes)))
-    whole_ticks(axes, x.values, is_time=dimension.role == "trajectory")
+    if reading.all_samples is not None:
+        axes.set_xlabel(SAMPLES_LABEL)
+    else:
+        x, dimension = reading.data[first.x], reading.dimension(first.x)
+        axes.set_xlabel(x_label(x, first.x, dimension, _letters_along(axes)))
+        whole_ticks(axes, x.values, is_time=dimension.role == "trajectory")
     if len(views) == 1 and first.kind not in ("map", "names"):
         axes.set_ylabel(y_label(first.array, first.name, classes=reading.classes()))
     if len(views) == 1 and titled and paper_width() is None:  # the caption of a paper says it
@@ -131,7 +135,8 @@ def _lines(
     if spectra:
         _frame_spectra(axes, views, [line.curve for line in drawn], log)
     else:
-        numbers = reading.data[views[0].x].values
+        counted = reading.all_samples
+        numbers = reading.data[views[0].x].values if counted is None else np.unique(counted.values)
         handles += _finish_curves(axes, [line.curve for line in drawn], numbers, log)
     return [*handles, *extra]
 
