@@ -20,9 +20,9 @@ from giantstep.display import Readable, text_table
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.family import Question
 from giantstep.jsondata import json_data
-from giantstep.notes import notes_in
+from giantstep.notes import missing_theories, notes_in
 from giantstep.result import question_of
-from giantstep.types import Floats
+from giantstep.types import Booleans, Floats
 from giantstep.verdicts import (
     POWER,
     SEE,
@@ -31,11 +31,13 @@ from giantstep.verdicts import (
     Verdict,
     chance_line,
     percent,
+    seen_from,
     student_line,
     together,
     trials_for_gap,
     trials_text,
     visible_gap,
+    visible_text,
 )
 
 LEAST = 0.01
@@ -105,7 +107,7 @@ class AgreementRow:
             return None, "the limit is zero" if np.isnan(self.largest_relative_gap) else "no trial differs from another"
         needed = int(trials_for_gap(self._spread(float(visible)), asked, self.points, POWER))
         needed = max(needed, self.trials + 1)
-        seen = f"{self.trials} trials see gaps from {percent(self.visible_gap)} on"
+        seen = f"{self.trials} trials {seen_from(self.visible_gap)}"
         return needed, f"{seen}, {trials_text(needed)} would see one of {percent(asked)}"
 
     def _spread(self, visible: float) -> float:
@@ -116,7 +118,7 @@ class AgreementRow:
         """Return the row as the table shows it."""
         verdict = self.verdict(see, allow)
         scores = ("-" if np.isnan(score) else f"{score:.2f}" for score in (self.largest_z, self.chance_z))
-        gaps = (percent(gap, most="> 1000%") for gap in (verdict.gap, self.visible_gap))
+        gaps = percent(verdict.gap, most="> 1000%"), visible_text(verdict.visible_gap)
         return self.variable, str(self.points), *scores, *gaps, verdict.brief
 
 
@@ -269,7 +271,28 @@ def agreement(
             raise bad_field("scale", name, f"among the variables judged ({', '.join(names)})")
         check_number(f"scale.{name}", size, "a number above 0", lambda value: 0 < value < np.inf)
     rows = tuple(_row(result, name, trials, least.get(name, 0.0)) for name in names)
-    return Agreement(rows, trials, own, theory, tuple(notes_in(attrs)))
+    return Agreement(rows, trials, own, theory, (*_without_theory(result), *notes_in(attrs)))
+
+
+def _without_theory(result: xarray.Dataset) -> list[str]:
+    """Say of points that have no theory which they are, and why: they are in no row of the report."""
+    status = result["status"].sel(source=judged_source(result))
+    told = []
+    for sentence in missing_theories(result.attrs):
+        there = status.values == sentence
+        if there.any():
+            told.append(f"No theory: {_named_places(status, there)} ({sentence.removesuffix('.')}).")
+    return told
+
+
+def _named_places(status: xarray.DataArray, there: Booleans) -> str:
+    """Return the names along a grid that some of its points have: ``scenario = same``; else how many they are."""
+    parts = []
+    for axis, dim in enumerate(map(str, status.dims)):
+        rows = np.unique(np.nonzero(there)[axis])
+        if dim in status.coords and status[dim].dtype.kind in "UO" and len(rows) < status.sizes[dim]:
+            parts.append(f"{dim} = {' and '.join(map(str, status[dim].values[rows]))}")
+    return ", ".join(parts) or f"{int(there.sum())} of {there.size} points"
 
 
 def _chosen(variables: str | Sequence[str] | None, known: Sequence[str]) -> list[str]:
@@ -375,4 +398,5 @@ def _from_limit(result: xarray.Dataset, name: str, theory: xarray.DataArray, sca
     bare = result[name].sel(source="limit").transpose(*theory.dims)
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.abs(bare.values - theory.values) / scale
-    return float(apart[np.isfinite(apart)].max(initial=0.0))
+    known = np.isfinite(apart)
+    return float(apart[known].max()) if known.any() else np.nan

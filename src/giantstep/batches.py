@@ -9,7 +9,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from giantstep.checks import check_number
 from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
-from giantstep.errors import NotFiniteError
+from giantstep.errors import Code, InputError, NotFiniteError
 from giantstep.family import Answer, blank_array
 from giantstep.notes import Problems, notes_in, worse_than_nothing
 from giantstep.progress import Progress, ProgressOption, counted, with_time
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _GIVEN_UP = (TimeUp, MemoryError, ArithmeticError, ValueError)
 """What may flag a point rather than end the call (a ValueError: an array too large for NumPy, a singular matrix)."""
+
+_UNANSWERED = (Code.NO_THEORY, Code.NEEDS_DIMENSION)
+"""Refusals of one batch that leave the others of a table what they are."""
 
 _log = logging.getLogger("giantstep")
 
@@ -58,22 +61,34 @@ def solve_limit(
         return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
     own_settings = request.for_engine("limit", settings)
-    answers = []
+    answers: list[tuple[Indices, Answer]] = []
+    refused: list[tuple[Indices, InputError]] = []
     seconds = sum(batch.scenario.seconds(request.what) * len(batch.index) for batch in grid.batches())
     with Progress(progress, grid.size, with_time("limit", seconds)) as bar:
         for batch in grid.batches():
             points = batch.points
             if bare and not grid.dim_is_field:
                 points = {**points, "dim": np.full_like(points["dim"], np.inf)}
-            with counted(bar, len(batch.index)):
-                solved = _solve_batch(batch.scenario, points, request.what, own_settings, cpu_left)
+            try:
+                with counted(bar, len(batch.index)):
+                    solved = _solve_batch(batch.scenario, points, request.what, own_settings, cpu_left)
+            except InputError as error:
+                if error.code not in _UNANSWERED:
+                    raise
+                refused.append((batch.index, error))
+                continue
             for rows, answer in solved:
                 part = {name: column[rows] for name, column in points.items()}
                 reach = notes_on_reach(request, batch.scenario, part, answer, own_settings)
                 if reach:
                     answer.attrs["notes"] = [*notes_in(answer.attrs), *reach]
             answers += [(batch.index[rows], answer) for rows, answer in solved]
-    result, problems = collect_answers(answers, request, settings)
+    if refused and not answers:
+        raise refused[0][1]
+    for index, refusal in refused:  # others of the same table have a theory
+        answers.append((index, Answer.unsolved(len(index), str(refusal))))
+    missing = dict.fromkeys(str(refusal) for _, refusal in refused)
+    result, problems = collect_answers(answers, request, settings, missing)
     told = f"limit of {grid.scenario.family}, {request.what}: {grid.size - len(problems.reasons)} of {grid.size} points"
     _log.debug(f"{told} solved in {time.perf_counter() - start:.3g} s")
     return result, problems
@@ -143,9 +158,12 @@ def _reason_of(error: BaseException, scenario: Scenario) -> str:
 
 
 def collect_answers(
-    answers: Sequence[tuple[Indices, Answer]], request: Request, settings: Mapping[str, Any]
+    answers: Sequence[tuple[Indices, Answer]],
+    request: Request,
+    settings: Mapping[str, Any],
+    missing: Iterable[str] = (),
 ) -> tuple[xarray.Dataset, Problems]:
-    """Lay answers at points of the grid out as one table."""
+    """Lay answers at points of the grid out as one table; `missing` are reasons of points that have no theory."""
     from giantstep.result import ResultTable, merge_facts, provenance
 
     grid, question = request.grid, request.question
@@ -175,6 +193,8 @@ def collect_answers(
     if approximations := {name: how for _, answer in answers for name, how in answer.approximations.items()}:
         facts["approximations"] = approximations
     attrs: dict[str, Any] = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
+    if missing:
+        attrs["no_theory"] = list(missing)
     notes = [note for _, answer in answers for note in notes_in(answer.attrs)] + worse_than_nothing(request, table)
     if notes:
         attrs["notes"] = list(dict.fromkeys(notes))

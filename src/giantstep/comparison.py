@@ -29,6 +29,9 @@ _ZERO = 1e-14
 _ONE_SIDED = ("residual", "iterations", "trials_done")
 
 
+LAYERS = ("limit", "theory", "experiment")
+"""The layers of a comparison, in order."""
+
 Labelled = TypeVar("Labelled", xarray.Dataset, xarray.DataArray)
 
 
@@ -65,6 +68,37 @@ def approximations(attrs: Mapping[Any, Any]) -> dict[str, str]:
 def layers_of(result: xarray.Dataset | xarray.DataArray) -> list[str]:
     """Return the layers of a comparison, in order; none of another result."""
     return [str(source) for source in np.atleast_1d(result["source"].values)] if "source" in result.coords else []
+
+
+def as_comparisons(results: Sequence[xarray.Dataset]) -> list[xarray.Dataset]:
+    """Return results of both engines and comparisons in one form, so that one figure can show them side by side.
+
+    What a result has not asked for is blank: the limit of an experiment, say.
+    """
+    engines = {str(result.attrs.get("engine")) for result in results}
+    if len(engines) == 1 or not engines <= {"limit", "experiment", "comparison"}:
+        return list(results)
+    whole = [result for result in results if result.attrs["engine"] == "comparison"]
+    limits = [result for result in results if result.attrs["engine"] == "limit"]
+    model = (whole or limits)[0]
+    compared = model.attrs.get("compared_with", _layer_of(model))
+    named = [dict.fromkeys(layers_of(result)) or {_layer_of(result): None} for result in results]
+    found = {layer for layers in named for layer in layers}
+    order = [layer for layer in LAYERS if layer in found]
+    about = {**model.attrs, "engine": "comparison", "compared_with": compared}
+    made = []
+    for result, layers in zip(results, named):
+        layered = result if "source" in result.dims else result.expand_dims(source=list(layers))
+        own = {name: result.attrs[name] for name in ("scenario", "grid") if name in result.attrs}
+        made.append(layered.reindex(source=order).assign_attrs({**about, **own}))
+    return made
+
+
+def _layer_of(result: xarray.Dataset) -> str:
+    """Return the layer that a result of one engine would be in a comparison."""
+    if result.attrs.get("engine") == "experiment":
+        return "experiment"
+    return "theory" if isinstance(result.attrs.get("finite_size"), str) else "limit"
 
 
 def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Result:

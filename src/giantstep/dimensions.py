@@ -26,6 +26,7 @@ class Dimension:
     label: str = ""  # what an axis along it says, as `symbol`; its name if left out
     symbol: str = ""
     first: int = 1  # number of the first entry where they are counted
+    joined: bool = True  # whether a line may join neighbours along it: nothing lies between one spike and the next
 
     @property
     def is_long(self) -> bool:
@@ -45,7 +46,8 @@ _KNOWN = {
         Dimension("logit", "curve", "logit", "l"),
         *(Dimension(name, "entries") for name in ("block", "neuron", "direction", "cluster", "branch", "outlier")),
         *(Dimension(name, "entries") for name in ("gap", "field", "crossing", "shared")),
-        *(Dimension(name) for name in ("spike", "degree", "step", "reference", "algorithm")),
+        *(Dimension(name, joined=False) for name in ("spike", "degree")),
+        *(Dimension(name) for name in ("step", "reference", "algorithm")),
         Dimension("kappa", label="place along the learnt direction", symbol="kappa"),
         Dimension("members", label="networks averaged", symbol="K"),
     )

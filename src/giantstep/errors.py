@@ -14,6 +14,8 @@ class Code(Enum):
 
     NEEDS_DIMENSION = "needs-dimension"
     """The answer exists at a finite `dim` only."""
+    NO_THEORY = "no-theory"
+    """The limit has no theory for it; the experiment answers all the same."""
     TOO_MANY_NODES = "too-many-nodes"
     """An average would need more nodes than are allowed."""
 
@@ -93,19 +95,19 @@ class GiantstepWarning(UserWarning):
     """
 
 
-def bad_field(field: str, value: Any, allowed: str) -> InputError:
+def bad_field(field: str, value: Any, allowed: str, code: Code | None = None) -> InputError:
     """Return the error for one field: ``bad_field("ridge", -0.1, "at least 0")``."""
     shown = repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
     shown = " ".join(shown.split()) if "\n" in shown else shown  # an array is one line
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    error = field_error(field, f"Field `{{field}}` must be {allowed}, but is {{field}}={shown}.")
+    error = field_error(field, f"Field `{{field}}` must be {allowed}, but is {{field}}={shown}.", code)
     error.value, error.allowed = value, allowed
     return error
 
 
-def field_error(field: str, sentence: str) -> InputError:
+def field_error(field: str, sentence: str, code: Code | None = None) -> InputError:
     """Return the error for a field that is missing or unknown; ``{field}`` in `sentence` is its name."""
-    error = InputError(sentence.replace("{field}", field))
+    error = InputError(sentence.replace("{field}", field), code)
     error.field, error.sentence = field, sentence
     return error
 

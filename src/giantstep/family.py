@@ -46,6 +46,7 @@ class Variable:
     # a fraction of counted events: that all trials saw the same (none, say) does not contradict a limit that differs by
     # less than three events in all trials
     counted: bool = False
+    level: str = ""  # variable of the limit that figures draw under this one: below it nothing can be told apart
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,11 @@ def notes_in(attrs: Mapping[Any, Any]) -> list[str]:
     return [str(note) for note in np.atleast_1d(attrs.get("notes", []))]
 
 
+def missing_theories(attrs: Mapping[Any, Any]) -> list[str]:
+    """Return the refusals that stand as `status` where the limit has no theory, by the attributes of a result."""
+    return [str(sentence) for sentence in np.atleast_1d(attrs.get("no_theory", []))]
+
+
 def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
     """Return a note for each error of an answer that is above its baseline."""
     if type(request.grid.scenario).baselines is Scenario.baselines:
@@ -77,7 +82,9 @@ class Problems:
     def sentence(self) -> str:
         """Say how many points were not computed and why the first was not; empty where all were."""
         verb, count = "solved" if self.engine == "limit" else "measured", f"{len(self.reasons)} of {self.points}"
-        return f"{count} points were not {verb} (first reason: {self.reasons[0]})." if self.reasons else ""
+        if not self.reasons:
+            return ""
+        return f"{count} points were not {verb} (first reason: {self.reasons[0].removesuffix('.')})."
 
     def refuse(self, strict: bool) -> None:
         """Raise `ConvergenceError` where `strict` asks for it and a point was not computed."""

@@ -194,7 +194,8 @@ def compare(
         The dimension ``source`` first: "limit" is the bare limit, "theory" the limit with its finite-size correction
         at `dim` (only where the family knows one), "experiment" the measurement. ``*_gap`` is experiment minus theory
         (minus limit where there is no "theory"; the attribute ``compared_with`` says which), ``*_z`` its normal score.
-        `giantstep.agreement` sums it up.
+        `giantstep.agreement` sums it up. Of several scenarios those without a theory are NaN there, and their
+        ``status`` says why.
 
     Examples
     --------
@@ -246,7 +247,7 @@ def _theory_layers(
     if not theory.attrs.get("finite_size") or request.grid.dim_is_field:
         return {"limit": theory}, problems
     try:
-        bare, unsolved = solve_limit(request, settings, progress, bare=True)
+        bare, _ = solve_limit(request, settings, progress, bare=True)  # nobody asked for it: its `status` says enough
     except InputError:  # a theory that exists at a finite dimension only
         return {"theory": theory}, problems
     names = [name for name in theory.data_vars if name in bare and name not in DIAGNOSTICS]
@@ -254,8 +255,7 @@ def _theory_layers(
     same: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12, "equal_nan": True}
     if all(one.shape == other.shape and np.allclose(one, other, **same) for one, other in pairs):
         return {"limit": theory}, problems
-    unsolved.remarks = problems.remarks  # a bare limit that nobody asked for has nothing else to say
-    return {"limit": bare, "theory": theory}, problems if problems.reasons else unsolved
+    return {"limit": bare, "theory": theory}, problems
 
 
 @dataclass(frozen=True, eq=False, repr=False)

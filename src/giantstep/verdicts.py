@@ -155,6 +155,24 @@ def percent(gap: float, most: str = "more than 1000%") -> str:
     return most if gap > 10 else f"{float(f'{100 * gap:.3g}'):g}%"
 
 
+BLIND = 1.0
+"""Visible gap, relative, from which on trials are too few to be asked: not even a factor of two would be seen."""
+_HUGE = "1000%"
+"""How a gap beyond ten times the variable is written."""
+
+
+def seen_from(visible: float) -> str:
+    """Say which gaps so many trials see: "see gaps from 9% on", or that they are too few to see any but huge ones."""
+    if visible > BLIND:
+        return f"cannot see gaps below {percent(visible, most=_HUGE)}"
+    return f"see gaps from {percent(visible)} on"
+
+
+def visible_text(visible: float) -> str:
+    """Return a visible gap as a table shows it."""
+    return f"none below {percent(visible, most=_HUGE)}" if visible > BLIND else percent(visible)
+
+
 def trials_text(trials: int | None) -> str:
     """Return a number of trials as a reader wants it; None is one that nothing tells."""
     if trials is None:

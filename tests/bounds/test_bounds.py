@@ -241,6 +241,43 @@ def test_every_curve_has_the_bound_of_its_own_scenario():
     assert np.ptp(level) == 0 and level[0] == pytest.approx(float(gs.predict(gs.best_possible(s)).mse[2]), rel=1e-9)
 
 
+def test_all_samples_on_the_axis_make_methods_comparable(monkeypatch):
+    """Against n/d of the fit the bound of a step stood at 0 where the batch of the step was what it had learnt from."""
+    one = gs.OneStep(
+        target="tanh(z)",
+        noise=0.05,
+        width_per_dim=1.5,
+        samples_per_dim=2.0,
+        ridge=0.1,
+        step=gs.MaximalStep(2.0, batch_per_dim=1.0),
+    )
+    both = gs.predict({"none": one.replace(step=gs.NoStep()), "one": one}, samples_per_dim=[0.5, 1.0, 2.0])
+    (axes,) = gs.plot(both, "test_error", x="all samples", bound=True).axes
+    assert "all samples" in axes.get_xlabel() and "n_{\\mathrm{all}}/d" in axes.get_xlabel()
+    whole = {tuple(line.get_xdata()): line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 3}
+    np.testing.assert_array_equal(whole[0.5, 1.0, 2.0], both.test_error.sel(scenario="none"))
+    np.testing.assert_array_equal(whole[1.5, 2.0, 3.0], both.test_error.sel(scenario="one"))
+    bounds = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata()) > 3]
+    assert len({line.get_color() for line in bounds}) == 1 and len(bounds) == 2  # two pieces of one curve
+    for line in bounds:
+        x, y = line.get_xdata()[5], line.get_ydata()[5]
+        best = gs.predict(gs.best_possible(one), samples_per_dim=float(x)).mse.sel(branch="bayes")
+        assert y == pytest.approx(float(best), rel=1e-6)
+    monkeypatch.setattr("giantstep.figures.fine.SECONDS", 0.5)
+    compared = gs.compare(one, samples_per_dim=[0.5, 1.0, 2.0], dim=30, trials=2)  # the fine theory moves along
+    (axes,) = gs.plot(compared, "test_error", x="all samples").axes
+    fine = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) > 10]
+    assert fine and all(x[0] == pytest.approx(1.5) and x[-1] == pytest.approx(3.0) for x in fine)
+
+
+def test_all_samples_need_something_along_which_they_grow():
+    rates = gs.predict(gs.OneStep.example(), ridge=[0.1, 1.0], step__batch_per_dim=2.0)
+    with pytest.raises(gs.InputError, match='x="all samples" needs a field of numbers, or time, along which'):
+        gs.plot(rates, x="all samples")
+    with pytest.raises(gs.InputError, match="infinitely many samples"):
+        gs.plot(gs.predict(gs.OneStep.example(), samples_per_dim=[1.0, 2.0]), x="all samples")
+
+
 def test_a_bound_against_time_stands_at_whole_steps_of_its_own_curve():
     s = gs.FewSteps(target="tanh(z)", activation="erf", noise=0.1, rate=1.0, steps=2, batch_per_dim=20.0,
                     width_per_dim=1.0, samples_per_dim=3.0, ridge=0.3)  # fmt: skip

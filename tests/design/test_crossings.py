@@ -85,6 +85,23 @@ def test_a_jump_is_a_crossing_and_points_that_fail_are_none():
     assert need.direction.values.tolist() == ["jumps up"]
 
 
+@pytest.mark.parametrize("between", [(0.01, 0.3), (0.125, 0.499), (0.2, 0.3)])  # 1/4 is the middle of two of them
+def test_a_search_may_walk_onto_a_place_where_the_limit_has_no_value(between):
+    step = gs.GrowingStep(rate=1.0, exponent=0.1, batch_per_dim=4.0, update="rank-one")
+    stairs = gs.OneStep(
+        activation="relu(z) - 1/sqrt(2*pi)",
+        target="h1(z) + h2(z)/sqrt(2)",
+        width_per_dim=2.0,
+        samples_per_dim=4.0,
+        ridge=0.2,
+        second_layer="gaussian",
+        step=step,
+    )
+    drop = gs.solve_for(stairs, "step.exponent", train_error=0.55, between=between)
+    assert int(drop.crossings) == 1 and drop.direction.values.tolist() == ["jumps down"]
+    assert float(drop["step.exponent"][0]) == pytest.approx(0.25, abs=1e-9)
+
+
 def test_a_crossing_on_the_way_to_which_the_limit_fails_is_none(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "hole", 1e-6)
     s = Jumping(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)

@@ -65,6 +65,18 @@ def test_a_report_that_could_not_see_much_says_so():
     assert "cannot tell; " in str(report)
 
 
+def test_a_visible_gap_above_the_value_itself_is_said_in_words():
+    """Two trials have one degree of freedom: Student's line is far out, and "visible gap 226%" read as a mistake."""
+    report = gs.agreement(gs.compare(SCENARIO, dim=12, trials=2))
+    row = report.rows[0]
+    assert row.visible_gap > 1
+    floor = "1000%" if row.visible_gap > 10 else f"{float(f'{100 * row.visible_gap:.3g}'):g}%"
+    assert f"none below {floor}" in str(report).splitlines()[1]
+    said = row.verdict().sentence
+    assert said.startswith(f"test_error: cannot tell; 2 trials cannot see gaps below {floor}, ")
+    assert said.endswith("trials would see one of 5%.")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [({"see": 0}, "`see`"), ({"power": 1}, "`power`"), ({"pilot": 2}, "`pilot`"), ({"of": "tset"}, "`of`")],

@@ -102,3 +102,23 @@ def test_a_name_without_room_is_in_the_legend():
     (thin,) = fill_regions(axes, np.linspace(0, 1, 80), y, names)
     assert thin.get_label() == "a long name of a thin region"
     assert [text.get_text() for text in axes.texts] == ["wide"]
+
+
+@pytest.mark.parametrize("rate", [1e-3, 3e-5])  # the second run lies where the legends stood
+def test_no_legend_hides_the_run_and_no_line_goes_through_a_name(rate):
+    run = gs.OnlineSGD(target="h3(z1)", dim=1024, batch_size=900, rate=rate, steps=2000)
+    figure = gs.phase_diagram(run)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        stars = [line for line in axes.lines if line.get_marker() == "*"]
+        assert len(stars) == 1
+        legend = axes.get_legend().get_window_extent()
+        assert not legend.contains(*axes.transData.transform(stars[0].get_xydata()[0]))
+        assert legend.y1 < axes.get_window_extent().y0  # below the axes
+        written = [text for text in axes.texts if text.get_zorder() == 5]
+        assert written
+        for text in written:
+            box = text.get_window_extent()
+            for line in axes.lines:
+                path = axes.transData.transform_path(line.get_path())
+                assert not path.intersects_bbox(box, filled=False), text.get_text()

@@ -9,8 +9,9 @@ import xarray as xr
 from matplotlib.collections import QuadMesh
 
 import giantstep as gs
+from giantstep.figures.fine import MOST_POINTS, fine_limit
 from giantstep.figures.labels import mathtext, x_label, y_label
-from giantstep.figures.layout import MOST_POINTS, Reading, fine_limit
+from giantstep.figures.layout import Reading
 from giantstep.figures.plot import plot
 from giantstep.figures.style import new_figure, plain_log_axes
 
@@ -68,9 +69,66 @@ def test_a_limit_that_cannot_be_asked_again_says_so(learning_curve, change):
     assert ("theory at d = 40, at the dots only" in said) == (change != "one side")
 
 
+@pytest.mark.parametrize("power", [1, -1])
+def test_fields_that_vary_together_are_a_smooth_curve_over_any_axis(power):
+    """n/p on the axis, as in papers: a field that is linear in it, or a power of it, is known between the points."""
+    ratio = np.array([0.4, 0.8, 2.0])
+    along = {"dims": "ratio", "coords": {"ratio": ratio}}
+    samples, ridge = xr.DataArray(1.5 * ratio**power, **along), xr.DataArray(0.1 * ratio**power, **along)
+    result = gs.compare(SCENARIO, dim=40, trials=2, samples_per_dim=samples, ridge=ridge)
+    for layer, dim in (("limit", None), ("theory", 40)):
+        fine = fine_limit(result, "ratio", ["test_error"], layer)
+        assert fine is not None and fine.sizes["ratio"] > 30
+        np.testing.assert_allclose(fine.samples_per_dim, 1.5 * fine.ratio**power, rtol=1e-12)
+        point = fine.isel(ratio=17)
+        pair = {name: float(point[name]) for name in ("samples_per_dim", "ridge")}
+        exact = gs.predict(SCENARIO, pair, dim=dim).test_error
+        assert float(point.test_error) == pytest.approx(float(exact), rel=1e-9)
+    counts = 40 * fine.samples_per_dim.values  # whole numbers of samples at a finite dimension
+    np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)
+    (axes,) = plot(result, "test_error").axes
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert "theory at d = 40" in said and not any("dots" in text for text in said)
+    assert fine_limit(result, "samples_per_dim", ["test_error"], "theory") is not None  # a field of the pair as axis
+
+
+def test_fields_that_follow_no_line_keep_their_dots():
+    ratio = np.array([0.5, 1.0, 3.0])
+    samples = xr.DataArray([0.5, 2.0, 2.5], dims="ratio", coords={"ratio": ratio})
+    result = gs.compare(SCENARIO, dim=40, trials=2, samples_per_dim=samples)
+    assert fine_limit(result, "ratio", ["test_error"], "theory") is None
+
+
+def test_a_comparison_and_an_experiment_lie_over_each_other(monkeypatch):
+    """ "Same data or fresh?" is one figure, though one of the two has no theory."""
+    monkeypatch.setattr("giantstep.figures.fine.SECONDS", 0.5)
+    ratio = xr.DataArray([0.5, 1.0, 2.0], dims="alpha", coords={"alpha": [0.5, 1.0, 2.0]})
+    shared, drawn = {"samples_per_dim": ratio, "step__batch_per_dim": ratio}, {"dim": 40, "trials": 2}
+    same = SCENARIO.replace({"step.batch_per_dim": 2.0, "fit_sample": "same"})
+    fresh, theory = gs.compare(SCENARIO, **shared, **drawn), gs.predict(SCENARIO, dim=40, **shared)
+    measured = gs.simulate(same, keep_trials=True, **shared, **drawn)
+    (axes,) = plot([fresh, measured], "test_error", labels=["fresh", "same"]).axes
+    assert len([line for line in limit_lines(axes) if len(line.get_xdata()) > 3]) == 2  # bare limit and theory
+    assert len([bars for bars in axes.containers if bars.has_yerr and len(bars.lines[0].get_xdata()) == 3]) == 2
+    legend = axes.get_legend()
+    keys = dict(zip((text.get_text() for text in legend.get_texts()), legend.legend_handles))
+    assert keys["same"].get_linestyle() == "None" and keys["fresh"].get_linestyle() != "None"
+    assert "not computed" not in keys and "theory at d = 40" in keys
+    for parts in ([measured, fresh], [theory, measured], [theory, fresh]):
+        (axes,) = plot(parts, "test_error", labels=["one", "other"], smooth=False).axes
+        said = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert any("theory at d = 40" in text for text in said) and "not computed" not in said
+    with pytest.warns(gs.GiantstepWarning, match="3 of 6 points were not solved"):
+        mixed = gs.compare({"fresh": SCENARIO, "same": same}, **shared, **drawn)
+    (axes,) = plot(mixed, "test_error", smooth=False).axes
+    assert "not computed" not in [text.get_text() for text in axes.get_legend().get_texts()]
+    lines = [line for line in axes.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 3]
+    assert len(lines) == 2  # the bare limit and the theory of one of the two
+
+
 def test_points_of_a_curve_are_even_on_its_axis():
     """A wide or geometric axis is drawn in logarithms."""
-    from giantstep.figures.layout import _spread
+    from giantstep.figures.fine import _spread
 
     assert np.ptp(np.diff(_spread(np.array([0.0, 1.0, 3.0]), 40))) < 1e-12
     assert np.ptp(np.diff(np.log(_spread(np.array([0.1, 1.0, 10.0]), 40)))) < 1e-12

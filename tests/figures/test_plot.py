@@ -14,6 +14,7 @@ from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.image import imread
 from matplotlib.patches import StepPatch
 
+import giantstep as gs
 from giantstep import figures
 from giantstep.errors import InputError
 from giantstep.families import SHIPPED, family_class
@@ -159,6 +160,27 @@ def test_a_result_without_a_grid_is_a_table_and_blocks_are_points():
     assert "0.418511" in cells
     assert r"0.4209 $\pm$ 0.0018" in cells
     assert "1.30" in cells
+
+
+def test_spikes_are_dashes_that_no_line_joins_above_the_edge_of_the_bulk():
+    weak = gs.GrowingStep(rate=1.0, exponent=0.1, batch_per_dim=4.0, update="rank-one")
+    sizes = {"width_per_dim": 2.0, "samples_per_dim": 4.0, "ridge": 0.2, "second_layer": "gaussian"}
+    centred = {"activation": "relu(z) - 1/sqrt(2*pi)", "target": "h1(z) + h2(z)/sqrt(2)", "step": weak}
+    both = gs.compare(gs.OneStep(**centred, **sizes), what="spikes", dim=100, trials=2, step__exponent=[0.05, 0.3, 0.4])
+    (axes,) = plot(both).axes
+    dashes = [line for line in axes.lines if line.get_marker() == "_"]
+    theory = both.singular_values.sel(source="theory").values
+    assert {len(line.get_xdata()) for line in dashes} == {6}  # names along the axis: NaN leaves a place empty
+    for row in theory[1:]:  # one spike, then two; a single one was not drawn at all
+        assert any(np.array_equal(line.get_ydata(), row, equal_nan=True) for line in dashes)
+    assert all(line.get_linestyle() == "None" for line in dashes)
+    solid = [line for line in axes.lines if line.get_linestyle() == "-" and np.isfinite(line.get_ydata()).sum() > 1]
+    assert not solid
+    edge = float(both.bulk_edge.sel(source="theory")[0])
+    assert any(np.allclose(line.get_ydata(), edge) for line in axes.lines if line.get_linestyle() != "None")
+    assert any("bulk edge" in text for text in texts(axes))
+    (across,) = plot(both, x="step.exponent").axes  # along a field spikes are lines
+    assert any(len(line.get_xdata()) > 50 and line.get_linestyle() == "-" for line in across.lines)
 
 
 def test_names_along_the_axis():

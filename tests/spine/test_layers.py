@@ -52,6 +52,18 @@ def test_without_a_correction_there_is_one_limit():
     assert "ompared with" not in str(gs.agreement(exact))
 
 
+def test_a_bare_limit_that_nobody_asked_for_warns_of_nothing():
+    step = gs.GrowingStep(rate=1.0, exponent=0.45, batch_per_dim=4.0, update="rank-one")
+    grows = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, second_layer="gaussian", step=step)
+    both = gs.compare(grows, what="spectrum", dim=40, trials=2)  # a warning would fail this test
+    assert "grow without bound" in str(both.status.sel(source="limit").values)  # the layer says why it is empty
+    assert np.isfinite(both.cdf.sel(source="theory")).all()
+    report = gs.agreement(both)
+    assert np.isnan([row.from_limit for row in report.rows]).all() and "bare limit" not in str(report)
+    with pytest.warns(gs.GiantstepWarning, match="grow without bound"):
+        gs.compare(grows, what="spectrum", dim=40, trials=2, finite_size=False)  # here it is asked for
+
+
 def test_a_theory_that_exists_at_a_finite_dimension_only_has_no_limit_beside_it():
     both = gs.compare(gs.OneStep.example_for("spikes"), what="along", dim=40, trials=2)
     assert both.source.values.tolist() == ["theory", "experiment"] and called(both, "theory") == "theory at d = 40"

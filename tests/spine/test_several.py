@@ -13,6 +13,7 @@ NONE = gs.Network(target="tanh(2*z1)", noise=0.1, activation="relu", **SIZES)
 ONE = NONE.replace(steps=[gs.MaximalStep(2.0)])
 TWO = NONE.replace(steps=[gs.MaximalStep(2.0), gs.MaximalStep(1.0)])
 BOTH = {"no step": NONE, "one step": ONE}
+SHARED = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(2.0, batch_per_dim=2.0))
 GRID = {"samples_per_dim": [0.5, 2.0]}
 DRAWN = {"dim": 20, "trials": 2}
 
@@ -68,6 +69,52 @@ def test_the_scenarios_of_a_part_are_read_back(tmp_path):
     assert grid_of(result).shape == (3, 2)
     assert grid_of(result.isel(scenario=[0, 2])).scenarios()[2].content() == TWO.replace(samples_per_dim=0.5).content()
     assert grid_of(result.sel(scenario="two")).scenario.content() == TWO.content()
+
+
+def test_a_scenario_without_a_theory_is_measured_beside_one_that_has_one(tmp_path):
+    same = SHARED.replace(fit_sample="same")
+    with pytest.warns(
+        gs.GiantstepWarning, match="1 of 2 points were not solved .*own sample of a maximal step"
+    ) as seen:
+        both = gs.compare({"fresh": SHARED, "same": same}, **DRAWN)
+    assert len(seen) == 1
+    with pytest.raises(gs.InputError, match="`fit_sample` has no limit here") as refused:
+        gs.compare(same, **DRAWN)  # alone it is refused, as before
+    assert both.source.values.tolist() == ["limit", "theory", "experiment"]
+    assert both.status.sel(scenario="same").values.tolist() == [str(refused.value)] * 2 + [""]
+    alone = gs.compare(SHARED, **DRAWN)
+    np.testing.assert_array_equal(both.test_error.sel(scenario="fresh"), alone.test_error)
+    measured = gs.simulate(same, **DRAWN).test_error
+    assert both.test_error.sel(scenario="same", source="experiment") == measured
+    assert both.test_error.sel(scenario="same").isnull().values.tolist() == [True, True, False]
+    gs.save(both, tmp_path / "both.nc")
+    for result in (both, gs.load(tmp_path / "both.nc")):
+        said = str(gs.agreement(result))
+        assert "No theory: scenario = same (Field `fit_sample` has no limit here: what is missing is" in said
+        assert gs.agreement(result).rows[0].points == 1
+    assert "No theory" not in str(gs.agreement(both.sel(scenario=["fresh"])))
+
+
+def test_a_name_without_a_theory_is_one_point_of_a_grid():
+    with pytest.warns(gs.GiantstepWarning, match="1 of 2 points were not solved"):
+        both = gs.compare(SHARED, fit_sample=["fresh", "same"], **DRAWN)
+    assert "No theory: fit_sample = same (Field" in str(gs.agreement(both))
+    with pytest.warns(gs.GiantstepWarning, match="1 of 2 points were not solved"):
+        limit = gs.predict(SHARED, fit_sample=["fresh", "same"])
+    assert limit.converged.values.tolist() == [True, False]
+    # a small step on its own sample has a theory at a finite dimension, and no bare limit
+    small = gs.SmallStep(1.0, batch_per_dim=2.0, update="rank-one")
+    weak = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, second_layer="gaussian", step=small)
+    both = gs.compare(weak, fit_sample=["fresh", "same"], dim=40, trials=2)
+    assert np.isfinite(both.test_error.sel(source="theory")).all()
+    assert both.converged.sel(source="limit").values.tolist() == [True, False]
+    assert "No theory" not in str(gs.agreement(both))
+
+
+def test_lists_that_must_vary_together_are_told_how():
+    same = SHARED.replace(fit_sample="same")
+    with pytest.raises(gs.InputError, match="lists that vary together are DataArrays over one dimension"):
+        gs.simulate(same, samples_per_dim=[1.0, 2.0], step__batch_per_dim=[1.0, 2.0], **DRAWN)
 
 
 def test_theories_are_a_dimension():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
 
-from giantstep.bounds.counting import BoundCurve, BoundedError, BoundProblem, teacher_of
+from giantstep.bounds.counting import BoundCurve, BoundedError, BoundProblem, Teacher, teacher_of
 from giantstep.errors import InputError
 from giantstep.grid import Grid
 from giantstep.progress import A_FEW, Progress, ProgressOption, with_time
@@ -152,18 +152,28 @@ class Teachers:
 
     def seen(self, variable: str, errors: xarray.DataArray) -> list[Seen]:
         """Return the errors of a variable that have a best possible value, point by point of a flattened array."""
+        return [
+            Seen(place, teacher.problem, observable, teacher.total(steps))
+            for place, (teacher, steps) in enumerate(self._entries(errors))
+            for observable in teacher.observables
+            if observable.variable == variable
+        ]
+
+    def samples(self, errors: xarray.DataArray) -> xarray.DataArray:
+        """Return all samples per dimension that were seen at every entry of a variable."""
+        totals = np.array([teacher.total(steps) for teacher, steps in self._entries(errors)])
+        return xarray.DataArray(totals.reshape(errors.shape), dims=errors.dims)
+
+    def _entries(self, errors: xarray.DataArray) -> Iterator[tuple[Teacher, int | None]]:
+        """Yield the teacher of every entry of a flattened array, and the steps made by then (None: all of them)."""
         each: Array = np.empty(self.grid.shape, dtype=object)
         each.reshape(-1)[:] = self.each
         bare = xarray.DataArray(np.zeros(errors.shape), dims=errors.dims)  # coordinates play no part
         time = errors.coords.get("time", xarray.DataArray(-1))  # -1: errors of the end
         columns = (xarray.DataArray(each, dims=self.grid.dims), xarray.DataArray(time.values, dims=time.dims))
         teachers, steps = (c.broadcast_like(bare).transpose(*errors.dims).values.reshape(-1) for c in columns)
-        return [
-            Seen(place, teacher.problem, observable, teacher.total(int(step) if step >= 0 else None))
-            for place, (teacher, step) in enumerate(zip(teachers, steps))
-            for observable in teacher.observables
-            if observable.variable == variable
-        ]
+        for teacher, step in zip(teachers, steps):
+            yield teacher, int(step) if step >= 0 else None
 
 
 def check_time(result: xarray.Dataset, variable: str) -> None:

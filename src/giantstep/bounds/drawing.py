@@ -60,8 +60,9 @@ class BoundDrawer:
             lines = [(best, DASHED, f"{LINES[0][2]}; message passing reaches it")]
         for bounds, dashes, label in lines:
             alike = len({(path.x.tobytes(), bound.tobytes()) for path, bound in zip(shown.values(), bounds)}) == 1
+            one_curve = alike or (reading.all_samples is not None and len(wanted) == 1)  # pieces of one curve
             for (place, path), bound in list(zip(shown.items(), bounds))[: 1 if alike else None]:
-                path.draw(axes, bound, dashes, color=GREY if alike else colours[place], label=label)
+                path.draw(axes, bound, dashes, color=GREY if one_curve else colours[place], label=label)
         return [Line2D([], [], color=GREY, linestyle=dashes, linewidth=1.2, label=label) for _, dashes, label in lines]
 
     def _path(self, reading: Reading, view: View, place: int) -> _Path | None:
@@ -83,8 +84,11 @@ class BoundDrawer:
             part = part.isel({view.x_dim: keep})
             grid, curve = grid_of(part), part[view.name]
         seen = Teachers(grid).seen(view.name, curve)
+        dotted = view.x == "time" and len(seen) < _MOST_DOTS
+        if reading.all_samples is not None:
+            return _Path(np.array([one.samples for one in seen]), seen, dotted)
         x = curve[view.x].values if view.x in curve.coords else np.arange(curve.size)
-        return _Path(x[[one.place for one in seen]], seen, view.x == "time" and len(seen) < _MOST_DOTS)
+        return _Path(x[[one.place for one in seen]], seen, dotted)
 
     def check(self) -> None:
         """Refuse a figure into which nothing could be drawn."""

@@ -28,6 +28,8 @@ _INNER_STARTS = 9
 """Starting points of the optimum over one other field, at every point of the scan."""
 _JUMP = 1e-5
 """Distance from the wanted value, relative to the range of values, from which a crossing is a jump."""
+_BESIDE = 1e-9
+"""How far beside a place without a value the limit is asked, relative to the range of the search."""
 
 _NOT_FINITE = -3
 """SciPy's status of a root on the way to which the function had no value."""
@@ -154,6 +156,19 @@ class Profile:
         values = np.array([np.nan if c is None else self.sign * c.value for c in best])
         return values, {name: np.array([np.nan if c is None else c.fields[name] for c in best]) for name in self.inner}
 
+    def beside(self, coordinates: Floats, rows: Indices) -> Floats:
+        """Return the observable at coordinates; where the limit has no value at one, that just above it.
+
+        A limit that jumps may have no value at the jump itself, where a search for the jump ends.
+        """
+        values = self.at(coordinates, rows)[0]
+        missing = np.flatnonzero(np.isnan(values) & np.isfinite(coordinates))
+        if len(missing):
+            low, high = self.span.ends
+            above = np.minimum(coordinates[missing] + _BESIDE * (high - low), high)
+            values[missing] = self.at(above, rows[missing])[0]
+        return values
+
 
 def scan_profile(profile: Profile, count: int) -> tuple[Floats, Floats]:
     """Return a profile at evenly spaced coordinates, and at its local extrema between them.
@@ -193,7 +208,7 @@ def find_crossings(profile: Profile, coordinates: Floats, values: Floats, target
     roots, left = np.empty(0), np.empty(0)
     if len(row):
         solved = elementwise.find_root(
-            lambda x, index: profile.at(x, row[index])[0] - targets[target[index]],
+            lambda x, index: profile.beside(x, row[index]) - targets[target[index]],
             (low, high), args=(np.arange(len(row)),), tolerances={"xatol": 1e-13, "xrtol": 1e-13, "fatol": 0.0},
         )  # fmt: skip
         roots, left = np.where(solved.status == _NOT_FINITE, np.nan, solved.x), solved.f_x

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
+from giantstep.figures.fine import fine_limit
 from giantstep.figures.labels import place_legend, x_label
-from giantstep.figures.layout import PANELS, Reading, fine_limit
+from giantstep.figures.layout import PANELS, Reading
 from giantstep.figures.panels import engines, error_points, experiment_points, key, limit_line
 from giantstep.figures.style import DASHED, GREY, MARKERS, PALETTE, colours, is_geometric, log_axes, panels_in_rows
 

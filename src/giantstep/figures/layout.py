@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import time
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,11 +13,12 @@ import xarray
 
 from giantstep.comparison import called, judged_source
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
-from giantstep.errors import GiantstepError, InputError, nearest
-from giantstep.family import DIAGNOSTICS, Question
+from giantstep.errors import InputError, nearest
+from giantstep.family import DIAGNOSTICS, Question, Variable
+from giantstep.figures.fine import fine_limit, relation
 from giantstep.figures.labels import name_of, short_symbol, value_label
-from giantstep.figures.style import is_geometric
-from giantstep.result import has_classes, main_variables, question_of
+from giantstep.notes import missing_theories
+from giantstep.result import grid_of, has_classes, main_variables, question_of
 from giantstep.types import Array, Booleans, Floats
 
 FEW = 8
@@ -31,6 +29,8 @@ TOGETHER = 9
 """Curves of two fields, or of a field and other entries, beyond which each value of a field has a panel of its own."""
 CROWD = 18
 """Curves of several kinds beyond which two fields make maps."""
+ALL_SAMPLES = "all samples"
+"""What a horizontal axis is asked for by that counts every sample a method sees, in its steps and in its fit."""
 PANELS = 9
 """Maps of one variable beyond which a figure shows nothing any more."""
 
@@ -77,7 +77,7 @@ class Reading:
             raise InputError(f"{what}; of a report plot the comparison.")
         self.attrs = result.attrs
         if "trial" in result.dims:
-            result = _over_trials(result)
+            result = over_trials(result)
         if "source" not in result.dims:
             errors = any(str(name).endswith("_stderr") for name in result.data_vars)
             engine = result.attrs.get("engine", "experiment" if errors else "limit")
@@ -91,6 +91,8 @@ class Reading:
         """The layer to show where only one can be."""
         self.fine: dict[tuple[str, str], xarray.Dataset] = {}
         """Layer and coordinate -> the limit on a fine grid along it, with the dims of `data` but for ``source``."""
+        self.all_samples: xarray.DataArray | None = None
+        """Samples per dimension that the method of every entry has seen, where they are the horizontal axis."""
 
     @property
     def is_compared(self) -> bool:
@@ -107,8 +109,6 @@ class Reading:
 
     def ask_fine_limit(self, result: xarray.Dataset, views: Sequence[View]) -> None:
         """Ask the limit of a comparison again, between the points of the curves of `views`."""
-        from giantstep.figures.layout import fine_limit
-
         if "experiment" not in self.sources:
             return
         across = {view.x for view in views if view.kind == "curves"}
@@ -118,6 +118,39 @@ class Reading:
             found = fine_limit(result, x, solved, source) if solved else None
             if found is not None:
                 self.fine[source, x] = found.squeeze([dim for dim in found.dims if found.sizes[dim] == 1])
+
+    def count_samples(self, names: Sequence[str]) -> str:
+        """Let all samples that a method sees be the horizontal axis; return the coordinate that curves then run along.
+
+        It is a field of numbers, or time, along which the samples grow.
+        """
+        from giantstep.bounds.best import Teachers
+
+        whole = self.data.isel(source=0).assign_attrs(self.attrs)
+        longest = max((whole[name] for name in names), key=lambda values: values.ndim)
+        samples = Teachers(grid_of(whole)).samples(longest)
+        grown = samples.max() - samples.min()
+        along = []
+        for dim in map(str, samples.dims):
+            coordinate = self.coordinate(dim)
+            spread = samples.max(dim) - samples.min(dim)
+            if coordinate is not None and dim in self.data.coords and bool((spread > 1e-9 * grown).any()):
+                along.append(coordinate)
+        if not along:
+            raise InputError(f'x="{ALL_SAMPLES}" needs a field of numbers, or time, along which the samples grow.')
+        self.all_samples = samples
+        return max(along, key=lambda name: self.data[name].size)
+
+    def _samples_along(self, view: View, point: dict[str, int], x: Array) -> Floats | None:
+        """Return all samples at places `x` of a curve; None where they are not known between its points."""
+        assert self.all_samples is not None
+        own = self.all_samples.isel(point, missing_dims="ignore").values.astype(float)
+        given = self.data[view.x].values
+        if np.array_equal(given, x):
+            return own
+        order = np.argsort(given)
+        follows = relation(given[order].astype(float), own[order])
+        return None if follows is None else follows(x)
 
     # -- variables -------------------------------------------------------------------------------------------
 
@@ -145,6 +178,11 @@ class Reading:
     def question(self) -> Question | None:
         """Return the question the result answers, where the result knows it."""
         return question_of(self.attrs)
+
+    def variable(self, name: str) -> Variable | None:
+        """Return what the question declares of a variable, where the result knows it."""
+        question = self.question()
+        return None if question is None else next((v for v in question.variables if v.name == name), None)
 
     def classes(self) -> bool | None:
         """Tell whether the labels of the scenario are classes; None where they vary or nobody knows."""
@@ -243,9 +281,12 @@ class Reading:
         for place, index in enumerate(itertools.product(*sizes)):
             point = dict(zip(view.others, index))
             for source in self.sources:
-                if self._is_absent(view.name, source):
+                if self._is_absent(view.name, source) or self._has_no_theory(source, point):
                     continue
                 fine = self.fine.get((source, view.x))
+                if fine is not None and self.all_samples is not None:
+                    known = self._samples_along(view, point, fine[view.x].values)
+                    fine = None if known is None else fine
                 is_fine = fine is not None and view.name in fine
                 data = fine if fine is not None and is_fine else self.data.sel(source=source)
                 at = data.isel(point, missing_dims="ignore")
@@ -256,7 +297,10 @@ class Reading:
                     continue
                 error = None if is_fine else at.get(f"{view.name}_stderr", at.get(f"{view.name}_error"))
                 bars = None if error is None or not np.any(error.fillna(0.0) > 0) else np.asarray(error, dtype=float)
-                named = x.dtype.kind not in "fiu" or dimension_named(view.x_dim).role == "entries"
+                if self.all_samples is not None:
+                    counted = self._samples_along(view, point, x)
+                    x = x if counted is None else counted
+                named = x.dtype.kind not in "fiu" or not self._is_line(view.x_dim)
                 joined = source != "experiment" and not (alone or is_fine or named) and self._is_field(view.x_dim)
                 thin = source == "limit" != self.judged
                 yield DrawnCurve(source, self.label(point), place, x, y, bars, failed, point, named, joined, thin)
@@ -268,10 +312,23 @@ class Reading:
     def _is_field(self, dim: str) -> bool:
         return "converged" in self.data and dim in self.data["converged"].dims
 
+    def _is_line(self, dim: str) -> bool:
+        """Tell whether a line may join neighbours along a dimension."""
+        declared = self.dimension(dim)
+        return declared.joined and declared.role != "entries"
+
     def _is_absent(self, name: str, source: str) -> bool:
         """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""
         values = self.layer(self.data[name], source).values.astype(float)
         return bool(np.all(np.isnan(values))) and len(self.sources) > 1
+
+    def _has_no_theory(self, source: str, point: dict[str, int]) -> bool:
+        """Tell whether a curve has no theory at any of its points: there is nothing that was not computed."""
+        refused = missing_theories(self.attrs)
+        if not refused or source == "experiment":
+            return False
+        status = self.layer(self.data["status"], source).isel(point, missing_dims="ignore")
+        return bool(np.isin(status.values, refused).all())
 
     def label(self, point: dict[str, int]) -> str:
         """Return the legend entry of a point: ``lambda = 0.1, relu``."""
@@ -314,7 +371,8 @@ def _with_complex_names(result: xarray.Dataset) -> xarray.Dataset:
     return result
 
 
-def _over_trials(result: xarray.Dataset) -> xarray.Dataset:
+def over_trials(result: xarray.Dataset) -> xarray.Dataset:
+    """Return means over the trials of a result that kept them, with their standard errors."""
     averaged = result.copy()
     for name, values in result.data_vars.items():
         if "trial" not in values.dims:
@@ -323,71 +381,3 @@ def _over_trials(result: xarray.Dataset) -> xarray.Dataset:
         if f"{name}_stderr" not in result and values.dtype.kind == "f":
             averaged[f"{name}_stderr"] = values.std("trial", ddof=1) / np.sqrt(values.notnull().sum("trial"))
     return averaged.drop_dims("trial", errors="ignore")
-
-
-# -- The limit of a comparison as a curve of its own: asked again between the points of the experiment ----
-
-
-SECONDS = 4.0
-"""Computing time that a curve may take; a slower limit has fewer points."""
-MOST_POINTS = 240
-"""Points of a curve: its pieces are shorter than anybody sees on a page, and a jump stands where it is to 0.5%."""
-SAME = 1e-6
-"""Difference from the comparison's own numbers, relative to the largest of them, that is another limit."""
-
-
-def fine_limit(
-    result: xarray.Dataset, x: str, variables: Sequence[str], source: str = "limit"
-) -> xarray.Dataset | None:
-    """Return a limit of a comparison on a fine grid along the field `x`; None where it cannot be asked again.
-
-    `source` is the layer: the bare limit, or the theory at the dimension of the experiment. Where it does not give the
-    comparison's own numbers again, there is no curve.
-    """
-    from giantstep.batches import ask_again
-
-    whole = result.attrs.get("engine") == "comparison" and source in result.get("source", ())
-    if not whole or x not in result.dims or [name for name, c in result.coords.items() if x in c.dims] != [x]:
-        return None
-    if "dim" in result.coords or "dim" in json.loads(result.attrs.get("scenario", "{}")):
-        return None  # whole numbers of samples differ from one dimension to the next
-    coarse, names = result.sel(source=source).sortby(x), [*variables, "converged"]
-    values = coarse[x].values
-    chosen = {name: c.values.item() for name, c in result.coords.items() if not c.dims and name != "source"}
-
-    def ask(values: Floats) -> xarray.Dataset:
-        answer = ask_again(result, {x: values.tolist()}, source, trials=result.attrs.get("trials"))
-        return answer.sel({name: value for name, value in chosen.items() if name in answer.dims})[names]
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            start = time.process_time()
-            ask(values[:1])
-            if time.process_time() - start > SECONDS / 2:
-                return None  # nobody waits for so many points to see a smoother line
-            start = time.process_time()
-            known = ask(values)
-            seconds = (time.process_time() - start) / len(values)
-            for name in variables:
-                given, size = coarse[name], float(np.nanmax(np.abs(coarse[name].values), initial=0.0))
-                mine = known[name].transpose(*given.dims)
-                if not np.allclose(mine, given, rtol=0, atol=SAME * size + 1e-12, equal_nan=True):
-                    return None  # the limit does not give the numbers of the comparison again
-            if len(values) < 2:
-                return None
-            between = _spread(values, min(MOST_POINTS - len(values), int(SECONDS / max(seconds, 1e-6))))
-            dim = json.loads(str(result.attrs["settings"])).get("dim")
-            if x.endswith("_per_dim") and isinstance(dim, int) and source != "limit":  # whole numbers over a finite dim
-                between = np.round(between * dim) / dim
-            new = np.setdiff1d(between, values)
-            return xarray.concat([known, ask(new)], x, data_vars="minimal").sortby(x) if len(new) else known
-    except (GiantstepError, ValueError, KeyError, TypeError):
-        return None  # a scenario that lives in Python only, a field of whole numbers, a family that is not there
-
-
-def _spread(values: Floats, count: int) -> Floats:
-    """Return so many numbers between the ends of some values, evenly on the axis on which they are drawn."""
-    wide = bool(np.all(values > 0)) and (is_geometric(values) or values[-1] > 50 * values[0])
-    between = np.geomspace if wide else np.linspace
-    return np.asarray(between(values[0], values[-1], max(count, 0)), dtype=np.float64)

@@ -14,7 +14,7 @@ from giantstep.figures.panels import letters, limit_line, note
 from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, ORANGE, PURPLE, VERMILION, new_figure
 from giantstep.learnability.exponents import best_batch, largest_rate, phase_names, shortest_time
 from giantstep.result import about_field, grid_of
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Booleans, Floats
 
 if TYPE_CHECKING:
     import xarray
@@ -54,7 +54,7 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
     order = float(np.ravel(result["order"].values)[0])
     runs = {name: np.ravel(result[name].values) for name in ("mu", "delta", "theta_run")}
     mu = np.unique(np.append(np.linspace(0.0, order + 1, 161), [order / 2, order - 1, order - 1e-9, order]))
-    figure, axes = new_figure(1, 3, width=13.2, height=4.0)
+    figure, axes = new_figure(1, 3, width=13.2, height=4.5)
     for name, thick in (("squared", 4.5), ("correlation", 2.0)):  # they coincide up to mu = l/2
         correlation = name == "correlation"
         time, rate = shortest_time(order, mu, correlation), largest_rate(order, mu, correlation)
@@ -73,11 +73,13 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
     slowness = r"rate,  $\delta = -\log_d \gamma$"
     heights = ("theta_run", r"time,  $\theta = \log_d T$"), ("delta", slowness), ("delta", slowness)
     for panel, regions, (run, label) in zip(axes, maps, heights):
-        left_over = fill_regions(panel, *regions, FILLS)
-        lines = [line for line in panel.lines if not str(line.get_label()).startswith("_")]
-        panel.legend(handles=[*lines, *left_over], loc="upper right")
-        panel.set(xlabel=r"batch size,  $\mu = \log_d n_b$", ylabel=label)
         panel.plot(runs["mu"], runs[run], "*", **STAR)
+        drawn = [np.asarray(line.get_xydata(), dtype=float) for line in panel.lines]
+        left_over = fill_regions(panel, *regions, FILLS, drawn)
+        lines = [line for line in panel.lines if not str(line.get_label()).startswith("_")]
+        # below the axes: a run may lie anywhere inside
+        panel.legend(handles=[*lines, *left_over], loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+        panel.set(xlabel=r"batch size,  $\mu = \log_d n_b$", ylabel=label)
     first = runs["mu"][0], runs["theta_run"][0]
     note(axes[0], _run_label(points), first, (9, 10), VERMILION, fontsize=8, ha="left", va="baseline")
     target = content["target"]
@@ -120,6 +122,9 @@ FINE = 251
 """Columns of the map; lines are straight between the points where they were asked."""
 NAME = (10, 5)
 """Columns and rows of a hundred around the middle of a region that must lie in it, so that its name has room there."""
+LETTER, LINE, EVERY = 1.1, 3.0, 7
+"""Hundredths of the map to each side of the middle of a name, for each letter and each line of it; of the places in a
+region every so many are tried."""
 SAME = 1e-9
 """Relative difference below which two lines are one at a point."""
 LOOKS = ((BLACK, "-"), (BLUE, "-"), (VERMILION, "-"), (GREEN, "-"), (PURPLE, DASHED), (GREY, DOTTED))
@@ -140,7 +145,10 @@ def draw_plane(
     fine = np.linspace(places[0], places[-1], FINE)
     curves = {name: _between(fine, places, line) for name, line in _apart(lines, diagram).items()}
     solved = np.interp(fine, places, lines["converged"].values.astype(float)) == 1
-    regions = fill_regions(axes, fine, up, np.where(solved, diagram.regions(curves, up), ""))
+    drawn = [np.column_stack([fine, curve])[np.isfinite(curve)] for curve in curves.values()]
+    if own:
+        drawn.append(np.array([own], dtype=float))
+    regions = fill_regions(axes, fine, up, np.where(solved, diagram.regions(curves, up), ""), drawn=drawn)
     handles: list[Any] = []
     for (name, curve), (colour, kind) in zip(curves.items(), LOOKS):
         if np.isfinite(curve).any():
@@ -176,22 +184,76 @@ def _between(fine: Floats, across: Floats, values: Floats) -> Floats:
     return np.where(np.isfinite(straight), straight, nearest)
 
 
-def fill_regions(axes: Axes, x: Floats, y: Floats, names: Array, fills: Mapping[str, str] | None = None) -> list[Any]:
-    """Fill regions of names (Y, X), by `fills` or the list; write names into them, or return them for the legend."""
+def fill_regions(
+    axes: Axes,
+    x: Floats,
+    y: Floats,
+    names: Array,
+    fills: Mapping[str, str] | None = None,
+    drawn: Sequence[Floats] = (),
+) -> list[Any]:
+    """Fill regions of names (Y, X), by `fills` or the list; write names into them, or return them for the legend.
+
+    A name stands off the lines (points, 2) that are `drawn`, where its region has room for that.
+    """
     known = [str(name) for name in dict.fromkeys(names.ravel().tolist()) if name]
     codes, handles, look = coded(names, known, fills)
     frame = (float(x[0]), float(x[-1]), float(y[0]), float(y[-1]))
     axes.imshow(codes, extent=frame, origin="lower", aspect="auto", interpolation="nearest", zorder=0, **look)
     axes.set(xlim=frame[:2], ylim=frame[2:])
-    down, across = NAME[1] * len(y) // 100, NAME[0] * len(x) // 100
     written = []
+    crossed = _cells_of(drawn, x, y)
     for code, name in enumerate(known):
-        row, column = (int(places.mean()) for places in np.nonzero(codes.filled(-1) == code))
-        around = codes.filled(-1)[max(row - down, 0) : row + down, max(column - across, 0) : column + across]
-        if (around == code).all():
+        inside = codes.filled(-1) == code
+        place = _place_of_name(inside, crossed, name)
+        if place is not None:
+            row, column = place
             axes.text(x[column], y[row], name, ha="center", va="center", zorder=5)
             written.append(handles[code])
     return [handle for handle in handles if handle not in written]
+
+
+def _cells_of(drawn: Sequence[Floats], x: Floats, y: Floats) -> Booleans:
+    """Return the cells of a map (Y, X) that lines or points pass through."""
+    cells = np.zeros((len(y), len(x)), dtype=bool)
+    steps = np.linspace(0.0, 1.0, 2 * max(cells.shape))
+    for line in drawn:
+        starts, ends = line, np.vstack([line[1:], line[-1:]])
+        points = (starts[:, None] + steps[:, None] * (ends - starts)[:, None]).reshape(-1, 2)
+        columns = np.round((points[:, 0] - x[0]) / (x[-1] - x[0]) * (len(x) - 1))
+        rows = np.round((points[:, 1] - y[0]) / (y[-1] - y[0]) * (len(y) - 1))
+        seen = (columns >= 0) & (columns < len(x)) & (rows >= 0) & (rows < len(y))
+        cells[rows[seen].astype(int), columns[seen].astype(int)] = True
+    return cells
+
+
+def _place_of_name(inside: Booleans, crossed: Booleans, name: str) -> tuple[int, int] | None:
+    """Return row and column of a name in its region: the middle, or the place next to it that no line crosses.
+
+    None where even the middle has no room: such a name goes to the legend.
+    """
+    rows, columns = np.nonzero(inside)
+    middle = int(rows.mean()), int(columns.mean())
+    if not _has_room(inside, middle, *NAME):
+        return None
+    words = name.splitlines()
+    across = max(NAME[0], LETTER * max(map(len, words)))
+    down = max(NAME[1], LINE * len(words))
+    free = inside & ~crossed
+    distance = np.hypot((rows - middle[0]) / inside.shape[0], (columns - middle[1]) / inside.shape[1])
+    for place in np.argsort(distance)[::EVERY]:
+        candidate = int(rows[place]), int(columns[place])
+        if _has_room(free, candidate, across, down):
+            return candidate
+    return middle
+
+
+def _has_room(free: Booleans, place: tuple[int, int], across: float, down: float) -> bool:
+    """Tell whether all is free around a place, by so many hundredths of the map to each side; its frame cuts."""
+    row, column = place
+    rows, columns = int(down * free.shape[0] / 100), int(across * free.shape[1] / 100)
+    around = free[max(row - rows, 0) : row + rows, max(column - columns, 0) : column + columns]
+    return bool(around.all())
 
 
 def _about(scenario: Scenario, name: str) -> xarray.DataArray:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.checks import check_number
+from giantstep.comparison import as_comparisons
 from giantstep.errors import InputError, bad_field
 from giantstep.figures.labels import place_legend
-from giantstep.figures.layout import Reading, View
+from giantstep.figures.layout import ALL_SAMPLES, Reading, View, over_trials
 from giantstep.figures.style import WIDTHS, panels_in_rows
 from giantstep.figures.style import style as look
 from giantstep.figures.views import draw
@@ -54,17 +55,23 @@ def plot(
 
     A numeric dimension of the grid makes curves, ``x`` a spectrum, ``time`` trajectories, two long numeric
     dimensions a map with contours and its best point; a variable of names (``phase``) is a coloured map or strip, and
-    a result without a grid a table. NaN leaves gaps, points that were not computed are crossed. The limit of a
-    comparison is asked again between the points of the experiment (for a few seconds at most), so that it is a curve;
-    where that cannot be, dots mark where it was computed. A question with a figure of its own (phase diagrams, the
-    parts of the variance against one field, reliability diagrams) has that drawn unless variables are named.
+    a result without a grid a table. NaN leaves gaps, points that were not computed are crossed. A question with a
+    figure of its own (phase diagrams, the parts of the variance against one field, reliability diagrams) has that drawn
+    unless variables are named.
+
+    The limit of a comparison is asked again between the points of the experiment (for a few seconds at most), so that
+    it is a curve, also over an axis in which several fields are linear (n/p). Where that cannot be, dots mark where it
+    was computed.
 
     Parameters
     ----------
-    result : what `predict`, `simulate` or `compare` returned, or `load` read; several are laid over each other.
+    result : what `predict`, `simulate` or `compare` returned, or `load` read; several are laid over each other, also of
+        different verbs.
     variables : one name or several, each in a panel of its own; the family's choice if left out.
     path : where to save the figure: .png, .pdf, .svg, or .pgf for LaTeX, which needs a TeX system here too.
     x : dimension or coordinate of the horizontal axis (``step.rate`` or ``step__rate``); chosen if left out.
+        ``"all samples"`` counts every sample that a method sees, in its steps and in its fit, so that methods with and
+        without steps are comparable; the families are those of `best_possible`.
     log : which axes are logarithmic, ``"x"``, ``"y"``, ``"xy"`` or ``""``; chosen by the numbers if left out.
     axes, ax : draw into this matplotlib axes (all variables in one) or into these (one each), without a title.
     labels : what the legend calls each of several results; their places if left out.
@@ -105,8 +112,11 @@ def plot(
         alone = variables is None and x is None and axes is None and not bound
         figure = _own_figure(own, result, smooth) if own and alone else None
         if figure is None:
+            names = reading.chosen(variables)
             across = None if x is None else str(x).replace("__", ".")
-            views = [reading.view(name, across) for name in reading.chosen(variables)]
+            if x == ALL_SAMPLES:
+                across = reading.count_samples(names)
+            views = [reading.view(name, across) for name in names]
             if smooth:
                 reading.ask_fine_limit(result, views)
             bounds = None
@@ -134,7 +144,10 @@ def _one_result(given: xarray.Dataset | Sequence[xarray.Dataset], labels: Sequen
     names = [str(place + 1) for place in range(len(given))] if labels is None else list(map(str, labels))
     if not given or len(names) != len(given) or len(set(names)) < len(names):
         raise bad_field("labels", labels, f"a different name for each of the {len(given)} results")
-    return stack(given, names)
+    for one in given:
+        Reading(one)  # refuses what is no result
+    averaged = [over_trials(one) if "trial" in one.dims else one for one in given]
+    return stack(as_comparisons(averaged), names)
 
 
 def _own_figure(name: str, result: xarray.Dataset, smooth: bool) -> Figure | None:
@@ -181,6 +194,8 @@ def _panels_of(reading: Reading, view: View) -> list[tuple[Reading, list[View], 
             if (values == "").all() if values.dtype.kind in "UO" else np.isnan(values.astype(float)).all():
                 continue
             part.fine = {layer: fine.isel(point) for layer, fine in reading.fine.items()} if not maps else {}
+            if reading.all_samples is not None:
+                part.all_samples = reading.all_samples.isel(point, missing_dims="ignore")
             engine = reading.called(sources[0]) if maps and len(reading.sources) > 1 else ""
             name = ", ".join(filter(None, [reading.label(point), engine]))
             panels.append((part, [part.view(view.name, view.x)], name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,9 @@ BINS = 48
 
 FAILED: dict[str, Any] = {"linestyle": "none", "marker": "x", "markersize": 5, "color": VERMILION}
 """How points look that were not computed."""
+LEVEL: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0, "zorder": 1}
+"""How values stand across the axes that a variable is held against."""
+SAMPLES_LABEL = r"all samples, of every step and of the fit,  $n_{\mathrm{all}}/d$"
 EXPERIMENT = r"experiment, mean $\pm$ 1 s.e."
 
 
@@ -64,9 +67,12 @@ def draw(
         (draw_map if first.kind == "map" else draw_names)(axes, reading, first, log)
     else:
         handles = _lines(axes, reading, views, log, bounds)
-    x, dimension = reading.data[first.x], reading.dimension(first.x)
-    axes.set_xlabel(x_label(x, first.x, dimension, _letters_along(axes)))
-    whole_ticks(axes, x.values, is_time=dimension.role == "trajectory")
+    if reading.all_samples is not None:
+        axes.set_xlabel(SAMPLES_LABEL)
+    else:
+        x, dimension = reading.data[first.x], reading.dimension(first.x)
+        axes.set_xlabel(x_label(x, first.x, dimension, _letters_along(axes)))
+        whole_ticks(axes, x.values, is_time=dimension.role == "trajectory")
     if len(views) == 1 and first.kind not in ("map", "names"):
         axes.set_ylabel(y_label(first.array, first.name, classes=reading.classes()))
     if len(views) == 1 and titled and paper_width() is None:  # the caption of a paper says it
@@ -121,19 +127,53 @@ def _lines(
                 _draw_limit(axes, line, alone)
         if bounds is not None and not spectra:
             extra = bounds.draw(axes, reading, view, places) or extra
-        levels = None if spectra else reading.data.get(f"known_{view.name}")  # values that theory has
-        for value in () if levels is None else np.unique(levels.values[np.isfinite(levels.values)]):
-            level: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0, "zorder": 1}
-            extra = [*extra, axes.axhline(value, label=f"theory: {value:.3g}", **level)]
+        if not spectra:
+            extra = [*extra, *_known_levels(axes, reading, view), *_level_below(axes, reading, view, places)]
     if not drawn:
         return extra
     handles = _legend(axes, reading, drawn, spectra, bool(extra))
     if spectra:
         _frame_spectra(axes, views, [line.curve for line in drawn], log)
     else:
-        numbers = reading.data[views[0].x].values
+        counted = reading.all_samples
+        numbers = reading.data[views[0].x].values if counted is None else np.unique(counted.values)
         handles += _finish_curves(axes, [line.curve for line in drawn], numbers, log)
     return [*handles, *extra]
+
+
+def _known_levels(axes: Axes, reading: Reading, view: View) -> list[Any]:
+    """Draw the values that theory has of a variable across the axes, and return their legend entries."""
+    known = reading.data.get(f"known_{view.name}")
+    if known is None:
+        return []
+    values = np.unique(known.values[np.isfinite(known.values)])
+    return [axes.axhline(value, label=f"theory: {value:.3g}", **LEVEL) for value in values]
+
+
+def _level_below(axes: Axes, reading: Reading, view: View, colours_at: Mapping[int, Any]) -> list[Any]:
+    """Draw what the limit declares below a variable (the edge of a bulk), and return its legend entry.
+
+    Where it is the same for all curves it is one grey line across the axes.
+    """
+    variable = reading.variable(view.name)
+    if variable is None or not variable.level or variable.level not in reading.data:
+        return []
+    levels = reading.layer(reading.data[variable.level])
+    label = f"{name_of(variable.level)}, {reading.called(reading.main)}"
+    known = levels.values[np.isfinite(levels.values)]
+    if not known.size:
+        return []
+    if np.ptp(known) <= 1e-6 * np.max(np.abs(known)):
+        return [axes.axhline(known.flat[0], label=label, **LEVEL)]
+    sizes = [reading.data.sizes[dim] for dim in view.others]
+    for place, colour in colours_at.items():
+        point = dict(zip(view.others, map(int, np.unravel_index(place, sizes))))
+        own = levels.isel(point, missing_dims="ignore")
+        if own.ndim:
+            axes.plot(reading.data[view.x].values, own.values, **{**LEVEL, "color": colour})
+        else:
+            axes.axhline(float(own), **{**LEVEL, "color": colour})
+    return [key(GREY, "", label, DOTTED, linewidth=LEVEL["linewidth"])]
 
 
 def _finish_curves(axes: Axes, drawn: Sequence[DrawnCurve], x: Array, log: str | None) -> list[Any]:
@@ -217,7 +257,7 @@ def _legend(axes: Axes, reading: Reading, drawn: Sequence[_Line], spectra: bool,
         named.clear()
     for label, line in named.items():
         marker = line.marker if label in dots and not spectra else ""
-        only_points = marker and sources == ["experiment"]
+        only_points = marker and all(one.curve.source == "experiment" for one in drawn if one.label == label)
         handles.append(key(line.colour, marker, label, "none" if only_points else line.dashes))
     for source in sources if len(sources) > 1 or more else ():
         called = reading.called(source)
@@ -331,8 +371,7 @@ def table(axes: Axes, reading: Reading, names: Sequence[str]) -> None:
 
 def _is_asked(reading: Reading, name: str, source: str) -> bool:
     """Tell whether an engine answers a variable at all."""
-    question = reading.question()
-    variable = None if question is None else next((v for v in question.variables if v.name == name), None)
+    variable = reading.variable(name)
     engine = "experiment" if source == "experiment" else "limit"  # of theories and of optima, too
     return variable is None or engine in variable.engines
 

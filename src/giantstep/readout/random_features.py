@@ -23,13 +23,18 @@ With f0 = 1 and c < 1 one leaves it at the bottom where ell < 1 - sqrt(c), with 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import factorial
 
 import numpy as np
+from scipy.special import gammaln
 
 from giantstep.deadline import check_time
 from giantstep.gaussian import Function, expectation
-from giantstep.types import Array, Floats, Integers
+from giantstep.types import Array, Booleans, Floats, Integers
+
+HIGHEST_PLATEAU = 50
+"""Degree up to which plateaus are computed: the monomials of more are too much alike for double precision."""
+NOTHING_GAINED = 1e-9
+"""What a degree adds to the projection of the target, relative to E g^2, that is rounding."""
 
 
 @dataclass(frozen=True)
@@ -141,11 +146,40 @@ def projected_power(target: Floats, cosine: Floats, degrees: list[int]) -> Float
     """Return |P y|^2, the squared norm of the projection of y on the monomials kappa^k, k in `degrees`."""
     orders = np.arange(max(degrees, default=0) + 1)
     monomials = np.zeros((len(orders), len(degrees)))
-    for column, k in enumerate(degrees):
-        monomials[: k + 1, column] = np.polynomial.hermite_e.poly2herme(np.eye(k + 1)[k])
-    monomials *= np.sqrt([[factorial(order)] for order in orders])
+    for column, degree in enumerate(degrees):
+        monomials[: degree + 1, column] = _unit_monomial(degree)
     values = target[: len(orders)] * cosine[:, None] ** orders  # h_j^y = E[g h_j] cos^j
     return np.sum((values @ np.linalg.qr(monomials)[0]) ** 2, axis=1)
+
+
+def _unit_monomial(degree: int) -> Floats:
+    """Return kappa^degree in the basis h_0, h_1, ..., divided by its length (E kappa^(2 degree))^(1/2).
+
+    The coefficient of h_j is k!/(2^m m! j!) sqrt(j!), m = (k - j)/2; logarithms hold factorials of any size.
+    """
+    orders = np.arange(degree, -1, -2)
+    pairs = (degree - orders) / 2
+    log_length = 0.5 * (gammaln(2 * degree + 1) - degree * np.log(2) - gammaln(degree + 1))
+    logs = gammaln(degree + 1) - pairs * np.log(2) - gammaln(pairs + 1) - 0.5 * gammaln(orders + 1)
+    coefficients = np.zeros(degree + 1)
+    coefficients[orders] = np.exp(logs - log_length)
+    return coefficients
+
+
+def last_degree_counts(activation: Function, target: Floats, cosine: Floats, degrees: Integers) -> Booleans:
+    """Tell at which points (B,) the last of the degrees 1..`degrees` adds to what is fitted of the target.
+
+    It adds nothing where the activation does not have it, nor where the target has nothing along it.
+    """
+    counts = np.zeros(len(degrees), dtype=bool)
+    for degree in np.unique(degrees[degrees > 0]).tolist():
+        rows = degrees == degree
+        active = active_degrees(activation, degree)
+        if degree in active:
+            before = projected_power(target, cosine[rows], active[:-1])
+            gained = projected_power(target, cosine[rows], active) - before
+            counts[rows] = gained > NOTHING_GAINED * np.sum(target**2)
+    return counts
 
 
 # -- The extreme singular values of the weights after a small or growing step: step_size_regimes section 4 ---

@@ -245,11 +245,45 @@ def test_regimes():
         gs.regime(linear(small()), 0)
 
 
+def test_an_exponent_where_the_limit_jumps_is_one_flagged_point():
+    # degrees 2 and 10 of relu begin at 1/4 and 9/20; degree 5, at 2/5, it has not; 0 is the small step
+    exponents = np.linspace(0, 0.45, 10)
+    with pytest.warns(gs.GiantstepWarning, match="2 of 10 points were not solved .* exponent of 1/4, where degree 2"):
+        stairs = gs.predict(quadratic(growing()), step__exponent=exponents)
+    assert exponents[~stairs.converged.values].tolist() == [0.25, 0.45]
+    said = "the limit jumps at an exponent of {}, where degree {} begins: take one beside it, or give dim"
+    assert stairs.status.values[5] == said.format("1/4", 2) and stairs.status.values[9] == said.format("9/20", 10)
+    beside = gs.predict(quadratic(growing()), step__exponent=[0.01, 0.249, 0.251, 0.399, 0.401])
+    solved = stairs.test_error.values
+    assert np.isnan(solved[[5, 9]]).all()
+    np.testing.assert_allclose(solved[[1, 4]], beside.test_error.values[[0, 1]], rtol=1e-12)
+    np.testing.assert_allclose(solved[[6, 8]], beside.test_error.values[[2, 4]], rtol=1e-12)
+    assert beside.test_error[3] == beside.test_error[4]
+    assert solved[0] == pytest.approx(float(gs.predict(quadratic(small())).test_error), rel=1e-12)
+    assert np.isfinite(gs.predict(quadratic(growing()), step__exponent=exponents, dim=300).test_error).all()
+
+
+def test_a_degree_that_the_target_or_the_activation_has_not_makes_no_jump():
+    assert np.isfinite(gs.predict(quadratic(growing(1 / 3))).test_error)  # relu has no third degree
+    assert np.isfinite(gs.predict(linear(growing(0.25))).test_error)  # kappa^2 sees nothing of a linear target
+    odd = linear(growing(0.25), activation="tanh").replace(target="z**3")
+    even, third = gs.predict(odd, step__exponent=[0.25, 0.375]), gs.predict(odd, step__exponent=[0.2, 0.34])
+    assert even.converged.all() and even.test_error[0] == pytest.approx(float(third.test_error[0]), rel=1e-12)
+    with pytest.warns(gs.GiantstepWarning, match="exponent of 1/3, where degree 3 begins"):
+        assert np.isnan(gs.predict(odd, step__exponent=1 / 3).test_error)
+
+
+def test_plateaus_of_many_degrees_fall_slowly_and_end_before_a_maximal_step():
+    # factorials above 20! are no 64-bit integers; between 21 and 50 degrees each step of the stairs is a small one
+    stairs = gs.predict(quadratic(growing()), step__exponent=[0.47, 0.478, 0.484, 0.487, 0.4901]).test_error.values
+    assert np.all(np.diff(stairs) < 0) and np.all(np.diff(stairs) > -0.015) and stairs[-1] > 0.8
+    with pytest.warns(gs.GiantstepWarning, match="more than 50 degrees .* a MaximalStep, or give dim"):
+        assert np.isnan(gs.predict(quadratic(growing(0.4999))).test_error)
+
+
 def test_bad_input_names_the_regime_and_what_works():
     with pytest.raises(gs.InputError, match=r"`exponent` must be .* below 0.5"):
         quadratic(growing(0.5))
-    with pytest.raises(gs.InputError, match="`step.exponent` must be off the boundaries .* unless dim is given"):
-        gs.predict(quadratic(growing(0.25)))
     assert np.isfinite(gs.predict(quadratic(growing(0.25)), dim=300).test_error)
     even = quadratic(growing(), activation="abs")
     only_the_experiment_answers(even, "step", "a theory of a step of this size where E sigma'(z) = 0, as for abs")

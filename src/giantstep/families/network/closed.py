@@ -9,20 +9,32 @@ of the features are exact, and kappa is that of the gradient up to terms of orde
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from giantstep.errors import InputError, bad_field
+from giantstep.errors import Code, InputError, bad_field
 from giantstep.families.network.problem import second_layer_law
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.steps.weak import REMAINDER, WeakStep
 from giantstep.family import Answer
 from giantstep.readout.feature_spikes import HIGHEST_DEGREE, Neurons, check_degrees, feature_spikes, fit_on_same_sample
-from giantstep.readout.random_features import after_step, solve_random_features, weight_spikes
+from giantstep.readout.random_features import (
+    HIGHEST_PLATEAU,
+    after_step,
+    last_degree_counts,
+    solve_random_features,
+    weight_spikes,
+)
 from giantstep.types import Floats, Points
 
 NOT_FINITE = "the closed form has no finite answer here"
+JUMPS = "the limit jumps at an exponent of {exponent}, where degree {degree} begins: take one beside it, or give dim"
+TOO_MANY_DEGREES = (
+    f"more than {HIGHEST_PLATEAU} degrees begin below an exponent so near to 1/2: "
+    "take a smaller one, a MaximalStep, or give dim"
+)
 NO_LENGTH = (
     "with initial_output = 1 so small a step has no spike of positive length: take a larger rate, "
     "or a SmallStep without dim"
@@ -39,7 +51,9 @@ def _neurons(network: Network, whole: bool = False) -> Neurons:
 
 def limit_errors(step: WeakStep, network: Network, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="errors"`` of a small or growing step without a dimension; the other variables are not computed."""
-    degrees, activation, label = step.spike_degrees(points), network.activation, network.label
+    activation, label = network.activation, network.label
+    reached = step.spike_degrees(points)
+    degrees = np.minimum(reached, HIGHEST_PLATEAU)
     power = label.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
     samples, width, ridge = (points[name] for name in ("samples_per_dim", "width_per_dim", "readout.ridge"))
     bulk = solve_random_features(activation, samples, width, ridge)
@@ -52,7 +66,15 @@ def limit_errors(step: WeakStep, network: Network, points: Points, settings: Map
     test, train, objective = bulk.errors(*risk)
     norm = np.where(ridge > 0, (objective - train) * (samples / width) / ridge, np.nan)
     values = {"test_error": test, "train_error": train, "objective": objective, "norm": norm, "null_error": power}
-    return _errors_answer(network, values)
+    answer = _errors_answer(network, values)
+    counts = last_degree_counts(activation, target, cosine, degrees)
+    status = answer.status.astype(object)
+    for point in np.flatnonzero(step.on_boundary(points) & counts):
+        degree = int(degrees[point])
+        status[point] = JUMPS.format(degree=degree, exponent=Fraction(degree - 1, 2 * degree))
+    status[reached > HIGHEST_PLATEAU] = TOO_MANY_DEGREES
+    answer.status = status
+    return answer
 
 
 def _errors_answer(network: Network, values: dict[str, Floats]) -> Answer:
@@ -68,11 +90,12 @@ def same_sample_errors(
     """Answer ``what="errors"`` where ``fit_sample="same"``; the order parameters are not computed."""
     if step.update != "rank-one":
         allowed = '"rank-one" for the limit where fit_sample="same" (no theory of the whole gradient is known there)'
-        raise bad_field("steps.0.update", step.update, allowed)
+        raise bad_field("steps.0.update", step.update, allowed, Code.NO_THEORY)
     if np.any(np.isinf(points["dim"])):
         raise InputError(
             'Field `dim` is missing: where fit_sample="same" the limit needs the dimension, a whole number, '
-            "because its formula is one at a finite size."
+            "because its formula is one at a finite size.",
+            Code.NEEDS_DIMENSION,
         )
     spike, neurons, count = step.spike(network, points), _neurons(network), points["width_per_dim"] * points["dim"]
     strength = spike.eta * spike.c1 * np.sqrt((spike.g1**2 + spike.noise) / count)

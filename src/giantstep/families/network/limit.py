@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.checks import check_list, every_time
-from giantstep.errors import InputError, bad_field, field_error
+from giantstep.errors import Code, InputError, bad_field, field_error
 from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.beyond import BEYOND, CHECKS, lacking_beyond
 from giantstep.families.network.describe import means_warning, terms_of
@@ -177,6 +177,7 @@ def missing_theory(name: str, lacking: str) -> InputError:
     return field_error(
         name,
         f"Field `{{field}}` has no limit here: what is missing is {lacking}. `gs.simulate` trains the real network.",
+        Code.NO_THEORY,
     )
 
 

@@ -114,7 +114,7 @@ _WEIGHTS = (
     _limit("threshold", "time", "1 + sqrt(p/d)", "spike_strength above which there is an outlier at the top"),
 )
 _SPIKES = (
-    both("singular_values", "time spike", "s_k", _VALUES, **_SPIKE),
+    both("singular_values", "time spike", "s_k", _VALUES, level="bulk_edge", **_SPIKE),
     both("alignment", "time spike degree", "(u_k.h_j)^2/|h_j|^2", _DEGREES, **_SPIKE),
     both("norm_alignment", "time spike", "(u_k.chi)^2/|chi|^2", "the same with chi = (|x|^2 - d)/sqrt(2d)", **_SPIKE),
     both("spike_degree", "time spike", "argmax_j", _NAMES, **SHOWN, **_SPIKE),

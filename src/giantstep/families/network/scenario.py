@@ -195,7 +195,8 @@ class Network(OfNetwork):
             _refuse(points, name, allowed, points[spikes[0]])
         if self.fit_sample == "same":
             name = self.places[-1].field("batch_per_dim")
-            allowed = 'equal to samples_per_dim={0:g} where fit_sample="same" (one sample for both)'
+            paired = "; lists that vary together are DataArrays over one dimension" if len(samples) > 1 else ""
+            allowed = f'equal to samples_per_dim={{0:g}} where fit_sample="same" (one sample for both{paired})'
             _refuse(points, name, allowed, samples)
 
     def content(self) -> dict[str, Any]:
@@ -437,7 +438,9 @@ class Preset(OfNetwork):
             if error.field is None:
                 raise
             own, said = self.own_name(error.field), self.own_words(error.allowed or error.sentence)
-            raise (bad_field(own, error.value, said) if error.allowed else field_error(own, said)) from None
+            if error.allowed:
+                raise bad_field(own, error.value, said, error.code) from None
+            raise field_error(own, said, error.code) from None
 
     # -- what it says of itself ----------------------------------------------------------------------------------
 

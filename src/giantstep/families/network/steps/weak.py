@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from giantstep.errors import Code, InputError, bad_field
+from giantstep.errors import Code, InputError
 from giantstep.families.network import fields
 from giantstep.families.network.steps.base import ClosedForm, GradientStep, Place
 from giantstep.readout.random_features import slope_variance
 from giantstep.scenario import Integer, Number, field
-from giantstep.types import Floats, Integers, Points
+from giantstep.types import Booleans, Floats, Integers, Points
 
 if TYPE_CHECKING:
     from giantstep.families.network.layer import Layer
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from giantstep.families.network.trained import Trained
 
 SHORT_SPIKE = "with initial_output = 1 so small a step leaves a spike shorter than its aligned part; leave dim out"
+ON_BOUNDARY = 1e-11
+"""Distance from a whole number at which 1/(1 - 2 exponent) is one: a hundred times its rounding."""
 REMAINDER = ("what the rank-one part of the gradient leaves out is described as isotropic", "it overshoots")
 
 
@@ -61,6 +63,10 @@ class WeakStep(GradientStep):
     def spike_degrees(self, points: Points) -> Integers:
         """Return how many degrees of spikes diverge with the dimension at each point: none unless the step grows."""
         return np.zeros(len(points["dim"]), dtype=np.int64)
+
+    def on_boundary(self, points: Points) -> Booleans:
+        """Tell where the last of these degrees neither diverges nor vanishes: nowhere unless the step grows."""
+        return np.zeros(len(points["dim"]), dtype=bool)
 
     def spike(self, network: Network, points: Points) -> Spike:
         """Return what is known of beta."""
@@ -241,14 +247,20 @@ class GrowingStep(WeakStep):
         return points[f"steps.{number}.rate"] * samples ** points[f"steps.{number}.exponent"]
 
     def spike_degrees(self, points: Points) -> Integers:
-        """Return l with (l-1)/(2l) < exponent < l/(2l+2): step_size_regimes section 7."""
+        """Return l with (l-1)/(2l) <= exponent < l/(2l+2): step_size_regimes section 7; 0 where the step is small."""
         exponent = points["steps.0.exponent"]
-        stairs = 1 / (1 - 2 * exponent)
-        boundary = np.abs(stairs - np.round(stairs)) < 1e-9
-        if boundary.any():
-            allowed = "off the boundaries (l-1)/(2l) of the regimes (0 is a SmallStep), unless dim is given"
-            raise bad_field("steps.0.exponent", exponent[boundary][0], allowed)
-        return np.floor(stairs).astype(np.int64)
+        degrees = np.floor(_stairs(exponent) + ON_BOUNDARY).astype(np.int64)
+        return np.where(exponent == 0, 0, degrees)
+
+    def on_boundary(self, points: Points) -> Booleans:
+        """Tell where the exponent is (l-1)/(2l) to rounding, l > 1: there degree l has a finite strength."""
+        stairs = _stairs(points["steps.0.exponent"])
+        return (stairs > 1.5) & (np.abs(stairs - np.round(stairs)) <= ON_BOUNDARY)
+
+
+def _stairs(exponent: Floats) -> Floats:
+    """Return 1/(1 - 2 exponent), which is l where degree l begins."""
+    return 1 / (1 - 2 * exponent)
 
 
 def _finite(place: Place, points: Points) -> bool:
