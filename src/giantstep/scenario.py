@@ -8,7 +8,7 @@ list of parts with their place (``steps.0.rate``), or without it for all of them
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import importlib
 import inspect
 import json
 import math
@@ -32,6 +32,15 @@ from giantstep.families import family_class, family_names, register
 from giantstep.family import Answer, Baseline, PhaseDiagram, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
+from giantstep.own_classes import (
+    CLASSES,
+    content_of_variants,
+    folder_with,
+    is_named,
+    parent_of,
+    refuse_content,
+    refuse_file,
+)
 from giantstep.paper_symbols import Paper, scenario_from_paper
 from giantstep.partlists import (
     declaration,
@@ -234,6 +243,11 @@ class Checked(BaseModel, metaclass=FieldHelp):
     def check(self) -> None:
         """Check what one field cannot say alone; raise `bad_field`."""
 
+    def model_dump_json(self, **how: Any) -> str:
+        """Return the fields as JSON text; a class of a user that derives from ours has none."""
+        refuse_file(self, "JSON")
+        return super().model_dump_json(**how)
+
     def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
         # without values that a cached property keeps
         return iter([(name, getattr(self, name)) for name in type(self).model_fields])
@@ -265,6 +279,9 @@ class Checked(BaseModel, metaclass=FieldHelp):
 
 class Part(Checked):
     """A small frozen value object inside a scenario; it takes its values in order or by name."""
+
+    limit_methods: ClassVar[tuple[str, ...]] = ()
+    """Methods that make its limit, the main one first: a class that derives from it has a limit with its own alone."""
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         names = [name for name in type(self).model_fields if name != "kind"]
@@ -324,6 +341,8 @@ class Scenario(Checked):
     """Fields for which one draw of the experiment answers all values (streamed sample sizes, ridges)."""
     elsewhere: ClassVar[Mapping[str, str]] = {}
     """Fields that a user may expect here, or values (``"loss=svm"``) -> what is there instead."""
+    limit_methods: ClassVar[tuple[str, ...]] = ("limit",)
+    """A class that derives from a family and has no `family` of its own has a limit if it has this method."""
 
     def __init__(self, **fields: Any) -> None:
         with _translate_errors(type(self)):
@@ -331,7 +350,7 @@ class Scenario(Checked):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.family:
+        if is_named(cls):
             register(cls)
         for question in cls.questions.values():
             declare(question.dimensions)
@@ -455,17 +474,24 @@ class Scenario(Checked):
 
     @classmethod
     def _engine(cls, name: str) -> Any:
-        return importlib.import_module(cls.__module__.rpartition(".")[0] + "." + name)
+        found = folder_with(cls, name)
+        if found is None:
+            method = {"limit": "limit", "experiment": "trial"}.get(name, name)
+            raise InputError(f"{cls.__name__} has no {name}: there is no method `{method}` in it.")
+        _, folder = found
+        return importlib.import_module(f"{folder}.{name}")
 
     @classmethod
     def _beside(cls, module: str, name: str) -> Any:
         """Return a function of a module in the family's folder; None where there is none (a family in one file)."""
-        folder, engine = cls.__module__.rpartition(".")[0], {"limit": "limit", "experiment": "trial"}.get(module)
-        if engine and getattr(cls, engine) is not getattr(Scenario, engine):
-            return None  # modules beside a family that is its own engine are none of its own
-        if not folder or importlib.util.find_spec(f"{folder}.{module}") is None:
+        found = folder_with(cls, module)
+        if found is None:
             return None
-        return getattr(cls._engine(module), name, None)
+        home, folder = found
+        engine = {"limit": "limit", "experiment": "trial"}.get(module)
+        if engine and getattr(home, engine) is not getattr(Scenario, engine):
+            return None  # modules beside a family that is its own engine are none of its own
+        return getattr(importlib.import_module(f"{folder}.{module}"), name, None)
 
     # -- fields -----------------------------------------------------------------------------------
 
@@ -486,7 +512,7 @@ class Scenario(Checked):
         for name in sorted(wanted, key=outer_first):
             for place in _places(self, content, name):
                 _put(self, content, place, wanted[name])
-        return type(self)(**content)
+        return type(self)(**{name: _with_classes(value) for name, value in content.items()})
 
     def point(self) -> dict[str, Floats]:
         """Return the numeric fields as a batch of one point."""
@@ -504,7 +530,11 @@ class Scenario(Checked):
 
     def content(self) -> dict[str, Any]:
         """Return the scenario as plain JSON data with its family: what a file or a store keeps."""
-        return {"family": self.family, **self.model_dump(mode="json")}
+        content = {"family": self.family, **self.model_dump(mode="json")}
+        classes = content_of_variants(self)
+        if classes:
+            content[CLASSES] = classes
+        return content
 
     def digest(self, without: Sequence[str] = ()) -> str:
         """Return a hash of the content, leaving out the dotted fields in `without`."""
@@ -519,6 +549,7 @@ class Scenario(Checked):
 def from_content(content: Mapping[str, Any]) -> Scenario:
     """Rebuild a scenario from `Scenario.content` or from the ``[scenario]`` table of a file."""
     fields = dict(content)
+    refuse_content(fields.pop(CLASSES, {}))
     if (family := fields.pop("family", None)) is None:
         raise InputError(f"Field `family` is missing in the scenario; it must be one of {', '.join(family_names())}.")
     for name, value in fields.items():
@@ -632,9 +663,42 @@ def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[s
     return meant
 
 
+class _OpenPart(dict[str, Any]):
+    """A part of a user's class as a table, while fields of it are changed; it remembers which class that is."""
+
+    def __init__(self, part: BaseModel) -> None:
+        super().__init__(part)
+        self.made_of = type(part)
+
+
+def _opened(part: BaseModel | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a part as a table whose fields can be changed."""
+    if isinstance(part, _OpenPart):
+        return part
+    if isinstance(part, BaseModel) and parent_of(type(part)) is not None:
+        return _OpenPart(part)
+    return dict(part or {})
+
+
+def _with_classes(value: Any) -> Any:
+    """Return a changed value of a field, in which tables that were parts of a user's class are parts of it again."""
+    if isinstance(value, list):
+        return [_with_classes(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    inside = {name: _with_classes(entry) for name, entry in value.items()}
+    if not isinstance(value, _OpenPart):
+        return inside
+    kind = value.made_of.model_fields.get("kind")
+    is_same = kind is None or inside.get("kind") == kind.default
+    return value.made_of(**inside) if is_same else inside
+
+
 def _part_class(info: FieldInfo, entry: Any) -> type[BaseModel] | None:
     if isinstance(entry, BaseModel):
         return type(entry)
+    if isinstance(entry, _OpenPart):
+        return entry.made_of
     return part_of_kind(info, entry.get("kind")) if isinstance(entry, Mapping) else None
 
 
@@ -651,7 +715,7 @@ def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> 
         if isinstance(held, list | tuple) and listed is not None:
             table[key] = list(held)
         elif isinstance(held, BaseModel | Mapping) or (held is None and info is not None and last == "kind"):
-            table[key] = dict(held or {})
+            table[key] = _opened(held)
         else:
             check_field_name(scenario, name)
             raise InputError(f"There is no field `{name}` here: `{key}` is {held!r}.")

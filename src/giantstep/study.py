@@ -25,6 +25,7 @@ from giantstep.files import write_text
 from giantstep.grid import Grid
 from giantstep.jsondata import with_infinity
 from giantstep.notes import Problems, warn
+from giantstep.own_classes import refuse_file
 from giantstep.partlists import part_list
 from giantstep.progress import ProgressOption
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, ExperimentSettings, Request, question_name
@@ -396,6 +397,7 @@ class Study(display.Readable):
         lists = [name for name, info in type(self.scenario).model_fields.items() if part_list(info)]
         parts = {n: value for n, value in self.grid.items() if isinstance(value, BaseModel | Mapping) or n in lists}
         scenario = self.scenario.replace(parts) if parts else self.scenario
+        refuse_file(scenario)
         for name, value in walk_values(scenario):
             if getattr(value, "expression", "") is None:
                 which = f"is a Python callable ({value.name!r})"

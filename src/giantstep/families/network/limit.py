@@ -25,6 +25,7 @@ from giantstep.family import Answer
 from giantstep.gaussian.subspaces import split_directions
 from giantstep.inputs.law import LEAST_RANKS, warnings_of
 from giantstep.inputs.parts import InputRows
+from giantstep.own_classes import refuse_limit
 from giantstep.readout.finite_size import whole_sizes
 from giantstep.types import Floats, Integers, Points, Strings
 
@@ -93,6 +94,7 @@ def _moments(table: Table, chosen: Strings, times: Integers) -> Iterator[tuple[S
 
 def refuse_missing(network: Network, points: Points, what: str, theory: str | None) -> None:
     """Refuse a network for which a theory is missing, in one sentence that says which and what to do instead."""
+    refuse_limit(network)
     for place in network.places:
         lacking = network.steps[place.number].missing(place, points, theory)
         if lacking:
@@ -188,10 +190,16 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
         from giantstep.families.network.answers.others import key_of, unit_of
 
         points = whole_sizes(points)
-        found = {
-            key_of(points, point, time, settings): spectrum
-            for time, point, spectrum, _ in _all_spectra(network, points, settings)
-        }
+        try:
+            found = {
+                key_of(points, point, time, settings): spectrum
+                for time, point, spectrum, _ in _all_spectra(network, points, settings)
+            }
+        except InputError as error:  # of an experiment, too, for which the limit would have chosen the places
+            if error.allowed or error.field is None:
+                raise
+            sentence = f"{error.sentence} It needs `x` there, which the limit chooses elsewhere."
+            raise field_error(error.field, sentence) from None
         network.looked_at.clear()
         network.looked_at.update(found)  # cells reach beyond the largest upper edge of the grid
         return {**settings, "x": choose_x((spectrum, unit_of(spectrum, settings)) for spectrum in found.values())}
