@@ -344,7 +344,11 @@ class Scenario(Checked):
     limit_methods: ClassVar[tuple[str, ...]] = ("limit",)
     """A class that derives from a family and has no `family` of its own has a limit if it has this method."""
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        if values:
+            called = type(self).__name__
+            first = ", ".join(f"{name}=..." for name in [*type(self).model_fields][: len(values)])
+            raise InputError(f"{called} takes its fields by name, {called}({first}), and none by position.")
         with _translate_errors(type(self)):
             super().__init__(**fields)
 
@@ -607,7 +611,7 @@ def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) ->
     known = {*dict(walk_values(scenario)), *type(scenario).model_fields}
     if name not in known and not is_list_name(scenario, name):
         fields = {leaf: info for leaf, _, info in walk_fields(scenario)}
-        raise field_error(name, _unknown_field(type(scenario), name, fields, also))
+        raise field_error(name, _unknown_field(type(scenario), name, fields, also, scenario))
 
 
 _OTHER_WORDS = {
@@ -619,24 +623,51 @@ _OTHER_WORDS = {
 """What other programs call a field or setting -> ours, suggested where there is one of that name."""
 
 
-def _unknown_field(model: Any, name: str, fields: Mapping[str, FieldInfo], also: Sequence[str] = ()) -> str:
+def _unknown_field(
+    model: Any,
+    name: str,
+    fields: Mapping[str, FieldInfo],
+    also: Sequence[str] = (),
+    scenario: Scenario | None = None,
+) -> str:
     """Say of a field that does not exist what to write instead; ``{field}`` stands for its name."""
     missing = f"There is no field `{{field}}` in {model.__name__}"
     for inside in [leaf for leaf in fields if leaf.endswith(f".{name}")]:
         return f"{missing} (did you mean `{inside}`, as a keyword {inside.replace('.', '__')}?)."
     if name in getattr(model, "elsewhere", {}):
         return f"{missing}: {model.elsewhere[name]}."
+    ours = _OTHER_WORDS.get(name, "")
+    is_here = any(leaf.rpartition(".")[2] == ours for leaf in fields)
+    if not is_here and ours in getattr(model, "elsewhere", {}):
+        return f"{missing}; it is called `{ours}`: {model.elsewhere[ours]}."
+    if lacking := _lacked_by_part(model, name, scenario):
+        return f"{missing}: {lacking}."
     for asked in [what for what, question in getattr(model, "questions", {}).items() if name in question.settings]:
         how = f'predict(scenario, what="{asked}", {name}=...)'
         return f'{missing}: it is a setting of what="{asked}", as in gs.{how}.'
     symbols = {leaf: re.split(r"\s*[=,]\s*", symbol_of(info)) for leaf, info in fields.items()}
     meant = [leaf for leaf, written in symbols.items() if name.rstrip("_") in written]
-    meant += [leaf for leaf in [*fields, *also] if leaf.rpartition(".")[2] == _OTHER_WORDS.get(name)]
+    meant += [leaf for leaf in [*fields, *also] if leaf.rpartition(".")[2] == ours]
     guess = nearest(name, [*fields, *model.model_fields, *also])
     if meant and not guess:
         told = f": {fields[meant[0]].description}" if meant[0] in fields else ""
         guess = f" (did you mean `{meant[0]}`{told}?)"
     return f"{missing}{guess}; it has {', '.join(fields) or 'none'}."
+
+
+def _lacked_by_part(model: Any, name: str, scenario: Scenario | None) -> str:
+    """Say which parts have a field that the part which a scenario holds has not; nothing where none has."""
+    owner, _, inner = name.partition(".")
+    info = model.model_fields.get(owner)
+    if scenario is None or info is None or not inner:
+        return ""
+    members = [member for member in allowed_types(value_annotation(info)) if hasattr(member, "model_fields")]
+    have = [member for member in members if inner in member.model_fields]
+    held = getattr(scenario, owner)
+    if not have or not isinstance(held, BaseModel):
+        return ""
+    calls = [call_of(member) for member in have]
+    return f"`{owner}` is {call_of(type(held))} here, which has none; take {owner}={' or '.join(calls)}"
 
 
 def allowed_types(annotation: Any) -> Iterator[Any]:
@@ -724,6 +755,10 @@ def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> 
         listed.check_place(name.partition(".")[0], table, str(last))
     elif isinstance(last, int):
         check_field_name(scenario, name)
+    held = getattr(scenario, str(parents[0]), None) if len(parents) == 1 else None
+    is_same_part = isinstance(held, BaseModel) and table.get("kind") == getattr(held, "kind", None)
+    if is_same_part and last not in table and _lacked_by_part(type(scenario), name, scenario):
+        check_field_name(scenario, name)
     part = part_of_kind(info, value) if last == "kind" and info is not None else None
     if part is not None:  # another kind keeps what both have
         for other in [other for other in table if other not in part.model_fields]:
@@ -807,14 +842,14 @@ def _parts(info: FieldInfo | None, value: Any) -> str:
     if not members or isinstance(value, Mapping):
         return f"a table that says its `kind`, one of {', '.join(kinds.values())}" if kinds else "a table"
     meant = [part for part in members if value is part or (isinstance(value, str) and value == kinds.get(part))]
-    called = " or ".join(map(_call, meant or members))
+    called = " or ".join(map(call_of, meant or members))
     if not kinds:
         return f"{called} (in a file a table with {' and '.join(members[0].model_fields)})"
     which = f'kind = "{kinds[meant[0]]}"' if meant else f"a `kind`, one of {', '.join(kinds.values())}"
     return f"{called} (in a file a table with {which})"
 
 
-def _call(part: type[BaseModel]) -> str:
+def call_of(part: type[BaseModel]) -> str:
     """Return the call that makes a part, with the fields that must be given."""
     import giantstep
 

@@ -64,6 +64,7 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
     chosen = chosen_theories(network, points, what, theory)
     for share, moment, time in _moments(table, chosen, settings["time"]):
         getattr(module, f"answer_{what}")(table, share, moment, time, settings)
+    table.blank_unsolved()
     answer = table.answer
     answer.warnings = list(dict.fromkeys([*answer.warnings, *_warnings(network, points, theory)]))
     named = (chosen == "exact") & finite_batches(points) & bool(answer.approximations)
