@@ -23,12 +23,23 @@ _load, _, _names = lazy_loader.attach_stub(__name__, __file__)
 __all__ = ["inf", *_names]
 
 
+_ELSEWHERE = {
+    "Adam": "its first step is gs.SignStep",
+    "SGD": "one pass of it is gs.OnlineSGD, with samples that come again gs.BatchReuse",
+    "GradientDescent": "a step is gs.MaximalStep, gs.SmallStep or gs.GrowingStep",
+    "SVM": "it is the read-out gs.Hinge",
+    "relu": 'an activation is written as text, activation="relu"',
+}
+"""What users of other packages look for -> what is here."""
+
+
 def __getattr__(name: str) -> Any:
     if name in _names or name.startswith("_"):
         return _load(name)
     from giantstep.errors import nearest
 
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, _names)}")
+    hint = f" ({_ELSEWHERE[name]})" if name in _ELSEWHERE else nearest(name, _names)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -53,6 +53,7 @@ def solve_limit(
     """Return the limit at every point, `bare` without its finite-size correction, and what went wrong."""
     start, spent = time.perf_counter(), time.thread_time()
     grid = request.grid
+    request.refuse_limit()
     try:
         with deadline(cpu_limit * grid.size, time.thread_time):
             settings = request.prepare() if settings is None else settings

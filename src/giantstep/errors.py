@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -132,8 +133,30 @@ def check_ending(path: str | Path, endings: Sequence[str], said: str, *, there: 
 def nearest(name: Any, candidates: Sequence[str]) -> str:
     """Return `` (did you mean `...`?)`` with the candidate that a name misspells, begins or ends, or nothing."""
     text = str(name).lower()
-    known = {candidate.lower(): candidate for candidate in reversed(candidates)}
-    whole = [other for other in known if other.startswith((f"{text}_", f"{text}-")) or other.endswith(f".{text}")]
-    # two letters of three in place: `nmu` is `num`, `loss` is not `rows`
-    found = difflib.get_close_matches(text, known, n=1, cutoff=0.66) or whole[::-1]
-    return f" (did you mean `{known[found[0]]}`?)" if found and len(text) > 2 else ""
+    if len(text) < 3:
+        return ""
+    best, likeness = "", 0.0
+    for candidate in candidates:
+        now = _likeness(text, candidate.lower())
+        if now > likeness:
+            best, likeness = candidate, now
+    return f" (did you mean `{best}`?)" if best else ""
+
+
+_MISSPELT = 0.66
+"""Least likeness of a misspelt name: two letters of three in place. `nmu` is `num`, `loss` is not `rows`."""
+_MISSPELT_WORD = 0.75
+"""The same where one word of a longer name is misspelt: `widht` is `width_per_dim`."""
+
+
+def _likeness(text: str, candidate: str) -> float:
+    """Return how much a text looks like a name, from 0 (not at all) to 1 (it is the name)."""
+    whole = difflib.SequenceMatcher(None, candidate, text).ratio()
+    if whole >= _MISSPELT:
+        return whole
+    if candidate.startswith((f"{text}_", f"{text}-")) or candidate.endswith(f".{text}"):
+        return _MISSPELT
+    words = [word for word in re.split("[_.-]", candidate)[:-1] if len(word) > 3]
+    found = [difflib.SequenceMatcher(None, word, text).ratio() for word in words]
+    # less than a whole name that is as much alike
+    return max((ratio - 0.01 for ratio in found if ratio >= _MISSPELT_WORD), default=0.0)

@@ -13,6 +13,7 @@ from giantstep.checks import check_flags, check_number, check_setting, check_who
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.family import RESERVED, Engine, Question
 from giantstep.lab.threads import one_blas_thread
+from giantstep.own_classes import refuse_limit
 from giantstep.scenario import Scenario, check_field_name, dotted_names
 from giantstep.several import Scenarios, by_name, grid_over
 
@@ -84,6 +85,11 @@ class Request:
                 widths = [np.nan_to_num(abs(np.ptp(array)), nan=np.inf) for array in arrays]
             shared[name] = arrays[int(np.argmax(widths))] if arrays else shared[name]
         return shared
+
+    def refuse_limit(self) -> None:
+        """Refuse a limit of scenarios with classes of a user that have no theory of their own."""
+        for batch in self.grid.batches():
+            refuse_limit(batch.scenario)
 
     def for_engine(self, engine: Engine, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that concern one engine; the device of an experiment is each trial's own."""

@@ -24,6 +24,7 @@ from giantstep.family import DIAGNOSTICS, Engine, Question, Variable, blank_arra
 from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.listing import Result
+from giantstep.own_classes import content_of_variants
 from giantstep.partlists import declaration, keys_of, names_meant, symbol_of, tables_at
 from giantstep.scenario import Scenario, from_content, numbers_meant, refuse_callable, walk_values
 from giantstep.several import NAME, Scenarios, by_name, grid_over
@@ -188,6 +189,9 @@ def provenance(
         "formula_version": scenario.formula_version,
         "papers": ", ".join(scenario.papers),
     }
+    classes = content_of_variants(scenario)
+    if classes:
+        attrs["classes"] = json.dumps(classes)
     return attrs | {name: _attribute(value) for name, value in extra.items()}
 
 

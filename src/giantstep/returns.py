@@ -10,12 +10,14 @@ import numpy as np
 from giantstep.errors import GiantstepError
 from giantstep.family import Answer, Engine
 from giantstep.lab.threads import one_blas_thread
+from giantstep.own_classes import refuse_limit
 from giantstep.scenario import Scenario
 from giantstep.types import Array, Points
 
 
 def answer_of(scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Return the limit of a scenario at B points."""
+    refuse_limit(scenario)
     with one_blas_thread():
         answer, count = scenario.limit(points, what, settings), len(points["dim"])
     who = f"The limit of {scenario.family}"

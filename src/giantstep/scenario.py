@@ -8,7 +8,7 @@ list of parts with their place (``steps.0.rate``), or without it for all of them
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import importlib
 import inspect
 import json
 import math
@@ -32,6 +32,15 @@ from giantstep.families import family_class, family_names, register
 from giantstep.family import Answer, Baseline, PhaseDiagram, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
+from giantstep.own_classes import (
+    CLASSES,
+    content_of_variants,
+    folder_with,
+    is_named,
+    parent_of,
+    refuse_content,
+    refuse_file,
+)
 from giantstep.paper_symbols import Paper, scenario_from_paper
 from giantstep.partlists import (
     declaration,
@@ -234,6 +243,11 @@ class Checked(BaseModel, metaclass=FieldHelp):
     def check(self) -> None:
         """Check what one field cannot say alone; raise `bad_field`."""
 
+    def model_dump_json(self, **how: Any) -> str:
+        """Return the fields as JSON text; a class of a user that derives from ours has none."""
+        refuse_file(self, "JSON")
+        return super().model_dump_json(**how)
+
     def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
         # without values that a cached property keeps
         return iter([(name, getattr(self, name)) for name in type(self).model_fields])
@@ -265,6 +279,9 @@ class Checked(BaseModel, metaclass=FieldHelp):
 
 class Part(Checked):
     """A small frozen value object inside a scenario; it takes its values in order or by name."""
+
+    limit_methods: ClassVar[tuple[str, ...]] = ()
+    """Methods that make its limit, the main one first: a class that derives from it has a limit with its own alone."""
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         names = [name for name in type(self).model_fields if name != "kind"]
@@ -324,14 +341,20 @@ class Scenario(Checked):
     """Fields for which one draw of the experiment answers all values (streamed sample sizes, ridges)."""
     elsewhere: ClassVar[Mapping[str, str]] = {}
     """Fields that a user may expect here, or values (``"loss=svm"``) -> what is there instead."""
+    limit_methods: ClassVar[tuple[str, ...]] = ("limit",)
+    """A class that derives from a family and has no `family` of its own has a limit if it has this method."""
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        if values:
+            called = type(self).__name__
+            first = ", ".join(f"{name}=..." for name in [*type(self).model_fields][: len(values)])
+            raise InputError(f"{called} takes its fields by name, {called}({first}), and none by position.")
         with _translate_errors(type(self)):
             super().__init__(**fields)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.family:
+        if is_named(cls):
             register(cls)
         for question in cls.questions.values():
             declare(question.dimensions)
@@ -455,17 +478,24 @@ class Scenario(Checked):
 
     @classmethod
     def _engine(cls, name: str) -> Any:
-        return importlib.import_module(cls.__module__.rpartition(".")[0] + "." + name)
+        found = folder_with(cls, name)
+        if found is None:
+            method = {"limit": "limit", "experiment": "trial"}.get(name, name)
+            raise InputError(f"{cls.__name__} has no {name}: there is no method `{method}` in it.")
+        _, folder = found
+        return importlib.import_module(f"{folder}.{name}")
 
     @classmethod
     def _beside(cls, module: str, name: str) -> Any:
         """Return a function of a module in the family's folder; None where there is none (a family in one file)."""
-        folder, engine = cls.__module__.rpartition(".")[0], {"limit": "limit", "experiment": "trial"}.get(module)
-        if engine and getattr(cls, engine) is not getattr(Scenario, engine):
-            return None  # modules beside a family that is its own engine are none of its own
-        if not folder or importlib.util.find_spec(f"{folder}.{module}") is None:
+        found = folder_with(cls, module)
+        if found is None:
             return None
-        return getattr(cls._engine(module), name, None)
+        home, folder = found
+        engine = {"limit": "limit", "experiment": "trial"}.get(module)
+        if engine and getattr(home, engine) is not getattr(Scenario, engine):
+            return None  # modules beside a family that is its own engine are none of its own
+        return getattr(importlib.import_module(f"{folder}.{module}"), name, None)
 
     # -- fields -----------------------------------------------------------------------------------
 
@@ -486,7 +516,7 @@ class Scenario(Checked):
         for name in sorted(wanted, key=outer_first):
             for place in _places(self, content, name):
                 _put(self, content, place, wanted[name])
-        return type(self)(**content)
+        return type(self)(**{name: _with_classes(value) for name, value in content.items()})
 
     def point(self) -> dict[str, Floats]:
         """Return the numeric fields as a batch of one point."""
@@ -504,7 +534,11 @@ class Scenario(Checked):
 
     def content(self) -> dict[str, Any]:
         """Return the scenario as plain JSON data with its family: what a file or a store keeps."""
-        return {"family": self.family, **self.model_dump(mode="json")}
+        content = {"family": self.family, **self.model_dump(mode="json")}
+        classes = content_of_variants(self)
+        if classes:
+            content[CLASSES] = classes
+        return content
 
     def digest(self, without: Sequence[str] = ()) -> str:
         """Return a hash of the content, leaving out the dotted fields in `without`."""
@@ -519,6 +553,7 @@ class Scenario(Checked):
 def from_content(content: Mapping[str, Any]) -> Scenario:
     """Rebuild a scenario from `Scenario.content` or from the ``[scenario]`` table of a file."""
     fields = dict(content)
+    refuse_content(fields.pop(CLASSES, {}))
     if (family := fields.pop("family", None)) is None:
         raise InputError(f"Field `family` is missing in the scenario; it must be one of {', '.join(family_names())}.")
     for name, value in fields.items():
@@ -576,7 +611,7 @@ def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) ->
     known = {*dict(walk_values(scenario)), *type(scenario).model_fields}
     if name not in known and not is_list_name(scenario, name):
         fields = {leaf: info for leaf, _, info in walk_fields(scenario)}
-        raise field_error(name, _unknown_field(type(scenario), name, fields, also))
+        raise field_error(name, _unknown_field(type(scenario), name, fields, also, scenario))
 
 
 _OTHER_WORDS = {
@@ -588,24 +623,51 @@ _OTHER_WORDS = {
 """What other programs call a field or setting -> ours, suggested where there is one of that name."""
 
 
-def _unknown_field(model: Any, name: str, fields: Mapping[str, FieldInfo], also: Sequence[str] = ()) -> str:
+def _unknown_field(
+    model: Any,
+    name: str,
+    fields: Mapping[str, FieldInfo],
+    also: Sequence[str] = (),
+    scenario: Scenario | None = None,
+) -> str:
     """Say of a field that does not exist what to write instead; ``{field}`` stands for its name."""
     missing = f"There is no field `{{field}}` in {model.__name__}"
     for inside in [leaf for leaf in fields if leaf.endswith(f".{name}")]:
         return f"{missing} (did you mean `{inside}`, as a keyword {inside.replace('.', '__')}?)."
     if name in getattr(model, "elsewhere", {}):
         return f"{missing}: {model.elsewhere[name]}."
+    ours = _OTHER_WORDS.get(name, "")
+    is_here = any(leaf.rpartition(".")[2] == ours for leaf in fields)
+    if not is_here and ours in getattr(model, "elsewhere", {}):
+        return f"{missing}; it is called `{ours}`: {model.elsewhere[ours]}."
+    if lacking := _lacked_by_part(model, name, scenario):
+        return f"{missing}: {lacking}."
     for asked in [what for what, question in getattr(model, "questions", {}).items() if name in question.settings]:
         how = f'predict(scenario, what="{asked}", {name}=...)'
         return f'{missing}: it is a setting of what="{asked}", as in gs.{how}.'
     symbols = {leaf: re.split(r"\s*[=,]\s*", symbol_of(info)) for leaf, info in fields.items()}
     meant = [leaf for leaf, written in symbols.items() if name.rstrip("_") in written]
-    meant += [leaf for leaf in [*fields, *also] if leaf.rpartition(".")[2] == _OTHER_WORDS.get(name)]
+    meant += [leaf for leaf in [*fields, *also] if leaf.rpartition(".")[2] == ours]
     guess = nearest(name, [*fields, *model.model_fields, *also])
     if meant and not guess:
         told = f": {fields[meant[0]].description}" if meant[0] in fields else ""
         guess = f" (did you mean `{meant[0]}`{told}?)"
     return f"{missing}{guess}; it has {', '.join(fields) or 'none'}."
+
+
+def _lacked_by_part(model: Any, name: str, scenario: Scenario | None) -> str:
+    """Say which parts have a field that the part which a scenario holds has not; nothing where none has."""
+    owner, _, inner = name.partition(".")
+    info = model.model_fields.get(owner)
+    if scenario is None or info is None or not inner:
+        return ""
+    members = [member for member in allowed_types(value_annotation(info)) if hasattr(member, "model_fields")]
+    have = [member for member in members if inner in member.model_fields]
+    held = getattr(scenario, owner)
+    if not have or not isinstance(held, BaseModel):
+        return ""
+    calls = [call_of(member) for member in have]
+    return f"`{owner}` is {call_of(type(held))} here, which has none; take {owner}={' or '.join(calls)}"
 
 
 def allowed_types(annotation: Any) -> Iterator[Any]:
@@ -632,9 +694,42 @@ def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[s
     return meant
 
 
+class _OpenPart(dict[str, Any]):
+    """A part of a user's class as a table, while fields of it are changed; it remembers which class that is."""
+
+    def __init__(self, part: BaseModel) -> None:
+        super().__init__(part)
+        self.made_of = type(part)
+
+
+def _opened(part: BaseModel | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a part as a table whose fields can be changed."""
+    if isinstance(part, _OpenPart):
+        return part
+    if isinstance(part, BaseModel) and parent_of(type(part)) is not None:
+        return _OpenPart(part)
+    return dict(part or {})
+
+
+def _with_classes(value: Any) -> Any:
+    """Return a changed value of a field, in which tables that were parts of a user's class are parts of it again."""
+    if isinstance(value, list):
+        return [_with_classes(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    inside = {name: _with_classes(entry) for name, entry in value.items()}
+    if not isinstance(value, _OpenPart):
+        return inside
+    kind = value.made_of.model_fields.get("kind")
+    is_same = kind is None or inside.get("kind") == kind.default
+    return value.made_of(**inside) if is_same else inside
+
+
 def _part_class(info: FieldInfo, entry: Any) -> type[BaseModel] | None:
     if isinstance(entry, BaseModel):
         return type(entry)
+    if isinstance(entry, _OpenPart):
+        return entry.made_of
     return part_of_kind(info, entry.get("kind")) if isinstance(entry, Mapping) else None
 
 
@@ -651,7 +746,7 @@ def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> 
         if isinstance(held, list | tuple) and listed is not None:
             table[key] = list(held)
         elif isinstance(held, BaseModel | Mapping) or (held is None and info is not None and last == "kind"):
-            table[key] = dict(held or {})
+            table[key] = _opened(held)
         else:
             check_field_name(scenario, name)
             raise InputError(f"There is no field `{name}` here: `{key}` is {held!r}.")
@@ -659,6 +754,10 @@ def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> 
     if isinstance(table, list) and listed is not None:
         listed.check_place(name.partition(".")[0], table, str(last))
     elif isinstance(last, int):
+        check_field_name(scenario, name)
+    held = getattr(scenario, str(parents[0]), None) if len(parents) == 1 else None
+    is_same_part = isinstance(held, BaseModel) and table.get("kind") == getattr(held, "kind", None)
+    if is_same_part and last not in table and _lacked_by_part(type(scenario), name, scenario):
         check_field_name(scenario, name)
     part = part_of_kind(info, value) if last == "kind" and info is not None else None
     if part is not None:  # another kind keeps what both have
@@ -743,14 +842,14 @@ def _parts(info: FieldInfo | None, value: Any) -> str:
     if not members or isinstance(value, Mapping):
         return f"a table that says its `kind`, one of {', '.join(kinds.values())}" if kinds else "a table"
     meant = [part for part in members if value is part or (isinstance(value, str) and value == kinds.get(part))]
-    called = " or ".join(map(_call, meant or members))
+    called = " or ".join(map(call_of, meant or members))
     if not kinds:
         return f"{called} (in a file a table with {' and '.join(members[0].model_fields)})"
     which = f'kind = "{kinds[meant[0]]}"' if meant else f"a `kind`, one of {', '.join(kinds.values())}"
     return f"{called} (in a file a table with {which})"
 
 
-def _call(part: type[BaseModel]) -> str:
+def call_of(part: type[BaseModel]) -> str:
     """Return the call that makes a part, with the fields that must be given."""
     import giantstep
 

@@ -18,6 +18,7 @@ from giantstep.checks import check_whole
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.source import Language, expression_source, expression_variables, slope_source
 from giantstep.jsondata import with_infinity
+from giantstep.own_classes import refuse_file
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.toml import write_toml
 
@@ -94,6 +95,7 @@ def script(
     """
     if not isinstance(scenario, Scenario):
         raise InputError(f"A script needs a scenario, not a {type(scenario).__name__}.")
+    refuse_file(scenario, "a script")
     if lang not in LANGUAGES:
         raise bad_field("lang", lang, " or ".join(LANGUAGES))
     own = scenario.own_dim() or getattr(scenario, "dim", None)

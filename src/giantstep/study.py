@@ -25,6 +25,7 @@ from giantstep.files import write_text
 from giantstep.grid import Grid
 from giantstep.jsondata import with_infinity
 from giantstep.notes import Problems, warn
+from giantstep.own_classes import refuse_file
 from giantstep.partlists import part_list
 from giantstep.progress import ProgressOption
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, ExperimentSettings, Request, question_name
@@ -186,7 +187,8 @@ def compare(
     finite_size : compare with the limit and its finite-size correction at `dim`, where it is known (it is called
         "theory at d = ..." then, and the bare limit stands beside it); False compares with the bare limit.
     watch : called after every trial with a function that returns what was measured so far, as `simulate` would.
-    stored : an experiment at the same points, as `simulate` or `sweep` returned it, in place of a new one.
+    stored : an experiment at the same points, as `simulate` or `sweep` returned it, in place of a new one. One of
+        another scenario, question, dimension or seed is refused.
 
     Returns
     -------
@@ -210,6 +212,7 @@ def compare(
     """
     from giantstep.comparison import combine
     from giantstep.result import provenance
+    from giantstep.stored import check_stored
 
     check_flags(finite_size=finite_size, strict=strict)
     if isinstance(theory, list | tuple) and theory:  # one experiment serves all of them
@@ -220,10 +223,12 @@ def compare(
         return stack([compare(scenario, grid, theory=name, **own, **drawn) for name in theory], theory, "theory")
     one: Any = theory
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=one, tolerance=tolerance, seed=seed)
-    trials = trials if stored is None else int(stored.attrs.get("trials", trials))
+    trials = trials if stored is None else int(getattr(stored, "attrs", {}).get("trials", trials))
     experiment = ExperimentSettings(trials, seed, device, False, paired)
     if stored is None:
         plan = TrialPlan(request, experiment, compared=True)
+    else:
+        check_stored(stored, request, experiment)
     settings = request.prepare(device=device, trials=trials) if stored is not None else plan.settings
     low, unsolved = solve_limit(request, settings, progress, bare=not finite_size)
     layers, unsolved = _theory_layers(low, unsolved, request, settings, progress)
@@ -396,6 +401,7 @@ class Study(display.Readable):
         lists = [name for name, info in type(self.scenario).model_fields.items() if part_list(info)]
         parts = {n: value for n, value in self.grid.items() if isinstance(value, BaseModel | Mapping) or n in lists}
         scenario = self.scenario.replace(parts) if parts else self.scenario
+        refuse_file(scenario)
         for name, value in walk_values(scenario):
             if getattr(value, "expression", "") is None:
                 which = f"is a Python callable ({value.name!r})"

@@ -109,9 +109,10 @@ def test_studies_that_need_results_come_after_them(tmp_path):
         base, best = results.studies["line"].study.scenario, np.argmin(line["test_error"].values)
         measured = results["curve"].sel(source="experiment", drop=True)[sides]
         other = limit(base, {"samples_per_dim": [0.5, 1.5]}, theory="isotropic")
+        study = replace(other.study, experiment=results.studies["curve"].study.experiment)
         return {
             "best": limit(base.replace(samples_per_dim=float(line["samples_per_dim"][best]))),
-            "laid": replace(other, verb="compare", stored=measured),
+            "laid": replace(other, study=study, verb="compare", stored=measured),
         }
 
     report = rebuild(replace(TOY, then=then), tmp_path, QUICK, progress=False)

@@ -207,3 +207,14 @@ def test_the_experiment_beside_a_verdict():
 def test_the_experiment_beside_giant_steps():
     found = gs.learnable(EX2, "relu", "giant-steps").experiment(80, runs=4)
     assert found.cosine.dims == ("direction",) and float(found.cosine.min()) > 0.2
+
+
+def test_never_says_within_how_many_samples_and_steps():
+    """Repetition finds a product of three signs in d log d samples, which few steps on O(d) samples do not."""
+    parity = "z1*z2*z3"
+    assert "samples  d log d" in str(gs.exponents(parity))
+    few = "never within O(d) samples and a fixed number of steps, because"
+    assert few in str(gs.learnable(parity, "relu", "reused"))
+    assert few in str(gs.learnable("z1*z2", "relu", "single-pass"))
+    assert "never within a fixed number of steps, because" in str(gs.learnable("h3(z)", "relu", "giant-steps"))
+    assert ": never, because" in str(gs.learnable("h3(z)", "relu", "squared"))

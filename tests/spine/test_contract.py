@@ -98,6 +98,7 @@ def test_a_dot_in_mappings_and_two_underscores_in_keywords():
 
 def test_where_the_theory_depends_on_the_dimension_it_is_a_field():
     class Sized(Toy):
+        limit = Toy.limit
         family: ClassVar[str] = ""
         dim: Integer = field("d", "input dimension", default=10, ge=1)
 

@@ -562,6 +562,9 @@ def test_a_point_without_an_answer_says_what_else_there_is(monkeypatch):
         ("rate", ["rows", "step.rate"], "step.rate"),
         ("Ridge", ["ridge"], "ridge"),
         ("x", ["k", "d"], ""),
+        ("widht", ["what", "width_per_dim", "noise"], "width_per_dim"),
+        ("smaples", ["samples_per_dim", "ridge"], "samples_per_dim"),
+        ("batches", ["rows", "step.batch_per_dim"], "step.batch_per_dim"),
     ],
 )
 def test_a_suggestion_by_spelling_is_made_only_where_it_is_near(name, names, near):
@@ -585,3 +588,43 @@ def test_a_refusal_that_others_act_on_has_a_code():
     for error in (caught.value, caught.value.inside("step"), pickle.loads(pickle.dumps(caught.value))):
         assert error.code is Code.NEEDS_DIMENSION
     assert gs.InputError("Something else.").code is None
+
+
+SIZES = {"width_per_dim": 1.5, "samples_per_dim": 2.0}
+NO_STEP = r"`step` is gs.NoStep\(\) here, which has none; take step=gs.Small"
+UNTRAINED = gs.OneStep(ridge=0.1, **SIZES)
+WORDS_OF_OTHERS = [
+    (lambda: gs.OneStep(ridge=0.1, **SIZES, widht=1), "did you mean `width_per_dim`"),
+    (lambda: gs.predict(UNTRAINED, widht=[1, 2]), "did you mean `width_per_dim`"),
+    (lambda: gs.OneStep(ridge=0.1, **SIZES, learning_rate=1), "called `rate`: the step has it, step=gs.MaximalStep"),
+    (lambda: gs.predict(UNTRAINED, lr=[1, 2]), "called `rate`: the step has it, step=gs.MaximalStep"),
+    (lambda: gs.Network(**SIZES, learning_rate=1), "called `rate`: every step has its own"),
+    (lambda: gs.Network(**SIZES, lam=1), "called `ridge`: the read-out has it"),
+    (
+        lambda: gs.MixtureGLM(means=[[1.0, 2.0]]),
+        "`means` in MixtureGLM: the covariances have them, cov",
+    ),
+    (lambda: gs.OneStep("relu", "tanh(z)"), r"by name, OneStep\(activation=..., target=...\), and none by position"),
+    (
+        lambda: gs.predict(UNTRAINED, step__rate=[1, 2]),
+        r"`step` is gs.NoStep\(\) here, which has none; take step=gs.Small",
+    ),
+    (
+        lambda: gs.predict(UNTRAINED, step__rate=1.0),
+        r"`step` is gs.NoStep\(\) here, which has none; take step=gs.Small",
+    ),
+    (lambda: UNTRAINED.replace(step__rate=1.0), NO_STEP),
+]
+
+
+@pytest.mark.parametrize(("call", "hint"), WORDS_OF_OTHERS)
+def test_words_of_other_packages_lead_to_ours(call, hint):
+    with pytest.raises(gs.InputError, match=hint):
+        call()
+
+
+def test_names_that_users_of_other_packages_look_for():
+    with pytest.raises(AttributeError, match="no attribute 'Adam' .its first step is gs.SignStep"):
+        _ = gs.Adam
+    with pytest.raises(AttributeError, match="gs.OnlineSGD"):
+        _ = gs.SGD

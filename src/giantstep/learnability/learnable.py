@@ -84,19 +84,29 @@ class LearnabilityVerdict(ProportionalAnswer):
 
     def __str__(self) -> str:
         head = f"{self.algorithm}, {self.activation.name} on {self.target.name}: "
+        never = f"never{self.within}"
         if not self.stages:
-            return f"{head}never, because {self.reason}"
+            return f"{head}{never}, because {self.reason}"
         about = f"about {self.constant:.3g} {self.samples}" if self.constant else f"about {self.samples}"
-        done = "learned" if self.learned else "only in part, the rest never"
+        done = "learned" if self.learned else f"only in part, the rest {never}"
         lines = [f"{head}{done}, in {about} samples, because {self.reason}"]
         for stage in self.stages:
             note = f" ({stage.note})" if stage.note else ""
             lines.append(f"  order {stage.order}: {stage.text} in {stage.samples} samples{note}")
         if len(self.hidden):
-            lines.append("  never: " + ", ".join(map(direction_text, self.hidden)))
+            lines.append(f"  {never}: " + ", ".join(map(direction_text, self.hidden)))
         if self.exponent == 1:
             lines.append(f"  message passing, the best known fast algorithm: {stages_text(self.target)}")
         return "\n".join(lines)
+
+    @property
+    def within(self) -> str:
+        """What "never" means of few steps, in words: more of them may learn what these do not."""
+        if self.algorithm in ROUNDS:
+            return " within O(d) samples and a fixed number of steps"
+        if self.algorithm == "giant-steps":
+            return " within a fixed number of steps"
+        return ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as strict JSON data."""

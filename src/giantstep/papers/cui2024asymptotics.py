@@ -49,7 +49,8 @@ def rejected(results: Results, name: str) -> FigureStudy:
     asked, measured = results.studies[name].study, results[name].sel(source="experiment", drop=True)
     side = measured[["test_error", "test_error_stderr", "converged", "status"]]
     other = limit(asked.scenario, asked.grid, theory="isotropic", dim=results.dim(name))
-    return replace(other, verb="compare", stored=side)
+    study = replace(other.study, experiment=asked.experiment)
+    return replace(other, study=study, verb="compare", stored=side)
 
 
 # -- learning curves after a large and after a finite batch --------------------------------------------------

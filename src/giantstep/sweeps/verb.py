@@ -218,6 +218,7 @@ LIMIT_BATCH = 250
 
 def fill_limit(request: Request, runner: Runner) -> tuple[xarray.Dataset, Problems]:
     """Return what `giantstep.predict` would, from the store and from what is computed."""
+    request.refuse_limit()
     settings = request.prepare()
     own = request.for_engine("limit", settings)
     scenario = request.grid.scenario

@@ -208,6 +208,8 @@ class MixtureGLM(Scenario):
     elsewhere: ClassVar[Mapping[str, str]] = {
         "target": '`labels` says how labels are made, as in labels="sign" or labels="tanh(z)"',
         "C": "the penalty is `ridge`; in d dimensions scikit-learn's C is 1/(d * ridge)",
+        "means": "the covariances have them, covariances=gs.Dense(matrices, means=...); means in general position are "
+        "said by `mean_gram` and `teacher_means`",
         "loss=svm": 'that is loss="hinge", without errors loss="maxmargin"',
         "loss=lasso": 'that is loss="square" with `l1` above 0',
         "loss=mse": 'that is loss="square"',

@@ -27,6 +27,7 @@ from giantstep.gaussian.resolution import rough_sentence
 from giantstep.gaussian.subspaces import split_directions
 from giantstep.inputs.law import LEAST_RANKS, warnings_of
 from giantstep.inputs.parts import InputRows
+from giantstep.own_classes import refuse_limit
 from giantstep.readout.finite_size import whole_sizes
 from giantstep.readout.fits import QUADRATURE
 from giantstep.types import Floats, Integers, Points, Strings
@@ -89,6 +90,7 @@ def _answer(network: Network, points: Points, what: str, settings: Mapping[str, 
         only = np.where(np.isin(np.arange(len(chosen)), again), chosen, "")
         for share, moment, time in _moments(table, only, settings["time"]):
             fill(table, share, moment, time, settings)
+    table.blank_unsolved()
     answer = table.answer
     answer.warnings += _escape_warnings(network, points, table)
     answer.warnings = list(dict.fromkeys([*answer.warnings, *_warnings(network, points, theory)]))
@@ -147,6 +149,7 @@ def _note_jumps(table: Table, share: Share, moment: Moment) -> None:
 
 def refuse_missing(network: Network, points: Points, what: str, theory: str | None) -> None:
     """Refuse a network for which a theory is missing, in one sentence that says which and what to do instead."""
+    refuse_limit(network)
     for place in network.places:
         lacking = network.steps[place.number].missing(place, points, theory)
         if lacking:
@@ -268,10 +271,16 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
         from giantstep.families.network.answers.others import key_of, unit_of
 
         points = whole_sizes(points)
-        found = {
-            key_of(points, point, time, settings): spectrum
-            for time, point, spectrum, _ in _all_spectra(network, points, settings)
-        }
+        try:
+            found = {
+                key_of(points, point, time, settings): spectrum
+                for time, point, spectrum, _ in _all_spectra(network, points, settings)
+            }
+        except InputError as error:  # of an experiment, too, for which the limit would have chosen the places
+            if error.allowed or error.field is None:
+                raise
+            sentence = f"{error.sentence} It needs `x` there, which the limit chooses elsewhere."
+            raise field_error(error.field, sentence) from None
         network.looked_at.clear()
         network.looked_at.update(found)  # cells reach beyond the largest upper edge of the grid
         return {**settings, "x": choose_x((spectrum, unit_of(spectrum, settings)) for spectrum in found.values())}

@@ -23,6 +23,7 @@ from giantstep.families.network.steps.base import GradientStep
 from giantstep.family import Answer, Question
 from giantstep.gaussian import as_target
 from giantstep.inputs.parts import Inputs, Whitening
+from giantstep.own_classes import refuse_limit
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.readout.random_features import active_degrees
 from giantstep.scenario import Expression, Number, field
@@ -220,6 +221,7 @@ def regime(scenario: OneStep | Network, dim: int) -> Regime:
     if not network.steps:
         return Regime("random features", -math.inf, (), ("There is no step.",))
     step = network.steps[0]
+    refuse_limit(scenario)
     if len(network.steps) > 1 or not isinstance(step, GradientStep):
         raise InputError("A regime belongs to one gradient step, but there are several, or what happens is planted.")
     if step.rate == 0:

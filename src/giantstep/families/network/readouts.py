@@ -23,6 +23,7 @@ class ReadOut(Part):
         kind: Literal["ridge", "logistic", "hinge"]
         ridge: float
 
+    limit_methods: ClassVar[tuple[str, ...]] = ("solve",)
     classes: ClassVar[bool] = True
     """Whether the labels are classes, 1 and -1."""
 

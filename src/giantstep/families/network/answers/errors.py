@@ -22,7 +22,7 @@ from giantstep.gaussian.conditional import condition
 from giantstep.readout import Errors, Features
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.finite_size import in_initial_rows
-from giantstep.readout.fits import RARE_INPUT, ROUNDING, SEPARATED, Asked, Fit
+from giantstep.readout.fits import RARE_INPUT, ROUNDING, Asked, Fit
 from giantstep.types import Array, Integers, Points, Strings
 
 FLUCTUATIONS = "fluctuations of a fit on samples that are few beside what is fitted, or nearly as many as neurons"
@@ -54,10 +54,7 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
             "learned": np.full(len(index), float(group.seen[0].learnt)),
             **_of_rows(moment, fit, group),
         }
-        separated = fit.status == SEPARATED
         for name, array in values.items():
-            if separated.any() and name != "learned":
-                array = np.where(separated, np.nan, array.T).T
             table.put(name, index, time, by_block(array, table.network.blocks))
         table.put("null_error", index, None, fit.null)
         if moment.time:
@@ -66,7 +63,7 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
         if isinstance(solution, Errors) and np.isfinite(table.points["dim"][index]).any():
             known = table.answer.neglected.setdefault(FLUCTUATIONS, np.zeros(len(table.points["dim"])))
             known[index] = solution.neglected  # those after the last step stay
-        note_fit(table, index, moment, fit, group.members)
+        note_fit(table, group, moment, fit, time)
 
 
 def groups(
@@ -133,13 +130,14 @@ def _descriptions(
     return pairs
 
 
-def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: Integers) -> None:
-    """Keep why points were not solved, and warn of what decides their limit."""
+def note_fit(table: Table, group: Group, moment: Moment, fit: Fit, time: int | None) -> None:
+    """Keep why points were not solved at a time, and warn of what decides their limit."""
+    index = group.index
+    status = np.where(fit.status == "", moment.layer.flagged[group.members], fit.status)
     # a small error is what is left of two large averages of the target, and has their error
     rest = np.fmax(1.0, fit.null / np.fmax(fit.solution.test, ROUNDING * fit.null))
     residual = np.fmax(fit.residual, moment.problem.target.resolution.error * rest)
-    reason = np.where(fit.status == "", moment.layer.flagged[members], fit.status)
-    table.note(index, reason, residual, fit.iterations)
+    table.note(index, status, residual, fit.iterations, time=time)
     if fit.rare.any():
         table.answer.warnings.append(
             f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {fit.rare.sum()} of {len(index)} points "
@@ -216,11 +214,15 @@ class Table:
         self.neglected = np.zeros(len(points["dim"]))
         """Part of the objective that the second order of the spread would take away, `escape.neglected` (B,)."""
         self.spread = 0.0  # the largest `escape.spread_beside_rows`, where no error is asked for
+        self._at_times: set[str] = set()  # variables that have a time
+        self._unsolved: list[tuple[Integers, int]] = []  # points that were not solved at a time
 
     def put(self, name: str, index: Integers, time: int | None, values: Any) -> None:
         """Fill one variable at some points, at one time (None: it has no time)."""
         values = np.asarray(values, dtype=float)
         own = values.shape[1:]
+        if time is not None:
+            self._at_times.add(name)
         array = self.answer.room_for(name, own if time is None else (self.times, *own))
         at_time = array if time is None else array[:, time]
         at_time[corner(index, own)] = values
@@ -232,10 +234,28 @@ class Table:
         self.answer.status[index] = ""
         self.answer.residual[index] = 0.0
         self.neglected[index] = 0.0
+        self._unsolved = [(np.setdiff1d(failed, index), time) for failed, time in self._unsolved]
 
-    def note(self, index: Integers, status: Strings | str, residual: Any = 0.0, iterations: Any = 0) -> None:
-        """Keep the first reason, the largest residual and all iterations of some points."""
+    def note(
+        self,
+        index: Integers,
+        status: Strings | str,
+        residual: Any = 0.0,
+        iterations: Any = 0,
+        *,
+        time: int | None = None,
+    ) -> None:
+        """Keep the first reason, the largest residual and all iterations of some points, not solved at a time."""
         answer = self.answer
+        if time is not None:
+            failed = np.broadcast_to(np.asarray(status, dtype=object) != "", np.shape(index))
+            self._unsolved.append((index[failed], time))
         answer.status[index] = np.where(answer.status[index] == "", status, answer.status[index])
         answer.residual[index] = np.fmax(answer.residual[index], residual)
         answer.iterations[index] += iterations
+
+    def blank_unsolved(self) -> None:
+        """Make NaN of all that a point has at a time at which it was not solved, but for what the layer alone says."""
+        for name in self._at_times - {"learned"}:
+            for index, time in self._unsolved:
+                self.answer.values[name][index, time] = np.nan

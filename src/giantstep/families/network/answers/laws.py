@@ -146,9 +146,11 @@ class Fits:
         return spread_of_classes(self.fit.equations, solution, size, self.moment.layer.U.shape[2]) or ()
 
 
-def solved_groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]) -> Iterator[Fits]:
+def solved_groups(
+    table: Table, share: Share, moment: Moment, settings: Mapping[str, Any], time: int | None = None
+) -> Iterator[Fits]:
     """Yield the fits of a share at one time; what could not be solved is noted."""
     for group in groups(table, share, moment, {**settings, "floors": False}):
         fit = table.network.readout.solve(group.asked)
-        note_fit(table, group.index, moment, fit, group.members)
+        note_fit(table, group, moment, fit, time)
         yield Fits(moment, group, fit)

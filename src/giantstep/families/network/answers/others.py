@@ -82,7 +82,7 @@ def answer_along(table: Table, share: Share, moment: Moment, time: int, settings
                 shown[solved] = along_first_axis(name, values, kappa[0, 0], seen.features.weights[0], positions)
             table.put(name, index, time, shown)
         status = np.where(solved, moment.layer.flagged[members], "the equations of the read-out were not solved")
-        table.note(index, status, first.residual, first.iterations)
+        table.note(index, status, first.residual, first.iterations, time=time)
 
 
 # -- spectra ---------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def answer_spectrum(table: Table, share: Share, moment: Moment, time: int, setti
             values, status, *how = describe_spectrum(spectrum, settings["x"], size, unit_of(spectrum, settings))
             for name, value in values.items():
                 table.put(name, np.array([point]), time, np.asarray(value)[None])
-            table.note(np.array([point]), str(status), *how)
+            table.note(np.array([point]), str(status), *how, time=time)
             if np.isinf(values["upper_edge"]):
                 table.answer.warnings.append(UNBOUNDED)
     except InputError as error:
@@ -148,4 +148,4 @@ def answer_resolvent(table: Table, share: Share, moment: Moment, time: int, sett
         for name, trace in traces.items():
             table.put(f"{name}_real", index, time, trace.real[None])
             table.put(f"{name}_imag", index, time, trace.imag[None])
-        table.note(index, str(status), *how)
+        table.note(index, str(status), *how, time=time)

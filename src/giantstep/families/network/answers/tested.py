@@ -54,7 +54,7 @@ def _fill(
 
 def answer_shift(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="shift"``: (4.4) and (4.5)."""
-    for fits in solved_groups(table, share, moment, settings):
+    for fits in solved_groups(table, share, moment, settings, time):
         known = table.network.readout.kind != "hinge"  # the overlap of two hinge fits is not derived
         _fill(table, fits, time, partial(_shifted, table.network, overlaps_of(fits) if known else None))
 
@@ -131,7 +131,7 @@ def answer_sensitivity(table: Table, share: Share, moment: Moment, time: int, se
         parts = {"gradient_norm2": along + across, "gradient_learnt": along, "gradient_rest": across}
         return {**parts, "attacked_error": errors}
 
-    for fits in solved_groups(table, share, moment, settings):
+    for fits in solved_groups(table, share, moment, settings, time):
         _fill(table, fits, time, attacked)
 
 
@@ -148,7 +148,7 @@ def answer_calibration(table: Table, share: Share, moment: Moment, time: int, se
             return {**absent, **_of_regression(point, law, noise)}
         return {**absent, **of_classes(point, law, settings["logit"])}
 
-    for fits in solved_groups(table, share, moment, settings):
+    for fits in solved_groups(table, share, moment, settings, time):
         _fill(table, fits, time, trusted)
 
 

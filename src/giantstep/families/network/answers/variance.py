@@ -29,13 +29,13 @@ FEW = 1 / 64
 def answer_variance(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="variance"``: beyond_the_error (2.6)-(2.8), and (2.10), (2.11) for classes."""
     classes, members = table.network.readout.classes, settings["members"]
-    for fits in solved_groups(table, share, moment, settings):
+    for fits in solved_groups(table, share, moment, settings, time):
         test, values = fits.fit.solution.test, dict[str, Floats]()
         own, layer, samples = overlaps_of(fits)
         apart = half_disagreements(own, layer, samples)
         signs, errors = np.full(apart.shape, np.nan), averaged(test, apart, settings)
         if not classes:
-            values = _parts_of_ridge(table, fits)
+            values = _parts_of_ridge(table, fits, time)
         for point in fits.points() if table.network.sign_direction is not None else ():
             signs[point.number] = opposite_signs_of(point, layer, samples)
             if classes:
@@ -46,12 +46,13 @@ def answer_variance(table: Table, share: Share, moment: Moment, time: int, setti
             table.put(name, fits.group.index, time, array)
 
 
-def _parts_of_ridge(table: Table, fits: Fits) -> dict[str, Floats]:
+def _parts_of_ridge(table: Table, fits: Fits, time: int) -> dict[str, Floats]:
     """Return the parts of the variance, and note where they do not sum to the error."""
     assert isinstance(fits.parts, Parts)
     noise, test, values = fits.group.asked.points["noise"], fits.fit.solution.test, fits.parts.variance()
     lost = np.abs(sum(values.values()) + noise - test) > SUM_OF_PARTS * test
-    table.note(fits.group.index, np.where(lost, "digits lost: the parts of the variance do not sum to the error", ""))
+    status = np.where(lost, "digits lost: the parts of the variance do not sum to the error", "")
+    table.note(fits.group.index, status, time=time)
     return values
 
 

@@ -51,6 +51,7 @@ class Place:
 class Step(Part):
     """What happens to the first layer between its start, or the step before, and the next read-out."""
 
+    limit_methods: ClassVar[tuple[str, ...]] = ("advance", "closed_form")
     learns: ClassVar[bool] = True  # whether it follows the samples, so that it needs the activation's derivative
     strong: ClassVar[bool] = True  # whether it moves rows by as much as they are long, so that a fit sees any degree
     sees_coordinates: ClassVar[bool] = False  # whether it treats every coordinate on its own: their law matters
