@@ -25,7 +25,15 @@ from giantstep.gaussian.expression import (
     walk,
 )
 from giantstep.gaussian.expression import roots as roots_of
-from giantstep.gaussian.functions import NAMES, Function, Immutable, argument_count, digits_of, try_callable
+from giantstep.gaussian.functions import (
+    NAMES,
+    Function,
+    Immutable,
+    argument_count,
+    digits_of,
+    not_a_function,
+    try_callable,
+)
 from giantstep.gaussian.nodes import namespace_of
 from giantstep.types import Floats
 
@@ -268,7 +276,7 @@ def _read(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None, 
             )
         return expression, None, least, ()
     if not callable(source):
-        raise InputError(f"A target must be a name, an expression in z or z1..zk, or a callable, but is {source!r}.")
+        raise not_a_function("A target must be a name, an expression in z or z1..zk, or a callable", source)
     return None, source, 1, ()
 
 

@@ -22,7 +22,7 @@ from giantstep.families.network.shift import Shift as Shift
 from giantstep.families.network.steps import AnyStep, MaximalStep, SmallStep
 from giantstep.families.network.steps.base import Place
 from giantstep.family import Answer, Baseline, Question
-from giantstep.gaussian import Function
+from giantstep.gaussian import PLANTED_LABELS, Function
 from giantstep.inputs.law import InputLaw
 from giantstep.inputs.parts import Inputs
 from giantstep.paper_symbols import Paper, notation_of
@@ -39,6 +39,8 @@ THEORIES = {
     "split": "at a finite dim, inputs of low effective rank: the leading fluctuation is not linearised",
     "quadratic": "at a finite dim, inputs of low r_4: a quadratic fluctuation of its own in every eigenspace",
 }
+LABELS_ELSEWHERE = dict.fromkeys(("y", "labels"), PLANTED_LABELS)
+"""What is said to somebody who looks for a field for the labels of a table."""
 OWN_PAPERS = ("giantstep2026steps", "giantstep2026inputs", "dandi2023giant")
 
 
@@ -119,6 +121,7 @@ class Network(OfNetwork):
     formula_version: ClassVar[int] = 3
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "readout.ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
+        **LABELS_ELSEWHERE,
         "ridge": "the read-out has it, readout=gs.Ridge(0.1)",
         "loss": "the read-out has it, readout=gs.Logistic(0.1) or gs.Hinge(0.1); a step has a loss of its own",
         "rate": "every step has its own, steps=[gs.MaximalStep(rate=2.0)], steps.0.rate",
