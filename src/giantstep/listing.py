@@ -15,7 +15,7 @@ from giantstep.family import DIAGNOSTICS
 from giantstep.files import entries, flattened
 from giantstep.notes import notes_in
 
-_SIDES = ("_stderr", "_gap", "_z")
+_SIDES = ("_stderr", "_gap", "_z", "_twin", "_twin_stderr")
 _LAYERS = ("source", "trial")
 
 
@@ -152,6 +152,8 @@ def _entries(result: xarray.Dataset, dims: Sequence[str], name: str) -> Iterator
     sides = {called(result, source): at(name, source) for source in sources} or {"value": at(name, "")}
     if f"{name}_stderr" in result and (not sources or "experiment" in sources):
         sides["std err"] = at(f"{name}_stderr", "experiment")
+    if f"{name}_twin" in result:
+        sides["twin"] = at(f"{name}_twin", "")
     if f"{name}_z" in result:
         sides["z"] = result[f"{name}_z"]
     for label, entry in entries(result, name, (*dims, *_LAYERS)):

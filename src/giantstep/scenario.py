@@ -437,6 +437,13 @@ class Scenario(Checked):
         """Return the dimension of the experiment where the scenario itself fixes it (a dataset), else None."""
         return None
 
+    def gaussian_twin(self, theory: str) -> Self | None:
+        """Return this scenario with Gaussian inputs of the same moments in place of the rows of a table.
+
+        It is what `theory` describes. None where no table is there, or where that theory reads the rows themselves.
+        """
+        return None
+
     def has_classes(self) -> bool:
         """Tell whether the labels are classes, 1 and -1, rather than real numbers."""
         return False

@@ -175,6 +175,7 @@ def compare(
     progress: ProgressOption = None,
     watch: Watch | None = None,
     stored: xarray.Dataset | None = None,
+    twin: bool | None = None,
     **fields: Any,
 ) -> xarray.Dataset:
     """Answer a scenario with both engines and say how far apart they are.
@@ -187,6 +188,8 @@ def compare(
         "theory at d = ..." then, and the bare limit stands beside it); False compares with the bare limit.
     watch : called after every trial with a function that returns what was measured so far, as `simulate` would.
     stored : an experiment at the same points, as `simulate` or `sweep` returned it, in place of a new one.
+    twin : on a table, whether the same trials are run on its Gaussian twin, too, which splits the gap: the report says
+        how much the finite size makes, and how much that the data are not Gaussian. If left out: unless `stored`.
 
     Returns
     -------
@@ -194,7 +197,7 @@ def compare(
         The dimension ``source`` first: "limit" is the bare limit, "theory" the limit with its finite-size correction
         at `dim` (only where the family knows one), "experiment" the measurement. ``*_gap`` is experiment minus theory
         (minus limit where there is no "theory"; the attribute ``compared_with`` says which), ``*_z`` its normal score.
-        `giantstep.agreement` sums it up.
+        On a table ``*_twin`` and ``*_twin_stderr`` are those of its Gaussian twin. `giantstep.agreement` sums it up.
 
     Examples
     --------
@@ -210,33 +213,58 @@ def compare(
     from giantstep.comparison import combine
     from giantstep.result import provenance
 
-    check_flags(finite_size=finite_size, strict=strict)
+    check_flags(finite_size=finite_size, strict=strict, twin=bool(twin) if twin is None else twin)
     if isinstance(theory, list | tuple) and theory:  # one experiment serves all of them
         drawn = {"what": what, "dim": dim, "trials": trials, "seed": seed, "device": device, "paired": paired}
         drawn |= {"strict": strict, "progress": progress, **fields}
         measured = simulate(scenario, grid, **drawn) if stored is None else stored
         own: dict[str, Any] = {"tolerance": tolerance, "finite_size": finite_size, "stored": measured}
+        own["twin"] = stored is None if twin is None else twin
         return stack([compare(scenario, grid, theory=name, **own, **drawn) for name in theory], theory, "theory")
     one: Any = theory
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=one, tolerance=tolerance, seed=seed)
     trials = trials if stored is None else int(stored.attrs.get("trials", trials))
     experiment = ExperimentSettings(trials, seed, device, False, paired)
-    if stored is None:
-        plan = TrialPlan(request, experiment, compared=True)
-    settings = request.prepare(device=device, trials=trials) if stored is not None else plan.settings
+    with_twin = stored is None if twin is None else twin
+    plan = TrialPlan(request, experiment, compared=True) if stored is None or with_twin else None
+    settings = request.prepare(device=device, trials=trials) if plan is None else plan.settings
     low, unsolved = solve_limit(request, settings, progress, bare=not finite_size)
     layers, unsolved = _theory_layers(low, unsolved, request, settings, progress)
     unsolved.refuse(strict)
     unmeasured = Problems("experiment", request.grid.size)
     if stored is None:
+        assert plan is not None
         stored, unmeasured = plan.run(progress, watch)
     unmeasured.refuse(strict)
-    warn(unsolved, unmeasured)
     compared = list(layers)[-1]
+    answered_by = str(layers[compared].attrs.get("theory", ""))
+    twins = plan.of_twins(answered_by) if plan is not None and with_twin else None
+    of_twin, unmeasured_twin = (None, unmeasured) if twins is None else twins.run(progress)
+    warn(unsolved, unmeasured, unmeasured_twin)
     asked = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
     facts = {"finite_size": int(finite_size), "compared_with": compared, **layers[compared].attrs, **stored.attrs}
+    facts |= _about_dimension(request.grid, answered_by, has_twin=of_twin is not None)
     attrs = provenance(request.grid, request.what, "comparison", asked, {})
-    return combine({**layers, "experiment": stored}, request.question).assign_attrs({**attrs, **facts, **attrs})
+    both = combine({**layers, "experiment": stored}, request.question, of_twin)
+    return both.assign_attrs({**attrs, **facts, **attrs})
+
+
+def _about_dimension(grid: Grid, theory: str, *, has_twin: bool) -> dict[str, Any]:
+    """Return that the dimension is fixed, where it is, and why a table has no Gaussian twin beside it."""
+    scenarios = [batch.scenario for batch in grid.batches()]
+    if any(scenario.own_dim() is None for scenario in scenarios):
+        return {}
+    facts: dict[str, Any] = {"fixed_dim": 1}
+    first = next(iter(scenarios[0].theories))
+    if has_twin or scenarios[0].gaussian_twin(first) is None:
+        return facts
+    if scenarios[0].gaussian_twin(theory) is None:
+        why = (
+            f'The theory "{theory}" reads the rows themselves; with theory="{first}" the Gaussian twin splits the gap.'
+        )
+    else:
+        why = "gs.compare(..., twin=True) runs the Gaussian twin of the table, which splits the gap."
+    return {**facts, "without_twin": why}
 
 
 def _theory_layers(

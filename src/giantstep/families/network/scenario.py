@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from giantstep.families.network.steps.base import Place
 from giantstep.family import Answer, Baseline, Question
 from giantstep.gaussian import PLANTED_LABELS, Function
 from giantstep.inputs.law import InputLaw
-from giantstep.inputs.parts import Inputs
+from giantstep.inputs.parts import InputRows, Inputs
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.partlists import PartList
 from giantstep.scenario import Expression, MultiIndex, Number, Scenario, field
@@ -53,6 +53,12 @@ class OfNetwork(Scenario):
     def own_dim(self) -> int | None:
         """Return the dimension of a given covariance."""
         return None if self.inputs is None else self.inputs.own_dim
+
+    def gaussian_twin(self, theory: str) -> Self | None:
+        """Return the network on Gaussian inputs of the covariance of its rows."""
+        if not isinstance(self.inputs, InputRows):
+            return None
+        return self.replace(inputs=self.inputs.covariance())
 
     def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
         """Return the error of predicting zero, of guessing where labels are classes, where it is among the values."""
