@@ -16,7 +16,7 @@ import xarray
 from giantstep.checks import check_number
 from giantstep.comparison import approximations, called, judged_source, with_spread
 from giantstep.dimensions import dimension_named
-from giantstep.display import Readable, text_table
+from giantstep.display import Block, Readable, Table, blocks_text
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.family import Question
 from giantstep.jsondata import json_data
@@ -194,10 +194,12 @@ class Agreement(Readable):
 
     def table(self, allow: float = 0.0, see: float = SEE) -> str:
         """Return the report as an aligned table with the verdict in words; the other variables follow below it."""
+        return blocks_text(self.blocks(allow, see))
+
+    def blocks(self, allow: float = 0.0, see: float = SEE) -> list[Block]:
+        """Return the table of the question's own variables, the verdict in words, and the other variables."""
         heads = ("variable", "points", "largest |z|", "by chance", "gap", "visible gap", "verdict")
-        lines = text_table(heads, [row.cells(allow, see) for row in (*self.judged, *self.others)])
-        own = 1 + len(self.judged)
-        report = lines[:own]
+        report: list[Block] = [Table(heads, [row.cells(allow, see) for row in self.judged])]
         if self.trials < 2:
             report += ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
         else:
@@ -205,15 +207,17 @@ class Agreement(Readable):
             bad = [row.variable for row in self.others if not row.passes(allow)]
             also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
             report += [*self._notes(), *self._splits(), *told, self.verdict(see, allow).sentence + also, *self.notes]
-        return "\n".join([*report, *(["", "Other variables", *lines[own:]] if self.others else [])])
+        if self.others:
+            report += ["", "Other variables", Table(heads, [row.cells(allow, see) for row in self.others])]
+        return report
 
-    def _splits(self) -> list[str]:
+    def _splits(self) -> list[Block]:
         """Return the gaps on a table in two parts, as a table with empty lines around it."""
         rows = []
         for row in self.judged:
             if row.split is not None:
                 rows.append(row.split.cells(f"{row.variable} at {row.where}" if row.where else row.variable))
-        return ["", *text_table(HEADS, rows), ""] if rows else []
+        return ["", Table(HEADS, rows), ""] if rows else []
 
     def _notes(self) -> list[str]:
         """Return what was compared, where that is not simply the limit."""

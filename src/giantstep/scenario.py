@@ -26,7 +26,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Wi
 from pydantic.fields import FieldInfo
 
 from giantstep.dimensions import declare
-from giantstep.display import model_text, preformatted
+from giantstep.display import blocks_html, blocks_text, model_blocks
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import family_class, family_names, register
 from giantstep.family import Answer, Baseline, PhaseDiagram, Question
@@ -251,10 +251,10 @@ class Checked(BaseModel, metaclass=FieldHelp):
         return copied
 
     def __str__(self) -> str:
-        return model_text(self)
+        return blocks_text(model_blocks(self))
 
     def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return blocks_html(model_blocks(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))

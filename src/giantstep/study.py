@@ -349,13 +349,20 @@ class Study(display.Readable):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __str__(self) -> str:
+    def blocks(self) -> list[display.Block]:
+        """Return the question, the scenario, what varies, and the settings."""
         what = self.what or next(iter(self.scenario.questions))
-        lines = [f'Study of "{what}"', display.model_text(self.scenario)]
+        blocks = [f'Study of "{what}"', *display.model_blocks(self.scenario)]
         for name in _SECTIONS:
-            rows = [(key.replace("__", "."), display.shown_value(value)) for key, value in getattr(self, name).items()]
-            lines += ["varies:" if name == "grid" else f"{name}:", *display.aligned(rows)] if rows else []
-        return "\n".join(lines)
+            table = getattr(self, name)
+            if table:
+                rows = [(key.replace("__", "."), display.shown_value(value)) for key, value in table.items()]
+                heading = "varies:" if name == "grid" else f"{name}:"
+                blocks += [heading, display.Table(("name", "value"), rows, is_list=True)]
+        return blocks
+
+    def __str__(self) -> str:
+        return display.blocks_text(self.blocks())
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study: fields, settings, ``progress``, ``scenarios`` by name."""
