@@ -72,7 +72,11 @@ class FieldHelp(_ModelType):
         return f"{before.rstrip()}\n\n{heading}\n\n{field_table(model)}\n\n{prompt}{example}".rstrip()
 
     def __dir__(cls) -> list[str]:
-        return [name for name in super().__dir__() if name == "__doc__" or not hasattr(BaseModel, name)]
+        return [name for name in super().__dir__() if name == "__doc__" or not hasattr(_PlainModel, name)]
+
+
+class _PlainModel(BaseModel):
+    """A model without fields: what it has, every model has from pydantic."""
 
 
 def plain_signature(model: Any, *, in_order: bool) -> inspect.Signature:

@@ -2,6 +2,7 @@
 
 import inspect
 import pydoc
+import re
 
 import pytest
 
@@ -26,6 +27,16 @@ def test_help_says_bounds_defaults_and_what_is_required():
     rest = "loss='square', precondition=0.0, weight_decay=0.0, momentum=0.0"
     assert str(inspect.signature(gs.MaximalStep)) == f"(rate, batch_per_dim=inf, {rest})"
     assert str(inspect.signature(gs.SubspaceClustering)).startswith("(*, ")
+
+
+@pytest.mark.parametrize("model", [gs.MaximalStep, gs.OneStep, gs.Vocabulary, gs.InputRows, gs.MixtureGLM])
+def test_help_has_no_names_of_pydantic(model):
+    text = pydoc.render_doc(model, renderer=pydoc.plaintext)
+    listed = re.findall(r"^ \|  (\w+)", text.partition("Method resolution order")[2], flags=re.M)
+    assert listed and not [name for name in listed if name.startswith("__")]
+    assert "__pydantic" not in text and "model_fields" not in text
+    own = {name for name, value in vars(model).items() if inspect.isfunction(value) and not name.startswith("_")}
+    assert own <= set(listed)  # its own methods are all there
 
 
 def test_a_scenario_lists_its_fields_and_methods():
