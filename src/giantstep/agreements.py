@@ -16,12 +16,13 @@ import xarray
 from giantstep.checks import check_number
 from giantstep.comparison import approximations, called, judged_source, with_spread
 from giantstep.dimensions import dimension_named
-from giantstep.display import Readable, text_table
+from giantstep.display import Block, Readable, Table, blocks_text
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.family import Question
 from giantstep.jsondata import json_data
 from giantstep.notes import missing_theories, notes_in
 from giantstep.result import question_of
+from giantstep.twins import HEADS, GapSplit
 from giantstep.types import Booleans, Floats
 from giantstep.verdicts import (
     POWER,
@@ -66,6 +67,7 @@ class AgreementRow:
     where: str = ""  # the place of the largest gap, or of the largest beyond the line where there is one
     relative_to: str = ""  # what that gap is relative to, where the variable is nearly zero there
     from_limit: float = np.nan  # largest distance of the bare limit from the theory compared; NaN where it was that
+    split: GapSplit | None = None  # of a table, the gap at that place in two parts
 
     def passes(self, allow: float = 0.0) -> bool:
         """Tell whether no number beyond the line has a relative gap above `allow`; nothing compared fails."""
@@ -84,7 +86,7 @@ class AgreementRow:
             scores = f"largest |z| {self.largest_z:.1f}, by chance {self.chance_z:.1f}"
             granted = f" and above the {percent(allow)} allowed" if allow else ""
             text = f"{name} disagrees: a gap of {percent(gap)}{where} is beyond chance ({scores}){granted}."
-            text += f" {(theory or ComparedTheory()).cause(gap < asked)}"
+            text += f" {self.split.sentence() if self.split else (theory or ComparedTheory()).cause(gap < asked)}"
         elif gap <= asked and self.visible_gap <= asked:
             judgement = "agrees"
             seen = f"gaps from {percent(self.visible_gap)} on are visible"
@@ -194,18 +196,30 @@ class Agreement(Readable):
 
     def table(self, allow: float = 0.0, see: float = SEE) -> str:
         """Return the report as an aligned table with the verdict in words; the other variables follow below it."""
+        return blocks_text(self.blocks(allow, see))
+
+    def blocks(self, allow: float = 0.0, see: float = SEE) -> list[Block]:
+        """Return the table of the question's own variables, the verdict in words, and the other variables."""
         heads = ("variable", "points", "largest |z|", "by chance", "gap", "visible gap", "verdict")
-        lines = text_table(heads, [row.cells(allow, see) for row in (*self.judged, *self.others)])
-        own = 1 + len(self.judged)
-        report = lines[:own]
+        report: list[Block] = [Table(heads, [row.cells(allow, see) for row in self.judged])]
         if self.trials < 2:
             report += ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
         else:
             told = [v.sentence for v in self.verdicts(see, allow, self.judged) if v.verdict == "disagrees"]
             bad = [row.variable for row in self.others if not row.passes(allow)]
             also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
-            report += [*self._notes(), *told, self.verdict(see, allow).sentence + also, *self.notes]
-        return "\n".join([*report, *(["", "Other variables", *lines[own:]] if self.others else [])])
+            report += [*self._notes(), *self._splits(), *told, self.verdict(see, allow).sentence + also, *self.notes]
+        if self.others:
+            report += ["", "Other variables", Table(heads, [row.cells(allow, see) for row in self.others])]
+        return report
+
+    def _splits(self) -> list[Block]:
+        """Return the gaps on a table in two parts, as a table with empty lines around it."""
+        rows = []
+        for row in self.judged:
+            if row.split is not None:
+                rows.append(row.split.cells(f"{row.variable} at {row.where}" if row.where else row.variable))
+        return ["", Table(HEADS, rows), ""] if rows else []
 
     def _notes(self) -> list[str]:
         """Return what was compared, where that is not simply the limit."""
@@ -264,7 +278,13 @@ def agreement(
     own = tuple(name for name in question.plot if name in known) if question and variables is None else ()
     names = list(dict.fromkeys([*own, *_chosen(variables, known)]))
     bare = attrs.get("finite_size", 1) == 0
-    theory = ComparedTheory(called(result, judged_source(result)), approximations(attrs), bare)
+    theory = ComparedTheory(
+        name=called(result, judged_source(result)),
+        approximations=approximations(attrs),
+        uncorrected=bare,
+        fixed_dim=bool(attrs.get("fixed_dim", 0)),
+        without_twin=str(attrs.get("without_twin", "")),
+    )
     least = dict(scale or {})
     for name, size in least.items():
         if name not in names:
@@ -354,6 +374,32 @@ def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> Agreem
         where=_words_of_place(gap, shown),
         relative_to=_relative_to(scale[shown], here[shown], elsewhere[shown]),
         from_limit=_from_limit(result, name, theory, scale),
+        split=_split(result, name, gap.dims, shown, float(scale[shown]), trials),
+    )
+
+
+def _split(
+    result: xarray.Dataset, name: str, dims: Sequence[Any], place: tuple[int, ...], scale: float, trials: int
+) -> GapSplit | None:
+    """Return the gap of a variable at one place in two parts, where the Gaussian twin of a table stands beside it."""
+    if f"{name}_twin" not in result:
+        return None
+
+    def at(column: str, source: str = "") -> float:
+        values = result[column].sel(source=source) if source else result[column]
+        return float(values.transpose(*dims).values[place])
+
+    judged = judged_source(result)
+    return GapSplit.of(
+        at(name, judged),
+        at(f"{name}_stderr", judged),
+        at(f"{name}_twin"),
+        at(f"{name}_twin_stderr"),
+        at(name, "experiment"),
+        at(f"{name}_stderr", "experiment"),
+        scale=scale,
+        trials=trials,
+        approximate=bool(approximations(result.attrs)),
     )
 
 

@@ -101,12 +101,16 @@ def _layer_of(result: xarray.Dataset) -> str:
     return "theory" if isinstance(result.attrs.get("finite_size"), str) else "limit"
 
 
-def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Result:
-    """Lay results of one question over each other; the gap is that of the last, the experiment, to the one before."""
+def combine(layers: Mapping[str, xarray.Dataset], question: Question, twin: xarray.Dataset | None = None) -> Result:
+    """Lay results of one question over each other; the gap is that of the last, the experiment, to the one before.
+
+    What the Gaussian twin of a table gave stands beside them, in the columns ``*_twin`` and ``*_twin_stderr``.
+    """
     data: dict[str, Any] = {}
     for variable in question.variables:
         if any(variable.name in layer for layer in layers.values()):
             data |= _columns(layers, variable)
+            data |= {} if twin is None else _twin_columns(twin, variable)
     for name in ("converged", "status"):
         data[name] = _stack({source: layer[name] for source, layer in layers.items()})
     judged, experiment = list(layers.values())[-2:]
@@ -137,6 +141,20 @@ def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[s
         columns[f"{name}_gap"] = gap.assign_attrs(long_name=f"{name}: experiment minus {last}")
         columns[f"{name}_z"] = z.assign_attrs(long_name=f"{name}: gap in standard errors, as a normal score")
     return columns
+
+
+def _twin_columns(twin: xarray.Dataset, variable: Variable) -> dict[str, xarray.DataArray]:
+    """Return a variable of the Gaussian twin of a table with its standard error, where it was compared."""
+    name, error = variable.name, f"{variable.name}_stderr"
+    if not variable.compared or name not in twin or error not in twin:
+        return {}
+    said = f"{name} of the Gaussian twin"
+    return {
+        f"{name}_twin": twin[name].assign_attrs(
+            long_name=f"{said}: the experiment on Gaussian inputs of the same moments"
+        ),
+        f"{name}_twin_stderr": twin[error].assign_attrs(long_name=f"standard error of {said}"),
+    }
 
 
 def _filled(layers: Mapping[str, xarray.Dataset], name: str) -> dict[str, xarray.DataArray]:

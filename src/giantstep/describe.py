@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from giantstep.arrays import FrozenArray
+from giantstep.display import Block, Table, blocks_html
 from giantstep.families import family_class
 from giantstep.family import Question, Setting
 from giantstep.gaussian import Function, Target
@@ -27,8 +28,8 @@ _SAID: dict[Any, tuple[str, str]] = {
     float: ("number", ""),
     int: ("whole number", ""),
     tuple: ("list of numbers", "a list of numbers"),
-    Function: ("function", "a name or an expression in z"),
-    Target: ("function", "a name or an expression in z1..zk"),
+    Function: ("function", "a name, an expression in z, or in Python a callable (gs.Function)"),
+    Target: ("function", "a name, an expression in z1..zk, or in Python a callable (gs.Target)"),
     FrozenArray: ("array of numbers", "an array of numbers, as nested lists"),
     str: ("text", "str"),
     bool: ("true or false", "true or false"),
@@ -45,10 +46,42 @@ _COLUMN = 38
 # -- as data ----------------------------------------------------------------------------------------------
 
 
-def describe(family: str) -> dict[str, Any]:
+class Description(dict[str, Any]):
+    """What a family is, as strict JSON data; a notebook shows it as tables."""
+
+    def blocks(self) -> list[Block]:
+        """Return the title, the fields, the questions with their variables, the theories and the papers."""
+        fields = [_field_cells(field, indent) for indent, field in _with_inner(self["fields"])]
+        blocks: list[Block] = [f"{self['family']}: {self['title']}", *self["update_rule"].splitlines()]
+        blocks.append(Table(("field", "symbol", "meaning", "allowed", "default"), fields))
+        for name, question in self["questions"].items():
+            rows = [(one["name"], one["symbol"], one["meaning"]) for one in question["variables"]]
+            blocks += [f'Question "{name}": {question["meaning"]}', Table(("variable", "symbol", "meaning"), rows)]
+        blocks.append(Table(("theory", "meaning"), list(self["theories"].items())))
+        blocks.append(Table(("paper", "title"), [(paper["key"], paper["title"]) for paper in self["papers"]]))
+        return blocks
+
+    def _repr_html_(self) -> str:
+        return blocks_html(self.blocks())
+
+
+def _with_inner(fields: Sequence[Mapping[str, Any]], indent: int = 0) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield fields, those of the parts that they may hold below them, each with its indent."""
+    for field in fields:
+        yield indent, field
+        for choice in field.get("choices", []):
+            yield from _with_inner(choice.get("fields", []), indent + 1)
+
+
+def _field_cells(field: Mapping[str, Any], indent: int) -> tuple[str, ...]:
+    default = "required" if field["required"] else _toml(field["default"])
+    return "  " * indent + field["name"], field["symbol"], field["meaning"], field["allowed"], default
+
+
+def describe(family: str) -> Description:
     """Return what a family is as strict JSON data: its fields, questions, theories, papers with their notation."""
     cls = family_class(family)
-    return {
+    content = {
         "family": cls.family,
         "title": cls.title,
         "about": _first_paragraph(cls),
@@ -63,6 +96,7 @@ def describe(family: str) -> dict[str, Any]:
         "example": cls.example().content(),
         "composition": dict(cls.composition()),
     }
+    return Description(content)
 
 
 def describe_fields(model: type[BaseModel], prefix: str = "") -> list[dict[str, Any]]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
+import warnings
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 
@@ -94,6 +97,23 @@ class GiantstepWarning(UserWarning):
     >>> issubclass(caught[0].category, gs.GiantstepWarning)
     True
     """
+
+
+_NOT_THE_USER = ("giantstep", "pydantic", "functools")
+"""Modules whose lines lie between a user and a warning."""
+
+
+def warn_caller(text: str, kind: type[Warning] = GiantstepWarning) -> None:
+    """Warn at the line of the user: the first one on the way here that is of none of these modules."""
+    frame, depth = sys._getframe(1), 2
+    while frame.f_back is not None and _package(frame) in _NOT_THE_USER:
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(text, kind, stacklevel=depth)
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def bad_field(field: str, value: Any, allowed: str, code: Code | None = None) -> InputError:

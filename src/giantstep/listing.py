@@ -10,12 +10,12 @@ import numpy as np
 import xarray
 
 from giantstep.dimensions import long_dimensions
-from giantstep.display import MOST_ROWS, preformatted, text_table
+from giantstep.display import MOST_ROWS, Block, Table, blocks_html, blocks_text
 from giantstep.family import DIAGNOSTICS
 from giantstep.files import entries, flattened
 from giantstep.notes import notes_in
 
-_SIDES = ("_stderr", "_gap", "_z")
+_SIDES = ("_stderr", "_gap", "_z", "_twin", "_twin_stderr")
 _LAYERS = ("source", "trial")
 
 
@@ -42,15 +42,19 @@ class Result(xarray.Dataset):
     def _repr_html_(self) -> str:
         inside = "<summary>all variables, coordinates and attributes (xarray.Dataset)</summary>"
         whole = xarray.Dataset._repr_html_(self)
-        return f"{preformatted(self.listed())}<details>{inside}{whole}</details>"
+        return f"{blocks_html(self.shown_blocks())}<details>{inside}{whole}</details>"
 
-    def listed(self) -> str:
-        """Return the main numbers as text: what a notebook shows, and the command line prints."""
+    def shown_blocks(self) -> list[Block]:
+        """Return the main numbers: what a notebook shows, and the command line prints."""
         return listing(self)
 
+    def listed(self) -> str:
+        """Return the main numbers as text."""
+        return blocks_text(self.shown_blocks()).rstrip()
 
-def listing(result: xarray.Dataset) -> str:
-    """Return the main variables of a result as text: a list for one point, a row for each point of a grid."""
+
+def listing(result: xarray.Dataset) -> list[Block]:
+    """Return the main variables of a result for reading: a list for one point, a row for each point of a grid."""
     from giantstep.result import main_variables
 
     names, figure = _variables(result), main_variables(result.attrs)
@@ -73,17 +77,20 @@ def listing(result: xarray.Dataset) -> str:
     state = [] if grid or "converged" not in result else [f"status: {_status(result)}"]
     # the report of a comparison has its notes
     notes = [] if result.attrs.get("engine") == "comparison" else notes_in(result.attrs)
-    return listing_text(_title(result), tables, [*state, *notes])
+    return listing_blocks(_title(result), tables, [*state, *notes])
 
 
-def listing_text(title: str, tables: Sequence[Sequence[tuple[str, Sequence[Any]]]], notes: Sequence[str] = ()) -> str:
+def listing_blocks(
+    title: str, tables: Sequence[Sequence[tuple[str, Sequence[Any]]]], notes: Sequence[str] = ()
+) -> list[Block]:
     """Return a title, tables of columns without empty ones (the ends of long tables), and sentences below them."""
-    lines = [title]
+    blocks: list[Block] = [title]
     for table in tables:
         columns = [(head, values) for head, values in table if not all(map(_is_nan, values))]
         rows = list(zip(*([_cell(head, value) for value in values] for head, values in columns)))
-        lines += [*text_table([head for head, _ in columns], rows, MOST_ROWS), ""] if columns else []
-    return "\n".join([*lines, *notes]).rstrip()
+        if columns:
+            blocks += [Table(tuple(head for head, _ in columns), rows, MOST_ROWS), ""]
+    return [*blocks, *notes]
 
 
 def _cell(head: str, value: Any) -> str:
@@ -152,6 +159,8 @@ def _entries(result: xarray.Dataset, dims: Sequence[str], name: str) -> Iterator
     sides = {called(result, source): at(name, source) for source in sources} or {"value": at(name, "")}
     if f"{name}_stderr" in result and (not sources or "experiment" in sources):
         sides["std err"] = at(f"{name}_stderr", "experiment")
+    if f"{name}_twin" in result:
+        sides["twin"] = at(f"{name}_twin", "")
     if f"{name}_z" in result:
         sides["z"] = result[f"{name}_z"]
     for label, entry in entries(result, name, (*dims, *_LAYERS)):

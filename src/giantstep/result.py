@@ -140,7 +140,7 @@ class ResultTable:
 
 def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
     """Return the columns of a result with those of the variables a figure shows first, order parameters after."""
-    endings = ("", "_stderr", "_gap", "_z")
+    endings = ("", "_stderr", "_gap", "_z", "_twin", "_twin_stderr")
     first = [name + ending for name in question.plot for ending in endings if name + ending in data]
     return {name: data[name] for name in dict.fromkeys([*first, *data])}
 

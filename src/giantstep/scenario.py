@@ -26,7 +26,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Wi
 from pydantic.fields import FieldInfo
 
 from giantstep.dimensions import declare
-from giantstep.display import model_text, preformatted
+from giantstep.display import blocks_html, blocks_text, model_blocks
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import family_class, family_names, register
 from giantstep.family import Answer, Baseline, PhaseDiagram, Question
@@ -81,7 +81,11 @@ class FieldHelp(_ModelType):
         return f"{before.rstrip()}\n\n{heading}\n\n{field_table(model)}\n\n{prompt}{example}".rstrip()
 
     def __dir__(cls) -> list[str]:
-        return [name for name in super().__dir__() if name == "__doc__" or not hasattr(BaseModel, name)]
+        return [name for name in super().__dir__() if name == "__doc__" or not hasattr(_PlainModel, name)]
+
+
+class _PlainModel(BaseModel):
+    """A model without fields: what it has, every model has from pydantic."""
 
 
 def plain_signature(model: Any, *, in_order: bool) -> inspect.Signature:
@@ -265,10 +269,10 @@ class Checked(BaseModel, metaclass=FieldHelp):
         return copied
 
     def __str__(self) -> str:
-        return model_text(self)
+        return blocks_text(model_blocks(self))
 
     def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return blocks_html(model_blocks(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -458,6 +462,13 @@ class Scenario(Checked):
 
     def own_dim(self) -> int | None:
         """Return the dimension of the experiment where the scenario itself fixes it (a dataset), else None."""
+        return None
+
+    def gaussian_twin(self, theory: str) -> Self | None:
+        """Return this scenario with Gaussian inputs of the same moments in place of the rows of a table.
+
+        It is what `theory` describes. None where no table is there, or where that theory reads the rows themselves.
+        """
         return None
 
     def has_classes(self) -> bool:

@@ -176,6 +176,7 @@ def compare(
     progress: ProgressOption = None,
     watch: Watch | None = None,
     stored: xarray.Dataset | None = None,
+    twin: bool | None = None,
     **fields: Any,
 ) -> xarray.Dataset:
     """Answer a scenario with both engines and say how far apart they are.
@@ -189,6 +190,8 @@ def compare(
     watch : called after every trial with a function that returns what was measured so far, as `simulate` would.
     stored : an experiment at the same points, as `simulate` or `sweep` returned it, in place of a new one. One of
         another scenario, question, dimension or seed is refused.
+    twin : on a table, whether the same trials are run on its Gaussian twin, too, which splits the gap: the report says
+        how much the finite size makes, and how much that the data are not Gaussian. If left out: unless `stored`.
 
     Returns
     -------
@@ -198,6 +201,7 @@ def compare(
         (minus limit where there is no "theory"; the attribute ``compared_with`` says which), ``*_z`` its normal score.
         `giantstep.agreement` sums it up. Of several scenarios those without a theory are NaN there, and their
         ``status`` says why.
+        On a table ``*_twin`` and ``*_twin_stderr`` are those of its Gaussian twin.
 
     Examples
     --------
@@ -214,35 +218,60 @@ def compare(
     from giantstep.result import provenance
     from giantstep.stored import check_stored
 
-    check_flags(finite_size=finite_size, strict=strict)
+    check_flags(finite_size=finite_size, strict=strict, twin=bool(twin) if twin is None else twin)
     if isinstance(theory, list | tuple) and theory:  # one experiment serves all of them
         drawn = {"what": what, "dim": dim, "trials": trials, "seed": seed, "device": device, "paired": paired}
         drawn |= {"strict": strict, "progress": progress, **fields}
         measured = simulate(scenario, grid, **drawn) if stored is None else stored
         own: dict[str, Any] = {"tolerance": tolerance, "finite_size": finite_size, "stored": measured}
+        own["twin"] = stored is None if twin is None else twin
         return stack([compare(scenario, grid, theory=name, **own, **drawn) for name in theory], theory, "theory")
     one: Any = theory
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=one, tolerance=tolerance, seed=seed)
     trials = trials if stored is None else int(getattr(stored, "attrs", {}).get("trials", trials))
     experiment = ExperimentSettings(trials, seed, device, False, paired)
-    if stored is None:
-        plan = TrialPlan(request, experiment, compared=True)
-    else:
+    with_twin = stored is None if twin is None else twin
+    if stored is not None:
         check_stored(stored, request, experiment)
-    settings = request.prepare(device=device, trials=trials) if stored is not None else plan.settings
+    plan = TrialPlan(request, experiment, compared=True) if stored is None or with_twin else None
+    settings = request.prepare(device=device, trials=trials) if plan is None else plan.settings
     low, unsolved = solve_limit(request, settings, progress, bare=not finite_size)
     layers, unsolved = _theory_layers(low, unsolved, request, settings, progress)
     unsolved.refuse(strict)
     unmeasured = Problems("experiment", request.grid.size)
     if stored is None:
+        assert plan is not None
         stored, unmeasured = plan.run(progress, watch)
     unmeasured.refuse(strict)
-    warn(unsolved, unmeasured)
     compared = list(layers)[-1]
+    answered_by = str(layers[compared].attrs.get("theory", ""))
+    twins = plan.of_twins(answered_by) if plan is not None and with_twin else None
+    of_twin, unmeasured_twin = (None, unmeasured) if twins is None else twins.run(progress)
+    warn(unsolved, unmeasured, unmeasured_twin)
     asked = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
     facts = {"finite_size": int(finite_size), "compared_with": compared, **layers[compared].attrs, **stored.attrs}
+    facts |= _about_dimension(request.grid, answered_by, has_twin=of_twin is not None)
     attrs = provenance(request.grid, request.what, "comparison", asked, {})
-    return combine({**layers, "experiment": stored}, request.question).assign_attrs({**attrs, **facts, **attrs})
+    both = combine({**layers, "experiment": stored}, request.question, of_twin)
+    return both.assign_attrs({**attrs, **facts, **attrs})
+
+
+def _about_dimension(grid: Grid, theory: str, *, has_twin: bool) -> dict[str, Any]:
+    """Return that the dimension is fixed, where it is, and why a table has no Gaussian twin beside it."""
+    scenarios = [batch.scenario for batch in grid.batches()]
+    if any(scenario.own_dim() is None for scenario in scenarios):
+        return {}
+    facts: dict[str, Any] = {"fixed_dim": 1}
+    first = next(iter(scenarios[0].theories))
+    if has_twin or scenarios[0].gaussian_twin(first) is None:
+        return facts
+    if scenarios[0].gaussian_twin(theory) is None:
+        why = (
+            f'The theory "{theory}" reads the rows themselves; with theory="{first}" the Gaussian twin splits the gap.'
+        )
+    else:
+        why = "gs.compare(..., twin=True) runs the Gaussian twin of the table, which splits the gap."
+    return {**facts, "without_twin": why}
 
 
 def _theory_layers(
@@ -326,13 +355,20 @@ class Study(display.Readable):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __str__(self) -> str:
+    def blocks(self) -> list[display.Block]:
+        """Return the question, the scenario, what varies, and the settings."""
         what = self.what or next(iter(self.scenario.questions))
-        lines = [f'Study of "{what}"', display.model_text(self.scenario)]
+        blocks = [f'Study of "{what}"', *display.model_blocks(self.scenario)]
         for name in _SECTIONS:
-            rows = [(key.replace("__", "."), display.shown_value(value)) for key, value in getattr(self, name).items()]
-            lines += ["varies:" if name == "grid" else f"{name}:", *display.aligned(rows)] if rows else []
-        return "\n".join(lines)
+            table = getattr(self, name)
+            if table:
+                rows = [(key.replace("__", "."), display.shown_value(value)) for key, value in table.items()]
+                heading = "varies:" if name == "grid" else f"{name}:"
+                blocks += [heading, display.Table(("name", "value"), rows, is_list=True)]
+        return blocks
+
+    def __str__(self) -> str:
+        return display.blocks_text(self.blocks())
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study: fields, settings, ``progress``, ``scenarios`` by name."""

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,25 @@ class TrialPlan:
         for group in self.groups:
             group.bytes_needed = group.scenario.memory(group.points, request.what, group.dim, settings)
             check_memory(at_once * group.bytes_needed, experiment.device)
+
+    def of_twins(self, theory: str) -> TrialPlan | None:
+        """Return the same trials on the Gaussian twins of tables, at the points that have one; None where none has."""
+        from giantstep.lab import check_memory
+
+        groups = []
+        for group in self.groups:
+            twin = group.scenario.gaussian_twin(theory)
+            if twin is not None:
+                groups.append(replace(group, scenario=twin))
+        if not groups:
+            return None
+        plan = copy(self)
+        plan.groups = groups
+        settings = {**self.own_settings, "device": self.experiment.device}
+        for group in groups:
+            group.bytes_needed = group.scenario.memory(group.points, self.request.what, group.dim, settings)
+            check_memory(group.bytes_needed, self.experiment.device)
+        return plan
 
     def draw(self, group: DrawGroup, trial: int) -> TrialDraw:
         """Return one trial of a group of points."""

@@ -123,6 +123,8 @@ class ComparedTheory:
     name: str = "limit"  # as tables and legends call it: "limit", "theory at d = 200", "approximate limit"
     approximations: Mapping[str, str] = field(default_factory=dict)  # what it approximates -> how far off that may be
     uncorrected: bool = False  # whether its correction was left out on purpose (``finite_size=False``)
+    fixed_dim: bool = False  # whether the scenario has one dimension, that of a table or of given covariances
+    without_twin: str = ""  # of a table: why no Gaussian twin stands beside it
 
     def sentences(self, apart: Mapping[str, float]) -> list[str]:
         """Say what was compared, where that is not simply the limit; `apart` are the distances of the bare limit."""
@@ -145,6 +147,9 @@ class ComparedTheory:
             return "The likeliest cause is the finite dimension, whose correction was left out (finite_size=False)."
         if is_small:
             return "The likeliest cause is the finite dimension, which leaves small gaps; `allow` grants them."
+        if self.fixed_dim:
+            told = "Its dimension is fixed, so that no larger one tells the finite size from other causes."
+            return f"{told} {self.without_twin}".rstrip()
         return "Compare at twice the dimension: what is left of a finite one shrinks, an error stays."
 
 

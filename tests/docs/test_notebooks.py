@@ -153,7 +153,8 @@ def test_every_verb_shows_a_table_and_nothing_else(tmp_path, monkeypatch):
     for outputs in executed(VERBS, tmp_path, monkeypatch):
         (data,) = (data for data in forms(outputs)[0] if any(data.values()))  # a bar that is gone is empty text
         head = data["text/html"].partition("<details")[0]
-        assert "<pre>" in head or "trials = " in head or "needs a" in head
+        assert "<table>" in head or "trials = " in head or "needs a" in head
+        assert "<pre>" not in head
         assert "HTML object" not in data["text/plain"] and "object at" not in data["text/plain"]
 
 

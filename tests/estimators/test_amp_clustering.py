@@ -224,6 +224,7 @@ class TestDataAsPeopleHaveThem:
         assert accuracy(model.labels_, labels) > accuracy(AMPClustering(random_state=0).fit(X).labels_, labels) - 0.03
         assert model.noise_level_ == pytest.approx(units, rel=0.15)
 
+    @pytest.mark.filterwarnings("ignore:10 of 410 columns are constant")
     def test_constant_columns_change_nothing(self, easy) -> None:
         X = easy[0]
         plain = AMPClustering(random_state=0).fit(X)
@@ -234,7 +235,7 @@ class TestDataAsPeopleHaveThem:
         assert not model.noise_level_[:7].any() and model.means_[:, :7] == pytest.approx(0.1)
         assert model.predict(wide[:5]).shape == (5,)
 
-    @pytest.mark.filterwarnings("ignore:No clusters")
+    @pytest.mark.filterwarnings("ignore:No clusters", "ignore:4 of 4 columns are constant")
     def test_columns_that_are_all_constant_are_no_clusters(self) -> None:
         assert not AMPClustering(random_state=0).fit(np.ones((20, 4))).found_
 

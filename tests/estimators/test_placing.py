@@ -50,7 +50,8 @@ class TestPlace:
 
     def test_constant_columns_are_counted_apart(self, mixture) -> None:
         X = np.hstack([mixture(600, 300, 2, 15, 2.0)[0], np.ones((600, 5))])
-        placed = gs.place(X, 2)
+        with pytest.warns(gs.GiantstepWarning, match="5 of 305 columns are constant and were left out: 300, 301"):
+            placed = gs.place(X, 2)
         assert (placed.features, placed.constant_features, placed.samples_per_dim) == (300, 5, 2.0)
         assert "5 constant ones left out" in placed.report()
 

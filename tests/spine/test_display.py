@@ -2,12 +2,15 @@
 
 import sys
 import types
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import xarray
 
 import giantstep as gs
+from giantstep.describe import describe
+from giantstep.display import Table, blocks_html
 from giantstep.families import SHIPPED, family_class
 from giantstep.progress import Progress
 
@@ -21,7 +24,7 @@ def test_every_scenario_is_a_table_of_its_fields(family):
     for name, info in type(scenario).model_fields.items():
         assert name in html and name in text
         assert info.description in text
-    assert "object at" not in text and html.startswith("<pre>")
+    assert "object at" not in text and "<table>" in html and "<pre>" not in html
 
 
 def test_a_study_says_what_varies():
@@ -49,7 +52,55 @@ def test_an_agreement_is_a_table():
     report = gs.agreement(both)
     html = report._repr_html_()
     assert repr(report) == report.table()
-    assert html.startswith("<pre>variable") and report.verdict().sentence.split(";")[0] in html
+    assert html.startswith("<table><thead><tr>") and report.verdict().sentence.split(";")[0] in html
+    assert html.count("<table>") == 2  # the variables of the question, and the others
+    assert html.count('<th style="text-align: left">variable</th>') == 2
+    assert report.table().count("largest |z|") == 1  # in text one table, headed once
+
+
+BASE = gs.Network(target="tanh(z1)", noise=0.1, width_per_dim=1.5, samples_per_dim=2.0, steps=[], readout=gs.Ridge(0.1))
+SHOWN = {
+    "predict": (lambda: gs.predict(BASE, noise=[0.1, 0.2]), 1, 2),
+    "simulate": (lambda: gs.simulate(BASE, dim=10, trials=2), 1, None),
+    "compare": (lambda: gs.compare(BASE, dim=10, trials=2, noise=[0.1, 0.2]), 1, 2),
+    "optimize": (lambda: gs.optimize(BASE, over={"readout.ridge": (0.01, 10)}), 1, None),
+    "sensitivity": (lambda: gs.sensitivity(BASE, to=["noise", "readout.ridge"]), 1, 2),
+    "exponents": (lambda: gs.exponents("z1 + h3(z2)", "relu"), 1, None),
+    "learnable": (lambda: gs.learnable("z1 + z1*z2", "relu"), 1, None),
+    "study": (lambda: gs.Study(BASE, grid={"noise": [0.1, 0.2]}), 2, None),
+    "describe": (lambda: describe("network"), 8, None),
+}
+
+
+@pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
+@pytest.mark.parametrize(("make", "least", "rows"), SHOWN.values(), ids=SHOWN)
+def test_what_verbs_return_is_html_tables_in_a_notebook(make, least, rows):
+    """Well-formed tables, every row as long as its heads, numbers to the right; nothing preformatted."""
+    html = make()._repr_html_().partition("<details")[0]
+    tree = ElementTree.fromstring(f"<div>{html.replace('&nbsp;', ' ')}</div>")
+    tables = tree.findall("table")
+    assert len(tables) >= least and "<pre>" not in html
+    for table in tables:
+        heads = table.findall("thead/tr/th")
+        found = table.findall("tbody/tr")
+        assert found and {len(row.findall("td")) for row in found} == {len(heads)}
+        assert rows is None or len(found) == rows
+        for row in found:
+            for cell in row.findall("td"):
+                if cell.text and cell.text[:1].isdigit():
+                    assert cell.get("style") == "text-align: right"
+
+
+def test_html_escapes_what_stands_in_a_table():
+    html = blocks_html(["a < b", "", Table(("x", "y"), [("  <b>", "1.5")])])
+    assert "a &lt; b" in html and "&nbsp;&nbsp;&lt;b&gt;" in html and html.count("<p>") == 1
+
+
+def test_long_tables_lose_their_middle_in_both_forms():
+    curve = gs.predict(ONE_STEP, ridge=np.linspace(0.1, 1, 50))
+    html = curve._repr_html_().partition("<details")[0]
+    assert "(10 more)" in curve.listed() and "(10 more)" in html
+    assert html.count("<tr>") == len(curve.listed().splitlines()) - 1 == 42
 
 
 def test_what_was_asked_for_comes_first():

@@ -1,7 +1,10 @@
 """Sweeps on Dask: lost workers, workers that come later, schedulers that do not answer."""
 
+import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import warnings
 from importlib import import_module
@@ -44,6 +47,33 @@ def test_a_scheduler_that_runs_already_gives_the_same_numbers(cluster, store):
     s = gs.OneStep(activation="relu", target="tanh", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.01, step=step)
     settings = {"dim": 40, "trials": 2, "samples_per_dim": [1.0, 2.0]}
     xarray.testing.assert_identical(gs.sweep(s, engine=cluster, **settings), gs.simulate(s, **settings))
+
+
+def test_dask_alone_starts_a_cluster_of_this_machine(store, diary):
+    settings = {"dim": 10, "trials": 2, "level": [1, 2]}
+    result = gs.sweep(Faulty(), store=store, engine="dask", workers=1, **settings)
+    assert len(diary()) == 4
+    xarray.testing.assert_identical(result, gs.simulate(Faulty(), **settings))
+    assert sum(len(entry.rows) for entry in entries(store)) == 4
+
+
+def test_the_command_line_starts_a_cluster_too(tmp_path):
+    scenario = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    gs.Study(scenario, experiment={"dim": 20, "trials": 2}).write(tmp_path / "study.toml")
+    options = ["--engine", "dask", "--workers", "1", "--store", "runs.db", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "giantstep", "sweep", "study.toml", *options],
+        cwd=tmp_path, capture_output=True, text=True, env=os.environ,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2 results computed" in done.stderr
+    assert json.loads(done.stdout)["attrs"]["trials"] == 2
+
+
+def test_dask_and_an_address_are_that_cluster(cluster):
+    address = cluster.scheduler.address
+    result = gs.sweep(Faulty(), engine="dask", scheduler=address, dim=10, trials=1)
+    xarray.testing.assert_identical(result, gs.simulate(Faulty(), dim=10, trials=1))
 
 
 def test_loss_of_a_worker(cluster, store, diary):

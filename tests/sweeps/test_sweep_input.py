@@ -24,7 +24,7 @@ def sentence(**settings):
         ({"source": "theory"}, 'Field `source` must be "experiment" or "limit"'),
         (
             {"engine": "pbs"},
-            "Field `engine` must be one of local, processes, slurm, a gs.Slurm or a Dask client",
+            "Field `engine` must be one of local, processes, dask, slurm, a gs.Slurm or a Dask client",
         ),
         ({"engine": "slurm", "workers": 2}, "Field `workers` must be left out on a cluster"),
         ({"engine": 3}, "Field `engine` must be one of"),
@@ -33,6 +33,8 @@ def sentence(**settings):
         ({"engine": "processes", "scheduler": "tcp://a:1"}, "Field `scheduler` must be an address"),
         ({"scheduler": "tcp://a:1", "workers": 2}, "Field `workers` must be left out on a cluster"),
         ({"scheduler": "local"}, "Field `scheduler` must be an address"),
+        ({"scheduler": "dask"}, "Field `scheduler` must be an address"),
+        ({"engine": "dask", "scheduler": "tcp://a:1", "workers": 2}, "Field `workers` must be left out on a cluster"),
         ({"threads": 0}, "Field `threads` must be"),
         ({"memory": -1, "workers": 2}, "Field `memory` must be a number above 0"),
         ({"memory": 1}, "Field `memory` must be left out but for worker processes"),

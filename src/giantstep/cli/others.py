@@ -186,8 +186,9 @@ def _curve(result: Forecast) -> str:
     """Return the forecast at the best ridge of each sample size, with the experiment and the verdicts."""
     import numpy as np
 
+    from giantstep.display import blocks_text
     from giantstep.forecasts.table import known
-    from giantstep.listing import listing_text
+    from giantstep.listing import listing_blocks
 
     attrs = result.attrs
     names = [name for name in ("error", "mse") if name in result]
@@ -209,7 +210,8 @@ def _curve(result: Forecast) -> str:
         rows.append(row)
     about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
     columns = [(head, [row[head] for row in rows]) for head in (rows[0] if rows else ())]
-    told = listing_text(f"{attrs['title']}: {about}; at the best ridge of each size", [columns])
+    title = f"{attrs['title']}: {about}; at the best ridge of each size"
+    told = blocks_text(listing_blocks(title, [columns])).rstrip()
     return (
         f"{told}\nFor raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n"
     )

@@ -151,7 +151,7 @@ class Run:
 
     store: Path | None = option("DB", "The SQLite file that keeps the results; made where it is not there.")
     source: str = Option("experiment", help="experiment or limit.")
-    engine: str | None = Option(None, help="local, processes or slurm; chosen by the options below if left out.")
+    engine: str | None = Option(None, help="local, processes, dask or slurm; chosen by the options below if left out.")
     workers: int | None = Option(None, help="Tasks at once.")
     scheduler: str | None = option("ADDRESS", "A running Dask scheduler.")
     threads: int | None = Option(None, help="BLAS threads of each worker.")

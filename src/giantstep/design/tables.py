@@ -11,7 +11,7 @@ import numpy as np
 import xarray
 
 from giantstep.design.limits import ObservedLimit
-from giantstep.display import MOST_ROWS, inside_sentence, text_table
+from giantstep.display import MOST_ROWS, Block, Table, blocks_text, inside_sentence
 from giantstep.listing import Result
 from giantstep.request import Request
 from giantstep.result import about_field, provenance
@@ -26,8 +26,12 @@ class DesignResult(Result):
     __slots__ = ()
 
     def __repr__(self) -> str:
+        return blocks_text(self.shown_blocks()) if self._is_whole() else super().__repr__()
+
+    def shown_blocks(self) -> list[Block]:
+        """Return the headline, the table and the remarks."""
         if not self._is_whole():
-            return super().__repr__()
+            return super().shown_blocks()
         shown = [name for name in json.loads(self.attrs["shown"]) if name in self]
         grid = [str(dim) for dim in self["converged"].dims]
         rows, remarks = [], list[str]()
@@ -38,13 +42,9 @@ class DesignResult(Result):
             where = ", ".join(f"{dim} = {value}" for dim, value in place.items())
             said = [str(point[name].values) for name in ("status", "remark", "checked") if name in point]
             remarks += [f"{where}: {text}" if where else text for text in said if text]
-        lines = [str(self.attrs["headline"]), *(_table(rows) if grid else _single(self, shown))]
+        blocks = [str(self.attrs["headline"]), *(_table(rows) if grid else _single(self, shown))]
         more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
-        return "\n".join([*lines, "", *remarks[:MOST_ROWS], *more] if remarks else lines)
-
-    def listed(self) -> str:
-        """Return the table as text."""
-        return repr(self) if self._is_whole() else super().listed()
+        return [*blocks, "", *remarks[:MOST_ROWS], *more] if remarks else blocks
 
     def _is_whole(self) -> bool:
         """Tell whether the columns of the table are still there."""
@@ -83,14 +83,14 @@ def design_result(
     return DesignResult(data, {**fields, **coords}, provenance(grid, request.what, engine, settings, said))
 
 
-def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str]:
+def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[Block]:
     """Return the numbers of one point, and a row for each entry of the variables that have some."""
     wide = [name for name in shown if result[name].dims]
     dims = list(dict.fromkeys(str(dim) for name in wide for dim in result[name].dims))
     labels = {str(label) for dim in dims for label in result[dim].values}
     alone = [name for name in shown if name not in {*wide, *labels} and not _is_error(name, shown)]
     said = [f"{name} = {_with_error(result, name, shown)}" for name in alone]
-    lines = ["", *said] if said else []
+    blocks: list[Block] = ["", *said] if said else []
     for dim in dims:
         rows = []
         for index, label in enumerate(result[dim].values):
@@ -99,8 +99,8 @@ def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str]:
             entries = {name.replace("_", " "): _with_error(result, name, shown, index) for name in own}
             if any(cell not in ("", "-") for cell in (*value.values(), *entries.values())):
                 rows.append({dim: str(label), **value, **entries})
-        lines += _table(rows) if rows else []
-    return lines
+        blocks += _table(rows) if rows else []
+    return blocks
 
 
 def _is_error(name: str, shown: Sequence[str]) -> bool:
@@ -165,8 +165,8 @@ def _cell(name: str, value: Any) -> str:
     return format(number, ".2g" if name in _ERRORS else ".6g")
 
 
-def _table(rows: Sequence[dict[str, str]]) -> list[str]:
-    """Return the lines of a table below an empty one, without its empty columns."""
+def _table(rows: Sequence[dict[str, str]]) -> list[Block]:
+    """Return a table below an empty line, without its empty columns."""
     heads = list(dict.fromkeys(head for row in rows for head in row))
     heads = [head for head in heads if any(row.get(head, "-") != "-" for row in rows)]
-    return ["", *text_table(heads, [[row.get(head, "-") for head in heads] for row in rows], MOST_ROWS)]
+    return ["", Table(tuple(heads), [[row.get(head, "-") for head in heads] for row in rows], MOST_ROWS)]

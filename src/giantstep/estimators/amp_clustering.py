@@ -18,6 +18,7 @@ from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.estimators.detection import FALSE_ALARM
 from giantstep.estimators.fitting import Clusters, Options, fit_clusters, numbers_to_try
 from giantstep.estimators.matrices import check_finite, standardise
+from giantstep.tables import warn_of_constant
 from giantstep.types import Array, Floats, Integers
 
 
@@ -134,6 +135,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         else:
             fit = fit_clusters(matrix, numbers, options, rng)
         self._keep(matrix, fit)
+        warn_of_constant(~fit.data.varies, getattr(self, "feature_names_in_", None))
         if numbers != [1] and not self.found_:
             self._warn(
                 f"No clusters were found: noise looks as clustered with a chance of up to {fit.p_value:.2g}, and "

@@ -16,6 +16,7 @@ from giantstep.errors import GiantstepWarning, InputError
 from giantstep.forecasts.settings import RIDGES
 from giantstep.forecasts.table import Forecast, SamplesNeeded
 from giantstep.forecasts.verb import forecast
+from giantstep.tables import constant_columns, warn_of_constant
 from giantstep.types import Array, Floats
 
 
@@ -43,6 +44,7 @@ class _ForecastBase(BaseEstimator):
         ridges = np.unique(np.asarray(self.ridges, dtype=np.float64))
         if not len(ridges) or not np.all(ridges > 0) or not np.all(np.isfinite(ridges)):
             raise InputError(f"Field `ridges` must be numbers above 0, but is ridges={self.ridges!r}.")
+        warn_of_constant(constant_columns(X), getattr(self, "feature_names_in_", None))
         fit = RidgeCV(ridges, store_cv_results=True).fit(X, outputs)
         self.loo_ = fit.cv_results_.reshape(len(X), -1, len(ridges)).sum(axis=1).mean(axis=0)
         self.ridge_, self.coef_, self.intercept_ = float(fit.alpha_), np.atleast_2d(fit.coef_), fit.intercept_

@@ -12,6 +12,7 @@ from scipy.special import gammaincinv
 
 from giantstep.datafile import read_parquet
 from giantstep.errors import GiantstepWarning, InputError, check_ending
+from giantstep.tables import constant_columns
 from giantstep.types import Booleans, Floats
 
 TABLES = (".csv", ".tsv", ".txt")
@@ -61,8 +62,7 @@ def standardise(matrix: Floats, noise_level: Any = "auto") -> Standardised:
     mean = matrix.mean(axis=0)
     centred = matrix - mean
     variance = np.einsum("ij,ij->j", centred, centred) / n
-    scale = np.abs(matrix).max(axis=0)
-    varies = variance > (1e-12 * scale) ** 2 * n  # what rounding leaves of a constant column does not count
+    varies = ~constant_columns(matrix)
     noise, named = np.ones(d), isinstance(noise_level, str)
     chosen = variance[varies]
     common = not named or noise_level != "feature"

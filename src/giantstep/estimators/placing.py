@@ -16,6 +16,7 @@ from giantstep.estimators.detection import FALSE_ALARM
 from giantstep.estimators.fitting import Options, fit_clusters, numbers_to_try
 from giantstep.estimators.matrices import check_finite
 from giantstep.families.subspace_clustering.scenario import MOST_CLUSTERS, SubspaceClustering
+from giantstep.tables import warn_of_constant
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
         "samples_per_dim": n / d if d else math.inf,
         "most_tried": n_clusters == "auto" and k == _MOST_TRIED,
     }
+    warn_of_constant(~fit.data.varies, getattr(X, "columns", None))
     threshold = k * math.sqrt(d / n)
     if run is None or not known["found"]:
         unknown = [column.name for column in fields(Placement) if column.type == "float" and column.name not in known]

@@ -33,7 +33,7 @@ def shown_json(result: xarray.Dataset, variables: Sequence[str] | None, family: 
     several times, if any; ``absent``: variables that declare when they are absent, and are so.
     """
     if variables is not None:
-        wanted = [name + end for name in variables for end in ("", "_stderr", "_gap", "_z")]
+        wanted = [name + end for name in variables for end in ("", "_stderr", "_gap", "_z", "_twin", "_twin_stderr")]
         result = result[[name for name in (*wanted, *DIAGNOSTICS) if name in result.data_vars]]
     for dim in [str(dim) for dim in result.sizes if f"{dim}_imag" in result.coords]:
         parts = list(zip(result[f"{dim}_real"].values, result[f"{dim}_imag"].values, strict=True))

@@ -158,7 +158,8 @@ class Reading:
         """Return the variables asked for, or those the family shows by default."""
         drawable = [str(name) for name, data in self.data.data_vars.items() if data.dtype.kind in "fiubUO"]
         own = [name for name in drawable if name not in DIAGNOSTICS and self.data[name].dtype.kind in "fiub"]
-        parts = {f"{name}{side}" for name in self.data.data_vars for side in ("_stderr", "_error", "_gap", "_z")}
+        sides = ("_stderr", "_error", "_gap", "_z", "_twin", "_twin_stderr")
+        parts = {f"{name}{side}" for name in self.data.data_vars for side in sides}
         known = [name for name in own if name not in parts]
         if variables is None:
             if not known:

@@ -6,17 +6,17 @@ Labels are real numbers (one or several outputs), two classes as +-1, or more of
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from giantstep.checks import check_number, check_whole
-from giantstep.errors import GiantstepWarning, InputError, bad_field
+from giantstep.errors import InputError, bad_field, warn_caller
 from giantstep.forecasts.decomposition import Decomposition, decompose
 from giantstep.lab.devices import available_memory
 from giantstep.lab.seeds import Draws
+from giantstep.tables import leave_out_constant
 from giantstep.types import Array, Booleans, Floats, Integers
 
 TASKS = ("auto", "regression", "classes")
@@ -236,10 +236,11 @@ def prepare(features: Any, labels: LabelNumbers, settings: Settings) -> Prepared
     size = float(np.abs(centred).max())
     if size > LARGEST:
         raise InputError(f"The features reach {size:.3g}, too large for their squares; divide them by a number.")
+    varies = leave_out_constant(centred, getattr(features, "columns", None), "features")
     copies = count - len({row.tobytes() for row in centred})
+    if not varies.all():
+        centred = np.ascontiguousarray(centred[:, varies])
     centred -= centred.mean(axis=0)
-    if not np.any(np.abs(centred) > 1e-13 * size):
-        raise InputError("All columns of the features are constant, so that there is nothing to learn from.")
     _warn(centred, copies)
     keep = np.arange(count)
     if count > settings.rows:
@@ -289,4 +290,4 @@ def _warn(centred: Floats, copies: int) -> None:
             "standardise the columns."
         )
     for text in said:
-        warnings.warn(text, GiantstepWarning, stacklevel=4)
+        warn_caller(text)

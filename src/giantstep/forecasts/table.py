@@ -10,7 +10,7 @@ import numpy as np
 import xarray
 
 from giantstep.checks import check_number
-from giantstep.display import preformatted
+from giantstep.display import Block, blocks_html
 from giantstep.errors import InputError, bad_field
 from giantstep.listing import Result, listing
 from giantstep.types import Floats
@@ -88,7 +88,7 @@ class SamplesNeeded(NamedTuple):
         return self.statement
 
     def _repr_html_(self) -> str:
-        return preformatted(self.statement)
+        return blocks_html([self.statement])
 
 
 class Forecast(Result):
@@ -147,8 +147,8 @@ class Forecast(Result):
 
         return plot(self, path=path, **options)
 
-    def listed(self) -> str:
-        """Return the errors as text."""
+    def shown_blocks(self) -> list[Block]:
+        """Return the errors."""
         return listing(self[[name for name in ("error", "mse") if name in self]])
 
     def _chosen(self, variable: str | None) -> str:

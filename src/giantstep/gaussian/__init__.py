@@ -1,6 +1,7 @@
 """Calculus under the standard Gaussian measure: functions, expressions, quadrature, Hermite polynomials."""
 
 from giantstep.gaussian.expression import parse_expression as parse_expression
+from giantstep.gaussian.functions import PLANTED_LABELS as PLANTED_LABELS
 from giantstep.gaussian.functions import Function as Function
 from giantstep.gaussian.functions import as_function as as_function
 from giantstep.gaussian.grids import JointRule as JointRule

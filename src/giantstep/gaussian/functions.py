@@ -389,13 +389,29 @@ NAMES |= {
 """Activations that are short expressions in others."""
 
 
+PLANTED_LABELS = (
+    "labels of a table belong to gs.forecast(X, y) and gs.MixtureGLM.from_data(X, y); here labels are planted, "
+    "`target` says as which function of the inputs"
+)
+"""What is said to somebody who gives the labels of a table where labels are made by a function."""
+
+
+def not_a_function(allowed: str, source: Any) -> InputError:
+    """Return the error for a source that is none; an array or a list of numbers is taken for the labels of a table."""
+    shown = " ".join(repr(source).split())
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    is_list = isinstance(source, list | tuple) or getattr(source, "ndim", 0) > 0
+    advice = f": {PLANTED_LABELS}" if is_list else ""
+    return InputError(f"{allowed}, but is {shown}{advice}.")
+
+
 def _resolve(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None]:
     """Return the expression or the callable behind a source."""
     if isinstance(source, Function):
         return source._expression, source._call
     if not isinstance(source, str):
         if not callable(source):
-            raise InputError(f"A function must be a name, an expression in z or a callable, but is {source!r}.")
+            raise not_a_function("A function must be a name, an expression in z or a callable", source)
         return None, source
     expression = parse_expression(NAMES.get(source.strip(), source))
     if expression.variables not in ((), ("z",)):

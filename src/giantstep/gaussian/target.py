@@ -32,6 +32,7 @@ from giantstep.gaussian.functions import (
     argument_count,
     digits_of,
     is_elementwise,
+    not_a_function,
     try_callable,
 )
 from giantstep.gaussian.nodes import namespace_of
@@ -274,7 +275,7 @@ def _read(
             )
         return expression, None, least, ()
     if not callable(source):
-        raise InputError(f"A target must be a name, an expression in z or z1..zk, or a callable, but is {source!r}.")
+        raise not_a_function("A target must be a name, an expression in z or z1..zk, or a callable", source)
     wants = argument_count(source)
     if wants > 1:
         return None, partial(_of_columns, source), wants, ()

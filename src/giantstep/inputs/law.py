@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from giantstep.display import aligned
 from giantstep.errors import InputError, bad_field
+from giantstep.tables import constant_columns, warn_of_constant
 from giantstep.types import Floats, Indices, Integers
 
 MOST_ATOMS = 400
@@ -167,6 +168,7 @@ class InputTable(NamedTuple):
 
 def diagonalise(X: Any, name: str = "X") -> InputTable:
     """Return a table in its eigenbasis, without directions without variance; `name` is that of its field."""
+    names = getattr(X, "columns", None)
     try:
         table = np.asarray(X, dtype=float)
     except (TypeError, ValueError):
@@ -177,14 +179,17 @@ def diagonalise(X: Any, name: str = "X") -> InputTable:
     if not np.isfinite(table).all():
         column = int(np.flatnonzero(~np.isfinite(table).all(axis=0))[0])
         raise bad_field(name, shown, f"finite in every place (column {column} is not)")
-    needed = 2 * table.shape[1]
+    constant = constant_columns(table)
+    varying = int(np.sum(~constant))
+    if varying < 2:
+        raise bad_field(name, shown, f"a table with at least 2 columns that vary ({varying} of them does)")
+    needed = 2 * varying
     if len(table) < needed:
         form = "a covariance is given by gs.InputCovariance(eigenvalues, target)"
         raise bad_field(name, shown, f"a table of at least {needed} rows, twice its columns ({form})")
-    constant = np.flatnonzero(np.ptp(table, axis=0) == 0)
-    if constant.size:
-        raise bad_field(name, shown, f"without constant columns (column {int(constant[0])} is one)")
+    warn_of_constant(constant, names)
     centred = table - table.mean(axis=0)
+    centred[:, constant] = 0.0  # exactly: the covariance then has no direction along them
     values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
     kept = values > NO_VARIANCE * values[-1]
     values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Discriminator
 
 from giantstep.arrays import ArrayField, FrozenArray
-from giantstep.errors import bad_field
+from giantstep.errors import bad_field, field_error
+from giantstep.gaussian import PLANTED_LABELS
 from giantstep.inputs.law import (
     MOST_CORRELATION,
     InputLaw,
@@ -263,6 +264,13 @@ class InputRows(InputForm):
 
     def check(self) -> None:
         """Check the table and that its target has a direction in which rows vary."""
+        count, columns = self.table().rows.shape
+        if self.target.shape in ((count,), (count, 1), (1, count)) and count != columns:
+            raise field_error(
+                "target",
+                "Field `{field}` must be directions w* in the columns of the table "
+                f"({columns} numbers each), but is {count} numbers, one for each row: {PLANTED_LABELS}.",
+            )
         self.whitened_target()
 
     @functools.cached_property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.display import Readable
+from giantstep.display import Block, Readable, Table
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.grids import NodeGrid
@@ -178,6 +178,11 @@ class Exponents(ProportionalAnswer):
                 "caveats": self.caveats(),
             }
         )
+
+    def blocks(self) -> list[Block]:
+        """Return the names with their values as a table, and the sentences below it."""
+        named = [line for line in self._lines() if line[1]]
+        return [Table(("about", "value"), named, is_list=True), *(name for name, said in self._lines() if not said)]
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<{_NAMES}}{said}" if said else name for name, said in self._lines())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.display import Block, Table
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import multi_indices, root_factorials
@@ -83,21 +84,37 @@ class LearnabilityVerdict(ProportionalAnswer):
         return self.learned
 
     def __str__(self) -> str:
+        lines = [self._verdict()]
+        for stage in self.stages:
+            note = f" ({stage.note})" if stage.note else ""
+            lines.append(f"  order {stage.order}: {stage.text} in {stage.samples} samples{note}")
+        return "\n".join([*lines, *(f"  {sentence}" for sentence in self._beside())])
+
+    def blocks(self) -> list[Block]:
+        """Return the verdict, the stages as a table, and what is said beside them."""
+        rows = [(str(stage.order), stage.text, stage.samples, stage.note) for stage in self.stages]
+        stages = [Table(("order", "directions", "samples", "note"), rows)] if rows else []
+        return [self._verdict(), *stages, *self._beside()]
+
+    def _verdict(self) -> str:
         head = f"{self.algorithm}, {self.activation.name} on {self.target.name}: "
         never = f"never{self.within}"
         if not self.stages:
             return f"{head}{never}, because {self.reason}"
         about = f"about {self.constant:.3g} {self.samples}" if self.constant else f"about {self.samples}"
         done = "learned" if self.learned else f"only in part, the rest {never}"
-        lines = [f"{head}{done}, in {about} samples, because {self.reason}"]
-        for stage in self.stages:
-            note = f" ({stage.note})" if stage.note else ""
-            lines.append(f"  order {stage.order}: {stage.text} in {stage.samples} samples{note}")
+        return f"{head}{done}, in {about} samples, because {self.reason}"
+
+    def _beside(self) -> list[str]:
+        """Return sentences on directions that are never found, and on the best known fast algorithm."""
+        said: list[str] = []
+        if not self.stages:
+            return said
         if len(self.hidden):
-            lines.append(f"  {never}: " + ", ".join(map(direction_text, self.hidden)))
+            said.append(f"never{self.within}: " + ", ".join(map(direction_text, self.hidden)))
         if self.exponent == 1:
-            lines.append(f"  message passing, the best known fast algorithm: {stages_text(self.target)}")
-        return "\n".join(lines)
+            said.append(f"message passing, the best known fast algorithm: {stages_text(self.target)}")
+        return said
 
     @property
     def within(self) -> str:

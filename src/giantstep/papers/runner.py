@@ -106,7 +106,7 @@ def _result(asked: FigureStudy, device: str, progress: ProgressOption, store: st
         return study.predict(progress=progress, cpu_limit=math.inf)
     if asked.verb == "simulate":
         return study.simulate(device=device, progress=progress)
-    return study.compare(device=device, progress=progress, stored=stored)
+    return study.compare(device=device, progress=progress, stored=stored, twin=False)
 
 
 def _named(progress: ProgressOption, name: str) -> ProgressOption:

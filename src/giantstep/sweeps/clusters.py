@@ -7,6 +7,7 @@ do so, too.
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import signal
@@ -79,6 +80,30 @@ def connect(scheduler: str, orders: Orders) -> OnDask:
             f"within {_SCHEDULER_TIMEOUT:g} s ({type(error).__name__})."
         ) from None
     return OnDask(client, orders, owned=(client,))
+
+
+def start_cluster(workers: int, orders: Orders, memory: int | None) -> OnDask:
+    """Return a backend on a new Dask cluster of this machine, which Dask keeps at so many workers."""
+    distributed = load_distributed()
+    try:
+        cluster = distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=memory or "auto",
+            dashboard_address="127.0.0.1:0",  # any free port
+            silence_logs=logging.CRITICAL,
+            preload=__name__,  # `dask_setup` below
+        )
+    except Exception as error:  # Dask says nothing more exact than RuntimeError, of this and that cause
+        raise lost_workers_error(error) from None
+    cluster.adapt(minimum=workers, maximum=workers)  # a worker that is lost is replaced
+    client = distributed.Client(cluster, set_as_default=False)
+    return OnDask(client, orders, workers, owned=(client, cluster))
+
+
+def dask_setup(worker: Any) -> None:
+    """Let Ctrl-C pass in a worker of a local cluster: it is for the program that sweeps, which stops them all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def load_distributed(extra: str = "dask") -> Any:

@@ -101,11 +101,9 @@ def sweep(
         if source == "limit":
             result, problems = fill_limit(request, runner)
         else:
-            here = options.backend in (
-                "local",
-                "processes",
-            )  # trials that share the memory of this machine, or of a GPU
-            at_once = (options.workers if device == "cpu" else 1) if here else 0
+            at_once = 0
+            if options.backend in HERE:  # trials share the memory of this machine, or of a GPU
+                at_once = options.workers if device == "cpu" else 1
             result, problems = fill_experiment(request, runner, experiment, at_once)
         _log.info("sweep of %s, %s: %s", request.grid.scenario.family, request.what, runner.summary())
     problems.refuse(strict)
@@ -119,7 +117,9 @@ def sweep(
 EngineOption = str | Slurm | Any | None
 """A name, a `Slurm`, a Dask client, or None to choose by the other options."""
 
-BACKENDS = ("local", "processes", "slurm")
+HERE = ("local", "processes", "dask")
+"""Names of backends on this machine."""
+BACKENDS = (*HERE, "slurm")
 
 
 def thread_share(workers: int) -> int:
@@ -133,7 +133,7 @@ def thread_share(workers: int) -> int:
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """Checked options of a backend: ``"local"``, ``"processes"``, a `Slurm`, a Dask client or a scheduler's address."""
+    """Checked options of a backend: a name among `BACKENDS`, a `Slurm`, a Dask client or a scheduler's address."""
 
     backend: Any
     workers: int
@@ -154,20 +154,21 @@ class BackendOptions:
 
         Parameters
         ----------
-        engine : ``"local"`` (this process), ``"processes"``, ``"slurm"`` or a `giantstep.Slurm`, or a Dask ``Client``.
-            If left out: processes where `workers` is above 1.
+        engine : ``"local"`` (this process), ``"processes"``, ``"dask"`` (a Dask cluster of this machine, started for
+            this sweep), ``"slurm"`` or a `giantstep.Slurm`, or a Dask ``Client``. If left out: processes where
+            `workers` is above 1.
         workers : how many tasks run at once; as many as there are cores if left out.
         scheduler : address of a running Dask scheduler.
         threads : BLAS threads of each worker; if left out the cores are shared out evenly. The same number of threads
             gives the same numbers bit for bit, whatever the number of workers.
-        memory : GiB a worker may take for a task (processes, SLURM jobs).
+        memory : GiB a worker may take for a task (processes, a Dask cluster of this machine, SLURM jobs).
         time_limit : seconds a task may take.
         """
         whole, above = "a whole number at least 1", "a number above 0"
         wanted = None if workers is None else check_whole("workers", workers, whole, 1)
         backend = engine
         if scheduler is not None:
-            if engine is not None or not isinstance(scheduler, str) or scheduler in BACKENDS:
+            if engine not in (None, "dask") or not isinstance(scheduler, str) or scheduler in BACKENDS:
                 raise bad_field("scheduler", scheduler, 'an address such as "tcp://127.0.0.1:8786", without `engine`')
             backend = scheduler
         elif engine is None:
@@ -178,7 +179,7 @@ class BackendOptions:
             is_client = hasattr(engine, "get_executor") and hasattr(engine, "nthreads")
             if not is_client:
                 raise bad_field("engine", engine, f"one of {', '.join(BACKENDS)}, a gs.Slurm or a Dask client")
-        here = backend in ("local", "processes")
+        here = backend in HERE
         if wanted is not None and not here:
             raise bad_field("workers", workers, "left out on a cluster, which has its own (`jobs` of SLURM)")
         if backend == "local" and (wanted or 1) > 1:
@@ -190,7 +191,7 @@ class BackendOptions:
             threads = thread_share(count) if here else 1
         if memory is not None:
             memory = 2**30 * check_number("memory", memory, above, lambda value: 0 < value < math.inf)
-            if not (backend == "processes" or isinstance(backend, Slurm)):
+            if not (backend in ("processes", "dask") or isinstance(backend, Slurm)):
                 raise bad_field("memory", memory, "left out but for worker processes and SLURM jobs")
         if time_limit is not None:
             time_limit = check_number("time_limit", time_limit, above, lambda value: 0 < value < math.inf)
@@ -202,6 +203,8 @@ class BackendOptions:
             return InProcess(self.orders)
         if self.backend == "processes":
             return Processes(self.workers, self.orders, self.memory)
+        if self.backend == "dask":
+            return clusters.start_cluster(self.workers, self.orders, self.memory)
         if isinstance(self.backend, Slurm):
             return self.backend.open(self.orders, self.memory)
         if isinstance(self.backend, str):

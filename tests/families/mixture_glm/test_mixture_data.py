@@ -87,7 +87,7 @@ def test_one_class_alone_is_refused():
 def test_constant_columns_are_left_out_and_named():
     X, y = table()
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(c=0.1)
-    with pytest.warns(gs.GiantstepWarning, match="1 of 4 columns are constant and were left out: c"):
+    with pytest.warns(gs.GiantstepWarning, match="1 of 4 columns is constant and was left out: c"):
         scenario = gs.MixtureGLM.from_data(frame, y)
     assert scenario.data.dim == 3
     refused(np.ones((30, 2)), y, "All columns of the inputs are constant")

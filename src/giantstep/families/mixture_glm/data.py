@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas  # type: ignore[import-untyped]
 
-from giantstep.errors import GiantstepWarning, InputError, bad_field
+from giantstep.errors import InputError, bad_field, warn_caller
 from giantstep.families.mixture_glm.parts import MARGIN_LOSSES, Dataset, Dense
 from giantstep.families.mixture_glm.tolerances import LARGEST
+from giantstep.tables import few_of, leave_out_constant
 from giantstep.types import Floats
 
 SCALES = ("columns", "global", "none")
@@ -78,23 +78,14 @@ def prepare_table(X: Any, y: Any, scale: str = "columns") -> PreparedTable:
     if len(inputs) < 3:
         raise InputError(f"There are {len(inputs)} rows; at least 3 are needed, two to fit and one to test on.")
     labels, classes = _labels(y)
-    largest = np.abs(inputs).max(axis=0)
+    if scale == "columns":  # entries near the largest numbers have no squares
+        largest = np.abs(inputs).max(axis=0)
+        inputs = inputs / np.where(largest > 0, largest, 1.0)
+    varies = leave_out_constant(inputs, names)
+    deviation = inputs.std(axis=0)[varies]
+    inputs = inputs[:, varies] - inputs[:, varies].mean(axis=0)
     if scale == "columns":
-        inputs, largest = inputs / np.where(largest > 0, largest, 1.0), np.minimum(largest, 1.0)
-    deviation = inputs.std(axis=0)
-    constant = deviation <= 1e-12 * np.maximum(largest, 1e-300)
-    if constant.all():
-        raise InputError("All columns of the inputs are constant, so that there is nothing to learn from.")
-    if constant.any():
-        left_out = _few([names[i] for i in np.flatnonzero(constant)])
-        warnings.warn(
-            f"{int(constant.sum())} of {len(names)} columns are constant and were left out: {left_out}.",
-            GiantstepWarning,
-            stacklevel=4,
-        )
-    inputs = inputs[:, ~constant] - inputs[:, ~constant].mean(axis=0)
-    if scale == "columns":
-        inputs = inputs / deviation[~constant]
+        inputs = inputs / deviation
     elif scale == "global":
         inputs = inputs / inputs.std()
     return PreparedTable(inputs, labels if classes else labels - labels.mean(), classes)
@@ -152,26 +143,18 @@ def _labels(y: Any) -> tuple[Floats, bool]:
         )
     if len(distinct) == 2:
         if distinct != [-1, 1]:
-            warnings.warn(
-                f"The labels have two values and are taken as classes: {distinct[0]!r} is -1, {distinct[1]!r} is 1.",
-                GiantstepWarning,
-                stacklevel=5,
+            warn_caller(
+                f"The labels have two values and are taken as classes: {distinct[0]!r} is -1, {distinct[1]!r} is 1."
             )
         return np.where(values == distinct[1], 1.0, -1.0), True
     if text:
         raise InputError(
-            f"The labels are {len(distinct)} different texts ({_few(distinct)}); two classes or numbers are needed."
+            f"The labels are {len(distinct)} different texts ({few_of(distinct)}); two classes or numbers are needed."
         )
     numbers = values.astype(np.float64)
     if len(distinct) <= min(FEW_VALUES, len(values) // 3) and np.all(numbers == np.round(numbers)):
-        warnings.warn(
-            f"The labels have {len(distinct)} values ({_few([f'{value:g}' for value in distinct])}) and are taken as "
-            "real numbers; classes must be two.",
-            GiantstepWarning,
-            stacklevel=5,
+        warn_caller(
+            f"The labels have {len(distinct)} values ({few_of([f'{value:g}' for value in distinct])}) and are taken as "
+            "real numbers; classes must be two."
         )
     return numbers, False
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 8 else ", ".join(names[:8]) + f" and {len(names) - 8} more"

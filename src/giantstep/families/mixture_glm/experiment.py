@@ -16,7 +16,7 @@ from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.margins import Observables
 from giantstep.families.mixture_glm.population import populate
 from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, Samples, loss_of, mean_by
-from giantstep.families.mixture_glm.scenario import MixtureGLM
+from giantstep.families.mixture_glm.scenario import ASK_INSTEAD, MixtureGLM
 from giantstep.families.mixture_glm.tolerances import ON_MARGIN
 from giantstep.lab import Draws, to_numpy
 from giantstep.risk.fitting import ConvexFit, fit
@@ -61,7 +61,7 @@ def memory(scenario: MixtureGLM, points: Points, what: str, dim: int, settings: 
     n = max(sample_counts(points, dim))
     data = scenario.data
     if data is not None and what == "universality":
-        raise InputError('what="universality" has no experiment on a dataset: it compares Gaussian mixtures.')
+        raise InputError(f'what="universality" has no experiment on a dataset: {ASK_INSTEAD}.')
     if data is not None and dim != data.dim:
         raise bad_field("dim", dim, f"{data.dim}, the number of columns of the dataset (or left out)")
     if data is not None and n >= data.rows:

@@ -16,7 +16,7 @@ from giantstep.families.mixture_glm.fixed_point import SolvedBatch, solve
 from giantstep.families.mixture_glm.margins import Observables, margin_grid, margin_laws, observables
 from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.ridge_curve import NO_PREDICTION, RidgeCurve
-from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
+from giantstep.families.mixture_glm.scenario import ASK_INSTEAD, OF_DATA, REFERENCES, MixtureGLM
 from giantstep.families.mixture_glm.separability import MarginStart, closed_threshold, critical
 from giantstep.families.mixture_glm.solver import solve_points
 from giantstep.families.mixture_glm.tolerances import (
@@ -53,7 +53,9 @@ def limit(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str
 def prepare(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Choose the margins of the ``margins`` question where they are left open; name the references of universality."""
     if what == "universality" and scenario.labels == "cluster":
-        raise InputError('One Gaussian has no clusters to take labels from: universality is not for labels="cluster".')
+        instead = f"; {ASK_INSTEAD}" if scenario.data is not None else ""
+        words = 'One Gaussian has no clusters to take labels from: universality is not for labels="cluster"'
+        raise InputError(f"{words}{instead}.")
     if what == "universality":
         return {**settings, "reference": list(REFERENCES)}
     if what == "margins" and settings.get("x") is None:
@@ -141,10 +143,6 @@ def _margins(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) 
 
 
 # -- The limit of a dataset: squared errors of the ridge fit from its own cross-validation or covariate model ---
-
-
-OF_DATA = ("gcv", "plug-in")
-"""Theories that read a dataset rather than Gaussians fitted to its classes."""
 
 
 def choose_theory(scenario: MixtureGLM, what: str, asked: str | None) -> str:

@@ -268,7 +268,7 @@ class Dataset(Part):
     labels: ArrayField = field("y_i", "label of each row (N)")
 
     def check(self) -> None:
-        """Check that every row has a label and that no column is constant."""
+        """Check that every row has a label."""
         inputs, labels = np.asarray(self.inputs), np.asarray(self.labels)
         table = f"a table with rows and columns, not of shape {inputs.shape}"
         refuse(self, (inputs.ndim != 2 or not inputs.size, "inputs", table))

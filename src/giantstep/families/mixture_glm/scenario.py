@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from functools import cached_property
 from inspect import cleandoc
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pydantic
@@ -66,6 +66,13 @@ REAL_LABELS = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 """Names of labels that are real numbers, as functions of the teacher field."""
 BINARY_LABELS = ("sign", "logit", "cluster", "random")
 """Names of labels that are 1 or -1."""
+OF_DATA = ("gcv", "plug-in")
+"""Theories that read a dataset rather than Gaussians fitted to its classes."""
+ASK_INSTEAD = (
+    "on a table ask gs.compare for its errors, which runs the Gaussian twin and splits the gap; what one Gaussian in "
+    "place of a mixture changes is asked of a scenario without `data` whose labels come from a teacher"
+)
+"""What to ask of a table in place of universality, which compares Gaussian mixtures."""
 REFERENCES = ("matched", "within")
 """The Gaussian with the mixture's mean and covariance; the centred one with the mean covariance of its clusters."""
 
@@ -429,6 +436,12 @@ class MixtureGLM(Scenario):
         if self.data is not None:
             return self.data.dim
         return self.covariances.dim if isinstance(self.covariances, Dense) else None
+
+    def gaussian_twin(self, theory: str) -> Self | None:
+        """Return the Gaussians of the dataset without its rows; some theories of squared errors read these."""
+        if self.data is None or theory in OF_DATA:
+            return None
+        return self.replace(data=None)
 
     def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
         """Return the error of predicting zero; where labels are classes, of saying the commoner one always."""

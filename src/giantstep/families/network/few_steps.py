@@ -11,7 +11,14 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.families.network import fields
 from giantstep.families.network.readouts import Ridge
-from giantstep.families.network.scenario import OWN_PAPERS, THEORIES, Network, Preset, questions_without
+from giantstep.families.network.scenario import (
+    LABELS_ELSEWHERE,
+    OWN_PAPERS,
+    THEORIES,
+    Network,
+    Preset,
+    questions_without,
+)
 from giantstep.families.network.steps import MaximalStep, PlantedShifts
 from giantstep.family import Question
 from giantstep.inputs.parts import Inputs, Whitening
@@ -51,6 +58,7 @@ class FewSteps(Preset):
     theories: ClassVar[Mapping[str, str]] = {name: text for name, text in THEORIES.items() if name != "published"}
     papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "dandi2025random", "cui2024asymptotics")
     elsewhere: ClassVar[Mapping[str, str]] = {
+        **LABELS_ELSEWHERE,
         "loss": "its second layer is fitted by ridge regression only; a logistic or hinge fit is "
         "Network(readout=gs.Logistic(0.1))",
         "flip": "its labels are not classes; Network has them",

@@ -17,7 +17,7 @@ from giantstep.errors import InputError, bad_field
 from giantstep.families.network import fields
 from giantstep.families.network.notation import PRESET_PAPERS
 from giantstep.families.network.readouts import Hinge, Logistic, Ridge
-from giantstep.families.network.scenario import THEORIES, Network, Preset, questions_without
+from giantstep.families.network.scenario import LABELS_ELSEWHERE, THEORIES, Network, Preset, questions_without
 from giantstep.families.network.steps import GrowingStep, MaximalStep, NoStep, PlantedSpike, SmallStep
 from giantstep.families.network.steps.base import GradientStep
 from giantstep.family import Answer, Question
@@ -77,6 +77,7 @@ class OneStep(Preset):
     paper_symbols: ClassVar[Mapping[str, Paper]] = PRESET_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PRESET_PAPERS)
     elsewhere: ClassVar[Mapping[str, str]] = {
+        **LABELS_ELSEWHERE,
         "steps": "it takes one step; FewSteps takes several",
         "rate": "the step has it, step=gs.MaximalStep(rate=2.0)",
         "batch_per_dim": "the step has it, step=gs.MaximalStep(rate=2.0, batch_per_dim=4.0)",

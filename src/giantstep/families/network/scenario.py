@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -22,9 +22,9 @@ from giantstep.families.network.shift import Shift as Shift
 from giantstep.families.network.steps import AnyStep, MaximalStep, SmallStep
 from giantstep.families.network.steps.base import Place
 from giantstep.family import Answer, Baseline, Question
-from giantstep.gaussian import Function
+from giantstep.gaussian import PLANTED_LABELS, Function
 from giantstep.inputs.law import InputLaw
-from giantstep.inputs.parts import Inputs
+from giantstep.inputs.parts import InputRows, Inputs
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.partlists import PartList
 from giantstep.scenario import Expression, MultiIndex, Number, Scenario, field
@@ -40,6 +40,8 @@ THEORIES = {
     "the leading fluctuation is not linearised",
     "quadratic": "at a finite dim, inputs of low r_4: a quadratic fluctuation of its own in every eigenspace",
 }
+LABELS_ELSEWHERE = dict.fromkeys(("y", "labels"), PLANTED_LABELS)
+"""What is said to somebody who looks for a field for the labels of a table."""
 OWN_PAPERS = ("giantstep2026steps", "giantstep2026inputs", "dandi2023giant")
 
 
@@ -52,6 +54,12 @@ class OfNetwork(Scenario):
     def own_dim(self) -> int | None:
         """Return the dimension of a given covariance."""
         return None if self.inputs is None else self.inputs.own_dim
+
+    def gaussian_twin(self, theory: str) -> Self | None:
+        """Return the network on Gaussian inputs of the covariance of its rows."""
+        if not isinstance(self.inputs, InputRows):
+            return None
+        return self.replace(inputs=self.inputs.covariance())
 
     def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
         """Return the error of predicting zero, of guessing where labels are classes, where it is among the values."""
@@ -120,6 +128,7 @@ class Network(OfNetwork):
     formula_version: ClassVar[int] = 4
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "readout.ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
+        **LABELS_ELSEWHERE,
         "ridge": "the read-out has it, readout=gs.Ridge(0.1)",
         "loss": "the read-out has it, readout=gs.Logistic(0.1) or gs.Hinge(0.1); a step has a loss of its own",
         "rate": "every step has its own, steps=[gs.MaximalStep(rate=2.0)], steps.0.rate",
