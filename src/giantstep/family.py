@@ -46,6 +46,8 @@ class Variable:
     # a fraction of counted events: that all trials saw the same (none, say) does not contradict a limit that differs by
     # less than three events in all trials
     counted: bool = False
+    # the variable of the limit that says which gap its finite-size correction leaves open: gaps count beyond it
+    resolution: str = ""
 
 
 @dataclass(frozen=True)

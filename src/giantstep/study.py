@@ -246,7 +246,8 @@ def _theory_layers(
     if not theory.attrs.get("finite_size") or request.grid.dim_is_field:
         return {"limit": theory}, problems
     try:
-        bare, unsolved = solve_limit(request, settings, progress, bare=True)
+        # nobody asked for the bare limit: what it lacks stands in its status, and is no reason to warn or to refuse
+        bare, _ = solve_limit(request, settings, progress, bare=True)
     except InputError:  # a theory that exists at a finite dimension only
         return {"theory": theory}, problems
     names = [name for name in theory.data_vars if name in bare and name not in DIAGNOSTICS]
@@ -254,8 +255,7 @@ def _theory_layers(
     same: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12, "equal_nan": True}
     if all(one.shape == other.shape and np.allclose(one, other, **same) for one, other in pairs):
         return {"limit": theory}, problems
-    unsolved.remarks = problems.remarks  # a bare limit that nobody asked for has nothing else to say
-    return {"limit": bare, "theory": theory}, problems if problems.reasons else unsolved
+    return {"limit": bare, "theory": theory}, problems
 
 
 @dataclass(frozen=True, eq=False, repr=False)

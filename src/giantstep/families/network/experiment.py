@@ -41,7 +41,8 @@ def trial(
     if inputs.rows is not None:
         draws = _row_draws(network, inputs.rows, points, dim, draws, settings)
         settings = {**settings, "test_samples": min(int(settings.get("test_samples") or 1), draws.left)}
-    counted = count_outliers(network, points, dim, times).T if what == "spectrum" else None
+    if what == "spectrum":
+        counts, lines = count_outliers(network, points, dim, times)
     if what in BEYOND:
         law, noise = test_law(network, points, 0)
         settings = {**settings, "law": law, "shifted_noise": noise}
@@ -52,8 +53,9 @@ def trial(
     for time, networks in enumerate(zip(*paths)):
         if time in times:
             again = [dataclasses.replace(real, draws=real.draws.anew()) for real in networks]  # the same samples
-            outliers = None if counted is None else counted[len(path)]
-            path.append(measured(*again, points["readout.ridge"], {**settings, "outliers": outliers}))
+            if what == "spectrum":
+                settings = {**settings, "outliers": counts[:, len(path)], "line": lines[:, len(path)]}
+            path.append(measured(*again, points["readout.ridge"], settings))
     return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
 
 
