@@ -114,6 +114,7 @@ def simulate(
     seed: int = 0,
     device: str = "cpu",
     keep_trials: bool = False,
+    keep_networks: bool = False,
     paired: bool = False,
     strict: bool = False,
     progress: ProgressOption = None,
@@ -132,6 +133,9 @@ def simulate(
     seed : any whole number from 0 on.
     device : ``"cpu"`` or ``"cuda"``; they draw different numbers.
     keep_trials : keep the dimension ``trial`` rather than the mean.
+    keep_networks : add the networks of every trial, over the dimension ``trial``: ``first_layer``, ``second_layer`` and
+        ``target_directions`` of a network, of ``what="spectrum"`` also all ``eigenvalues``. Every network is trained
+        a second time for that. A family that keeps no networks refuses.
     paired : give all points the same draws, so that their differences are less noisy.
 
     Returns
@@ -149,7 +153,7 @@ def simulate(
     True
     """
     request = Request(scenario, grid, fields, what=what, dim=dim)
-    experiment = ExperimentSettings(trials, seed, device, keep_trials, paired)
+    experiment = ExperimentSettings(trials, seed, device, keep_trials, paired, keep_networks)
     check_flags(strict=strict)
     result, problems = TrialPlan(request, experiment).run(progress)
     problems.refuse(strict)

@@ -127,6 +127,19 @@ _SPIKES = (
     both("spike_degree", "time spike", "argmax_j", _NAMES, **SHOWN, **_SPIKE),
     _limit("bulk_edge", "time", "s_+", "upper edge of the bulk of singular values of F/sqrt(n)"),
 )
+_kept = partial(both, engines=EXPERIMENT, compared=False)
+"""Declare a variable of the networks themselves, which `keep_networks` adds to an experiment."""
+KEPT = (
+    _kept(
+        "first_layer", "time neuron input", "w_i", "rows of the first layer (of whitened inputs, where these are not)"
+    ),
+    _kept("layer_of_steps", "neuron", "zeta_i", "second layer during the steps, times sqrt(p)"),
+    _kept("target_directions", "direction input", "w*", "directions of the target, in the coordinates of the rows"),
+)
+KEPT_FITS = (_kept("second_layer", "time neuron", "a_i", "fitted: f(x) = sum_i a_i sigma(<w_i,x>)/sqrt(p)"),)
+KEPT_SPECTRA = (_kept("eigenvalues", "time rank", "x_j", "all p eigenvalues, increasing, zeros and outliers included"),)
+FITTED = ("errors", "along", "shift", "sensitivity", "calibration")
+"""Questions that fit a second layer to one network."""
 TEST_SAMPLES = 10_000
 """Fresh samples of a test error, which then has a statistical error of about 1%."""
 after_steps = partial(Question, dimensions=(_TIME,))

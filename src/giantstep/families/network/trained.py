@@ -246,6 +246,17 @@ def measure_spectrum(trained: Trained, ridges: Floats, settings: Mapping[str, An
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
+def all_eigenvalues(trained: Trained, settings: Mapping[str, Any]) -> Floats:
+    """Return all p eigenvalues of Phi^T Phi/p (or /n) at every point, increasing (B, p)."""
+    p = trained.network.width
+    spectra = gram_eigenvalues(trained.training(), p, trained.samples, trained.draws.xp)
+    values = np.zeros((len(trained.samples), p))
+    for row, size in zip(values, trained.samples):
+        largest = spectra[int(size)]
+        row[p - len(largest) :] = np.maximum(largest, 0.0) / (size if settings.get("normalisation") == "n" else p)
+    return values
+
+
 def measure_resolvent(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
     """Return m(z) and the block traces V1, V2 of the resolvent of Phi^T Phi/p."""
     z, network = np.asarray(settings["z"], dtype=complex), trained.network_of
