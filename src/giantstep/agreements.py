@@ -14,11 +14,11 @@ import numpy as np
 import xarray
 
 from giantstep.checks import check_number
-from giantstep.comparison import approximations, called, judged_source, with_spread
+from giantstep.comparison import approximations, called, judged_side, judged_source, left_open_by, with_spread
 from giantstep.dimensions import dimension_named
 from giantstep.display import Block, Readable, Table, blocks_text
 from giantstep.errors import InputError, bad_field, nearest
-from giantstep.family import Question
+from giantstep.family import Question, Variable
 from giantstep.jsondata import json_data
 from giantstep.notes import missing_theories, notes_in
 from giantstep.result import question_of
@@ -68,6 +68,8 @@ class AgreementRow:
     relative_to: str = ""  # what that gap is relative to, where the variable is nearly zero there
     from_limit: float = np.nan  # largest distance of the bare limit from the theory compared; NaN where it was that
     split: GapSplit | None = None  # of a table, the gap at that place in two parts
+    left_open: float = 0.0  # gap that the theory leaves open (`Variable.resolution`): z is about the rest
+    open_because: str = ""  # what that gap is
 
     def passes(self, allow: float = 0.0) -> bool:
         """Tell whether no number beyond the line has a relative gap above `allow`; nothing compared fails."""
@@ -107,9 +109,12 @@ class AgreementRow:
         visible = np.fmax(self.visible_gap, self.visible_there if self.largest_relative_gap > asked else 0.0)
         if not (0 < visible < np.inf and self.trials > 1):
             return None, "the limit is zero" if np.isnan(self.largest_relative_gap) else "no trial differs from another"
-        needed = int(trials_for_gap(self._spread(float(visible)), asked, self.points, POWER))
-        needed = max(needed, self.trials + 1)
         seen = f"{self.trials} trials {seen_from(self.visible_gap)}"
+        if asked <= self.left_open:
+            return None, f"{seen}, and the theory leaves {percent(self.left_open)} open ({self.open_because})"
+        spread = self._spread(float(visible) - self.left_open)
+        needed = int(trials_for_gap(spread, asked - self.left_open, self.points, POWER))
+        needed = max(needed, self.trials + 1)
         return needed, f"{seen}, {trials_text(needed)} would see one of {percent(asked)}"
 
     def _spread(self, visible: float) -> float:
@@ -175,9 +180,13 @@ class Agreement(Readable):
 
         A variable without spread is left out; `giantstep.trials_needed` asks the same before anything was compared.
         """
-        spread = [row for row in self.rows if 0 < row.visible_gap < np.inf and self.trials > 1]
+        spread = [row for row in self.rows if row.left_open < row.visible_gap < np.inf and self.trials > 1]
         return {
-            row.variable: int(trials_for_gap(row._spread(row.visible_gap), see, row.points, power)) for row in spread
+            row.variable: int(
+                trials_for_gap(row._spread(row.visible_gap - row.left_open), see - row.left_open, row.points, power)
+            )
+            for row in spread
+            if see > row.left_open
         }
 
     def to_dict(self, allow: float = 0.0, see: float = SEE) -> dict[str, Any]:
@@ -223,7 +232,14 @@ class Agreement(Readable):
 
     def _notes(self) -> list[str]:
         """Return what was compared, where that is not simply the limit."""
-        return self.theory.sentences({r.variable: r.from_limit for r in self.judged if np.isfinite(r.from_limit)})
+        told = self.theory.sentences({r.variable: r.from_limit for r in self.judged if np.isfinite(r.from_limit)})
+        for row in self.judged:
+            if row.left_open > 0:
+                told.append(
+                    f"Of {row.variable}, {self.theory.name} leaves {percent(row.left_open)} open: {row.open_because}. "
+                    "|z| is about what a gap has beyond that."
+                )
+        return told
 
     def __str__(self) -> str:
         return self.table()
@@ -357,9 +373,9 @@ def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> Agreem
     shown = _place_of_largest(np.where(beyond, relative, -1.0)) if beyond.any() else largest
     typical = float(np.median(visible[np.isfinite(visible)])) if np.isfinite(visible).any() else np.nan
     seen = visible_gap(1.0, trials, points) / student_line(line, trials - 1) * np.sqrt(trials)
-    question = question_of(result.attrs)
-    counted = question is not None and any(known.name == name and known.counted for known in question.variables)
-    without_spread = np.nan if counted or trials < 2 else 0.0  # a gap is visible, but for events only counted
+    variable = _declared(result, name)
+    without_spread = np.nan if variable.counted or trials < 2 else 0.0  # a gap is visible, but for events only counted
+    left_open, because = _left_open(result, variable, theory, scale)
     return AgreementRow(
         variable=name,
         points=points,
@@ -368,12 +384,14 @@ def _row(result: xarray.Dataset, name: str, trials: int, least: float) -> Agreem
         largest_relative_gap=float(relative[finite].max()) if finite.any() else np.nan,
         smallest_visible=typical,
         failed_gap=float(relative[shown]) if beyond.any() else 0.0,
-        visible_gap=float(typical * seen) if error[compared].any() else without_spread,
-        visible_there=float(visible_gap(one_trial[largest], trials, points)),
+        visible_gap=left_open + (float(typical * seen) if error[compared].any() else without_spread),
+        visible_there=left_open + float(visible_gap(one_trial[largest], trials, points)),
         trials=trials,
         where=_words_of_place(gap, shown),
         relative_to=_relative_to(scale[shown], here[shown], elsewhere[shown]),
         from_limit=_from_limit(result, name, theory, scale),
+        left_open=left_open,
+        open_because=because,
         split=_split(result, name, gap.dims, shown, float(scale[shown]), trials),
     )
 
@@ -401,6 +419,27 @@ def _split(
         trials=trials,
         approximate=bool(approximations(result.attrs)),
     )
+
+
+def _declared(result: xarray.Dataset, name: str) -> Variable:
+    """Return the declaration of a variable of a result; a plain one where its question is not known here."""
+    question = question_of(result.attrs)
+    known = () if question is None else question.variables
+    return next((variable for variable in known if variable.name == name), Variable(name, (), "", ""))
+
+
+def _left_open(
+    result: xarray.Dataset, variable: Variable, theory: xarray.DataArray, scale: Floats
+) -> tuple[float, str]:
+    """Return the relative gap that the theory leaves open of a variable, the median over its entries, and why."""
+    if variable.resolution not in result:
+        return 0.0, ""
+    side = result[[variable.resolution]]
+    told = left_open_by(judged_side(side) if "source" in side.dims else side, variable, theory)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.broadcast_to(told, theory.shape) / scale
+    known = relative[np.isfinite(relative)]
+    return (float(np.median(known)) if known.size else 0.0), _declared(result, variable.resolution).meaning
 
 
 def _scales(theory: xarray.DataArray, spread: Floats, grid: Sequence[Any]) -> tuple[Floats, Floats, Floats]:
@@ -439,10 +478,11 @@ def _words_of_place(gap: xarray.DataArray, place: tuple[int, ...]) -> str:
 
 
 def _from_limit(result: xarray.Dataset, name: str, theory: xarray.DataArray, scale: Floats) -> float:
+    """Return how far the bare limit is from the theory compared, at most; NaN where it was not solved."""
     if "limit" not in result["source"].values or theory["source"].item() == "limit":
         return np.nan
     bare = result[name].sel(source="limit").transpose(*theory.dims)
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.abs(bare.values - theory.values) / scale
-    known = np.isfinite(apart)
-    return float(apart[known].max()) if known.any() else np.nan
+    known = apart[np.isfinite(apart)]
+    return float(known.max()) if known.size else np.nan

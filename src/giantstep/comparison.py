@@ -133,7 +133,8 @@ def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[s
     if variable.compared:
         sides = xarray.align(values[last], experiment[name], errors[last], experiment[error], join="outer")
         freedoms = _freedom(judged), _freedom(experiment)
-        gap, z = _gap_and_z(sides, freedoms, len(variable.dims))
+        left_open = left_open_by(judged, variable, sides[0])
+        gap, z = _gap_and_z(sides, freedoms, len(variable.dims), left_open)
         if variable.counted:
             high, high_error = sides[1], sides[3]
             no_spread = high_error <= 1e-12 * abs(high)  # but for rounding: all trials saw the same
@@ -157,6 +158,14 @@ def _twin_columns(twin: xarray.Dataset, variable: Variable) -> dict[str, xarray.
     }
 
 
+def left_open_by(theory: xarray.Dataset, variable: Variable, like: xarray.DataArray) -> Floats | float:
+    """Return the gap that a theory leaves open at every entry of a variable (its `resolution`), 0 if it says none."""
+    if variable.resolution not in theory:
+        return 0.0
+    told = theory[variable.resolution].fillna(0.0)
+    return np.asarray(told.broadcast_like(like).transpose(*like.dims).values, dtype=np.float64)
+
+
 def _filled(layers: Mapping[str, xarray.Dataset], name: str) -> dict[str, xarray.DataArray]:
     """Return a column of every layer, empty where a layer does not have it."""
     known = next(layer[name] for layer in reversed(list(layers.values())) if name in layer)
@@ -174,21 +183,25 @@ def _freedom(side: xarray.Dataset) -> float:
     return float("inf") if runs is None else float(runs) - 1
 
 
-def _gap_and_z(sides: Sequence[xarray.DataArray], freedoms: Sequence[float], own: int) -> tuple[xarray.DataArray, ...]:
+def _gap_and_z(
+    sides: Sequence[xarray.DataArray], freedoms: Sequence[float], own: int, left_open: Floats | float
+) -> tuple[xarray.DataArray, ...]:
+    """Return the gaps, and the scores of what of them is beyond that which the theory leaves open."""
     low, high, low_error, high_error = sides
-    gap = high - low
+    gap = (high - low).where(np.isfinite(low))  # an infinite limit is no number to be compared with
+    beyond = np.copysign(np.maximum(np.abs(gap.values) - left_open, 0.0), gap.values)
     low_square, high_square = low_error.values**2, high_error.values**2
     size = np.fmax(np.abs(low.values), np.abs(high.values))
     entries = tuple(range(size.ndim - own, size.ndim))
     high_square = with_spread(high_square, entries)
     floor = (_ROUNDING * np.fmax.reduce(size, axis=entries, keepdims=True) + _ZERO) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        t = gap.values / np.sqrt(low_square + high_square + floor)
+        t = beyond / np.sqrt(low_square + high_square + floor)
         # Welch and Satterthwaite
         freedom = (low_square + high_square) ** 2 / (low_square**2 / freedoms[0] + high_square**2 / freedoms[1])
     freedom = np.where(low_square > 0, freedom, freedoms[1])
     score = normal_score(t, freedom)
-    return gap, gap.copy(data=np.where((gap.values == 0) & np.isfinite(high_error.values), 0.0, score))
+    return gap, gap.copy(data=np.where((beyond == 0) & np.isfinite(high_error.values), 0.0, score))
 
 
 def with_spread(square: Floats, entries: tuple[int, ...]) -> Floats:

@@ -47,6 +47,8 @@ class Variable:
     # less than three events in all trials
     counted: bool = False
     level: str = ""  # variable of the limit that figures draw under this one: below it nothing can be told apart
+    # the variable of the limit that says which gap its finite-size correction leaves open: gaps count beyond it
+    resolution: str = ""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict", "seed")
 """Settings of the limit: the table ``[limit]`` of a file."""
 EXPERIMENT_SETTINGS = ("dim", "trials", "seed", "device", "keep_trials", "paired")
 """Settings of the experiment: the table ``[experiment]`` of a file."""
-_VERB_SETTINGS = ("what", *LIMIT_SETTINGS, *EXPERIMENT_SETTINGS[1:], "progress", "cpu_limit")
+_VERB_SETTINGS = ("what", *LIMIT_SETTINGS, *EXPERIMENT_SETTINGS[1:], "keep_networks", "progress", "cpu_limit")
 _TAKEN_BY = {
     "cpu_limit": "predict",
     "finite_size": "compare",
-    "keep_trials": "simulate",
+    **dict.fromkeys(("keep_trials", "keep_networks"), "simulate"),
     **dict.fromkeys(("theory", "tolerance"), "predict and compare"),
     **dict.fromkeys(("trials", "device", "paired"), "simulate and compare"),
 }
@@ -112,6 +112,7 @@ class ExperimentSettings:
     device: str = "cpu"
     keep_trials: bool = False
     paired: bool = False
+    keep_networks: bool = False
 
     def __post_init__(self) -> None:
         from giantstep.lab.devices import device_index
@@ -119,7 +120,7 @@ class ExperimentSettings:
         self.trials = check_whole("trials", self.trials, "a whole number at least 1", 1)  # 5.0 is 5
         self.seed = check_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
         device_index(self.device)
-        check_flags(keep_trials=self.keep_trials, paired=self.paired)
+        check_flags(keep_trials=self.keep_trials, paired=self.paired, keep_networks=self.keep_networks)
 
     def shown(self) -> dict[str, Any]:
         """Return the settings for the provenance."""

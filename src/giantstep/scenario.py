@@ -29,7 +29,7 @@ from giantstep.dimensions import declare
 from giantstep.display import blocks_html, blocks_text, model_blocks
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import family_class, family_names, register
-from giantstep.family import Answer, Baseline, PhaseDiagram, Question
+from giantstep.family import Answer, Baseline, PhaseDiagram, Question, Variable
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
 from giantstep.own_classes import (
@@ -382,6 +382,20 @@ class Scenario(Checked):
     def trial(self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]) -> dict[str, Array]:
         """Run one trial: one draw for all `points`, which differ only in `shared_fields`."""
         return self._engine("experiment").trial(self, points, what, dim, draws, settings)
+
+    def kept(self, what: str) -> tuple[Variable, ...]:
+        """Return what `keep_networks` adds to an experiment; nothing where the family keeps no networks."""
+        return ()
+
+    def kept_memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
+        """Return the bytes of what is `kept` of one trial."""
+        return int(self._engine("experiment").kept_memory(self, points, what, dim, settings))
+
+    def networks(
+        self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
+    ) -> dict[str, Array]:
+        """Return what is `kept` of one trial: the networks that `trial` measures with these draws."""
+        return self._engine("experiment").networks(self, points, what, dim, draws, settings)
 
     def program(self, dim: int, lang: Language) -> Program:
         """Return what a trial of a program without giantstep does, where the family writes one."""

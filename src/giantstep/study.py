@@ -115,6 +115,7 @@ def simulate(
     seed: int = 0,
     device: str = "cpu",
     keep_trials: bool = False,
+    keep_networks: bool = False,
     paired: bool = False,
     strict: bool = False,
     progress: ProgressOption = None,
@@ -133,6 +134,9 @@ def simulate(
     seed : any whole number from 0 on.
     device : ``"cpu"`` or ``"cuda"``; they draw different numbers.
     keep_trials : keep the dimension ``trial`` rather than the mean.
+    keep_networks : add the networks of every trial, over the dimension ``trial``: ``first_layer``, ``second_layer`` and
+        ``target_directions`` of a network, of ``what="spectrum"`` also all ``eigenvalues``. Every network is trained
+        a second time for that. A family that keeps no networks refuses.
     paired : give all points the same draws, so that their differences are less noisy.
 
     Returns
@@ -150,7 +154,7 @@ def simulate(
     True
     """
     request = Request(scenario, grid, fields, what=what, dim=dim)
-    experiment = ExperimentSettings(trials, seed, device, keep_trials, paired)
+    experiment = ExperimentSettings(trials, seed, device, keep_trials, paired, keep_networks)
     check_flags(strict=strict)
     result, problems = TrialPlan(request, experiment).run(progress)
     problems.refuse(strict)
@@ -281,7 +285,8 @@ def _theory_layers(
     if not theory.attrs.get("finite_size") or request.grid.dim_is_field:
         return {"limit": theory}, problems
     try:
-        bare, _ = solve_limit(request, settings, progress, bare=True)  # nobody asked for it: its `status` says enough
+        # nobody asked for the bare limit: what it lacks stands in its status, and is no reason to warn or to refuse
+        bare, _ = solve_limit(request, settings, progress, bare=True)
     except InputError:  # a theory that exists at a finite dimension only
         return {"theory": theory}, problems
     names = [name for name in theory.data_vars if name in bare and name not in DIAGNOSTICS]

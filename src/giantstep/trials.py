@@ -17,6 +17,7 @@ from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError
 from giantstep.family import Variable, pad_stack
 from giantstep.grid import Grid, scenario_at
+from giantstep.kept import check_room, with_networks
 from giantstep.notes import Problems
 from giantstep.progress import Progress, ProgressOption
 from giantstep.request import ExperimentSettings, Request
@@ -78,6 +79,19 @@ class TrialDraw:
         points = {name: values[rows] for name, values in self.group.points.items()}
         return replace(self, group=replace(self.group, index=self.group.index[rows], points=points))
 
+    def networks(self) -> dict[str, Array]:
+        """Return the networks of this trial, for ``keep_networks``; nothing where training them failed."""
+        from giantstep.lab import Draws, threads_for
+
+        group, device = self.group, self.experiment.device
+        draws = Draws(self.experiment.seed, self.key, self.trial, device)
+        settings = {**self.settings, "device": device}
+        try:
+            with threads_for(group.bytes_needed, device):
+                return group.scenario.networks(group.points, self.what, group.dim, draws, settings)
+        except np.linalg.LinAlgError:  # the trial itself says so
+            return {}
+
     def run(self, device: str | None = None) -> Outcome:
         """Draw and measure, on another device of the same kind where one is named."""
         from giantstep.lab import Draws, threads_for
@@ -127,6 +141,8 @@ class TrialPlan:
         for group in self.groups:
             group.bytes_needed = group.scenario.memory(group.points, request.what, group.dim, settings)
             check_memory(at_once * group.bytes_needed, experiment.device)
+        if experiment.keep_networks:
+            check_room(self.groups, request.what, experiment.trials, self.own_settings)
 
     def of_twins(self, theory: str) -> TrialPlan | None:
         """Return the same trials on the Gaussian twins of tables, at the points that have one; None where none has."""
@@ -156,15 +172,22 @@ class TrialPlan:
         """Return the means over trials at every point of the grid, and what went wrong."""
         start, trials = time.perf_counter(), self.experiment.trials
         outcomes: list[list[Outcome]] = []
+        kept: list[list[dict[str, Array]]] = []
         with Progress(progress, len(self.groups) * trials, "trials") as bar:
             for group in self.groups:
                 outcomes.append([])
+                kept.append([])
                 for trial in range(trials):
-                    outcomes[-1].append(self.draw(group, trial).run())
+                    drawn = self.draw(group, trial)
+                    outcomes[-1].append(drawn.run())
+                    if self.experiment.keep_networks:
+                        kept[-1].append(drawn.networks())
                     bar.advance()
                     if watch is not None:
                         watch(lambda: self.collect(outcomes)[0])
         result, problems = self.collect(outcomes)
+        if self.experiment.keep_networks:
+            result = with_networks(result, self.request.grid, self.request.what, self.groups, kept, self.settings)
         grid, draws = self.request.grid, f"{len(self.groups)} draws of {trials} trials on {self.experiment.device}"
         measured = f"{grid.size - len(problems.reasons)} of {grid.size} points measured"
         told = f"experiment of {grid.scenario.family}, {self.request.what}: {measured}, {draws}"

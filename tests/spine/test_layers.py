@@ -2,6 +2,7 @@
 
 import csv
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -128,3 +129,26 @@ def test_approximations_are_said_wherever_the_curve_is_named():
     assert list(json.loads(both.attrs["approximations"])) == ["the noise of a finite batch is described as isotropic"]
     assert "approximations" not in gs.predict(network).attrs
     assert "The theory is an approximation: the noise of a finite batch" in str(gs.agreement(both))
+
+
+def test_a_bare_limit_that_does_not_exist_is_no_reason_to_warn():
+    """Nobody asked for it: its status says why it is not there, and the report gives no distance from it."""
+    step = gs.GrowingStep(rate=1.0, exponent=0.1, batch_per_dim=4.0, update="rank-one")
+    scenario = gs.OneStep(
+        activation="relu(z) - 1/sqrt(2*pi)",
+        target="h1(z)+h2(z)/sqrt(2)",
+        width_per_dim=2.0,
+        samples_per_dim=4.0,
+        ridge=0.2,
+        second_layer=gs.Vocabulary([1, -1]),
+        step=step,
+    )
+    asked = {"what": "spectrum", "dim": 60, "trials": 2, "x": [0.5, 1.0, 2.0], "step__exponent": [0.05, 0.45]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        both = gs.compare(scenario, strict=True, **asked)
+    assert "grow without bound" in str(both.status.sel(source="limit").values[0])
+    assert both.converged.sel(source="theory").all()
+    report = gs.agreement(both)
+    assert all(np.isnan(row.from_limit) for row in report.rows)
+    assert "the bare limit" not in str(report)

@@ -12,6 +12,13 @@ import scipy
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.gaussian import Function
+from giantstep.readout.counts import (
+    count_resolution,
+    line_of_outliers,
+    neurons_of,
+    outlier_resolution,
+    shift_of_counts,
+)
 from giantstep.readout.finite_size import FiniteSize, mean_penalty
 from giantstep.readout.first_order import FirstOrder
 from giantstep.readout.signal import direction_error, prior_factor
@@ -97,18 +104,26 @@ def describe_spectrum(
     for low, high in law.gaps:
         outside |= (unit * x > low) & (unit * x < high)
     inside = [find_outliers_inside(spectrum, gap, size) for gap in reversed(law.gaps)]
-    outliers = np.concatenate([find_outliers(spectrum, law.upper, size), *inside])[:OUTLIER_ROOM]
+    above = find_outliers(spectrum, law.upper, size)
+    outliers = np.concatenate([above, *inside])[:OUTLIER_ROOM]
+    neurons = neurons_of(spectrum, size)
+    left_open = outlier_resolution(spectrum, size, outliers, law.upper)
+    cdf, bulk_mass = _of_all_eigenvalues(spectrum, law, len(above), size, neurons, unit * x)
+    line = line_of_outliers(law.upper, above, neurons)
     gaps = np.full((2, GAP_ROOM), np.nan)
     for position, gap in enumerate(sorted(sorted(law.gaps, key=lambda gap: gap[0] - gap[1])[:GAP_ROOM])):
         gaps[:, position] = gap
     values = {
-        "density": unit * np.where(outside, 0.0, density),
-        "cdf": law.cdf(unit * x),
+        "density": unit * np.where(outside, 0.0, bulk_mass * density),
+        "cdf": cdf,
+        "cdf_resolution": count_resolution(spectrum, size, unit * x, np.where(outside, 0.0, density)),
         "lower_edge": law.lower / unit,
         "upper_edge": law.upper / unit,
         "atom": law.atom,
         "mean_eigenvalue": spectrum.mean / unit,
         "outliers": np.append(outliers / unit, np.full(OUTLIER_ROOM - len(outliers), np.nan)),
+        "outliers_resolution": np.append(left_open, np.full(OUTLIER_ROOM - len(outliers), np.nan)) / unit,
+        "outlier_count": float(np.sum(above > line)) if np.isfinite(line) else np.nan,
         "gap_lower": gaps[0] / unit,
         "gap_upper": gaps[1] / unit,
     }
@@ -121,6 +136,24 @@ def describe_spectrum(
         status = f"the density was not solved at {np.isnan(density).sum()} of {len(x)} values of x"
     residual = max(law.residual, float(np.max(first.residual)))
     return values, status, residual, max(law.iterations, int(np.max(first.iterations)))
+
+
+def _of_all_eigenvalues(
+    spectrum: Spectrum, law: Law, above: int, size: FiniteSize, neurons: float, x: Floats
+) -> tuple[Floats, float]:
+    """Return the fraction of all p eigenvalues that are in the bulk and up to x, and what is left of its density.
+
+    The outliers `above` the bulk are among the p eigenvalues: the bulk has so many fewer.
+    """
+    cdf = law.cdf(x)
+    if size.in_limit:
+        return cdf, 1.0
+    lacking = above / neurons / (1 - law.atom)
+    evenly = -lacking * (cdf - law.atom)
+    shift = shift_of_counts(spectrum, size, x) / neurons
+    shift = np.where(np.isfinite(shift), shift, evenly)
+    shift = np.where(x > law.upper, -above / neurons, np.where(x < law.lower, 0.0, shift))
+    return np.where(x < 0, 0.0, np.clip(cdf + shift, law.atom, 1.0)), 1 - lacking
 
 
 def _is_whole(law: Law, spectrum: Spectrum) -> bool:

@@ -221,7 +221,8 @@ def test_spectrum_counts_the_eigenvalues(samples, normalisation, monkeypatch):
     x = np.linspace(-0.1, 1.1 * values[-3], 40)
     scenario = scenario_of()
     points = points_of(scenario, samples)
-    monkeypatch.setattr(experiment, "count_outliers", lambda *_: np.array([[2]]))
+    line = np.linalg.eigvalsh(dense.Phi.T @ dense.Phi / dense.p)[-4:-2].mean()
+    monkeypatch.setattr(experiment, "count_outliers", lambda *_: (np.array([[2]]), np.array([[line]])))
     settings = {"x": x, "normalisation": normalisation}
     found = trial(scenario, points, "spectrum", **settings)
     bulk = values[:-2]
@@ -233,6 +234,7 @@ def test_spectrum_counts_the_eigenvalues(samples, normalisation, monkeypatch):
     assert found["upper_edge"][0] == pytest.approx(nonzero[-1])
     assert found["mean_eigenvalue"][0] == pytest.approx(nonzero.sum() / dense.p)
     np.testing.assert_allclose(found["outliers"][0, :3], [values[-1], values[-2], np.nan])
+    assert found["outlier_count"][0] == 3  # above the line, however many are left out
     expected = [((zeros if at >= 0 else 0) + np.sum(nonzero <= at)) / dense.p for at in x]
     np.testing.assert_allclose(found["cdf"][0], expected)
     assert found["cdf"][0, -1] == pytest.approx(1 - 2 / dense.p)
@@ -307,7 +309,8 @@ def test_all_declared_variables_are_filled_with_their_shapes(what):
     ],
 )
 def test_memory_is_what_is_used(what, samples, width, step, monkeypatch):
-    monkeypatch.setattr(experiment, "count_outliers", lambda *_: np.zeros((len(samples), 1), dtype=int))
+    none = np.zeros((len(samples), 1), dtype=int), np.full((len(samples), 1), np.nan)
+    monkeypatch.setattr(experiment, "count_outliers", lambda *_: none)
     scenario = scenario_of(width_per_dim=width, step=step)
     points = points_of(scenario, samples if what != "errors" else np.repeat(samples, 20))
     settings = {"x": np.linspace(0.1, 2, 50), "z": np.array([1j])}

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.comparison import combine, judged_side
 from giantstep.family import Answer
 from giantstep.figures.panels import sides
 from giantstep.readout import FiniteSize, Spectrum, bulk_law, find_outliers
 from giantstep.readout.answers import _is_whole
+from giantstep.readout.counts import line_of_outliers, shift_of_counts
 
 from .inside import answer_of, spectrum_of
 from .one_direction_route import marchenko_pastur, random_features_stieltjes
@@ -115,6 +117,96 @@ def test_large_spikes_are_moments_of_the_means() -> None:
     for dim in (1e5, 1e6):
         found = find_outliers(bulk, bulk.upper_edge(), FiniteSize(np.array([1 / dim])))
         np.testing.assert_allclose(found, 1.5 * dim * leading, rtol=20 / dim / leading[-1])
+
+
+# --- eigenvalues counted one by one, at a finite dimension ----------------------------------------------------
+
+
+def newcomer(**changes: Any) -> gs.OneStep:
+    """Return the README network, whose spectrum has two outliers."""
+    step = gs.MaximalStep(rate=2.0)
+    second_layer = gs.Vocabulary([1, -1])
+    scenario = gs.OneStep(
+        activation="relu",
+        target="tanh(z)",
+        noise=0.1,
+        width_per_dim=1.5,
+        samples_per_dim=2.0,
+        ridge=0.1,
+        second_layer=second_layer,
+        step=step,
+    )
+    return scenario.replace(**changes)
+
+
+@pytest.mark.parametrize(("step", "outliers"), [(gs.MaximalStep(rate=2.0), 2), (gs.NoStep(), 1)])
+def test_outliers_are_counted_on_both_sides(step: Any, outliers: int) -> None:
+    """The cdf of both ends at 1 - k/p, and every verdict agrees."""
+    both = gs.compare(newcomer(step=step), what="spectrum", dim=100, trials=30)
+    theory, network = sides(both)
+    assert float(theory.cdf[-1]) == pytest.approx(1 - outliers / 150, abs=1e-12)
+    assert float(network.cdf[-1]) == pytest.approx(1 - outliers / 150, abs=1e-12)
+    assert float(theory.outlier_count) == outliers == float(network.outlier_count)
+    report = gs.agreement(both)
+    judged = {verdict.variable: verdict.verdict for verdict in report.verdicts(see=0.15)}
+    assert judged == dict.fromkeys(("cdf", "atom", "outliers", "outlier_count"), "agrees")
+    assert "Of cdf, theory at d = 100 leaves" in str(report)
+
+
+def test_an_outlier_that_theory_lacks_is_seen() -> None:
+    """The verdict on their number and on the cdf does not grant an eigenvalue more."""
+    both = gs.compare(newcomer(), what="spectrum", dim=100, trials=10)
+    for name in ("cdf", "outlier_count"):
+        change = 0.015 if name == "cdf" else -1.0
+        wrong = both.copy()
+        moved = both[name].copy(deep=True)
+        moved.loc[{"source": "theory"}] += change
+        wrong[name] = moved
+        layers = {
+            source: wrong.sel(source=source).assign_attrs(trials=10) for source in ("limit", "theory", "experiment")
+        }
+        layers["theory"].attrs.pop("trials")
+        again = combine(layers, gs.OneStep.questions["spectrum"]).assign_attrs(both.attrs)
+        assert gs.agreement(again, name).verdict().verdict == "disagrees"
+
+
+def test_gaps_count_beyond_what_theory_leaves_open() -> None:
+    both = gs.compare(newcomer(), what="spectrum", dim=60, trials=4)
+    resolution = judged_side(both.cdf_resolution) if "source" in both.cdf_resolution.dims else both.cdf_resolution
+    gap, z = np.abs(both.cdf_gap.values), both.cdf_z.values
+    inside = gap <= resolution.values
+    assert np.all(z[inside] == 0) and np.all(z[~inside] != 0)
+    above = both.x.values > 1.01 * float(judged_side(both.upper_edge))
+    np.testing.assert_allclose(resolution.values[above], 1 / 90)
+
+
+def test_an_infinite_outlier_is_not_compared() -> None:
+    both = gs.compare(newcomer(), what="spectrum", dim=60, trials=4, finite_size=False)
+    assert np.isinf(judged_side(both.outliers).values[:2]).all()
+    assert np.isnan(both.outliers_z.values).all()
+    assert "outliers" not in [row.variable for row in gs.agreement(both).rows]
+
+
+def test_the_shift_of_the_counts_is_that_of_random_matrices() -> None:
+    """x^2 has mean 1 and independent features of variance 2 beside it: a Gaussian matrix with and without the mean."""
+    rng, dim, n, p = np.random.default_rng(5), 60, 90, 60
+    x = np.array([0.3, 0.8, 1.5, 3.0, 5.0, 7.0])
+    changes = []
+    for _ in range(400):
+        bulk = np.sqrt(2) * rng.standard_normal((n, p))
+        plain, moved = (np.linalg.eigvalsh(features.T @ features / p) for features in (bulk, bulk + 1.0))
+        changes.append([np.sum(moved <= place) - np.sum(plain <= place) for place in x])
+    error = np.std(changes, axis=0, ddof=1) / 20
+    found = shift_of_counts(bulk_of("z**2", 0, n / p, 1), FiniteSize(np.array([1 / dim])), x)
+    assert np.all(np.abs(found - np.mean(changes, axis=0)) < 4 * error + 0.02)
+    assert found[-1] < -0.4
+
+
+def test_no_line_parts_an_outlier_from_an_edge_that_is_near() -> None:
+    assert line_of_outliers(2.0, np.array([30.0]), 1000.0) == pytest.approx(2.08)
+    assert np.isnan(line_of_outliers(2.0, np.array([30.0, 2.1]), 1000.0))
+    assert np.isnan(line_of_outliers(np.inf, np.array([30.0]), 1000.0))
+    assert line_of_outliers(2.0, np.array([np.inf, 2.1]), np.inf) == 2.0
 
 
 # --- closed forms -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ with little noise. One trial passes once over the data of a fit; all sample size
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,11 +21,12 @@ from giantstep.families.network.beyond import BEYOND
 from giantstep.families.network.limit import count_outliers
 from giantstep.families.network.measure_beyond import PAIRED, fitting_memory, second_draws
 from giantstep.families.network.problem import take_points
+from giantstep.families.network.questions import FITTED
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.shift import test_law
 from giantstep.families.network.trained import Trained
 from giantstep.inputs.parts import InputRows
-from giantstep.lab import Draws, chunk_rows
+from giantstep.lab import Draws, chunk_rows, to_numpy
 from giantstep.lab.network import RealNetwork, draw_rows, gram_memory, ridge_memory, split_neurons, stream_memory
 from giantstep.lab.whitened import RowDraws, Whitened
 from giantstep.types import Array, Floats, Integers, Points
@@ -41,7 +43,8 @@ def trial(
     if inputs.rows is not None:
         draws = _row_draws(network, inputs.rows, points, dim, draws, settings)
         settings = {**settings, "test_samples": min(int(settings.get("test_samples") or 1), draws.left)}
-    counted = count_outliers(network, points, dim, times).T if what == "spectrum" else None
+    if what == "spectrum":
+        counts, lines = count_outliers(network, points, dim, times)
     if what in BEYOND:
         law, noise = test_law(network, points, 0)
         settings = {**settings, "law": law, "shifted_noise": noise}
@@ -52,9 +55,44 @@ def trial(
     for time, networks in enumerate(zip(*paths)):
         if time in times:
             again = [dataclasses.replace(real, draws=real.draws.anew()) for real in networks]  # the same samples
-            outliers = None if counted is None else counted[len(path)]
-            path.append(measured(*again, points["readout.ridge"], {**settings, "outliers": outliers}))
+            if what == "spectrum":
+                settings = {**settings, "outliers": counts[:, len(path)], "line": lines[:, len(path)]}
+            path.append(measured(*again, points["readout.ridge"], settings))
     return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
+
+
+def networks(
+    network: Network, points: Points, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Return the layers, the target, and for a spectrum the eigenvalues, of the network that `trial` measures.
+
+    Questions about pairs of networks keep the first of the two.
+    """
+    inputs, count, path = whiten(network, points, dim), len(points["noise"]), list[dict[str, Array]]()
+    if inputs.rows is not None:
+        draws = _row_draws(network, inputs.rows, points, dim, draws, settings)
+    for time, real in enumerate(trained_networks(network, points, inputs, dim, draws, settings)):
+        if time not in settings["time"]:
+            continue
+        again = dataclasses.replace(real, draws=real.draws.anew())  # the same samples
+        kept: dict[str, Array] = {"first_layer": np.repeat(to_numpy(real.network.weights)[None], count, axis=0)}
+        if what in FITTED:
+            fit = again.fitted(points["readout.ridge"])
+            kept["second_layer"] = to_numpy(fit.weights).T * math.sqrt(real.network.width)
+        if what == "spectrum":
+            kept["eigenvalues"] = measure.all_eigenvalues(again, settings)
+        path.append(kept)
+    values = {name: np.stack([kept[name] for kept in path], axis=1) for name in path[0]}
+    axes = inputs.signal(draws.xp.eye(dim), draws.xp)
+    of_all = {"layer_of_steps": to_numpy(real.second_layer), "target_directions": to_numpy(axes).reshape(dim, -1).T}
+    return values | {name: np.repeat(array[None], count, axis=0) for name, array in of_all.items()}
+
+
+def kept_memory(network: Network, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
+    """Return the bytes of what `networks` returns: every point has a copy."""
+    p, times = count_neurons(points, dim), len(settings["time"])
+    numbers = times * p * (dim + 1) + p + dim * network.target.directions
+    return 8 * len(points["noise"]) * numbers
 
 
 def trained_networks(

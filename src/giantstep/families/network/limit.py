@@ -308,22 +308,39 @@ def _all_spectra(network: Network, points: Points, settings: Mapping[str, Any]) 
 
 
 @np.errstate(all="ignore")
-def count_outliers(network: Network, points: Points, dim: int, times: Integers) -> Integers:
-    """Return how many eigenvalues lie above the bulk at every point and time (B, T), as the limit says.
+def count_outliers(network: Network, points: Points, dim: int, times: Integers) -> tuple[Integers, Floats]:
+    """Return how many eigenvalues lie above the bulk at every point and time (B, T), and the line that parts them.
 
     A finite spectrum does not say by itself which of its largest eigenvalues those are; where the limit has no theory
-    none is left out.
+    none is left out, and the line is NaN. The line does not depend on how many there are: above it they are counted.
     """
     from giantstep.readout import find_outliers
+    from giantstep.readout.counts import line_of_outliers
 
-    counts = np.zeros((len(points["noise"]), len(times)), dtype=np.int64)
+    content = network.digest(), dim, times.tobytes(), *(values.tobytes() for values in points.values())
+    known = _COUNTED.get(content)
+    if known is not None:
+        return known
+    shape = len(points["noise"]), len(times)
+    counts, lines = np.zeros(shape, dtype=np.int64), np.full(shape, np.nan)
     points = {**points, "dim": np.full(len(counts), float(dim))}
     try:
         for time, point, spectrum, size in _all_spectra(network, points, {"time": times}):
-            counts[point, time] = len(find_outliers(spectrum, spectrum.upper_edge(), size))
+            edge = spectrum.upper_edge()
+            outliers = find_outliers(spectrum, edge, size)
+            counts[point, time] = len(outliers)
+            lines[point, time] = line_of_outliers(edge, outliers, spectrum.width * dim)
     except InputError:
         pass
-    return counts
+    if len(_COUNTED) >= _MOST_COUNTED:
+        _COUNTED.clear()
+    _COUNTED[content] = counts, lines
+    return counts, lines
+
+
+_COUNTED: dict[tuple[Any, ...], tuple[Integers, Floats]] = {}
+"""What `count_outliers` found: all trials of a point ask the same."""
+_MOST_COUNTED = 64
 
 
 # -- theories of a finite dimension -----------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ _NO_ROWS = "it is known for one target direction on isotropic inputs, where the 
 _ROWS = {"absent": _NO_ROWS, "partial": True}
 SIGN = {"absent": "the label is not the sign of a direction", "partial": True}
 _SQUARE = {"absent": "it is defined for the square loss"}
-_OUTLIER = {"absent": "no further outlier exists", "compared": False}
+_OUTLIER: dict[str, Any] = {"absent": "no further outlier exists", "partial": True}
+_COUNT = {"absent": "an outlier is too near to the edge, or there is no edge, to count at this dim", "partial": True}
 _GAP = {"absent": "no further gap exists", "compared": False}
 _SPIKE = {"absent": "no such outlier exists"}
 _LEARNT = {"absent": "nothing is learnt yet"}
@@ -38,6 +39,9 @@ TEST = (
     "with classes the misclassified fraction of fresh samples"
 )
 _TRAIN = "mean squared error on the n samples of the fit; with classes the misclassified fraction of these samples"
+_CDF = "fraction of the p eigenvalues up to x, the atom included, the outliers left out (it ends at 1 - k/p)"
+_CDF_OPEN = "one eigenvalue, and what one sample, neuron and dimension more or less move"
+_OUTLIERS_OPEN = "what one sample, neuron and dimension more or less move, and more near the edge"
 _OUTLIERS = "eigenvalues above the bulk, largest first (inf: grows with the dimension), in the limit then those in gaps"
 _VALUES = "largest singular values of F/sqrt(n), F the features of the fit; in the limit the outliers (inf: it grows)"
 _DEGREES = "squared cosine of the left vector and h_j = He_j/sqrt(j!) of the learnt feature <x, beta>/|beta|"
@@ -84,12 +88,15 @@ _ALONG = (
 )
 _SPECTRUM = (
     both("density", "time x", "rho(x)", "density of the bulk, of mass 1 - atom", **SHOWN),
-    both("cdf", "time x", "F(x)", "fraction of eigenvalues up to x, the atom included, the outliers left out"),
+    both("cdf", "time x", "F(x)", _CDF, resolution="cdf_resolution"),
+    _limit("cdf_resolution", "time x", "dF", _CDF_OPEN),
     both("lower_edge", "time", "x_-", "lower edge of the bulk (nonzero eigenvalues)", **SHOWN),
     both("upper_edge", "time", "x_+", "upper edge of the bulk", **SHOWN),
     both("atom", "time", "mass at 0", "fraction of eigenvalues that are zero"),
     both("mean_eigenvalue", "time", "int x rho dx", "first moment of the bulk", **SHOWN),
-    both("outliers", "time outlier", "z_j", _OUTLIERS, **_OUTLIER),
+    both("outliers", "time outlier", "z_j", _OUTLIERS, **_OUTLIER, resolution="outliers_resolution"),
+    _limit("outliers_resolution", "time outlier", "dz_j", _OUTLIERS_OPEN, absent=_OUTLIER["absent"]),
+    both("outlier_count", "time", "k", "number of eigenvalues that stand clear above the bulk", **_COUNT),
     _limit("gap_lower", "time gap", "g_-", "where a gap inside the bulk begins", **_GAP),
     _limit("gap_upper", "time gap", "g_+", "where it ends", **_GAP),
 )
@@ -120,6 +127,19 @@ _SPIKES = (
     both("spike_degree", "time spike", "argmax_j", _NAMES, **SHOWN, **_SPIKE),
     _limit("bulk_edge", "time", "s_+", "upper edge of the bulk of singular values of F/sqrt(n)"),
 )
+_kept = partial(both, engines=EXPERIMENT, compared=False)
+"""Declare a variable of the networks themselves, which `keep_networks` adds to an experiment."""
+KEPT = (
+    _kept(
+        "first_layer", "time neuron input", "w_i", "rows of the first layer (of whitened inputs, where these are not)"
+    ),
+    _kept("layer_of_steps", "neuron", "zeta_i", "second layer during the steps, times sqrt(p)"),
+    _kept("target_directions", "direction input", "w*", "directions of the target, in the coordinates of the rows"),
+)
+KEPT_FITS = (_kept("second_layer", "time neuron", "a_i", "fitted: f(x) = sum_i a_i sigma(<w_i,x>)/sqrt(p)"),)
+KEPT_SPECTRA = (_kept("eigenvalues", "time rank", "x_j", "all p eigenvalues, increasing, zeros and outliers included"),)
+FITTED = ("errors", "along", "shift", "sensitivity", "calibration")
+"""Questions that fit a second layer to one network."""
 TEST_SAMPLES = 10_000
 """Fresh samples of a test error, which then has a statistical error of about 1%."""
 after_steps = partial(Question, dimensions=(_TIME,))

@@ -16,12 +16,12 @@ from giantstep.families.network import fields
 from giantstep.families.network.beyond import BEYOND
 from giantstep.families.network.coordinates import AnyCoordinates
 from giantstep.families.network.notation import NETWORK_PAPERS
-from giantstep.families.network.questions import QUESTIONS
+from giantstep.families.network.questions import FITTED, KEPT, KEPT_FITS, KEPT_SPECTRA, QUESTIONS
 from giantstep.families.network.readouts import AnyReadOut, Ridge
 from giantstep.families.network.shift import Shift as Shift
 from giantstep.families.network.steps import AnyStep, MaximalStep, SmallStep
 from giantstep.families.network.steps.base import Place
-from giantstep.family import Answer, Baseline, Question
+from giantstep.family import Answer, Baseline, Question, Variable
 from giantstep.gaussian import PLANTED_LABELS, Function
 from giantstep.inputs.law import InputLaw
 from giantstep.inputs.parts import InputRows, Inputs
@@ -313,6 +313,12 @@ class Network(OfNetwork):
         blocks, directions = self.blocks, self.target.directions
         return {"block": blocks, "block_2": blocks, "direction": directions, "direction_2": directions}
 
+    def kept(self, what: str) -> tuple[Variable, ...]:
+        """Return what `keep_networks` adds: both layers and the target, and the eigenvalues of a spectrum."""
+        fits = KEPT_FITS if what in FITTED else ()
+        spectra = KEPT_SPECTRA if what == "spectrum" else ()
+        return (*KEPT, *fits, *spectra)
+
 
 def _refuse(points: Points, name: str, allowed: str, only: Any) -> None:
     """Refuse the first value of a field that is not the `only` one allowed, which the words may name."""
@@ -412,6 +418,31 @@ class Preset(OfNetwork):
         """Train the network."""
         (one,) = self._ask(points, settings, lambda net, inside, own: net.trial(inside, what, dim, draws, own))
         return self.shown(what, one[1])
+
+    def kept(self, what: str) -> tuple[Variable, ...]:
+        """Return what the network keeps, without the dimension of times where the preset has the last one only."""
+        timed = any("time" in variable.dims for variable in self.questions[what].variables)
+        kept = self.network().kept(what)
+        if timed:
+            return kept
+        return tuple(replace(one, dims=tuple(dim for dim in one.dims if dim != "time")) for one in kept)
+
+    def kept_memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
+        """Return the bytes of what is kept of one trial."""
+        asked = self._ask(points, settings, lambda net, inside, own: net.kept_memory(inside, what, dim, own), most=True)
+        return asked[0][1]
+
+    def networks(
+        self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
+    ) -> dict[str, Array]:
+        """Return the networks of a trial, after the last step where the preset has no times."""
+        (one,) = self._ask(points, settings, lambda net, inside, own: net.networks(inside, what, dim, draws, own))
+        here = {variable.name: variable.dims for variable in self.kept(what)}
+        values = dict(one[1])
+        for variable in self.network().kept(what):
+            if "time" in variable.dims and "time" not in here[variable.name]:
+                values[variable.name] = values[variable.name][:, -1]
+        return values
 
     def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak."""

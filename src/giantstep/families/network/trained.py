@@ -230,14 +230,31 @@ def _leading(trained: Trained) -> Callable[[DeviceArray], Floats]:
 
 
 def measure_spectrum(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
-    """Summarise the eigenvalues of Phi^T Phi/p (or /n), of which so many are ``settings["outliers"]`` at each point."""
+    """Summarise the eigenvalues of Phi^T Phi/p (or /n).
+
+    So many as ``settings["outliers"]`` says are outliers at each point; those above ``settings["line"]`` are counted.
+    """
     p, x = trained.network.width, np.asarray(settings["x"], dtype=float)
     spectra = gram_eigenvalues(trained.training(), p, trained.samples, trained.draws.xp)
     rows = []
-    for size, above in zip(trained.samples, settings["outliers"]):
-        scale = p / size if settings.get("normalisation") == "n" else 1.0
-        rows.append(summarise_spectrum(scale * (spectra[int(size)] / p), p, int(above), x, OUTLIER_ROOM))
+    for size, above, line in zip(trained.samples, settings["outliers"], settings["line"]):
+        eigenvalues = spectra[int(size)] / p
+        count = float(np.sum(eigenvalues > line)) if np.isfinite(line) else np.nan
+        unit = p / size if settings.get("normalisation") == "n" else 1.0
+        summary = summarise_spectrum(unit * eigenvalues, p, int(above), x, OUTLIER_ROOM)
+        rows.append({**summary, "outlier_count": count})
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def all_eigenvalues(trained: Trained, settings: Mapping[str, Any]) -> Floats:
+    """Return all p eigenvalues of Phi^T Phi/p (or /n) at every point, increasing (B, p)."""
+    p = trained.network.width
+    spectra = gram_eigenvalues(trained.training(), p, trained.samples, trained.draws.xp)
+    values = np.zeros((len(trained.samples), p))
+    for row, size in zip(values, trained.samples):
+        largest = spectra[int(size)]
+        row[p - len(largest) :] = np.maximum(largest, 0.0) / (size if settings.get("normalisation") == "n" else p)
+    return values
 
 
 def measure_resolvent(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
