@@ -329,6 +329,20 @@ def test_finite_batches_outside_the_exact_theory_say_so():
     only_the_experiment_answers(moving.replace(rows="gaussian"), "steps.1", "a theory of finite batches on Gaussian")
 
 
+@pytest.mark.parametrize("first", [gs.PlantedSpike(1.0), gs.NoStep()])
+def test_the_step_that_no_exact_theory_covers_is_called_what_it_is(first):
+    """It used to be called "none", whatever it was."""
+    scenario = gs.Network(
+        target="tanh(z)",
+        width_per_dim=1.0,
+        samples_per_dim=1.5,
+        readout=gs.Ridge(0.1),
+        steps=[first, gs.MaximalStep(1.0, batch_per_dim=2.0)],
+    )
+    with pytest.warns(gs.GiantstepWarning, match=rf"maximal steps, not steps\.0\.kind='{first.kind}', the noise"):
+        gs.predict(scenario)
+
+
 @pytest.mark.parametrize("samples", [0.7, 3.0])
 def test_ridgeless_fits_are_the_limit_of_small_ridges(samples):
     """After every one of two steps, with fewer and with more samples than neurons; it used to be refused."""
