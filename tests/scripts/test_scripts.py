@@ -180,7 +180,7 @@ LIMITS = {
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:After 1 steps z2 is not learnt:giantstep.GiantstepWarning")
+@pytest.mark.filterwarnings("ignore:After 1 step z2 is not learnt:giantstep.GiantstepWarning")
 @pytest.mark.parametrize(("case", "lang"), in_both_languages(LIMITS))
 def test_a_program_agrees_with_the_limit(case, lang, tmp_path):
     """Catches a definition that both experiments share and the theory does not."""

@@ -52,7 +52,8 @@ class Description:
     bulks: tuple[Bulk, ...]
     along: Floats  # (S, 2, R): kappa's first axis and the rest of the target, in coordinates of the initial rows, or 0
     lengths: int  # number of channels before those of the coordinates
-    learnt: int  # number of learnt directions
+    learnt: int  # number of learnt directions: what the rows share, the noise of a batch included
+    of_target: int  # how many directions of the target lie inside them, in part or whole
 
 
 def describe(
@@ -67,7 +68,8 @@ def describe(
         part = layer if len(view.rows) == len(layer) else layer.take(view.rows)
         features, along, lengths = _features(problem, part, view)
         bulks, learnt = _bulks(problem, part, view), view.basis.learnt.shape[1]
-        yield Description(view.rows, features, bulks, along, lengths, learnt)
+        of_target = view.basis.of_target(part.frame[0])
+        yield Description(view.rows, features, bulks, along, lengths, learnt, of_target)
 
 
 def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Features, Floats, int]:

@@ -116,7 +116,7 @@ class Network(OfNetwork):
     papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", "giantstep2026sign", *NETWORK_PAPERS)
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
-    formula_version: ClassVar[int] = 3
+    formula_version: ClassVar[int] = 4
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "readout.ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
         "ridge": "the read-out has it, readout=gs.Ridge(0.1)",
@@ -319,7 +319,7 @@ Told = TypeVar("Told")
 class Preset(OfNetwork):
     """A network said in other fields: it translates fields and points, and takes what it shows of the answer."""
 
-    formula_version: ClassVar[int] = 3
+    formula_version: ClassVar[int] = 4
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     def parts(self, steps: int) -> dict[str, Any]:
