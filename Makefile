@@ -5,7 +5,7 @@ DOCS_STAMP := .venv/.giantstep-docs
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=20
 
-.PHONY: help setup demo test times quick lint docs verify figures bench clean
+.PHONY: help setup demo test times quick lint tables docs verify figures bench clean
 
 help:
 	@echo "make setup   virtual environment .venv with everything pinned in constraints.txt"
@@ -14,6 +14,7 @@ help:
 	@echo "make quick   lint of what changed and the tests of FAMILY=network (a folder of tests/families) without its networks: about a minute"
 	@echo "make times   make test, and its wall time and slowest tests into CONTRIBUTING.md"
 	@echo "make lint    lint and types only"
+	@echo "make tables  the tables that the package writes into its pages: fields, questions, agreement, benchmarks"
 	@echo "make docs    the documentation, strictly; open docs/_build/html/index.html"
 	@echo "make verify  the long checks that are not stored yet, BUDGET=minutes of them; writes docs/verification.md"
 	@echo "make figures the published figures that are not stored yet, BUDGET=minutes of them; writes docs/reproduction.md"
@@ -46,6 +47,9 @@ quick: setup
 	$(BIN)/ruff check -q .
 	$(PYTEST) -m "not slow" -k "not agree and not network and not experiment and not (test_protocol and not $(subst _,-,$(FAMILY)))" --maxfail=5 --durations=5 tests/spine/test_protocol.py tests/families/$(FAMILY)
 
+tables: setup
+	$(BIN)/python docs/tables.py
+
 docs: $(DOCS_STAMP)
 	rm -rf docs/_build/html
 	$(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m sphinx -W -E --keep-going -q -b html docs docs/_build/html
@@ -57,10 +61,12 @@ $(DOCS_STAMP): $(STAMP)
 
 verify figures: setup
 	$(ONE_THREAD) $(BIN)/python benchmarks/$@.py $(if $(BUDGET),--budget $(BUDGET))
+	$(BIN)/python docs/tables.py
 
 bench: setup
 	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; result=benchmarks/results/$$(basename $$file .py).txt; \
 	  $(BIN)/python $$file > $$result.new; mv $$result.new $$result; cat $$result; done
+	$(BIN)/python docs/tables.py
 
 clean:
 	rm -rf out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

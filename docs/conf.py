@@ -23,7 +23,8 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "sphinx-mathjax-offline",
-    "families",
+    "contents",
+    "public_names",
     "theory_links",
 ]
 exclude_patterns = ["_build", "data/*", "gallery/*", "course/*", "**/sg_execution_times.rst"]

@@ -126,6 +126,17 @@ def test_nothing_but_the_page_is_read_from_disk(server: Server, path: str) -> No
 # -- what there is -------------------------------------------------------------------------------------------------
 
 
+def test_a_browser_that_is_lost_is_led_to_the_page(server: Server) -> None:
+    """Programs, and whoever asks for data, are told in JSON as before."""
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    lost = server.client.get("/opened;", headers=browser)
+    assert lost.status_code == 404 and lost.headers["content-type"].startswith("text/html")
+    assert '<a href="/">' in lost.text and "error" not in lost.text
+    assert {name: lost.headers.get(name) for name in HEADERS} == HEADERS
+    for path, headers in (("/opened;", {}), ("/api/nothing", browser), ("/api/experiment/x", browser)):
+        assert set(server.client.get(path, headers=headers).json()) == {"error"}
+
+
 def test_families_are_described_as_they_are_registered(server: Server) -> None:
     described = listed(server, "families")
     assert [about["family"] for about in described] == FAMILIES

@@ -56,7 +56,8 @@ def test_the_command_serves_and_ends() -> None:
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert running.stdout is not None
-        assert f"http://127.0.0.1:{port}/" in running.stdout.readline()
+        said = running.stdout.readline()  # the address ends its line: a terminal takes what follows along
+        assert said.endswith(f" http://127.0.0.1:{port}/\n")
         with socket.create_connection(("127.0.0.1", port), 20) as connection:
             connection.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
             assert connection.recv(100).startswith(b"HTTP/1.1 200")

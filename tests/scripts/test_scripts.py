@@ -53,6 +53,18 @@ TWO_NEURONS = gs.OnlineSGD(
 CASES = {
     "network, two steps": (gs.Network.example(), 40, 16, {}),
     "network, momentum": (TANH.replace(steps=MIXED_STEPS), 40, 24, {}),
+    "network, own sample": (
+        TANH.replace(steps=[gs.MaximalStep(1.0), gs.MaximalStep(2.0, 1.5, loss="correlation")], fit_sample="same"),
+        40,
+        24,
+        {},
+    ),
+    "one-step, own sample": (
+        gs.OneStep.example().replace(step=gs.MaximalStep(2.0, batch_per_dim=2.0), fit_sample="same"),
+        40,
+        24,
+        {},
+    ),
     "one-step, population": (gs.OneStep.example(), 40, 16, {}),
     "one-step, batch": (gs.OneStep.example().replace(step=gs.MaximalStep(2.0, batch_per_dim=2.0)), 40, 24, {}),
     "few-steps": (gs.FewSteps.example().replace(steps=1), 40, 16, {}),
@@ -180,7 +192,7 @@ LIMITS = {
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:After 1 steps z2 is not learnt:giantstep.GiantstepWarning")
+@pytest.mark.filterwarnings("ignore:After 1 step z2 is not learnt:giantstep.GiantstepWarning")
 @pytest.mark.parametrize(("case", "lang"), in_both_languages(LIMITS))
 def test_a_program_agrees_with_the_limit(case, lang, tmp_path):
     """Catches a definition that both experiments share and the theory does not."""

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -42,6 +42,7 @@ from giantstep.explorer.experiments import Experiments
 from giantstep.explorer.guard import Guard
 from giantstep.explorer.lanes import Lane, unless
 from giantstep.explorer.limits import Limits
+from giantstep.explorer.markup import Html, joined, tag
 from giantstep.explorer.picture import KINDS
 from giantstep.workers import usable_cores
 
@@ -299,6 +300,21 @@ def _variables(data: dict[str, Any]) -> list[str] | None:
     return variables and variables[:32]
 
 
+def _wants_a_page(request: Request) -> bool:
+    """Tell whether a person looks at the answer: a browser that opens an address, not a program that asks."""
+    opened = request.method == "GET" and not request.url.path.startswith("/api/")
+    return opened and "text/html" in request.headers.get("accept", "")
+
+
+def _no_page() -> str:
+    """Return a page that leads to the one there is."""
+    link = tag("a", "Open the explorer", href="/")
+    title = "There is no such page"
+    text = tag("main", tag("h1", title), tag("p", "The address may have caught a character too many. ", link, "."))
+    head = tag("head", Html('<meta charset="utf-8">'), tag("title", f"{title} - giantstep explorer"))
+    return joined("<!doctype html>", tag("html", head, tag("body", text), lang="en"))
+
+
 async def _explain(request: Request, error: Exception) -> Response:
     """Say in one sentence what went wrong."""
     if isinstance(error, InputError):
@@ -306,6 +322,8 @@ async def _explain(request: Request, error: Exception) -> Response:
     if isinstance(error, Refused):
         return JSONResponse(error.message, status_code=error.status)
     if isinstance(error, HTTPException):
+        if _wants_a_page(request):
+            return HTMLResponse(_no_page(), status_code=error.status_code, headers=error.headers)
         sentence = f"There is nothing here for {request.method} ({error.detail.lower()})."
         return JSONResponse({"error": sentence}, status_code=error.status_code, headers=error.headers)
     if isinstance(error, ClientDisconnect):

@@ -73,7 +73,7 @@ def serve(
             await super().shutdown(sockets)
 
     server = Server(config)
-    say(f"The explorer is at {address}; end it with Ctrl-C.")
+    say(f"The explorer runs until you press Ctrl-C: {address}")  # last in its line, where terminals find its end
     sys.stdout.flush()
     if browser:
         threading.Timer(0.8, webbrowser.open, [address]).start()

@@ -87,6 +87,14 @@ class Directions(NamedTuple):
         signs = np.sign(seen[np.argmax(np.abs(seen), axis=0), np.arange(learnt.shape[1])])
         return Directions(learnt * signs, self.rest)
 
+    def of_target(self, frame: Floats) -> int:
+        """Return how many directions of the target (r, R) lie, in part or whole, inside those that are learnt.
+
+        What rows share may lie across the target, too: the noise of a batch, or Sigma w* beside w*.
+        """
+        inside = np.linalg.svd(frame @ self.learnt, compute_uv=False)
+        return int(np.sum(inside > LEARNT))
+
     def silent(self) -> Floats:
         """Return the directions that are neither learnt nor seen by the target, as columns, near the axes."""
         R, both = len(self.learnt), np.concatenate(self, axis=1)

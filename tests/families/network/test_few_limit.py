@@ -221,6 +221,66 @@ def test_a_direction_that_is_never_learnt_is_named():
         gs.predict(SETTINGS["K2"][0])
 
 
+UNLEARNT = "^After 1 step z is not learnt: no step sees a linear part along it"
+SIZES = {"noise": 0.1, "width_per_dim": 1.0, "samples_per_dim": 1.5}
+
+
+@pytest.mark.parametrize("target", ["h2(z)", "h3(z)", "z**2"])
+@pytest.mark.parametrize("batch", [gs.inf, 2.0])
+@pytest.mark.parametrize("settings", [{}, {"dim": 300}])
+def test_one_direction_that_is_not_learnt_is_said(target, batch, settings):
+    """A finite batch gives the rows a direction all the same, that of its noise."""
+    step = gs.MaximalStep(1.0, batch_per_dim=batch)
+    network = gs.Network(target=target, steps=[step], readout=gs.Ridge(0.1), **SIZES)
+    with pytest.warns(gs.GiantstepWarning, match=UNLEARNT) as said:
+        found = gs.predict(network, **settings)
+    assert len(said) == 1 and str(said[0].message).count("not learnt") == 1
+    assert found.learned.values.tolist() == [0, 0]
+    one_step = gs.OneStep(target=target, step=step, ridge=0.1, **SIZES)
+    with pytest.warns(gs.GiantstepWarning, match=UNLEARNT):
+        assert float(gs.predict(one_step, **settings).learned) == 0
+
+
+def test_nothing_is_said_of_a_step_that_learns_or_is_not_made():
+    """Every warning is an error here."""
+    network = gs.Network(target="tanh(z)", steps=[gs.MaximalStep(0.0)], readout=gs.Ridge(0.1), **SIZES)
+    found = gs.predict(network, steps__0__rate=[0.0, 1.0])
+    assert found.learned.values.tolist() == [[0, 0], [0, 1]]
+    assert gs.predict(network).learned.values.tolist() == [0, 0]
+    assert gs.predict(network.replace(target="h2(z)")).learned.values.tolist() == [0, 0]
+    one_step = gs.OneStep(target="tanh(z)", ridge=0.1, **SIZES)
+    assert float(gs.predict(one_step).learned) == 0
+    assert float(gs.predict(one_step.replace(step=gs.MaximalStep(1.0))).learned) == 1
+    assert float(gs.predict(one_step.replace(step=gs.MaximalStep(1.0)), what="steps").learned) == 1
+
+
+def test_a_small_step_says_it_once():
+    network = gs.OneStep(
+        target="h2(z)", activation="tanh", step=gs.SmallStep(1.0, batch_per_dim=2.0), ridge=0.1, **SIZES
+    )
+    for settings in ({}, {"dim": 300}):
+        with pytest.warns(gs.GiantstepWarning, match="no linear part") as said:
+            gs.predict(network, **settings)
+        assert "not learnt" not in str(said[0].message)
+
+
+def test_directions_of_inputs_with_a_covariance_are_those_of_the_target():
+    """Two steps of two blocks turn rows along Sigma w* and Sigma^2 w*; the target has one direction."""
+    inputs = gs.InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5])
+    steps = [gs.MaximalStep(1.0), gs.MaximalStep(1.0)]
+    network = gs.Network(
+        target="tanh(z)",
+        activation="relu",
+        second_layer=gs.Vocabulary([1, -0.5], [0.5, 0.5]),
+        steps=steps,
+        readout=gs.Ridge(0.1),
+        inputs=inputs,
+        **SIZES,
+    )
+    assert gs.predict(network).learned.values.tolist() == [0, 1, 1]
+    assert gs.predict(network, what="steps").learned.values.tolist() == [0, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("target", "activation", "rates"), [("tanh(z)", "relu", [0.5, 2.0, 9.0]), ("z1 + z1*z2", "erf", [0.5, 3.0])]
 )
@@ -327,6 +387,20 @@ def test_finite_batches_outside_the_exact_theory_say_so():
     with pytest.raises(gs.InputError, match="the exact theory of a finite batch, because .* momentum"):
         gs.predict(moving, theory="exact")
     only_the_experiment_answers(moving.replace(rows="gaussian"), "steps.1", "a theory of finite batches on Gaussian")
+
+
+@pytest.mark.parametrize("first", [gs.PlantedSpike(1.0), gs.NoStep()])
+def test_the_step_that_no_exact_theory_covers_is_called_what_it_is(first):
+    """It used to be called "none", whatever it was."""
+    scenario = gs.Network(
+        target="tanh(z)",
+        width_per_dim=1.0,
+        samples_per_dim=1.5,
+        readout=gs.Ridge(0.1),
+        steps=[first, gs.MaximalStep(1.0, batch_per_dim=2.0)],
+    )
+    with pytest.warns(gs.GiantstepWarning, match=rf"maximal steps, not steps\.0\.kind='{first.kind}', the noise"):
+        gs.predict(scenario)
 
 
 @pytest.mark.parametrize("samples", [0.7, 3.0])

@@ -161,6 +161,7 @@ def test_the_theory_is_chosen_and_named():
         s.replace(step__batch_per_dim=0)
 
 
+@pytest.mark.filterwarnings("ignore:After 1 step z is not learnt:giantstep.GiantstepWarning")
 def test_a_target_without_linear_part_is_answered():
     s = network("relu", "h2(z)", [1, -1], [0.5, 0.5], 1.0, 2.0, 2.0, 1.0, 0.1, 0.0)
     found = gs.compare(s, dim=150, trials=30)

@@ -329,6 +329,7 @@ def test_questions_without_a_theory_are_refused(what):
         gs.predict(network("L1", **POPULATION), what=what)
 
 
+@pytest.mark.filterwarnings("ignore:After 1 step z is not learnt:giantstep.GiantstepWarning")
 def test_a_target_without_a_linear_part_is_answered_on_a_batch():
     result = after(network("F1", target="z**2 - 1"))
     assert bool(result.converged) and float(result.identity) < 1e-9

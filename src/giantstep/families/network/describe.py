@@ -54,7 +54,8 @@ class Description:
     bulks: tuple[Bulk, ...]
     along: Floats  # (S, 2, R): kappa's first axis and the rest of the target, in coordinates of the initial rows, or 0
     lengths: int  # number of channels before those of the coordinates
-    learnt: int  # number of learnt directions
+    learnt: int  # number of learnt directions: what the rows share, the noise of a batch included
+    of_target: int  # how many directions of the target lie inside them, in part or whole
     view: SharedView  # the rule for kappa and what the target is given kappa
     plain: Features  # the same for all inputs of one kappa, as on all data
     neglected: Floats  # about how much of the test error is left out of steep features (S,), relative
@@ -81,7 +82,18 @@ def describe(
         part = layer if len(view.rows) == len(layer) else layer.take(view.rows)
         plain, several, along, lengths = _features(problem, part, view, scatter)
         bulks, learnt = _bulks(problem, part, view), view.basis.learnt.shape[1]
-        yield Description(view.rows, several.features, bulks, along, lengths, learnt, view, plain, several.neglected)
+        yield Description(
+            rows=view.rows,
+            features=several.features,
+            bulks=bulks,
+            along=along,
+            lengths=lengths,
+            learnt=learnt,
+            of_target=view.basis.of_target(part.frame[0]),
+            view=view,
+            plain=plain,
+            neglected=several.neglected,
+        )
 
 
 def _features(

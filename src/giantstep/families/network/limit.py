@@ -240,17 +240,28 @@ def _escape_warnings(network: Network, points: Points, table: Table) -> list[str
 
 
 def _unlearnt(moment: Moment) -> list[str]:
-    """Say which directions of the target the last step has not found."""
+    """Say which directions of the target the steps have not found at any point."""
     problem, layer = moment.problem, moment.layer
-    if not moment.time or not any(step.learns for step in problem.network.steps) or problem.target.directions == 1:
+    follows = [step.learns and step.strong for step in problem.network.steps[: moment.time]]
+    if not any(follows):  # weak steps say it themselves
         return []
-    frame = layer.frame[0]
-    left = np.linalg.norm(frame @ split_directions(layer.U[0], frame, problem.target).rest, axis=1)
-    names = [f"z{j + 1}" for j in np.flatnonzero(left > 1 - 1e-9)]
-    if not names:
+    rates = [problem.of_step(number, "rate") for number, follows_it in enumerate(follows) if follows_it]
+    moved = np.flatnonzero(np.any(rates, axis=0))  # at a rate of 0 nothing is meant to be learnt
+    unseen = np.full(problem.target.directions, len(moved) > 0)
+    for number in moved:
+        frame = layer.frame[number]
+        rest = split_directions(layer.U[number], frame, problem.target).rest
+        unseen &= np.linalg.norm(frame @ rest, axis=1) > 1 - 1e-9
+        if not unseen.any():
+            return []
+    if not unseen.any():
         return []
+    steps = "1 step" if moment.time == 1 else f"{moment.time} steps"
+    if len(unseen) == 1:
+        return [f"After {steps} z is not learnt: no step sees a linear part along it (see giantstep.exponents)."]
+    names = [f"z{direction + 1}" for direction in np.flatnonzero(unseen)]
     return [
-        f"After {moment.time} steps {', '.join(names)} {'is' if len(names) == 1 else 'are'} not learnt: no "
+        f"After {steps} {', '.join(names)} {'is' if len(names) == 1 else 'are'} not learnt: no "
         "step sees a linear part along it, given what is learnt before (see giantstep.exponents)."
     ]
 

@@ -67,7 +67,7 @@ class OneStep(Preset):
     title: ClassVar[str] = "Two-layer network after one gradient step"
     update_rule: ClassVar[str] = "one step of the network, along one direction\n" + Network.update_rule
     questions: ClassVar[Mapping[str, Question]] = questions_without(
-        ("learned", "all_data_error", "floor"), dims=("time", "direction", "direction_2"), what=("shift",)
+        ("all_data_error", "floor"), dims=("time", "direction", "direction_2"), what=("shift",)
     )
     theories: ClassVar[Mapping[str, str]] = {
         **{name: text for name, text in THEORIES.items() if name != "published"},

@@ -75,8 +75,6 @@ def _check(network: Network, dim: int) -> None:
             raise bad_field(f"steps.{place}.kind", step.kind, f"one of {', '.join(_STEPS)} {_WRITTEN}")
         if step.kind == "planted" and not isinstance(network.second_layer, Vocabulary):
             raise bad_field("second_layer", "gaussian", f"a Vocabulary {_WRITTEN} and a spike is planted")
-    if network.fit_sample == "same":
-        raise bad_field("fit_sample", "same", f'"fresh" {_WRITTEN}')
     if network.shift is not None:
         raise bad_field("shift", network.shift, f"left out {_WRITTEN}")
     if dim <= network.target.directions:
@@ -196,14 +194,18 @@ def _spiked(network: Network, variables: list[str]) -> bool:
 def _maximal(network: Network, lang: Language, variables: list[str]) -> str:
     """Return the text of a maximal step: along minus p times the gradient of the loss."""
     options, spike, c1 = _options(network), _spiked(network, variables), float(network.activation.hermite(1)[1])
-    gradient = _GRADIENT[lang]
+    arguments, gradient = ["rng", "net", "Wstar", "rate", "n0", *options], _GRADIENT[lang]
+    drawn = "draw(rng, Wstar, min(10_000, n0 - start))"
+    if network.fit_sample == "same":
+        arguments.append("sample=None")
+        drawn = f"[part[start : start + 10_000] for part in sample] if sample else {drawn}"
     if "loss" in options:
         gradient = gradient.replace("residual = y - ", 'residual = y - (loss == "square") * ')
     return lines(
-        f"def maximal_step({', '.join(['rng, net, Wstar, rate, n0', *options])}):  # eta_raw = rate * p",
+        f"def maximal_step({', '.join(arguments)}):  # eta_raw = rate * p",
         f"    G{', beta' if spike else ''} = {'0, 0' if spike else '0'}",
         "    for start in range(0, n0, 10_000):  # zeta_i (1/n0) sum (y - f) sigma'(<w_i, x>) x, in pieces",
-        "        X, y = draw(rng, Wstar, min(10_000, n0 - start))",
+        f"        X, y = {drawn}",
         gradient,
         spike and "        beta = beta + X.T @ residual / n0",
         "momentum" in options and "    G = net.velocity = momentum * net.velocity + G",
@@ -240,6 +242,13 @@ def _trial(network: Network, kept: str, variables: list[str]) -> str:
     state += ["velocity=0"] if "momentum" in _options(network) else []
     state += ["bulk=W", "v=Wstar[0]"] if "t" in variables else []
     state += ["spike=None"] if any(step.kind == "planted" for step in network.steps) else []
+    made = ["    for step, options in STEPS:", "        step(rng, net, Wstar, **options)"]
+    if network.fit_sample == "same":
+        made = [
+            "    for number, (step, options) in enumerate(STEPS, 1):",
+            "        own = dict(sample=(X, y)) if number == len(STEPS) else {}  # the last step sees the fit's",
+            "        step(rng, net, Wstar, **options, **own)",
+        ]
     return lines(
         "STEPS = [  # what happens to the first layer",
         *(f"    {_step(network, step)}," for step in network.steps),
@@ -253,8 +262,7 @@ def _trial(network: Network, kept: str, variables: list[str]) -> str:
         f"    net = SimpleNamespace({', '.join(state)})",
         "    (X, y), Z = draw(rng, Wstar, n), rng.standard_normal((tests, d))  # the same after every step",
         "    path = [measure(rng, net, Wstar, X, y, Z)]",
-        "    for step, options in STEPS:",
-        "        step(rng, net, Wstar, **options)",
+        *made,
         "        path.append(measure(rng, net, Wstar, X, y, Z))",
         f"    return {{name: {kept} for name in VARIABLES}}",
     )

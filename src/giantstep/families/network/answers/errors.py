@@ -51,7 +51,7 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
             **{"test_error": solution.test, "train_error": solution.train, "V2": fit.V2},
             **{name: getattr(solution, name) for name in ("objective", "norm", "Q2", "theta", "identity")},
             **{"test_misclassified": solution.misclassified, "all_data_error": fit.all_data, "floor": fit.floor},
-            "learned": np.full(len(index), float(group.seen[0].learnt)),
+            "learned": np.full(len(index), float(group.seen[0].of_target)),
             **_of_rows(moment, fit, group),
         }
         for name, array in values.items():

@@ -51,9 +51,10 @@ def answer_steps(table: Table, share: Share, moment: Moment, time: int, settings
         shown = value if len(problem.zeta) == table.network.blocks else np.full_like(value[:, :1], np.nan)
         table.put(name, index, time, shown[owner])
     for view in views(problem, layer):
-        gamma = np.linalg.norm(layer.frame[view.rows[0]] @ view.basis.learnt, axis=1)
+        frame = layer.frame[view.rows[0]]
+        gamma = np.linalg.norm(frame @ view.basis.learnt, axis=1)
         index = share.points_of(moment.sets[view.rows])[0]
-        table.put("learned", index, time, np.full(len(index), float(view.basis.learnt.shape[1])))
+        table.put("learned", index, time, np.full(len(index), float(view.basis.of_target(frame))))
         table.put("gamma", index, time, np.broadcast_to(gamma, (len(index), len(gamma))))
     atoms = problem.inputs.eigenvalues
     table.put("eigenvalue", share.index, None, np.broadcast_to(atoms, (len(share.index), len(atoms))))

@@ -199,7 +199,8 @@ def outside_batches(network: Network, points: Points) -> str:
         return f"the exact theory of finite batches is built for at most {PACKED_BLOCKS} blocks"
     other = [number for number, step in enumerate(network.steps) if not step.on_batches]
     if other:
-        return f"the exact theory of finite batches covers maximal steps, and steps.{other[0]} is none"
+        kind = network.steps[other[0]].kind
+        return f"the exact theory of finite batches covers maximal steps, not steps.{other[0]}.kind={kind!r}"
     for number in range(1, len(network.steps)):
         if np.any(points[f"steps.{number}.momentum"] != 0):
             return f"the exact theory of finite batches has no momentum, as steps.{number}.momentum"
