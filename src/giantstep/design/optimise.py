@@ -116,15 +116,13 @@ def optimize(
     if check is not None and _is_bare(request):
         asked = replace(asked, fields={**fields, "dim": CHECKED_DIM})
     found = solve(asked)
-    beside, remarks = None, dict[int, str]()
-    if _is_bare(found.request):
-        jumps = _jumps(found)
-        at_dim = _at_finite_dim(asked) if any(jump.field in found.leaves for jump in jumps.values()) else None
-        remarks = {row: _said_of_jump(found, row, jump, at_dim is not None) for row, jump in jumps.items()}
+    beside, jumps = None, _jumps(found)
+    if any(jump.field in found.leaves for jump in jumps.values()):
+        at_dim = _at_finite_dim(asked)
         if at_dim is not None:
             found, beside = at_dim, found
     checks = None if check is None else _checks(found, check)
-    result = _dataset(found, beside, remarks, checks)
+    result = _dataset(found, beside, jumps, checks)
     warn(*(problem.limits.problems() for problem in found.problems))
     return result
 
@@ -183,7 +181,10 @@ class Found:
         if self.request.grid.dim_is_field:
             return None
         _, points = self.problems[0].limits.point_at(row, {})
-        return int(points["dim"][0])
+        dim = float(points["dim"][0])
+        if not np.isfinite(dim):
+            raise bad_field("dim", dim, "finite where `check` runs networks")
+        return int(dim)
 
     def firsts(self) -> Iterator[tuple[int, Candidate]]:
         """Yield the rows that have an optimum, with it."""
@@ -229,6 +230,8 @@ def _is_bare(request: Request) -> bool:
 
 def _jumps(found: Found) -> dict[int, Jump]:
     """Return the jump that decides the bare limit at the optimum of a row, where there is one."""
+    if not _is_bare(found.request):
+        return {}
     jumps = {}
     for row, best in found.firsts():
         _, jump = best.problem.limits.answer_at(row, best.fields)
@@ -245,12 +248,12 @@ def _at_finite_dim(asked: Asked) -> Found | None:
         return None
 
 
-def _said_of_jump(found: Found, row: int, jump: Jump, is_replaced: bool) -> str:
-    """Say that the optimum of the bare limit lies where it jumps, and what is shown instead."""
-    if not is_replaced:
+def _said_of_jump(beside: Found | None, row: int, jump: Jump) -> str:
+    """Say that the optimum of the bare limit lies where it jumps, and what is shown instead of it."""
+    if beside is None:
         return f"{jump.sentence}: give dim="
-    best = found.best[row][0]
-    value = found.asked.sign * best.value
+    best = beside.best[row][0]
+    value = beside.asked.sign * best.value
     where = ", ".join(f"{name} = {number:.4g}" for name, number in best.fields.items())
     return (
         f"{jump.sentence}: give dim=; this is the optimum at d = {REACHABLE}, in the limit alone it would be "
@@ -276,7 +279,7 @@ def _best_of(problems: Sequence[SearchProblem], spans: Mapping[str, Range], size
     return best
 
 
-def _dataset(found: Found, beside: Found | None, remarks: Mapping[int, str], checks: Checks | None) -> DesignResult:
+def _dataset(found: Found, beside: Found | None, jumps: Mapping[int, Jump], checks: Checks | None) -> DesignResult:
     """Return the result; `beside` has the optima of the bare limit where those of a finite dimension are shown."""
     grid, problems, best, names = found.request.grid, found.problems, found.best, found.names
     limits = [problem.limits for problem in problems]
@@ -296,7 +299,7 @@ def _dataset(found: Found, beside: Found | None, remarks: Mapping[int, str], che
     columns["minima"] = ((), np.array([len(minima) for minima in best]), "local minima that differ")
     asked, failed = (np.sum([getattr(limit, name) for limit in limits], axis=0) for name in ("asked", "failed"))
     neglected = _neglected(found)
-    said = [_said(found, row, neglected.get(row), remarks.get(row, "")) for row in range(len(best))]
+    said = [_said(found, row, neglected.get(row), jumps.get(row), beside) for row in range(len(best))]
     status, remark = (np.array(texts, dtype=str) for texts in zip(*said))
     sizes = np.array([neglected.get(row, (np.nan, ""))[0] for row in range(len(best))])
     columns |= {
@@ -424,7 +427,9 @@ def _worse(best: list[list[Candidate]], name: str, factor: float) -> Floats:
     return worse
 
 
-def _said(found: Found, row: int, neglected: tuple[float, str] | None, of_jump: str) -> tuple[str, str]:
+def _said(
+    found: Found, row: int, neglected: tuple[float, str] | None, jump: Jump | None, beside: Found | None
+) -> tuple[str, str]:
     """Return why a row has no optimum, or what is worth knowing of the one it has."""
     problems = found.problems
     failure = next((p.limits.failure(row) for p in problems if p.limits.failed[row]), "")
@@ -432,12 +437,12 @@ def _said(found: Found, row: int, neglected: tuple[float, str] | None, of_jump: 
         feasible = any(problem.feasible[row] for problem in problems)
         return failure if feasible else "no point of the ranges fulfils the constraints", ""
     best, *rivals = found.best[row]
-    said = [of_jump] if of_jump else []
+    said = [] if jump is None else [_said_of_jump(beside, row, jump)]
     for name, span in best.search.ranges.items():
         place = float(span.coordinate(np.array(best.fields[name])))
         ends = [word for end, word in zip(span.ends, ("lower", "upper")) if abs(place - end) < 1e-4]
-        # nobody is sent nearer to a jump
-        ends = [word for word in ends if not (word == "lower" and of_jump.startswith(f"the limit jumps at {name} = 0"))]
+        if jump is not None and jump.field in (name, *names_meant(found.request.grid.scenario, name)):
+            ends = []  # nobody is sent nearer to a jump
         said += [f"{name} is at the {word} end of its range" for word in ends]
     if not best.settled:
         said.append("the search was stopped before it settled; a larger `starts` may find a better point")
