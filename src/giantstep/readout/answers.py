@@ -22,7 +22,7 @@ from giantstep.readout.counts import (
 from giantstep.readout.finite_size import FiniteSize, mean_penalty
 from giantstep.readout.first_order import FirstOrder
 from giantstep.readout.signal import direction_error, prior_factor
-from giantstep.readout.spectrum import Law, Spectrum, bulk_law, is_physical
+from giantstep.readout.spectrum import SEEN, Law, Spectrum, bulk_law, is_physical
 from giantstep.solve.roots import brent_root, require_finite
 from giantstep.types import Array, Floats
 
@@ -119,7 +119,7 @@ def describe_spectrum(
         "cdf_resolution": count_resolution(spectrum, size, unit * x, np.where(outside, 0.0, density)),
         "lower_edge": law.lower / unit,
         "upper_edge": law.upper / unit,
-        "atom": law.atom,
+        "atom": _whole_atom(law, spectrum),
         "mean_eigenvalue": spectrum.mean / unit,
         "outliers": np.append(outliers / unit, np.full(OUTLIER_ROOM - len(outliers), np.nan)),
         "outliers_resolution": np.append(left_open, np.full(OUTLIER_ROOM - len(outliers), np.nan)) / unit,
@@ -154,6 +154,15 @@ def _of_all_eigenvalues(
     shift = np.where(np.isfinite(shift), shift, evenly)
     shift = np.where(x > law.upper, -above / neurons, np.where(x < law.lower, 0.0, shift))
     return np.where(x < 0, 0.0, np.clip(cdf + shift, law.atom, 1.0)), 1 - lacking
+
+
+def _whole_atom(law: Law, spectrum: Spectrum) -> float:
+    """Return the fraction of zeros, exactly where it is that of n samples among p neurons.
+
+    Every network has exactly p - n zeros there, and would differ from the last digits of an extrapolation.
+    """
+    of_samples = max(0.0, 1 - spectrum.ratio)
+    return of_samples if abs(law.atom - of_samples) < SEEN else law.atom
 
 
 def _is_whole(law: Law, spectrum: Spectrum) -> bool:

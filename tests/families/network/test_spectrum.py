@@ -202,6 +202,14 @@ def test_the_shift_of_the_counts_is_that_of_random_matrices() -> None:
     assert found[-1] < -0.4
 
 
+def test_zeros_of_fewer_samples_than_neurons_are_exact() -> None:
+    """Every network has p - n of them: the last digits of an extrapolation would disagree with no spread at all."""
+    scenario = newcomer(samples_per_dim=1.2, step=gs.PlantedSpike(strength=0.5), second_layer=gs.Vocabulary([1]))
+    both = gs.compare(scenario, what="spectrum", dim=60, trials=4, x=[0.5, 1.0])
+    assert float(judged_side(both.atom)) == pytest.approx(0.2, abs=1e-15)
+    assert gs.agreement(both, "atom").verdict().verdict == "agrees"
+
+
 def test_no_line_parts_an_outlier_from_an_edge_that_is_near() -> None:
     assert line_of_outliers(2.0, np.array([30.0]), 1000.0) == pytest.approx(2.08)
     assert np.isnan(line_of_outliers(2.0, np.array([30.0, 2.1]), 1000.0))
