@@ -192,11 +192,13 @@ def whole_length(length: Floats, plain: Floats, F: Floats, neurons: Floats) -> F
     """Return s_q (M, k): rows of this length beside their mean, and the mean of the block (isotropic inputs): (2.6).
 
     Nodes of a continuous law stand for less than one neuron, which has no mean beside itself: what the other neurons
-    and its own output add is taken relative to the `plain` length of its row, without feedback.
+    and its own output add is taken relative to the `plain` length of its row, without feedback. A node whose own output
+    would take away more than there is keeps the length beside it: such a row is long along what it has learnt.
     """
     mean = np.einsum("mqq->mq", products_of_means(F[:, :1], neurons)[:, 0])
     beside = np.where(neurons >= 1, length**2 * (1 - 1 / neurons), length**2 - plain**2 / neurons)
-    return np.copysign(np.sqrt(beside + mean), length)
+    whole = np.where((neurons < 1) & (beside + mean <= 0), length**2, beside + mean)
+    return np.copysign(np.sqrt(whole), length)
 
 
 def in_initial_rows(means: Floats, theta: Floats, kept: Floats, per_neuron: Floats) -> Floats:

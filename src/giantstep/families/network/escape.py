@@ -19,12 +19,22 @@ from giantstep.families.network.describe import Description
 from giantstep.families.network.layer import MOST_SPLIT, Layer, overlap_spread, scale_of
 from giantstep.families.network.problem import Problem, finite_batches
 from giantstep.families.network.scenario import Network
+from giantstep.gaussian.grids import plane_rule
 from giantstep.readout.fits import Asked, Fit
-from giantstep.types import Floats, Integers, Points
+from giantstep.types import Booleans, Floats, Integers, Points
 
-ESCAPES = 0.0025
-"""Part of the objective from which the second order is followed: some 0.5% of the test error, which is what the other
-terms of order 1/d leave out at d = 200 (finite_size_steps section 12)."""
+ESCAPES = {1: 0.0025, 2: 0.01}
+"""Part of the objective from which the second order is followed, by the directions of the target.
+
+Some 0.5% of the test error, which is what the other terms of order 1/d leave out at d = 200 (finite_size_steps
+section 12); for two directions some 2%, because the cut takes a second for each point there.
+"""
+SAID = 0.01
+"""Part of the objective from which it is said that the second order is not followed."""
+MOST_SUB_BLOCKS = 48
+"""Sub-blocks of a fit on two directions, which takes some ten seconds then."""
+UNMOVED = 1e-12
+"""Change of the spread below which no step has moved the rows: what random features leave out is no escape."""
 SMALLEST = 1e-9
 """1/d at which the second order of the bare limit is taken: small enough to be proportional to it."""
 REACHABLE = 1000.0
@@ -37,12 +47,14 @@ WIDE = 0.3
 
 def outside_split(network: Network, points: Points) -> str:
     """Say why blocks cannot be cut by the overlaps of their rows; empty where they can be."""
-    if network.inputs is not None:
+    if not network.isotropic:
         return "the inputs have a covariance"
     if network.target.directions > MOST_SPLIT:
         return f"the target has more than {MOST_SPLIT} directions"
     if network.second_layer == "gaussian":
         return "the second layer is Gaussian"
+    if network.target.directions > 1 and network.blocks * len(plane_rule()[1]) > MOST_SUB_BLOCKS:
+        return "the second layer has too many values for a target of two directions"
     if network.readout.classes:
         return "the labels are classes"
     if finite_batches(points).any():
@@ -51,6 +63,18 @@ def outside_split(network: Network, points: Points) -> str:
     if other:
         return f"steps.{other[0]} is no gradient step on the population"
     return ""
+
+
+def escaping(network: Network, points: Points, neglected: Floats) -> Booleans:
+    """Tell at which points the blocks are cut, where a part of the objective is `neglected` (B,)."""
+    if outside_split(network, points):
+        return np.zeros(len(neglected), dtype=bool)
+    return np.isfinite(points["dim"]) & (neglected >= ESCAPES[network.target.directions])
+
+
+def needed_dim(points: Points, neglected: Floats) -> float:
+    """Return the dimension above which the bare limits among the points hold: (14.6)."""
+    return float(neglected[np.isinf(points["dim"])].max(initial=0.0)) / ESCAPES[1]
 
 
 def spread_beside_rows(problem: Problem, layer: Layer) -> float:
@@ -114,7 +138,12 @@ def neglected(problem: Problem, layer: Layer, seen: list[Description], asked: As
     """
     found = np.zeros(len(asked.owner))
     spread = overlap_spread(problem, layer)
-    if spread is None or fit.first is None or not np.any(spread):
+    if spread is None or fit.first is None:
+        return found
+    start = np.eye(spread.shape[2])
+    moved = np.abs(spread - start).max(axis=(1, 2, 3)) > UNMOVED
+    spread = np.where(moved[:, None, None, None], spread, 0.0)
+    if not np.any(spread):  # blocks that are cut have no spread left
         return found
     finite = np.isfinite(asked.points["dim"])
     inverse_dim = np.where(finite, asked.size.inverse_dim, SMALLEST)

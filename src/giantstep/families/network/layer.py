@@ -396,9 +396,10 @@ def split_overlaps(problem: Problem) -> tuple[Problem, Layer]:
     JU = s[..., None, None] * (layer.JU - np.swapaxes(frame, 1, 2)[:, None] @ (frame[:, None] @ layer.JU))
     Js = layer.Js.copy()
     Js[..., 0] /= s
+    feedback = s[:, None, :, None] * layer.feedback  # the mean of rows of this length
     known = np.zeros(len(dim), dtype=bool)  # sums over single rows would need their law inside a sub-block
     after = dataclasses.replace(layer, U=overlaps @ frame, B=B, JU=JU, Js=Js, past=B[:, None], length=s)
-    return finer, dataclasses.replace(after, rows_known=known)
+    return finer, dataclasses.replace(after, feedback=feedback, rows_known=known)
 
 
 # -- The gradient on the population as a motion of the layer, and the noise of a batch beside it ----------

@@ -17,7 +17,15 @@ from giantstep.errors import Code, InputError, bad_field, field_error
 from giantstep.families.network.answers.errors import Table
 from giantstep.families.network.beyond import BEYOND, CHECKS, lacking_beyond
 from giantstep.families.network.describe import means_warning, terms_of
-from giantstep.families.network.escape import ESCAPES, REACHABLE, WIDE, outside_split, spread_beside_rows
+from giantstep.families.network.escape import (
+    REACHABLE,
+    SAID,
+    WIDE,
+    escaping,
+    needed_dim,
+    outside_split,
+    spread_beside_rows,
+)
 from giantstep.families.network.layer import Moment, follow, least_spike
 from giantstep.families.network.problem import Share, finite_batches, input_law, inputs_at, share_points, take_points
 from giantstep.families.network.scenario import THEORIES, Network
@@ -80,8 +88,8 @@ def _answer(network: Network, points: Points, what: str, settings: Mapping[str, 
         fill(table, share, moment, time, settings)
         if what != "errors":
             table.spread = max(table.spread, spread_beside_rows(moment.problem, moment.layer))
-    if theory in (None, "auto") and not outside_split(network, points):
-        again = np.flatnonzero(np.isfinite(points["dim"]) & (table.neglected >= ESCAPES))
+    if theory in (None, "auto"):
+        again = np.flatnonzero(escaping(network, points, table.neglected))
         table.clear(again)
         if len(again) == len(chosen):
             table.answer.warnings.clear()
@@ -216,14 +224,14 @@ def _warnings(network: Network, points: Points, theory: str | None) -> list[str]
 
 def _escape_warnings(network: Network, points: Points, table: Table) -> list[str]:
     """Say where rows escape by their own overlap with the target, and the theory that is used does not follow it."""
-    finite, said, neglected = np.isfinite(points["dim"]), list[str](), table.neglected
-    far = neglected[~finite].max(initial=0.0) / ESCAPES
+    said = list[str]()
+    far = needed_dim(points, table.neglected)
     if far > REACHABLE:
         said.append(
             f"The limit leaves out the overlap of 1/sqrt(d) that a row has with the target by chance, which the steps "
             f"multiply here: it needs d above some {far:.0e}. Give dim= for a reachable one."
         )
-    left = neglected[finite & (neglected >= ESCAPES)]
+    left = table.neglected[np.isfinite(points["dim"]) & (table.neglected >= SAID)]
     if left.size:
         reason = outside_split(network, points) or "it was asked for by name"
         said.append(
@@ -373,7 +381,7 @@ def chosen_theories(network: Network, points: Points, what: str, theory: str | N
         "split": asked & (network.target.directions == 1),
         "quadratic": asked & ~finite_batches(points) & (not network.readout.classes),
     }
-    if network.inputs is None:
+    if network.isotropic:
         lacking = outside_split(network, points) or ("" if what == "errors" else f'what="{what}"')
         if not lacking and np.isinf(points["dim"]).any():
             lacking = "dim is infinite"
