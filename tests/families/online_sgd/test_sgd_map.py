@@ -1,5 +1,7 @@
 """The limit of one-pass SGD: reference values of gradient_dynamics, second routes, invariances."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -528,3 +530,37 @@ def test_equal_neurons_of_a_growing_network_stay_equal():
     Q = found.Q.values[-1]
     np.testing.assert_allclose(Q, Q[0, 0], rtol=1e-9)
     assert Q[0, 0] > 200
+
+
+# 100 or 150 networks of the package at d = 150: target, activation, algorithm, n_b, rate, M of the map and of networks
+NOISY = [
+    ("z1", "erf", "extragradient", 5, 0.4, 0.2473, 0.2631),
+    ("tanh(z1)", "erf", "extragradient", 5, 0.4, 0.2634, 0.2766),
+    ("tanh(z1)", "tanh", "squared", 5, 0.4, 0.2982, 0.3083),
+    ("tanh(z1)", "tanh", "squared", 10, 0.4, 0.5384, 0.5447),
+    ("tanh(z1)", "tanh", "squared", 5, 0.2, 0.5334, 0.5420),
+]
+
+
+@pytest.mark.parametrize(("target", "activation", "algorithm", "batch", "rate", "mean", "seen"), NOISY)
+def test_noisy_updates_are_said(target, activation, algorithm, batch, rate, mean, seen):
+    """A map of means need not hold: the warning is right within a factor of two, by which it was chosen."""
+    scenario = gs.OnlineSGD(
+        target=target, activation=activation, dim=150, batch_size=batch, rate=rate, steps=400,
+        algorithm=algorithm, constraint="projected", initial_overlap=[[0.3]],
+    )  # fmt: skip
+    with pytest.warns(gs.GiantstepWarning, match="a map of means") as said:
+        found = gs.predict(scenario, times=[400])
+    assert float(found.M.values.ravel()[-1]) == pytest.approx(mean, abs=1e-3)
+    percent = float(str(said[0].message).split("off by ")[1].split("%")[0])
+    assert 0.5 < percent / (100 * (seen / mean - 1)) < 2.1
+
+
+def test_quiet_updates_say_nothing():
+    scenario = gs.OnlineSGD(
+        target="tanh(z1)", activation="tanh", dim=150, batch_size=30, rate=0.05, steps=100,
+        algorithm="extragradient", constraint="projected", initial_overlap=[[0.3]],
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", gs.GiantstepWarning)
+        gs.predict(scenario)

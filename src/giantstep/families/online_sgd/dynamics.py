@@ -19,7 +19,7 @@ from giantstep.deadline import check_time
 from giantstep.families.online_sgd import states
 from giantstep.families.online_sgd.integrators import ErfIntegrator, Forces, Integrator
 from giantstep.families.online_sgd.states import Drive, State
-from giantstep.families.online_sgd.tolerances import DIVERGED, ROUNDING
+from giantstep.families.online_sgd.tolerances import DIVERGED, FLUCTUATION, ROUNDING
 from giantstep.solve.roots import require_finite
 from giantstep.types import Floats, Integers
 
@@ -34,13 +34,7 @@ def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Stat
     force, drift = _force_and_drift(integrator, drive, R)
     step = drive.pace[:, None] * drive.second_layer
     R = R + step[..., None] * drift
-    chi = (drive.dim - (R.shape[-1] if drive.terms == "map" else 0))[:, None, None] * force.chi
-    if drive.terms == "map":
-        chi += force.spread
-    if drive.terms != "published":
-        chi -= drift @ drift.transpose(0, 2, 1)
-    scatter = step / np.sqrt(drive.batch)[:, None]
-    Q = R @ R.transpose(0, 2, 1) + scatter[:, :, None] * chi * scatter[:, None, :]
+    Q = R @ R.transpose(0, 2, 1) + _scattered(drive, force, drift)
     M = R[..., : M.shape[-1]]
     if drive.blocks is not None:
         M, Q = states.block_averages(M, Q, drive.blocks)
@@ -48,6 +42,35 @@ def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Stat
         return M, Q
     length = np.sqrt(np.diagonal(Q, axis1=1, axis2=2))
     return M / length[..., None], Q / (length[..., None] * length[:, None])
+
+
+def _scattered(drive: Drive, force: Forces, drift: Floats) -> Floats:
+    """Return what a finite batch adds to the mean of Q in one update (B, p, p)."""
+    chi = (drive.dim - (drift.shape[-1] if drive.terms == "map" else 0))[:, None, None] * force.chi
+    if drive.terms == "map":
+        chi += force.spread
+    if drive.terms != "published":
+        chi -= drift @ drift.transpose(0, 2, 1)
+    scatter = drive.pace[:, None] * drive.second_layer / np.sqrt(drive.batch)[:, None]
+    return np.asarray(scatter[:, :, None] * chi * scatter[:, None, :])
+
+
+def noise_of_an_update(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Floats:
+    """Return how much longer the noise of one batch makes the longest row, in squared lengths (B,)."""
+    force, drift = _force_and_drift(integrator, drive, states.rows(M, Q))
+    added = np.diagonal(_scattered(drive, force, drift), axis1=1, axis2=2)
+    return np.asarray(np.max(added / np.diagonal(Q, axis1=1, axis2=2), axis=1))
+
+
+def length_error(noise: Floats, batch: Floats) -> Floats:
+    """Estimate how far off overlaps are where rows are divided by the mean of their length after an update (B,).
+
+    That of one batch has a relative variance of FLUCTUATION/n_b in what its noise adds, and 1/sqrt(1 + noise) is not
+    linear: its second order, relative to what the division takes from the row.
+    """
+    bent = 0.375 * FLUCTUATION / batch * noise**2 / (1 + noise) ** 2.5
+    shrunk = 1 - 1 / np.sqrt(1 + noise)
+    return np.asarray(np.where(noise > 0, bent / np.where(noise > 0, shrunk, 1.0), 0.0))
 
 
 def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:

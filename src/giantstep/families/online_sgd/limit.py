@@ -22,11 +22,19 @@ from scipy.special import digamma, gammaln, xlogy
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import bad_field
 from giantstep.families.online_sgd import states
-from giantstep.families.online_sgd.dynamics import flow, map_recovery, map_trajectory, ode_recovery, ode_trajectory
+from giantstep.families.online_sgd.dynamics import (
+    flow,
+    length_error,
+    map_recovery,
+    map_trajectory,
+    noise_of_an_update,
+    ode_recovery,
+    ode_trajectory,
+)
 from giantstep.families.online_sgd.integrators import SCRAMBLES, Integrator, Summation, force_moments, integrator_for
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.states import DIVERGED_REASON, Drive, drive_of
-from giantstep.families.online_sgd.tolerances import COARSE, SAME_EXPONENT
+from giantstep.families.online_sgd.tolerances import COARSE, NOISY, SAME_EXPONENT
 from giantstep.family import Answer
 from giantstep.gaussian.quadrature import gauss_legendre_panels
 from giantstep.learnability.exponents import (
@@ -95,6 +103,22 @@ class _Batch:
         """Return the relative error of the moments at one state."""
         return self.integrators[0].error(states.rows(M[None], Q[None]), self.drive.inner[:1], self.drive.noise[:1])
 
+    def noise_warning(self, scenario: OnlineSGD, theory: str | None) -> list[str]:
+        """Warn where the first update is so noisy that a map of means need not hold."""
+        if scenario.constraint == "none" or theory == "ode":
+            return []
+        with np.errstate(all="ignore"):
+            noise = noise_of_an_update(self.integrators[0], self.drive, self.M, self.Q)
+            off = length_error(noise, self.drive.batch)
+        worst = int(np.argmax(np.nan_to_num(off)))
+        if not off[worst] > NOISY:
+            return []
+        return [
+            f"One update adds {noise[worst]:.2g} to the squared length of a row (1) by the noise of its "
+            f"{self.drive.batch[worst]:.0f} samples: the limit is a map of means, whose overlaps may be off by "
+            f"{100 * off[worst]:.0f}% or more here. A smaller rate or more samples an update mend that."
+        ]
+
     def answer(self, values: dict[str, Array], status: Any, residual: Any, iterations: Any, error: float) -> Answer:
         """Return the answer with what is known of its moments."""
         facts = {"moments": self.integrators[0].name, "moment_error": float(error)}
@@ -130,6 +154,7 @@ def _trajectory(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]
     iterations = np.full(batch.count, int(times[-1]))
     answer = batch.answer(values, status, np.full(batch.count, error), iterations, error)
     answer.coords["time"] = times
+    answer.warnings += batch.noise_warning(scenario, settings.get("theory"))
     return answer
 
 
@@ -158,7 +183,9 @@ def _recovery(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) 
     }
     error = batch.moment_error(batch.M[0], batch.Q[0])
     iterations = np.nan_to_num(median).astype(np.int64)
-    return batch.answer(values, status.astype(str), np.zeros(batch.count), iterations, error)
+    answer = batch.answer(values, status.astype(str), np.zeros(batch.count), iterations, error)
+    answer.warnings += batch.noise_warning(scenario, settings.get("theory"))
+    return answer
 
 
 def _phases(scenario: OnlineSGD, points: Points) -> Answer:
