@@ -44,6 +44,12 @@ class Result(xarray.Dataset):
         whole = xarray.Dataset._repr_html_(self)
         return f"{blocks_html(self.shown_blocks())}<details>{inside}{whole}</details>"
 
+    def only(self, names: Sequence[str]) -> Self:
+        """Return the result with these variables alone, their errors, gaps and scores, and what was not computed."""
+        wanted = [f"{name}{side}" for name in names for side in ("", *_SIDES)]
+        kept = [name for name in (*wanted, "converged", "status") if name in self.data_vars]
+        return type(self)({name: self.data_vars[name] for name in kept}, attrs=self.attrs)
+
     def shown_blocks(self) -> list[Block]:
         """Return the main numbers: what a notebook shows, and the command line prints."""
         return listing(self)

@@ -168,6 +168,44 @@ def test_the_report_may_be_about_some_variables(run, refused) -> None:
     assert "among those compared (test_error, train_error" in sentence and "did you mean `test_error`" in sentence
 
 
+def test_only_the_variables_asked_for_are_printed_written_and_drawn(run, refused, tmp_path: Path, monkeypatch) -> None:
+    drawn: list[list[str]] = []
+    plot = gs.plot
+
+    def watched(result: Any, names: list[str], *more: Any, **look: Any) -> Any:
+        drawn.append(names)
+        return plot(result, names, *more, **look)
+
+    monkeypatch.setattr(gs, "plot", watched)
+    chosen = ("--grid", "ridge=0.1,1", "--variables", "norm,Q2", "--out", "r.csv", "--plot", "r.png")
+    assert run("predict", "S.toml", *chosen).exit_code == 0
+    head = (tmp_path / "r.csv").read_text().splitlines()[0].split(",")
+    assert head == ["ridge", "norm", "Q2[1]", "Q2[2]", "converged", "status"]
+    assert drawn == [["norm", "Q2"]] and (tmp_path / "r.png").stat().st_size
+    told = run("predict", "S.toml", "--variables", "norm").stdout
+    assert "squared norm of the fitted" in told and "test_error" not in told and "status: converged" in told
+    assert run("simulate", "S.toml", *chosen).exit_code == 0
+    head = (tmp_path / "r.csv").read_text().splitlines()[0].split(",")
+    assert head[1:5] == ["norm", "norm_stderr", "Q2[1]", "Q2[2]"] and not any("test_error" in name for name in head)
+    run("compare", "S.toml", *chosen[:2], "--variables", "norm", "--out", "c.csv")
+    head = (tmp_path / "c.csv").read_text().splitlines()[0].split(",")
+    assert head == ["source", "ridge", "norm", "norm_stderr", "norm_gap", "norm_z", "converged", "status"]
+    assert "did you mean `norm`?" in refused("predict", "S.toml", "--variables", "nrom")
+    assert "`variables` must be among" in refused("simulate", "S.toml", "--variables", "null_error")
+
+
+def test_fields_of_one_axis_vary_together(run, refused) -> None:
+    pair = ("--grid", "samples_per_dim@size=1,2,4", "--grid", "width_per_dim@size=1:3:3")
+    found = strict(run("predict", "S.toml", "--json", *pair).stdout)
+    assert found["dims"]["test_error"] == ["size"] and found["width_per_dim"] == [1.0, 2.0, 3.0]
+    expected = gs.predict(scenario(), samples_per_dim=2.0, width_per_dim=2.0)
+    assert found["test_error"][1] == pytest.approx(float(expected.test_error), rel=1e-12)
+    short = ("--grid", "samples_per_dim@size=1,2", "--grid", "width_per_dim@size=1:3:3")
+    assert "has 3 values along `size`, but another has 2" in refused("predict", "S.toml", *short)
+    assert "FIELD@AXIS=VALUES with a name" in refused("predict", "S.toml", "--grid", "samples_per_dim@=1,2")
+    assert "given twice" in refused("predict", "S.toml", "--grid", "ridge@a=1,2", "--grid", "ridge@b=1,2")
+
+
 def test_check_passes_with_a_large_allowance(run) -> None:
     assert run("compare", "S.toml", "--check", "--allow", "1e9").exit_code == 0
 

@@ -44,7 +44,9 @@ class Changes:
     what: str | None = Option(None, help="The question asked (see `giantstep describe`).")
     set_: list[str] | None = option("FIELD=VALUE", "Change a field or setting; may be repeated.", "--set")
     grid: list[str] | None = option(
-        "FIELD=VALUES", "Vary a field: start:stop:num[:log] or a list with commas; may be repeated."
+        "FIELD=VALUES",
+        "Vary a field: start:stop:num[:log] or a list with commas; may be repeated. FIELD@AXIS=VALUES: fields with one "
+        "AXIS, any name, vary together.",
     )
 
 
@@ -91,6 +93,19 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """Which variables of a result are shown, written and drawn."""
+
+    variables: list[str] | None = option(
+        "NAMES", "Print, write and draw these variables only; several with commas; may be repeated."
+    )
+
+    def names(self) -> list[str] | None:
+        """Return the names, each once; None where all variables are wanted."""
+        return names_in(self.variables)
+
+
+@dataclass(frozen=True)
 class Table:
     """A user's own table in place of a study."""
 
@@ -98,6 +113,12 @@ class Table:
     label: str | None = option("COLUMN", "With --data: the column that holds the labels.")
     drop: list[str] | None = option("COLUMN", "With --data: a column that is no input; may be repeated.")
     scale: str | None = option("HOW", "With --data: columns (each to unit variance), global or none.")
+
+
+def names_in(texts: Sequence[str] | None) -> list[str] | None:
+    """Return the names of an option that takes several with commas and may be repeated; None where none was given."""
+    names = [name.strip() for text in texts or () for name in text.split(",")]
+    return list(dict.fromkeys(names)) or None
 
 
 def given(*groups: Any) -> dict[str, Any]:
@@ -185,8 +206,11 @@ def check_new_folder(folder: Path) -> None:
     check_folder(next(parent for parent in [folder, *folder.absolute().parents] if parent.exists()))
 
 
-def write_outputs(result: xarray.Dataset, output: Output) -> list[Path]:
-    """Write a result to all its files and return them; where one fails, none is left behind or changed."""
+def write_outputs(result: xarray.Dataset, output: Output, variables: Sequence[str] | None = None) -> list[Path]:
+    """Write a result to all its files and return them; where one fails, none is left behind or changed.
+
+    `variables` are drawn, those of the family if left out.
+    """
     from giantstep.files import atomic_write
 
     out, plot = output.out or [], output.plot or []
@@ -196,7 +220,7 @@ def write_outputs(result: xarray.Dataset, output: Output) -> list[Path]:
                 gs.save(result, stack.enter_context(atomic_write(path)))
             for path in plot:
                 look: dict[str, Any] = {} if output.paper is None else {"style": "paper", "width": output.paper}
-                gs.plot(result, path=stack.enter_context(atomic_write(path)), **look)
+                gs.plot(result, variables, stack.enter_context(atomic_write(path)), **look)
     except OSError as error:
         raise InputError(f"The output cannot be written: {(error.strerror or str(error)).lower()}.") from None
     return [*out, *plot]
@@ -212,7 +236,8 @@ _OPTIONS = ("what", "theory", "trials", "seed", "device", "paired", "keep_trials
 
 def edit_study(study: gs.Study, verb: str, changes: Changes, *settings: Theory | Experiment) -> gs.Study:
     """Return the study with the changes made; `verb` decides which engine ``--dim`` is for."""
-    fields, lists = assignments("--set", changes.set_), assignments("--grid", changes.grid, many)
+    fields = assignments("--set", changes.set_)
+    lists = _with_axes(assignments("--grid", changes.grid, many))
     for name in [name for name in lists if name in fields]:
         raise InputError(f"Field `{name}` is given both to --set and to --grid.")
     fields.update(lists)
@@ -287,6 +312,24 @@ def many(name: str, text: str) -> Any:
         return _range(name, text)
     value = single(text)
     return value if isinstance(value, list) else [single(word) for word in _split(text)]
+
+
+def _with_axes(lists: dict[str, Any]) -> dict[str, Any]:
+    """Return lists of a grid by field; FIELD@AXIS is a DataArray over a dimension of that name."""
+    found: dict[str, Any] = {}
+    for name, values in lists.items():
+        field, at, axis = (part.strip() for part in name.partition("@"))
+        if at and not axis.isidentifier():
+            raise InputError(f"--grid takes FIELD@AXIS=VALUES with a name for the axis, but got {name!r}.")
+        if field in found:
+            raise InputError(f"Field `{field}` is given twice to --grid.")
+        if at:
+            import xarray
+
+            found[field] = xarray.DataArray(values, dims=[axis])
+        else:
+            found[field] = values
+    return found
 
 
 def _range(name: str, text: str) -> Any:

@@ -17,20 +17,23 @@ from giantstep.cli.options import (
     Experiment,
     Limit,
     Output,
+    Shown,
     StudyFiles,
     Table,
     Theory,
     Trials,
     edit_study,
     given,
+    names_in,
     option,
     write_outputs,
 )
-from giantstep.errors import InputError
+from giantstep.errors import InputError, bad_field, nearest
 
 if TYPE_CHECKING:
     import xarray
 
+    from giantstep.family import Engine, Question
     from giantstep.scenario import Scenario
 
 Studies = Annotated[list[Path] | None, StudyFiles]
@@ -42,18 +45,22 @@ _FORECAST = (
 """Said below the prediction of a table."""
 
 
-def predict(changes: Changes, limit: Limit, output: Output, table: Table, study: Studies = None) -> None:
+def predict(changes: Changes, limit: Limit, output: Output, shown: Shown, table: Table, study: Studies = None) -> None:
     """Answer a study with its limit of infinite dimension."""
     asked, several = _asked(study, table, "predict", changes, limit)
+    _check_shown(shown.names(), asked.question, "limit")
     learnt: Any = asked.scenario
     closing = "" if table.data is None else f"{learnt.penalty_elsewhere()}\n{_FORECAST}"
-    hand_over(asked.predict(**several), output, closing)
+    hand_over(asked.predict(**several), output, closing, shown.names())
 
 
-def simulate(changes: Changes, experiment: Trials, output: Output, table: Table, study: Studies = None) -> None:
+def simulate(
+    changes: Changes, experiment: Trials, output: Output, shown: Shown, table: Table, study: Studies = None
+) -> None:
     """Answer a study with an experiment of finite dimension: means over trials, with standard errors."""
     asked, several = _asked(study, table, "simulate", changes, experiment)
-    hand_over(asked.simulate(**several), output)
+    _check_shown(shown.names(), asked.question, "experiment")
+    hand_over(asked.simulate(**several), output, variables=shown.names())
 
 
 def compare(
@@ -64,7 +71,7 @@ def compare(
     table: Table,
     study: Studies = None,
     check: bool = Option(False, "--check", help="Exit with status 1 where limit and experiment disagree."),
-    variables: list[str] | None = option("NAMES", "Judge these variables only; several with commas; may be repeated."),
+    variables: list[str] | None = option("NAMES", "Judge, print, write and draw these only; several with commas."),
     see: float | None = option(
         "GAP", "Relative gap asked for (0.05); with --check, status 1 where it could not be seen."
     ),
@@ -78,11 +85,11 @@ def compare(
     check_number("allow", allow, "a number at least 0", lambda gap: gap >= 0)
     gap = SEE if see is None else check_number("see", see, "a number above 0", lambda gap: gap > 0)
     asked, several = _asked(study, table, "compare", changes, theory, experiment)
-    judged = [name.strip() for names in variables or () for name in names.split(",")] or None
+    judged = names_in(variables)
     check_variables(judged, asked.question)
     result = asked.compare(**several)
     report = agreement(result, judged)
-    hand_over(result, output, report.table(allow, gap), agreement=report.to_dict(allow, gap))
+    hand_over(result, output, report.table(allow, gap), judged, agreement=report.to_dict(allow, gap))
     if check and not report.passes(allow, see):
         failed = report.failures(allow)
         blind = [name for name in report.failures(allow, gap) if name not in failed]
@@ -139,21 +146,39 @@ def _opened(study: Path | None, table: Table) -> gs.Study:
     return gs.Study(scenario, grid=scenario.learning_curve())
 
 
-def hand_over(result: xarray.Dataset, output: Output, closing: str = "", **report: Any) -> None:
-    """Do as `show_or_write`, and exit with 1 where a point failed."""
+def _check_shown(names: list[str] | None, question: Question, engine: Engine) -> None:
+    """Refuse names that the answer of an engine does not have, before it is computed."""
+    known = [variable.name for variable in question.variables if engine in variable.engines]
+    for name in names or ():
+        if name not in known:
+            raise bad_field("variables", name, f"among {', '.join(known)}{nearest(name, known)}")
+
+
+def hand_over(
+    result: xarray.Dataset, output: Output, closing: str = "", variables: list[str] | None = None, **report: Any
+) -> None:
+    """Do as `show_or_write` with the `variables` that are wanted, and exit with 1 where a point failed."""
     from giantstep.listing import Result
 
     told = result if isinstance(result, Result) else Result.of(result)
-    show_or_write(result, output, closing, told.listed, **report)
+    told = told if variables is None else told.only(variables)
+    show_or_write(told, output, closing, told.listed, variables, **report)
     if not bool(result["converged"].all()):
         raise typer.Exit(1)
 
 
-def show_or_write(result: xarray.Dataset, output: Output, closing: str, text: Callable[[], str], **report: Any) -> None:
+def show_or_write(
+    result: xarray.Dataset,
+    output: Output,
+    closing: str,
+    text: Callable[[], str],
+    variables: list[str] | None = None,
+    **report: Any,
+) -> None:
     """Write the files, and print the result where it was not written, `closing` below it; JSON has `report` beside."""
     from giantstep.files import to_json
 
-    files = write_outputs(result, output)
+    files = write_outputs(result, output, variables)
     if output.json:
         print(to_json(result, **report))
     elif shown := "\n".join(filter(None, ["" if files else text(), closing])):
