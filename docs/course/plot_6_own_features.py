@@ -32,9 +32,11 @@ features, labels = gs.features(network, pixels[rest] / 16), digit[rest]
 # A forecast from 200 rows
 # ------------------------
 #
-# The forecast sees 200 labelled rows. It says what a ridge fit to more of them would reach.
+# The forecast sees 200 labelled rows. It says what a ridge fit to more of them would reach. Neurons that are silent on
+# all of these rows say nothing and are left out.
 N, sizes = 200, np.array([50, 75, 100, 150, 200, 300, 400, 600, 900, 1300])
-forecast = gs.forecast(features[:N], labels[:N], ridge=10.0, samples=sizes)
+active = np.ptp(features[:N], axis=0) > 0
+forecast = gs.forecast(features[:N][:, active], labels[:N], ridge=10.0, samples=sizes)
 print(forecast.attrs["trust"])
 
 

@@ -39,6 +39,7 @@ for _ in range(300):
 # %%
 # Features of rows that did not train the network; ``layer="2"`` would take another layer by its name.
 features = gs.features(network, pixels[rest])
+features = features[:, np.ptp(features, axis=0) > 0]  # without neurons that are silent on all rows
 table = gs.forecast(features, digit[rest], ridge=[1.0, 100.0])
 print(table.attrs["trust"])
 print(table.samples_needed(error=0.03))

@@ -21,6 +21,7 @@ labels = np.eye(10)[digit]
 tables = {}
 for p in (30, 100, 300, 600):
     features = np.maximum(pixels @ weights[:, :p], 0)
+    features = features[:, np.ptp(features, axis=0) > 0]  # without neurons that are silent on all rows
     tables[p] = gs.forecast(
         features, labels, samples=sizes, ridge=np.geomspace(0.1, 300, 12), task="regression", trials=4
     )

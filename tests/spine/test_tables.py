@@ -53,6 +53,7 @@ def test_what_is_left_is_the_table_without_these_columns():
     with pytest.warns(gs.GiantstepWarning, match="3 of 15"):
         rows = gs.InputRows(TABLE)
     np.testing.assert_allclose(rows.covariance().eigenvalues, gs.InputRows(FULL).covariance().eigenvalues, rtol=1e-12)
+    np.testing.assert_allclose(rows.table().whitened(), gs.InputRows(FULL).table().whitened(), atol=1e-12)
     assert rows.own_dim == 12
     with pytest.warns(gs.GiantstepWarning, match="3 of 15"):
         forecast = gs.forecast(TABLE, Y, ridge=1.0, samples=[100, 900], trials=0)

@@ -189,10 +189,18 @@ def diagonalise(X: Any, name: str = "X") -> InputTable:
         raise bad_field(name, shown, f"a table of at least {needed} rows, twice its columns ({form})")
     warn_of_constant(constant, names)
     centred = table - table.mean(axis=0)
-    centred[:, constant] = 0.0  # exactly: the covariance then has no direction along them
-    values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+    centred[:, constant] = 0.0
+    if constant.any():
+        varied = np.ascontiguousarray(centred[:, ~constant])
+    else:
+        varied = centred
+    values, vectors = np.linalg.eigh(varied.T @ varied / len(varied))
     kept = values > NO_VARIANCE * values[-1]
     values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
+    if constant.any():  # the eigenvectors of the table without these columns, signs and all
+        inside = vectors
+        vectors = np.zeros((table.shape[1], inside.shape[1]))
+        vectors[~constant] = inside
     scale = values.mean()
     return InputTable(centred / np.sqrt(scale), values / scale, vectors)
 
