@@ -46,6 +46,8 @@ class Variable:
     # a fraction of counted events: that all trials saw the same (none, say) does not contradict a limit that differs by
     # less than three events in all trials
     counted: bool = False
+    # it needs nothing of what may fail: it stands where the point was not solved (`Scenario.beforehand`)
+    stands: bool = False
 
 
 @dataclass(frozen=True)

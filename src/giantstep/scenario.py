@@ -468,6 +468,11 @@ class Scenario(Checked):
         """Return about how long one point of its limit takes, where that is more than a moment; bars say it before."""
         return 0.0
 
+    def beforehand(self, points: Points, what: str, settings: Mapping[str, Any]) -> Mapping[str, Array]:
+        """Return what is known of points without what may take too long; it stands where that was given up."""
+        known = self._beside("limit", "beforehand")
+        return {} if known is None else known(self, points, what, settings)
+
     def diagram(self) -> PhaseDiagram | None:
         """Return what `giantstep.phase_diagram` draws of it, where the family has phases."""
         return None
