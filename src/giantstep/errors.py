@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import os
 import re
-from collections.abc import Sequence
+import sys
+import types
+import warnings
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 
 class Code(Enum):
@@ -158,3 +163,45 @@ def _likeness(text: str, candidate: str) -> float:
     found = [difflib.SequenceMatcher(None, word, text).ratio() for word in words]
     # less than a whole name that is as much alike
     return max((ratio - 0.01 for ratio in found if ratio >= _MISSPELT_WORD), default=0.0)
+
+
+# -- What a user sees of a call: a refusal without our frames, a warning at their line --------------------------------
+
+FULL_TRACEBACK = "GIANTSTEP_FULL_TRACEBACK"
+"""Environment variable: where it is set, a refusal keeps the frames of this package."""
+Told = ParamSpec("Told")
+Answered = TypeVar("Answered")
+
+
+def at_the_door(verb: Callable[Told, Answered]) -> Callable[Told, Answered]:
+    """Return a public function whose refusals show the caller's line and their sentence, none of our own frames."""
+
+    @functools.wraps(verb)
+    def public(*values: Told.args, **settings: Told.kwargs) -> Answered:
+        try:
+            return verb(*values, **settings)
+        except InputError as error:
+            raise without_frames(error) from None
+
+    public.__module__ = __name__.partition(".")[0]  # where it is public: there pickle finds it
+    return public
+
+
+def without_frames(error: InputError) -> InputError:
+    """Return a refusal as it is raised at a public door, without the frames that led to it."""
+    if os.environ.get(FULL_TRACEBACK):
+        return error
+    return error.with_traceback(None)
+
+
+def warn_user(text: str, kind: type[Warning] = GiantstepWarning) -> None:
+    """Warn at the line that called this package."""
+    frame, level = sys._getframe(1), 3  # 1 is here, 2 that frame, 3 the one that called it
+    while frame.f_back is not None and _is_ours(frame.f_back):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, kind, stacklevel=level)
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    return name.partition(".")[0] == __name__.partition(".")[0]

@@ -7,14 +7,13 @@ numbers of samples and neurons that are out of proportion.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.errors import ConvergenceError, GiantstepWarning
+from giantstep.errors import ConvergenceError, warn_user
 from giantstep.family import Engine, last_known
 from giantstep.scenario import Scenario
 from giantstep.types import Booleans, Floats
@@ -120,9 +119,9 @@ class Problems:
 
 
 def warn(*engines: Problems) -> None:
-    """Say everything in one warning, at the line that called the verb which calls this."""
+    """Say everything in one warning, at the line of the user."""
     sentences: Sequence[str] = [remark for problems in engines for remark in problems.remarks]
     sentences = [*dict.fromkeys(sentences), *(problems.sentence() for problems in engines)]
     text = " ".join(filter(None, sentences))
     if text:
-        warnings.warn(text, GiantstepWarning, stacklevel=3)
+        warn_user(text)

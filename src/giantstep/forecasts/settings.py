@@ -6,14 +6,13 @@ Labels are real numbers (one or several outputs), two classes as +-1, or more of
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from giantstep.checks import check_number, check_whole
-from giantstep.errors import GiantstepWarning, InputError, bad_field
+from giantstep.errors import InputError, bad_field, warn_user
 from giantstep.forecasts.decomposition import Decomposition, decompose
 from giantstep.lab.devices import available_memory
 from giantstep.lab.seeds import Draws
@@ -289,4 +288,4 @@ def _warn(centred: Floats, copies: int) -> None:
             "standardise the columns."
         )
     for text in said:
-        warnings.warn(text, GiantstepWarning, stacklevel=4)
+        warn_user(text)
