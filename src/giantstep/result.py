@@ -189,7 +189,9 @@ def provenance(
         "formula_version": scenario.formula_version,
         "papers": ", ".join(scenario.papers),
     }
-    classes = content_of_variants(scenario)
+    classes: dict[str, Any] = {}
+    for batch in grid.batches():
+        classes |= content_of_variants(batch.scenario)
     if classes:
         attrs["classes"] = json.dumps(classes)
     return attrs | {name: _attribute(value) for name, value in extra.items()}

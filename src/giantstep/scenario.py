@@ -352,7 +352,7 @@ class Scenario(Checked):
         if values:
             called = type(self).__name__
             first = ", ".join(f"{name}=..." for name in [*type(self).model_fields][: len(values)])
-            raise InputError(f"{called} takes its fields by name, {called}({first}), and none by position.")
+            raise TypeError(f"{called} takes its fields by name, {called}({first}), and none by position.")
         refusal = None
         try:
             super().__init__(**fields)
