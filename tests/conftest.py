@@ -17,6 +17,7 @@ import pytest
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.setdefault("GIANTSTEP_FULL_TRACEBACK", "1")  # a test that fails shows where
 os.environ.setdefault("GIANTSTEP_CPU_LIMIT", "inf")  # long tests on a busy machine; the tests of the limit give it
 
 hypothesis.settings.register_profile("giantstep", derandomize=True, deadline=None, database=None)

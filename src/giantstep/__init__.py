@@ -10,6 +10,7 @@ True
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import lazy_loader
@@ -34,12 +35,25 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _names or name.startswith("_"):
+    if name in _names:
+        return _public(name)
+    if name.startswith("_"):
         return _load(name)
     from giantstep.errors import nearest
 
     hint = f" ({_ELSEWHERE[name]})" if name in _ELSEWHERE else nearest(name, _names)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+
+
+def _public(name: str) -> Any:
+    """Return what is public under a name; refusals of a function show the caller's line alone."""
+    value = _load(name)
+    if isinstance(value, FunctionType):
+        from giantstep.errors import at_the_door
+
+        value = at_the_door(value)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -19,8 +19,8 @@ from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
 from giantstep.errors import Code, InputError, NotFiniteError
 from giantstep.family import Answer, blank_array
-from giantstep.notes import Problems, notes_in, worse_than_nothing
-from giantstep.progress import Progress, ProgressOption, counted, with_time
+from giantstep.notes import Problems, notes_in, out_of_proportion, worse_than_nothing
+from giantstep.progress import Progress, ProgressOption, counted, duration, with_time
 from giantstep.reach import notes_on_reach
 from giantstep.request import Request
 from giantstep.returns import answer_of
@@ -58,7 +58,7 @@ def solve_limit(
         with deadline(cpu_limit * grid.size, time.thread_time):
             settings = request.prepare() if settings is None else settings
     except _GIVEN_UP as error:
-        unsolved = Answer.unsolved(grid.size, _reason_of(error, grid.scenario))
+        unsolved = Answer.unsolved(grid.size, _reason_of(error, grid.scenario, request.what))
         return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
     own_settings = request.for_engine("limit", settings)
@@ -125,9 +125,11 @@ def _solve_batch(
         with deadline(cpu_left * len(rows), time.thread_time):
             return [(rows, answer_of(scenario, points, what, settings))]
     except _GIVEN_UP as error:
-        reason = _reason_of(error, scenario)
+        reason = _reason_of(error, scenario, what)
     if len(rows) == 1:
-        return [(rows, Answer.unsolved(1, reason))]
+        unsolved = Answer.unsolved(1, reason)
+        unsolved.put(rows, scenario.beforehand(points, what, settings))
+        return [(rows, unsolved)]
     alone = [{name: column[row : row + 1] for name, column in points.items()} for row in rows]
     answers = [_solve_batch(scenario, point, what, settings, cpu_left)[0][1] for point in alone]
     return [(rows[row : row + 1], answer) for row, answer in enumerate(answers)]
@@ -141,14 +143,16 @@ def checked_cpu_limit(seconds: float | None) -> float:
     return check_number("cpu_limit", given, "a number above 0 (inf is allowed)", lambda value: value > 0)
 
 
-def _reason_of(error: BaseException, scenario: Scenario) -> str:
+def _reason_of(error: BaseException, scenario: Scenario, what: str) -> str:
     """Say why a point was given up; raise what a family refused, and what is a mistake in its code.
 
     Families of giantstep are tried with fields of any size, where Python's own arithmetic may overflow or divide by
     zero; in a family of somebody else that is a mistake until it says otherwise (`status`, `NotFiniteError`).
     """
     if isinstance(error, TimeUp):
-        return "it takes too long; `cpu_limit` and GIANTSTEP_CPU_LIMIT allow more seconds of CPU for a point"
+        seconds = scenario.seconds(what)
+        about = f", about {duration(seconds)}" if seconds else ""
+        return f"it takes too long{about}; `cpu_limit` and GIANTSTEP_CPU_LIMIT allow more seconds of CPU for a point"
     if isinstance(error, MemoryError) or re.match(r"Maximum allowed \w+ exceeded", str(error)):  # NumPy's ValueError
         return "it needs more memory than there is"
     ours = type(scenario).__module__.partition(".")[0] == __name__.partition(".")[0]
@@ -173,9 +177,11 @@ def collect_answers(
     for index, answer in answers:
         failed = np.asarray(answer.status) != ""
         for name, values in answer.values.items():
-            array, dims = np.asarray(values), table.columns[name].dims
+            array, variable = np.asarray(values), table.columns[name]
+            dims = variable.dims
             # points that failed are blanked; a trajectory keeps what came before it diverged
-            if failed.any() and "trajectory" not in [dimension_named(dim).role for dim in dims]:
+            is_path = "trajectory" in [dimension_named(dim).role for dim in dims]
+            if failed.any() and not is_path and not variable.stands:
                 array = np.where(failed.reshape(-1, *[1] * len(dims)), blank_array(array.shape, array), array)
             table.put(name, index, array)
         table.put_coords(answer.coords)
@@ -186,7 +192,7 @@ def collect_answers(
         table.put_diagnostic("status", index, status)
         problems.reasons += [str(reason) for reason in status[status != ""]]
         problems.remarks += answer.warnings
-    if not table.pieces:
+    if all(table.columns[name].stands for name in table.pieces):
         table.put_nothing(settings)
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
@@ -196,7 +202,8 @@ def collect_answers(
     attrs: dict[str, Any] = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
     if missing:
         attrs["no_theory"] = list(missing)
-    notes = [note for _, answer in answers for note in notes_in(answer.attrs)] + worse_than_nothing(request, table)
+    notes = [note for _, answer in answers for note in notes_in(answer.attrs)]
+    notes += worse_than_nothing(request, table) + out_of_proportion(request)
     if notes:
         attrs["notes"] = list(dict.fromkeys(notes))
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems

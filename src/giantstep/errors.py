@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import os
 import re
 import sys
+import types
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 
 class Code(Enum):
@@ -99,23 +101,6 @@ class GiantstepWarning(UserWarning):
     """
 
 
-_NOT_THE_USER = ("giantstep", "pydantic", "functools")
-"""Modules whose lines lie between a user and a warning."""
-
-
-def warn_caller(text: str, kind: type[Warning] = GiantstepWarning) -> None:
-    """Warn at the line of the user: the first one on the way here that is of none of these modules."""
-    frame, depth = sys._getframe(1), 2
-    while frame.f_back is not None and _package(frame) in _NOT_THE_USER:
-        frame = frame.f_back
-        depth += 1
-    warnings.warn(text, kind, stacklevel=depth)
-
-
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
-
-
 def bad_field(field: str, value: Any, allowed: str, code: Code | None = None) -> InputError:
     """Return the error for one field: ``bad_field("ridge", -0.1, "at least 0")``."""
     shown = repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
@@ -180,3 +165,49 @@ def _likeness(text: str, candidate: str) -> float:
     found = [difflib.SequenceMatcher(None, word, text).ratio() for word in words]
     # less than a whole name that is as much alike
     return max((ratio - 0.01 for ratio in found if ratio >= _MISSPELT_WORD), default=0.0)
+
+
+# -- What a user sees of a call: a refusal without our frames, a warning at their line --------------------------------
+
+FULL_TRACEBACK = "GIANTSTEP_FULL_TRACEBACK"
+"""Environment variable: where it is set, a refusal keeps the frames of this package."""
+Told = ParamSpec("Told")
+Answered = TypeVar("Answered")
+
+
+def at_the_door(verb: Callable[Told, Answered]) -> Callable[Told, Answered]:
+    """Return a public function whose refusals show the caller's line and their sentence, none of our own frames."""
+
+    @functools.wraps(verb)
+    def public(*values: Told.args, **settings: Told.kwargs) -> Answered:
+        try:
+            return verb(*values, **settings)
+        except InputError as error:
+            raise without_frames(error) from None
+
+    public.__module__ = __name__.partition(".")[0]  # where it is public: there pickle finds it
+    return public
+
+
+def without_frames(error: InputError) -> InputError:
+    """Return a refusal as it is raised at a public door, without the frames that led to it."""
+    if os.environ.get(FULL_TRACEBACK):
+        return error
+    return error.with_traceback(None)
+
+
+_NOT_THE_USER = ("giantstep", "pydantic", "functools")
+"""Modules whose lines lie between a user and a warning."""
+
+
+def warn_user(text: str, kind: type[Warning] = GiantstepWarning) -> None:
+    """Warn at the line of the user: the first one on the way here that is of none of these modules."""
+    frame, depth = sys._getframe(1), 2
+    while frame.f_back is not None and _package(frame) in _NOT_THE_USER:
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(text, kind, stacklevel=depth)
+
+
+def _package(frame: types.FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -49,6 +49,8 @@ class Variable:
     level: str = ""  # variable of the limit that figures draw under this one: below it nothing can be told apart
     # the variable of the limit that says which gap its finite-size correction leaves open: gaps count beyond it
     resolution: str = ""
+    # it needs nothing of what may fail: it stands where the point was not solved (`Scenario.beforehand`)
+    stands: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,19 @@
 """Notes of a result: sentences that its reader should see, kept in ``attrs["notes"]``; nothing is printed.
 
-Here is the one that every family shares: an error above that of a `Baseline`, an answer that has learnt nothing.
+Here are those that every family shares: an error above that of a `Baseline`, an answer that has learnt nothing; and
+numbers of samples and neurons that are out of proportion.
 """
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.errors import ConvergenceError, GiantstepWarning
+from giantstep.errors import ConvergenceError, warn_user
 from giantstep.family import Engine, last_known
 from giantstep.scenario import Scenario
 from giantstep.types import Booleans, Floats
@@ -67,6 +68,38 @@ def _note(name: str, words: str, found: Floats, blind: Floats) -> str:
     return f"{name} is worse than {words} {where}: at worst {found[most]:.3g} where that gives {blind[most]:.3g}."
 
 
+OUT_OF_PROPORTION = 300.0
+"""Samples for each neuron, or neurons for each sample, from which on a user may have meant a number, not one per d."""
+
+
+def out_of_proportion(request: Request) -> list[str]:
+    """Return a note where a network has many samples for each neuron, or the other way round, in plain numbers."""
+    largest, said = OUT_OF_PROPORTION, ""
+    for batch in request.grid.batches():
+        points = batch.points
+        if "samples_per_dim" not in points or "width_per_dim" not in points:
+            continue
+        samples, width = points["samples_per_dim"], points["width_per_dim"]
+        with np.errstate(all="ignore"):
+            ratio = np.nan_to_num(np.maximum(samples / width, width / samples), posinf=0.0)
+        worst = int(np.argmax(ratio))
+        if ratio[worst] >= largest:
+            largest = float(ratio[worst])
+            said = _counted(float(samples[worst]), float(width[worst]), float(points["dim"][worst]), largest)
+    return [said] if said else []
+
+
+def _counted(samples: float, width: float, dim: float, ratio: float) -> str:
+    """Say how many samples and neurons there are, and that they are counted in units of d."""
+    if math.isinf(dim):
+        numbers = f"n = {samples:g} d samples and p = {width:g} d neurons"
+    else:
+        numbers = f"n = {samples * dim:.0f} samples and p = {width * dim:.0f} neurons at d = {dim:.0f}"
+    many = "samples for each neuron" if samples > width else "neurons for each sample"
+    units = "`samples_per_dim` and `width_per_dim` count in units of d"
+    return f"These are {numbers}, {ratio:.0f} {many}: {units}."
+
+
 # -- Points that were not computed: one warning per call says how many and why, or `strict` raises --------
 
 
@@ -93,9 +126,9 @@ class Problems:
 
 
 def warn(*engines: Problems) -> None:
-    """Say everything in one warning, at the line that called the verb which calls this."""
+    """Say everything in one warning, at the line of the user."""
     sentences: Sequence[str] = [remark for problems in engines for remark in problems.remarks]
     sentences = [*dict.fromkeys(sentences), *(problems.sentence() for problems in engines)]
     text = " ".join(filter(None, sentences))
     if text:
-        warnings.warn(text, GiantstepWarning, stacklevel=3)
+        warn_user(text)

@@ -55,10 +55,10 @@ class ResultTable:
         self.pieces.setdefault(name, []).append((index, array.astype(kind, order="C")))
 
     def put_nothing(self, settings: Mapping[str, Any], trials: int | None = None) -> None:
-        """Say "not computed" of every variable, where no point gave numbers; `trials` are kept."""
+        """Say "not computed" of every variable without numbers, where no point gave any; `trials` are kept."""
         counts, size = self.grid.block_count(), self.grid.size
         for variable in self.question.variables:
-            if self.engine in variable.engines:
+            if self.engine in variable.engines and variable.name not in self.pieces:
                 own = tuple(counts.get(dim, np.size(settings.get(dim, 0))) for dim in variable.dims)
                 kept = own if trials is None else (trials, *own)
                 self.put(variable.name, np.arange(size), np.full((size, *kept), np.nan))
@@ -189,7 +189,9 @@ def provenance(
         "formula_version": scenario.formula_version,
         "papers": ", ".join(scenario.papers),
     }
-    classes = content_of_variants(scenario)
+    classes: dict[str, Any] = {}
+    for batch in grid.batches():
+        classes |= content_of_variants(batch.scenario)
     if classes:
         attrs["classes"] = json.dumps(classes)
     return attrs | {name: _attribute(value) for name, value in extra.items()}

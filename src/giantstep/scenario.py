@@ -16,7 +16,6 @@ import numbers
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -27,7 +26,7 @@ from pydantic.fields import FieldInfo
 
 from giantstep.dimensions import declare
 from giantstep.display import blocks_html, blocks_text, model_blocks
-from giantstep.errors import InputError, bad_field, field_error, nearest
+from giantstep.errors import InputError, bad_field, field_error, nearest, without_frames
 from giantstep.families import family_class, family_names, register
 from giantstep.family import Answer, Baseline, PhaseDiagram, Question, Variable
 from giantstep.gaussian import Function, Target, as_function, as_target
@@ -295,8 +294,13 @@ class Part(Checked):
         given = dict(zip(names, values))
         for name in [name for name in given if name in fields]:
             raise InputError(f"{called} got `{name}` twice.")
-        with _translate_errors(type(self)):
+        refusal = None
+        try:
             super().__init__(**given, **fields)
+        except pydantic.ValidationError as error:
+            refusal = _sentence(type(self), error)
+        if refusal is not None:
+            raise without_frames(refusal)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -352,9 +356,14 @@ class Scenario(Checked):
         if values:
             called = type(self).__name__
             first = ", ".join(f"{name}=..." for name in [*type(self).model_fields][: len(values)])
-            raise InputError(f"{called} takes its fields by name, {called}({first}), and none by position.")
-        with _translate_errors(type(self)):
+            raise TypeError(f"{called} takes its fields by name, {called}({first}), and none by position.")
+        refusal = None
+        try:
             super().__init__(**fields)
+        except pydantic.ValidationError as error:
+            refusal = _sentence(type(self), error)
+        if refusal is not None:
+            raise without_frames(refusal)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -492,6 +501,11 @@ class Scenario(Checked):
     def seconds(self, what: str) -> float:
         """Return about how long one point of its limit takes, where that is more than a moment; bars say it before."""
         return 0.0
+
+    def beforehand(self, points: Points, what: str, settings: Mapping[str, Any]) -> Mapping[str, Array]:
+        """Return what is known of points without what may take too long; it stands where that was given up."""
+        known = self._beside("limit", "beforehand")
+        return {} if known is None else known(self, points, what, settings)
 
     def diagram(self) -> PhaseDiagram | None:
         """Return what `giantstep.phase_diagram` draws of it, where the family has phases."""
@@ -813,16 +827,8 @@ def with_parts(scenario: Scenario, name: str, value: Any) -> Any:
         raise error.inside(name) from None
 
 
-@contextmanager
-def _translate_errors(model: type[BaseModel]) -> Iterator[None]:
-    """Turn pydantic's messages into one sentence of ours; nothing else does."""
-    try:
-        yield
-    except pydantic.ValidationError as error:
-        raise _sentence(model, error) from None
-
-
 def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputError:
+    """Turn pydantic's message into one sentence of ours; nothing else does."""
     problem = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")  # a misspelt name first
     # parts are built through their own `__init__` and report for themselves, so a location here is a field, then
     # perhaps the tag of a union (which is no name) or indices in a list

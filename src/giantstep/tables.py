@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import InputError, warn_caller
+from giantstep.errors import InputError, warn_user
 from giantstep.types import Booleans, Floats
 
 ROUNDING = 1e-12
@@ -45,7 +45,7 @@ def warn_of_constant(constant: Booleans, names: Sequence[Any] | None = None) -> 
         return
     which = few_of([str(place if names is None else names[place]) for place in places])
     verb = "is constant and was" if len(places) == 1 else "are constant and were"
-    warn_caller(f"{len(places)} of {len(constant)} columns {verb} left out: {which}.")
+    warn_user(f"{len(places)} of {len(constant)} columns {verb} left out: {which}.")
 
 
 def few_of(names: Sequence[str]) -> str:

@@ -72,3 +72,13 @@ def test_reports_show_them(capsys):
     assert note in str(report).splitlines() and note in report._repr_html_() and note in report.to_dict()["notes"]
     print(Result.of(gs.predict(HURT)).listed())
     assert capsys.readouterr().out.rstrip().endswith(note)
+
+
+def test_numbers_out_of_proportion_are_said_in_plain_numbers():
+    """Who writes samples_per_dim=2000 may have meant n = 2000."""
+    s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    (note,) = gs.predict(s, samples_per_dim=2000, dim=200).attrs["notes"]
+    assert "n = 400000 samples and p = 300 neurons at d = 200, 1333 samples for each neuron" in note
+    (note,) = gs.predict(s, width_per_dim=[1.0, 2048]).attrs["notes"]
+    assert "n = 2 d samples and p = 2048 d neurons, 1024 neurons for each sample" in note
+    assert "notes" not in gs.predict(s, dim=200, samples_per_dim=[2.0, 20.0]).attrs

@@ -136,6 +136,8 @@ def test_the_experiment_is_its_own_and_so_is_its_name_in_a_store(tmp_path):
         "steps.0": {"name": "Damped", "parent": "MaximalStep", "source": source_digest(Damped)}
     }
     assert "classes" not in parent.attrs
+    both = gs.simulate({"plain": PLAIN, "damped": DAMPED}, **how)
+    assert both.attrs["classes"] == first.attrs["classes"]
 
 
 def test_another_body_or_constant_is_another_class(monkeypatch):

@@ -3,9 +3,12 @@
 The table is read as a user would: a sentence that changes is read again by whoever changes it.
 """
 
+import inspect
 import pickle
 import re
 import shlex
+import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -619,7 +622,7 @@ WORDS_OF_OTHERS = [
 
 @pytest.mark.parametrize(("call", "hint"), WORDS_OF_OTHERS)
 def test_words_of_other_packages_lead_to_ours(call, hint):
-    with pytest.raises(gs.InputError, match=hint):
+    with pytest.raises((gs.InputError, TypeError), match=hint):
         call()
 
 
@@ -628,3 +631,47 @@ def test_names_that_users_of_other_packages_look_for():
         _ = gs.Adam
     with pytest.raises(AttributeError, match="gs.OnlineSGD"):
         _ = gs.SGD
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: gs.OneStep(ridge=-1, **SIZES),
+        lambda: gs.MaximalStep("fast"),
+        lambda: gs.predict(UNTRAINED, ridge=[-1]),
+        lambda: gs.compare(UNTRAINED, trials=0, dim=30),
+        lambda: gs.optimize(UNTRAINED, over={"nothing": (0, 1)}),
+    ],
+)
+def test_a_refusal_shows_the_callers_line_and_one_frame_of_ours(call, monkeypatch):
+    def frames():
+        with pytest.raises(gs.InputError) as caught:
+            call()
+        files = [Path(frame.filename) for frame in traceback.extract_tb(caught.value.__traceback__)]
+        return [file for file in files if "giantstep" in file.parts and file.parent != Path(__file__).parent]
+
+    monkeypatch.delenv("GIANTSTEP_FULL_TRACEBACK")
+    assert len(frames()) == 1
+    monkeypatch.setenv("GIANTSTEP_FULL_TRACEBACK", "1")
+    assert len(frames()) >= 1
+
+
+def test_full_tracebacks_are_kept_where_they_are_asked_for(monkeypatch):
+    monkeypatch.setenv("GIANTSTEP_FULL_TRACEBACK", "1")
+    with pytest.raises(gs.InputError) as caught:
+        gs.predict(UNTRAINED, ridge=[-1])
+    assert len(traceback.extract_tb(caught.value.__traceback__)) > 4
+
+
+def test_public_functions_are_found_by_pickle_and_keep_their_help():
+    assert pickle.loads(pickle.dumps(gs.predict)) is gs.predict
+    assert list(inspect.signature(gs.predict).parameters)[:2] == ["scenario", "grid"]
+    assert "Answer a scenario with its limit" in gs.predict.__doc__
+
+
+def test_a_warning_is_at_the_line_of_the_user():
+    unlearnt = gs.Network(target="z1**2 + z2", steps=[gs.MaximalStep(1.0)], **SIZES)
+    for answer in (gs.predict, lambda s: gs.Study(s).predict()):
+        with pytest.warns(gs.GiantstepWarning, match="not learnt") as caught:
+            answer(unlearnt)
+        assert Path(caught[0].filename) == Path(__file__)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.checks import check_number, check_whole
-from giantstep.errors import InputError, bad_field, warn_caller
+from giantstep.errors import InputError, bad_field, warn_user
 from giantstep.forecasts.decomposition import Decomposition, decompose
 from giantstep.lab.devices import available_memory
 from giantstep.lab.seeds import Draws
@@ -290,4 +290,4 @@ def _warn(centred: Floats, copies: int) -> None:
             "standardise the columns."
         )
     for text in said:
-        warn_caller(text)
+        warn_user(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import xarray
 
 from giantstep import __version__
-from giantstep.errors import GiantstepWarning
+from giantstep.errors import warn_user
 from giantstep.forecasts.decomposition import forecast_curve
 from giantstep.forecasts.experiment import FitTrials, run_experiment
 from giantstep.forecasts.rowwise import Decisions, RowPoint, sum_rows
@@ -98,7 +97,7 @@ def _warn(table: Forecast) -> None:
                 "more than 8 % at every ridge (see attrs['trust'])."
             )
     for text in said:
-        warnings.warn(text, GiantstepWarning, stacklevel=3)
+        warn_user(text)
 
 
 # -- The forecast at all sample sizes and ridges ----------------------------------------------------------

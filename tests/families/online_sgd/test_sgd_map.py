@@ -564,3 +564,29 @@ def test_quiet_updates_say_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error", gs.GiantstepWarning)
         gs.predict(scenario)
+
+
+def test_the_escape_is_known_where_the_iteration_is_not_done():
+    """The escape from the saddle needs no iteration, and says beforehand how long one would take."""
+    s = gs.OnlineSGD(
+        target="h2(z1)",
+        activation="h2",
+        dim=4096,
+        batch_size=1,
+        rate=0.02 / 4096,
+        constraint="projected",
+        initial_overlap="random",
+        steps=8_000_000,
+    )
+    assert 10 < s.seconds("recovery") < 60
+    with pytest.warns(gs.GiantstepWarning, match="it takes too long, about 24 s"):
+        late = gs.predict(s, what="recovery", cpu_limit=0.3)
+    with pytest.warns(gs.GiantstepWarning, match="was not reached within `steps`"):
+        short = gs.predict(s, what="recovery", steps=[50, 100])
+    for result in (late, short):
+        assert not result.converged.any()
+        assert np.isnan(result.recovery_time).all() and np.isnan(result.recovered).all()
+        assert np.allclose(result.escape_time, 215357.0, rtol=1e-4)
+        assert np.allclose(result.escape_rate, 1.71875e-5, rtol=1e-4)
+    assert s.replace(steps=1000).seconds("recovery") == pytest.approx(0.11)
+    assert s.seconds("trajectory") == 0

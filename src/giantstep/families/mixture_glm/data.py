@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas  # type: ignore[import-untyped]
 
-from giantstep.errors import InputError, bad_field, warn_caller
+from giantstep.errors import InputError, bad_field, warn_user
 from giantstep.families.mixture_glm.parts import MARGIN_LOSSES, Dataset, Dense
 from giantstep.families.mixture_glm.tolerances import LARGEST
 from giantstep.tables import few_of, leave_out_constant
@@ -143,7 +143,7 @@ def _labels(y: Any) -> tuple[Floats, bool]:
         )
     if len(distinct) == 2:
         if distinct != [-1, 1]:
-            warn_caller(
+            warn_user(
                 f"The labels have two values and are taken as classes: {distinct[0]!r} is -1, {distinct[1]!r} is 1."
             )
         return np.where(values == distinct[1], 1.0, -1.0), True
@@ -153,7 +153,7 @@ def _labels(y: Any) -> tuple[Floats, bool]:
         )
     numbers = values.astype(np.float64)
     if len(distinct) <= min(FEW_VALUES, len(values) // 3) and np.all(numbers == np.round(numbers)):
-        warn_caller(
+        warn_user(
             f"The labels have {len(distinct)} values ({few_of([f'{value:g}' for value in distinct])}) and are taken as "
             "real numbers; classes must be two."
         )

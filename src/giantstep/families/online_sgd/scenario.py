@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, Literal
@@ -120,9 +121,9 @@ _RECOVERY = (
              missing=_LATE, absent=_NEVER),
     Variable("recovery_samples", (), "n_b T/d", "the same in samples per dimension", missing=_LATE, absent=_NEVER),
     Variable("escape_time", (), "E T", "mean time to leave the saddle at M = 0 by a linear instability and noise (one "
-             "neuron and direction, NaN else)", absent=_NO_ESCAPE),
+             "neuron and direction, NaN else)", absent=_NO_ESCAPE, stands=True),
     Variable("escape_rate", (), "r", "rate of that instability per update (NaN where there is none)", ("limit",),
-             absent=_NO_ESCAPE),
+             absent=_NO_ESCAPE, stands=True),
     Variable("recovered", (), "-", "fraction of the runs that reached it within `steps`", compared=False),
 )  # fmt: skip
 _PHASES = tuple(
@@ -275,6 +276,18 @@ class OnlineSGD(Scenario):
         """The unit target directions in whitened coordinates, as columns."""
         directions = self.whitening.T
         return np.asarray(directions / np.linalg.norm(directions, axis=0))
+
+    def seconds(self, what: str) -> float:
+        """Return about how long the map takes to its recovery, where the escape from the saddle says when that is."""
+        from giantstep.families.online_sgd.limit import SECONDS_OF_UPDATE, beforehand
+
+        if what != "recovery":
+            return 0.0
+        settings = {name: setting.default for name, setting in self.questions[what].settings.items()}
+        updates = float(beforehand(self, self.point(), what, settings)["escape_time"][0])
+        if math.isnan(updates):
+            return 0.0
+        return min(updates, float(self.steps)) * SECONDS_OF_UPDATE
 
     def diagram(self) -> PhaseDiagram:
         """Return the exponents of batch size, rate and time, which have a drawing of their own."""
