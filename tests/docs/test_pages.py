@@ -69,6 +69,25 @@ def test_pages_can_be_read_where_they_are():
     assert not with_directives
 
 
+def lines_of_prose(text):
+    """Yield the lines of a page that are no code, equation, table, heading, picture or written by a program."""
+    text = re.sub(r"^<!-- ([a-z-]+).*?^<!-- end of \1 -->$", "", text, flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```$|^\$\$.*?\$\$$", "", text, flags=re.M | re.S)
+    return [line for line in text.splitlines() if not re.match(r"[|#]|\[?!\[| {4}", line)]
+
+
+def test_lines_of_prose_are_short():
+    """They are broken at 100 columns; what cannot be broken, a link or a formula, may go beyond."""
+    by_program = {"verification.md", "reproduction.md"}
+    long = [
+        (page.name, line)
+        for page in [DOCS.parent / "README.md", *PAGES]
+        for line in lines_of_prose(page.read_text())
+        if page.name not in by_program and len(line) > 130
+    ]
+    assert not long
+
+
 def test_the_readme_leads_to_pages_that_can_be_read():
     links = re.findall(r"\]\(([^)#]+)", (DOCS.parent / "README.md").read_text())
     inside = [link for link in links if "://" not in link]
