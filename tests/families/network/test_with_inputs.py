@@ -188,7 +188,7 @@ def test_questions_without_an_answer_are_refused(ask, named):
 
 def test_theories_of_a_covariance_are_refused_without_one():
     with pytest.raises(gs.InputError, match="inputs are isotropic"):
-        gs.predict(BASE, theory="split", dim=100)
+        gs.predict(BASE, theory="quadratic", dim=100)
     with pytest.raises(gs.InputError, match="isotropic inputs"):
         gs.best_possible(ON_MIXED)
 
