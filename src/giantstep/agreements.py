@@ -312,9 +312,12 @@ def agreement(
 
 def _without_theory(result: xarray.Dataset) -> list[str]:
     """Say of points that have no theory which they are, and why: they are in no row of the report."""
+    missing = missing_theories(result.attrs)
+    if not missing:
+        return []
     status = result["status"].sel(source=judged_source(result))
     told = []
-    for sentence in missing_theories(result.attrs):
+    for sentence in missing:
         there = status.values == sentence
         if there.any():
             told.append(f"No theory: {_named_places(status, there)} ({sentence.removesuffix('.')}).")

@@ -211,7 +211,9 @@ def scattered(problem: Problem, layer: Layer, A: Floats, unit: Floats, features:
     if not scatter.counted.any():
         return Scattered(features, neglected)
     too_many = VARIABLE_NODES**2 * features.weights.shape[1] > MOST_NODES
-    if too_many or problem.network.readout.classes or len(problem.zeta) > PACKED_BLOCKS:
+    # for inputs with a covariance, whose lengths differ more, the term was not held against networks
+    outside = problem.network.readout.classes or not problem.isotropic
+    if too_many or outside or len(problem.zeta) > PACKED_BLOCKS:
         return Scattered(features, neglected + OF_INPUTS * scatter.counted * scatter.among_inputs)
     weights, slope, noise = scatter.at_inputs()
     again = np.tile(np.arange(features.weights.shape[1]), len(weights))
