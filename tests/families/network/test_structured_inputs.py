@@ -81,7 +81,8 @@ def test_split_classes_at_large_dimensions():
         assert split.Q2.shape == plain.Q2.shape
         np.testing.assert_allclose(split.Q2.sum("block"), split.norm, rtol=1e-12)
     assert "finite dim" in refused(lambda: gs.predict(scenario, theory="split"))
-    assert "inputs are isotropic" in refused(lambda: gs.predict(scenario.replace(inputs=None), theory="quadratic", dim=90))
+    plain = scenario.replace(inputs=None)
+    assert "inputs are isotropic" in refused(lambda: gs.predict(plain, theory="quadratic", dim=90))
 
 
 def test_silent_directions_are_eliminated_exactly():
