@@ -71,6 +71,11 @@ FEW_AXES = 12
 """Coordinates up to which learnt directions are chosen near the axes."""
 
 
+def rank_of(columns: Floats) -> int:
+    """Return the number of directions that columns (r, c) span."""
+    return int(np.sum(np.linalg.svd(columns, compute_uv=False) > LEARNT))
+
+
 class Directions(NamedTuple):
     """Orthonormal directions of R^R: learnt (R, m), and the rest of what the target sees (R, L)."""
 
@@ -92,8 +97,7 @@ class Directions(NamedTuple):
 
         What rows share may lie across the target, too: the noise of a batch, or Sigma w* beside w*.
         """
-        inside = np.linalg.svd(frame @ self.learnt, compute_uv=False)
-        return int(np.sum(inside > LEARNT))
+        return rank_of(frame @ self.learnt)
 
     def silent(self) -> Floats:
         """Return the directions that are neither learnt nor seen by the target, as columns, near the axes."""

@@ -16,13 +16,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.blocks import with_zeros
-from giantstep.families.network.layer import Layer, SharedView, independent_spread, scale_of, views, without_mean
+from giantstep.families.network.layer import (
+    Layer,
+    SharedView,
+    independent_spread,
+    is_split,
+    learnt_of_target,
+    scale_of,
+    views,
+    without_mean,
+)
 from giantstep.families.network.problem import Problem
 from giantstep.families.network.scatter import Scattered, scattered
 from giantstep.families.network.tolerances import BESIDE_MEANS, LARGE_MEANS
 from giantstep.gaussian.functions import tabulated
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.planes import Plane
+from giantstep.gaussian.subspaces import rank_of
 from giantstep.readout import PACKED_BLOCKS, Bulk, Features, FiniteSize, InputBulk, IsotropicBulk, SignBulk
 from giantstep.readout.features import channels, mean_functions
 from giantstep.readout.finite_size import products_of_means, stretch_of_atoms
@@ -89,7 +99,7 @@ def describe(
             along=along,
             lengths=lengths,
             learnt=learnt,
-            of_target=view.basis.of_target(part.frame[0]),
+            of_target=rank_of(learnt_of_target(problem, layer, int(view.rows[0]), view.basis)),
             view=view,
             plain=plain,
             neglected=several.neglected,
@@ -248,11 +258,6 @@ def terms_of(problem: Problem, layer: Layer) -> str:
         return FOLLOWED + ", and stretched inputs (finite_size_steps section 6)"
     said = FOLLOWED + (ALL_TERMS if layer.all_terms else " (finite_size_steps sections 2 to 4)")
     return said + (SPLIT if is_split(problem) else "")
-
-
-def is_split(problem: Problem) -> bool:
-    """Whether the blocks are cut into sub-blocks; a Gaussian second layer, which has nodes, has none."""
-    return problem.network.second_layer != "gaussian" and len(problem.zeta) > problem.network.blocks
 
 
 def means_warning(problem: Problem, layer: Layer) -> list[str]:

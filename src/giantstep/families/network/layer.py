@@ -402,6 +402,31 @@ def split_overlaps(problem: Problem) -> tuple[Problem, Layer]:
     return finer, dataclasses.replace(after, feedback=feedback, rows_known=known)
 
 
+ESCAPED = 0.3
+"""Overlap of the rows with a direction of the target, in units of their length, from which they have found it."""
+
+
+def is_split(problem: Problem) -> bool:
+    """Whether the blocks are cut into sub-blocks; a Gaussian second layer, which has nodes, has none."""
+    return problem.network.second_layer != "gaussian" and len(problem.zeta) > problem.network.blocks
+
+
+def learnt_of_target(problem: Problem, layer: Layer, number: int, basis: Directions) -> Floats:
+    """Return the directions of the target that one parameter set has learnt, in the target's coordinates (r, c).
+
+    Sub-blocks begin with overlaps that nobody has learnt. There a direction counts that the mean of a whole block has,
+    or that most rows have turned into, some to one side and some to the other.
+    """
+    frame = layer.frame[number]
+    if not is_split(problem):
+        return frame @ basis.learnt
+    overlaps, pi = layer.U[number] @ frame.T, problem.pi[number]
+    by_block = (pi[:, None] * overlaps).reshape(problem.network.blocks, -1, len(frame)).sum(axis=1)
+    squares = np.sum(layer.U[number] ** 2, axis=1) + scale_of(problem, layer)[number] ** 2
+    sizes, axes = np.linalg.eigh((overlaps * (pi / squares)[:, None]).T @ overlaps)
+    return np.concatenate([by_block.T, axes[:, sizes > ESCAPED**2]], axis=1)
+
+
 # -- The gradient on the population as a motion of the layer, and the noise of a batch beside it ----------
 
 

@@ -26,7 +26,7 @@ from giantstep.families.network.escape import (
     outside_split,
     spread_beside_rows,
 )
-from giantstep.families.network.layer import Moment, follow, least_spike
+from giantstep.families.network.layer import Moment, follow, learnt_of_target, least_spike
 from giantstep.families.network.problem import Share, finite_batches, input_law, inputs_at, share_points, take_points
 from giantstep.families.network.scenario import THEORIES, Network
 from giantstep.families.network.shift import refuse_shift
@@ -44,6 +44,8 @@ GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
     "give dim= for a prediction at a finite size."
 )
+NOTHING = 1e-6
+"""Part of a direction of the target inside what is learnt that is rounding."""
 BOUND = 9.0
 """Largest |kappa| that rules reach."""
 FINITE_DIM = ("split", "quadratic")
@@ -258,8 +260,8 @@ def _unlearnt(moment: Moment) -> list[str]:
     unseen = np.full(problem.target.directions, len(moved) > 0)
     for number in moved:
         frame = layer.frame[number]
-        rest = split_directions(layer.U[number], frame, problem.target).rest
-        unseen &= np.linalg.norm(frame @ rest, axis=1) > 1 - 1e-9
+        basis = split_directions(layer.U[number], frame, problem.target)
+        unseen &= np.linalg.norm(learnt_of_target(problem, layer, int(number), basis), axis=1) < NOTHING
         if not unseen.any():
             return []
     if not unseen.any():
