@@ -164,6 +164,8 @@ def test_stairs_figure(few_points):
     assert "astronomically" in report.notes[0]
 
 
+# with a Gaussian second layer the overlaps are followed to first order, which is said
+@pytest.mark.filterwarnings("ignore:.*multiply the overlap:giantstep.errors.GiantstepWarning")
 def test_crossover_figure(few_points):
     figure, results, _ = drawn("crossover")
     (axes,) = figure.axes

@@ -39,7 +39,7 @@ FEW_HAS = (
     "precondition, width_per_dim, samples_per_dim, ridge."
 )
 VARIABLES = (
-    "test_error, train_error, objective, test_misclassified, norm, Q2, theta, V2, t, psi, Q1, V1, identity, "
+    "test_error, train_error, objective, test_misclassified, norm, Q2, theta, V2, t, psi, Q1, V1, learned, identity, "
     "null_error, affine_error, effective_rank, effective_rank_4"
 )
 QUESTIONS = "errors, steps, along, spectrum, resolvent, weights, spikes, variance, sensitivity, calibration"
@@ -429,7 +429,7 @@ IN_SHELL = {
     "--version": ("No such option: --version; the command is `giantstep version`."),
     "predict": ("A study is missing: give S.toml, or --data FILE --label COLUMN."),
     "predict none.toml": ("There is no file 'none.toml'."),
-    "predict S.toml --trials 3": ("No such option: --trials; `giantstep predict --help` says what there is."),
+    "predict S.toml --trials 3": ("No such option: --trials (Possible options: --variables)."),
     "predict S.toml --dims 100": ("No such option: --dims (Possible options: --dim)."),
     "predict S.toml --nonsense 1": ("No such option: --nonsense; `giantstep predict --help` says what there is."),
     "predict F.toml --set loss=logistic": (

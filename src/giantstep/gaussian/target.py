@@ -137,7 +137,7 @@ class Target(Immutable):
     def resolution(self) -> Resolution:
         """What product rules need, and the measured error that they leave in E h, E h^2 and E[h He_k], k = 1, 2.
 
-        >>> Target("tanh(z)").resolution.error < 1e-9, len(Target("tanh(50*(z - 0.3))").resolution.breaks) > 10
+        >>> Target("tanh(z)").resolution.error < 1e-9, len(Target("tanh(50*(z - 0.3))").resolution.breaks) > 5
         (True, True)
         """
         return resolve(self)
