@@ -213,7 +213,7 @@ def test_no_worker_outlives_a_server_that_is_killed() -> None:
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert running.stdout is not None
-        address = running.stdout.readline().split()[4].rstrip(";")
+        address = running.stdout.readline().split()[-1]
         slow = {**study(), "experiment": {"dim": 500, "trials": 100}}
         posted = httpx.post(f"{address}api/experiment", json={"study": slow}, timeout=60)
         assert posted.status_code == 202

@@ -127,6 +127,14 @@ def test_an_ordinary_target_needs_nothing(text):
     assert resolution.error < 1e-6
 
 
+def test_one_pass_training_is_not_answered_on_a_target_that_its_rules_do_not_see():
+    scenario = gs.OnlineSGD.example().replace(target="sin(20*z1*z2) + z1", initial_overlap=[[0.3, 0.1]])
+    answer = gs.predict(scenario)
+    assert not answer.converged.any()
+    assert np.isnan(answer.M).all()
+    assert "varies on too small a scale" in str(answer.status.values.ravel()[0])
+
+
 def test_what_cannot_be_resolved_is_flagged_with_its_reason():
     jumps = gs.predict(gs.Network(target="sign(z1**2 + z2**2 + z3**2 - 2)", **NETWORK))
     assert not bool(jumps.converged)

@@ -34,9 +34,10 @@ from giantstep.families.online_sgd.dynamics import (
 from giantstep.families.online_sgd.integrators import SCRAMBLES, Integrator, Summation, force_moments, integrator_for
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.states import DIVERGED_REASON, Drive, drive_of
-from giantstep.families.online_sgd.tolerances import COARSE, NOISY, SAME_EXPONENT
+from giantstep.families.online_sgd.tolerances import COARSE, NOISY, SAME_EXPONENT, UNSEEN
 from giantstep.family import Answer
 from giantstep.gaussian.quadrature import gauss_legendre_panels
+from giantstep.gaussian.resolution import HERMITE_STEP, resolve, rough_sentence
 from giantstep.learnability.exponents import (
     best_batch,
     exponents,
@@ -95,6 +96,7 @@ class _Batch:
     """Points times starts, flattened: their states, their drive, and integrators, several where moments are sampled."""
 
     def __init__(self, scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) -> None:
+        self.scenario = scenario
         trials = int(settings.get("trials") or settings["starts"])
         random = scenario.initial_overlap in ("random", "gaussian") or scenario.initial_gram == "random"
         self.runs, self.trials = (int(settings["runs"]), trials) if random else (1, 1)
@@ -138,7 +140,20 @@ class _Batch:
             answer.warnings.append(
                 f"The Gaussian moments are good to about {error:.1g} only; raise `nodes` or take Sobol points."
             )
+        if not self.integrators[0].sampled:
+            self._flag_rough_target(answer)
         return answer
+
+    def _flag_rough_target(self, answer: Answer) -> None:
+        """Flag what was computed with a target that the rules do not see as it is."""
+        target = self.scenario.target
+        rough = resolve(target, HERMITE_STEP).error
+        answer.residual = np.fmax(answer.residual, rough)
+        if rough > UNSEEN:
+            unsaid = np.asarray(answer.status) == ""
+            answer.status = np.where(unsaid, rough_sentence(target, rough), answer.status)
+            for name, values in answer.values.items():
+                answer.values[name] = np.full_like(np.asarray(values, dtype=float), np.nan)
 
 
 def _trajectory(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) -> Answer:

@@ -15,3 +15,5 @@ FLUCTUATION = 1.2
 seven settings with 5 and 10 samples an update, after which it was chosen."""
 NOISY = 0.02
 """Estimated relative error of overlaps by the noise of single updates that is worth a warning."""
+UNSEEN = 1e-2
+"""Relative error of the averages of a target along lines above which its points are not answered."""
