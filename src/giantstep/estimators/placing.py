@@ -157,6 +157,7 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
     Examples
     --------
     >>> import giantstep as gs
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((600, 300))
     >>> X[:, :15] += np.where(np.arange(600) % 2, 0.5, -0.5)[:, None]
