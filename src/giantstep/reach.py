@@ -88,18 +88,18 @@ def _notes_on_jumps(
         near = np.flatnonzero(solved & (dims > FAR) & np.isinf(points["dim"]))
         if not len(near) or not name:
             continue
-        reached = _at_reachable(scenario, points, near, request.what, settings, partial(_column, name=name))
-        there = _column(answer, name)[near]
-        apart = np.abs(reached - there) > APART * np.abs(there)
-        if not apart.any():
-            continue
-        worst = int(np.argmax(np.where(apart, dims[near], 0.0)))
-        jump = Jump(field, float(dims[near][worst]))
-        where = "" if len(solved) == 1 else f"At {apart.sum()} of {len(solved)} points "
-        said = where + (jump.sentence if where else jump.sentence[0].upper() + jump.sentence[1:])
-        notes.append(
-            f"{said}: {name} is {there[worst]:.3g} in the limit and {reached[worst]:.3g} at d = {REACHABLE}; give dim=."
+        nearest = near[[np.argmax(dims[near])]]  # one answer more: others of the grid are farther from the jump
+        reached = float(
+            _at_reachable(scenario, points, nearest, request.what, settings, partial(_column, name=name))[0]
         )
+        there = float(_column(answer, name)[nearest][0])
+        if not abs(reached - there) > APART * abs(there):
+            continue
+        sentence = Jump(field, float(dims[nearest][0])).sentence
+        said = sentence[0].upper() + sentence[1:]
+        if len(solved) > 1:
+            said = f"At {len(near)} of {len(solved)} points {sentence}"
+        notes.append(f"{said}: {name} is {there:.3g} in the limit and {reached:.3g} at d = {REACHABLE}; give dim=.")
     return notes
 
 
