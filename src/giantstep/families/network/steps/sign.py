@@ -127,7 +127,7 @@ class SignStep(GradientStep):
         if np.any(chi > NOTICED):
             said.append(
                 f"At this dim the neurons' own overlaps decide some signs (chi = {chi.max():.2g} of sign_step (6.2), "
-                f"above {NOTICED:g}), which the limit leaves out: networks were found about 1% off at chi = 1.4."
+                f"above {NOTICED:g}), which the limit leaves out: networks are 1% off at chi = 1.4, 3% at inf."
             )
         if np.any((points[batch] < SMALL_BATCH) & (points["dim"] < LARGE_DIM)):
             small = f"{batch} below {SMALL_BATCH:g} at a dim below {LARGE_DIM}"
