@@ -23,7 +23,7 @@ from giantstep.scenario import allowed_types, walk_fields
 from .toy import Toy
 
 FAMILIES = [name for name in family_names() if family_class(name).__module__.startswith("giantstep.families.")]
-DIM, TRIALS = 12, 2
+DIM, TRIALS = 100, 2
 CLOSE = {"rtol": 1e-7, "atol": 1e-9}
 SEARCHED = {"rtol": 1e-4, "atol": 1e-6}  # fields at an optimum or a crossing; the observable there is far better known
 DRAWS = [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 9))]
