@@ -144,6 +144,8 @@ def test_what_cannot_be_resolved_is_flagged_with_its_reason():
     assert "declare planes with gs.Target(f, kinks=...)" in str(answer.status.values)
 
 
+DOUBT = {1: 3e-5, 2: 1.5e-3, 3: 2e-3}
+"""Four standard errors of the mean of two meshes, as eight of them differ; set after 276 targets were seen."""
 QUICK = [number for number in range(36) if number % 3 < 2]  # a mesh in three directions takes seconds
 
 
@@ -165,10 +167,8 @@ def _check_bound(number):
         assert str(answer.status.values)
         return
     target = Target(text, directions=k)
-    first, second = (brute_force(target, seed)[0] for seed in (1, 2))
-    exact = 0.5 * (first + second)
-    doubt = 4 * abs(first - second) / exact + 3e-5  # of the reference itself
-    assert abs((float(answer.null_error) - 0.05) / exact - 1) < float(answer.residual) + doubt
+    exact = np.mean([brute_force(target, seed)[0] for seed in (1, 2)])
+    assert abs((float(answer.null_error) - 0.05) / exact - 1) < float(answer.residual) + DOUBT[k]
 
 
 # -- a callable of one variable means one thing everywhere ---------------------------------------------------------
