@@ -1,8 +1,10 @@
-"""The best possible error: seconds of CPU for points, curves and thresholds of which nothing is tabulated yet.
+"""The best possible error: seconds of CPU for points, curves and thresholds of which
+nothing is tabulated yet.
 
-The least of some calls; other programs that share the caches and the clock of the processor make all of them longer.
-Beside each first point stands the plain alternative: sweeps of state evolution with the same channel, from little and
-from nearly full knowledge until they stand still.
+The least of some calls; other programs that share the caches and the clock of the
+processor make all of them longer. Beside each first point stands the plain alternative:
+sweeps of state evolution with the same channel, from little and from nearly full
+knowledge until they stand still.
 
 .venv/bin/python benchmarks/bench_bayes.py
 """
@@ -47,11 +49,17 @@ SEVERAL = (
     ("z1 + h2(z2)", 0.25),
 )
 GOALS = (
-    "Goals: a point 5 ms (labels) and 50 ms (noisy, exact), 50 points 1 s, thresholds 1 s, two directions 2 s a point"
+    "Goals: a point 5 ms (labels) and 50 ms (noisy, exact), 50 points 1 s, thresholds 1"
+    " s, two directions 2 s a point"
 )
 ALPHA = 1.5
-STILL, MOST_SECONDS = 1e-10, 10.0
-THREE = (("z1**2 + sign(z1*z2*z3)", 0.25), ("z1 + z2*z3", 0.25), ("h2(z1) + h2(z2) + h2(z3)", 1.0))
+STILL = 1e-10
+MOST_SECONDS = 10.0
+THREE = (
+    ("z1**2 + sign(z1*z2*z3)", 0.25),
+    ("z1 + z2*z3", 0.25),
+    ("h2(z1) + h2(z2) + h2(z3)", 1.0),
+)
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -61,29 +69,46 @@ def seconds(call: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def least(target: str, noise: float, flip: float = 0.0, repeat: int = 5, **question: object) -> float:
+def least(
+    target: str, noise: float, flip: float = 0.0, repeat: int = 5, **question: object
+) -> float:
     """Return the least time of a question, asked anew each time."""
     found = math.inf
     for _ in range(repeat):
         problem_of.cache_clear()
-        scenario = gs.BayesLimit(target=target, noise=noise, flip=flip, samples_per_dim=ALPHA)
-        found = min(found, seconds(partial(gs.predict, scenario, cpu_limit=math.inf, **question)))
+        scenario = gs.BayesLimit(
+            target=target, noise=noise, flip=flip, samples_per_dim=ALPHA
+        )
+        found = min(
+            found,
+            seconds(partial(gs.predict, scenario, cpu_limit=math.inf, **question)),
+        )
     return found
 
 
-def sweep(target: str, noise: float, flip: float = 0.0, still: float = STILL) -> tuple[float, int]:
-    """Return the CPU time and the number of plain sweeps to the uninformed and the informed fixed point.
+def sweep(
+    target: str, noise: float, flip: float = 0.0, still: float = STILL
+) -> tuple[float, int]:
+    """Return the CPU time and the number of plain sweeps to the uninformed and the
+    informed fixed point.
 
     They are given up after some seconds.
     """
     problem_of.cache_clear()
     problem = problem_of(gs.Target(target), noise, flip)
-    r, start, count = problem.reading.rank, time.process_time(), 0
+    r = problem.reading.rank
+    start = time.process_time()
+    count = 0
     for overlap in (0.01 * np.diag(np.linspace(1.0, 0.8, r)), 0.99 * np.eye(r)):
-        M, moved = (0.01 * np.eye(r) if problem.curve is not None and overlap[0, 0] < 0.5 else overlap), math.inf
+        if problem.curve is not None and overlap[0, 0] < 0.5:
+            M = 0.01 * np.eye(r)
+        else:
+            M = overlap
+        moved = math.inf
         while moved > still and time.process_time() - start < MOST_SECONDS:
             M, before = problem.channels(0)[0].step(M, ALPHA), M
-            moved, count = float(np.abs(M - before).max()), count + 1
+            moved = float(np.abs(M - before).max())
+            count = count + 1
     return time.process_time() - start, count
 
 
@@ -98,18 +123,25 @@ def main() -> None:
         curve = least(target, noise, flip, 2, samples_per_dim=CURVE)
         table = least(target, noise, flip, 3, what="thresholds")
         plain, sweeps = sweep(target, noise, flip)
-        kind = f"noise {noise:g}" if noise else f"flip {flip:g}" if "sign" in target else "exact"
+        if noise:
+            kind = f"noise {noise:g}"
+        elif "sign" in target:
+            kind = f"flip {flip:g}"
+        else:
+            kind = "exact"
         print(
-            f"{target:26} {kind:11} first point {1e3 * first:6.1f} ms ({sweeps} sweeps {1e3 * plain:6.1f} ms), "
-            f"50 points {curve:5.2f} s, thresholds {table:5.2f} s",
+            f"{target:26} {kind:11} first point {1e3 * first:6.1f} ms ({sweeps} sweeps"
+            f" {1e3 * plain:6.1f} ms), 50 points {curve:5.2f} s, thresholds"
+            f" {table:5.2f} s",
             flush=True,
         )
     for target, noise in SEVERAL:
-        first, table = least(target, noise, repeat=2), least(target, noise, repeat=2, what="thresholds")
+        first = least(target, noise, repeat=2)
+        table = least(target, noise, repeat=2, what="thresholds")
         plain, sweeps = sweep(target, noise, still=1e-7)
         print(
-            f"{target:26} noise {noise:<5g} first point {first:9.2f} s ({sweeps} sweeps {plain:5.1f} s), "
-            f"thresholds {table:5.2f} s",
+            f"{target:26} noise {noise:<5g} first point {first:9.2f} s ({sweeps} sweeps"
+            f" {plain:5.1f} s), thresholds {table:5.2f} s",
             flush=True,
         )
     for target, noise in THREE:

@@ -1,9 +1,11 @@
-"""Speed of one-pass SGD: map steps per second, and the exact-in-law simulator beside the direct one.
+"""Speed of one-pass SGD: map steps per second, and the exact-in-law simulator beside
+the direct one.
 
     python benchmarks/bench_dynamics.py
 
-Every line names the plain alternative measured in the same run and the ratio to it. Seconds are those of the processor
-(one thread), so that a busy machine does not change them.
+Every line names the plain alternative measured in the same run and the ratio to it.
+Seconds are those of the processor (one thread), so that a busy machine does not change
+them.
 """
 
 from __future__ import annotations
@@ -26,35 +28,65 @@ ERF = "erf(z/sqrt(2))"
 def committee(p: int, **fields: object) -> gs.OnlineSGD:
     """Return an erf student of width p and an erf committee of as many directions."""
     target = " + ".join(f"erf(z{r + 1}/sqrt(2))/{p}" for r in range(p))
-    base = {"target": target, "activation": ERF, "second_layer": [1.0] * p, "dim": 1000, "batch_size": 100}
+    base = {
+        "target": target,
+        "activation": ERF,
+        "second_layer": [1.0] * p,
+        "dim": 1000,
+        "batch_size": 100,
+    }
     base |= {"rate": 0.1, "constraint": "projected", "initial_overlap": 0.1 * np.eye(p)}
     return gs.OnlineSGD(**{**base, **fields})
 
 
 def hermite(p: int, **fields: object) -> gs.OnlineSGD:
     """Return p third Hermite neurons on a third Hermite target."""
-    base = {"target": "h3(z1)", "activation": "h3", "second_layer": [1.0] * p, "dim": 1024, "batch_size": 16384}
-    return gs.OnlineSGD(**{**base, "rate": 1e-3, "constraint": "projected", "initial_overlap": [[0.05]] * p, **fields})
+    base = {
+        "target": "h3(z1)",
+        "activation": "h3",
+        "second_layer": [1.0] * p,
+        "dim": 1024,
+        "batch_size": 16384,
+    }
+    return gs.OnlineSGD(
+        **{
+            **base,
+            "rate": 1e-3,
+            "constraint": "projected",
+            "initial_overlap": [[0.05]] * p,
+            **fields,
+        }
+    )
 
 
 def seconds(call: Callable[[], object], least: float = 0.5) -> float:
     """Return the processor time of one call, repeated until it is measurable."""
     call()
-    count, start = 0, time.process_time()
+    count = 0
+    start = time.process_time()
     while time.process_time() - start < least:
         call()
         count += 1
     return (time.process_time() - start) / count
 
 
-def map_rate(scenario: gs.OnlineSGD, steps: int, batch: int = 1, kind: str = "auto") -> float:
+def map_rate(
+    scenario: gs.OnlineSGD, steps: int, batch: int = 1, kind: str = "auto"
+) -> float:
     """Return steps per second of the map, summed over a batch of rates."""
-    points = {name: np.full(batch, value) for name, (value, _) in scenario.numeric_fields().items()}
+    points = {
+        name: np.full(batch, value)
+        for name, (value, _) in scenario.numeric_fields().items()
+    }
     points["rate"] = points["rate"] * np.linspace(0.5, 1.5, batch)
     drive, integrator = drive_of(scenario, points), integrator_for(scenario, kind)
     start = starts(scenario, scenario.dim, 0, 0, 1)
     M, Q = (np.repeat(part, batch, axis=0) for part in start)
-    return batch * steps / seconds(lambda: map_trajectory(integrator, drive, M, Q, np.array([steps])))
+    return (
+        batch
+        * steps
+        / seconds(lambda: map_trajectory(integrator, drive, M, Q, np.array([steps])))
+    )
 
 
 def simulator_seconds(scenario: gs.OnlineSGD, simulator: str, steps: int) -> float:
@@ -65,7 +97,9 @@ def simulator_seconds(scenario: gs.OnlineSGD, simulator: str, steps: int) -> flo
     def run() -> object:
         draws = Draws(0, "bench", 0)
         drive = drive_of(scenario, points)
-        made = SIMULATORS[simulator](scenario, drive, start, scenario.dim, scenario.batch_size, draws)
+        made = SIMULATORS[simulator](
+            scenario, drive, start, scenario.dim, scenario.batch_size, draws
+        )
         made.advance(steps)
         return made.overlaps()
 
@@ -74,7 +108,10 @@ def simulator_seconds(scenario: gs.OnlineSGD, simulator: str, steps: int) -> flo
 
 def line(name: str, ours: float, other: str, theirs: float) -> None:
     """Print steps per second beside the alternative's, and their ratio."""
-    print(f"{name:38s}{ours:10.0f} steps/s   {other:14s}{theirs:9.1f} steps/s   {ours / theirs:7.2f} x")
+    print(
+        f"{name:38s}{ours:10.0f} steps/s   {other:14s}{theirs:9.1f} steps/s  "
+        f" {ours / theirs:7.2f} x"
+    )
 
 
 def maps() -> None:
@@ -86,26 +123,44 @@ def maps() -> None:
         map_rate(committee(1), 50, 1, "tensor"),
     )
     one = map_rate(committee(2), 300)
-    line("erf map, p = k = 2, closed form", one, "product rule", map_rate(committee(2), 3, 1, "tensor"))
-    line("erf map, p = k = 2, 64 rates at once", map_rate(committee(2), 100, 64), "one by one", one)
+    line(
+        "erf map, p = k = 2, closed form",
+        one,
+        "product rule",
+        map_rate(committee(2), 3, 1, "tensor"),
+    )
+    line(
+        "erf map, p = k = 2, 64 rates at once",
+        map_rate(committee(2), 100, 64),
+        "one by one",
+        one,
+    )
     line(
         "H3 map, p = 4, polynomials exactly",
         map_rate(hermite(4), 50),
         "Sobol points",
         map_rate(hermite(4), 50, 1, "sobol"),
     )
-    smooth, kinked = (hermite(4, target="tanh(z1)", activation=name) for name in ("tanh", "relu"))
-    line("tanh map, p = 4, Sobol points", map_rate(smooth, 50), "relu, p = 4", map_rate(kinked, 50))
+    smooth, kinked = (
+        hermite(4, target="tanh(z1)", activation=name) for name in ("tanh", "relu")
+    )
+    line(
+        "tanh map, p = 4, Sobol points",
+        map_rate(smooth, 50),
+        "relu, p = 4",
+        map_rate(kinked, 50),
+    )
 
 
 def simulators() -> None:
     """Print the two simulators side by side."""
     for p in (1, 4):
         scenario = hermite(p)
-        law, direct = simulator_seconds(scenario, "exact-law", 3), simulator_seconds(scenario, "direct", 1)
+        law = simulator_seconds(scenario, "exact-law", 3)
+        direct = simulator_seconds(scenario, "direct", 1)
         print(
-            f"d = 1024, n_b = 16384, p = {p}:   exact law {law * 1e3:7.1f} ms/step   direct {direct * 1e3:8.1f} ms/step"
-            f"   {direct / law:6.1f} x"
+            f"d = 1024, n_b = 16384, p = {p}:   exact law {law * 1e3:7.1f} ms/step  "
+            f" direct {direct * 1e3:8.1f} ms/step   {direct / law:6.1f} x"
         )
     large = hermite(1, dim=10**6, batch_size=1)
     law = simulator_seconds(large, "exact-law", 200)

@@ -3,8 +3,10 @@
     python benchmarks/bench_limit.py
 
 - 2,500 grid points in one `predict`, k = 1 and k = 4, on one core;
-- the same equations point by point, by `scipy.integrate.quad` and damping, closed-form moments given;
-- the exact limit after a finite batch, 100 points, against plain iteration of its equations;
+- the same equations point by point, by `scipy.integrate.quad` and damping, closed-form
+  moments given;
+- the exact limit after a finite batch, 100 points, against plain iteration of its
+  equations;
 - CPU seconds of `import giantstep` and of one point through the command line.
 """
 
@@ -54,16 +56,24 @@ def cpu_seconds(task: Callable[[], object], repeats: int = 3) -> float:
 
 def points_per_second(second_layer: gs.Vocabulary) -> float:
     """Return the points a second of a 50 x 50 grid in (samples_per_dim, ridge)."""
-    grid = {"samples_per_dim": np.linspace(0.3, 5, 50), "ridge": np.geomspace(1e-3, 1, 50)}
+    grid = {
+        "samples_per_dim": np.linspace(0.3, 5, 50),
+        "ridge": np.geomspace(1e-3, 1, 50),
+    }
     gs.predict(scenario(second_layer), grid, progress=False)
-    return 2500 / cpu_seconds(lambda: gs.predict(scenario(second_layer), grid, progress=False))
+    return 2500 / cpu_seconds(
+        lambda: gs.predict(scenario(second_layer), grid, progress=False)
+    )
 
 
-def point_by_point(alpha: float, beta: float, ridge: float, gamma: float = 0.5) -> float:
-    """Return the test error of one ReLU/tanh point (u = s = 1) by adaptive quadrature and damped iteration.
+def point_by_point(
+    alpha: float, beta: float, ridge: float, gamma: float = 0.5
+) -> float:
+    """Return the test error of one ReLU/tanh point (u = s = 1) by adaptive quadrature
+    and damped iteration.
 
-    The conditional moments of ReLU are in closed form, those of the target are tabulated once, so that the
-    comparison is between the ways to solve the equations.
+    The conditional moments of ReLU are in closed form, those of the target are
+    tabulated once, so that the comparison is between the ways to solve the equations.
     """
     rho = np.sqrt(1 - gamma**2)
     z, w = np.polynomial.hermite_e.hermegauss(60)
@@ -71,7 +81,8 @@ def point_by_point(alpha: float, beta: float, ridge: float, gamma: float = 0.5) 
     r = alpha / beta
 
     def moments(x: float) -> tuple[float, float, float]:
-        P, f = special.ndtr(x), np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+        P = special.ndtr(x)
+        f = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
         mean = x * P + f
         return mean, P, (x * x + 1) * P + x * f - mean**2 - P**2
 
@@ -89,7 +100,11 @@ def point_by_point(alpha: float, beta: float, ridge: float, gamma: float = 0.5) 
             limit=200,
         )[0]
 
-    def solve(update: Callable[[np.ndarray], np.ndarray], start: list[float], damping: float = 0.5) -> np.ndarray:
+    def solve(
+        update: Callable[[np.ndarray], np.ndarray],
+        start: list[float],
+        damping: float = 0.5,
+    ) -> np.ndarray:
         x = np.array(start)
         for _ in range(2000):
             new = update(x)
@@ -117,21 +132,42 @@ def point_by_point(alpha: float, beta: float, ridge: float, gamma: float = 0.5) 
     psih = r * mean(lambda x: moments(x)[1] * target(x)[1] / denominator(V, x))
     psi = S * psih
     B = [lambda x: moments(x)[0], lambda x: x * moments(x)[1]]
-    overlap = [[r * mean(lambda x, f=f, g=g: f(x) * g(x) / denominator(V, x)) for g in B] for f in B]
-    right = [r * mean(lambda x, f=f: f(x) * target(x)[0] / denominator(V, x)) for f in B]
+    overlap = [
+        [r * mean(lambda x, f=f, g=g: f(x) * g(x) / denominator(V, x)) for g in B]
+        for f in B
+    ]
+    right = [
+        r * mean(lambda x, f=f: f(x) * target(x)[0] / denominator(V, x)) for f in B
+    ]
     theta, t = np.linalg.solve(np.array(overlap) + np.diag([0, 1 / R]), right)
 
     def residual(Q: np.ndarray, x: float) -> float:
         _, slope, noise = moments(x)
         h, h1, hh = target(x)
         c = theta * B[0](x) + t * B[1](x)
-        return hh - 2 * c * h + c * c - 2 * h1 * psi * slope + Q[0] * slope**2 + Q[1] * noise
+        return (
+            hh
+            - 2 * c * h
+            + c * c
+            - 2 * h1 * psi * slope
+            + Q[0] * slope**2
+            + Q[1] * noise
+        )
 
     g = Vh1 / (1 + Vh1 * R)
 
     def second_order(Q: np.ndarray) -> np.ndarray:
-        A = r * mean(lambda x: moments(x)[1] ** 2 * residual(Q, x) / denominator(V, x) ** 2) + beta * psih**2
-        e = r * mean(lambda x: moments(x)[2] * residual(Q, x) / denominator(V, x) ** 2) + beta * t**2 / R**2
+        A = (
+            r
+            * mean(
+                lambda x: moments(x)[1] ** 2 * residual(Q, x) / denominator(V, x) ** 2
+            )
+            + beta * psih**2
+        )
+        e = (
+            r * mean(lambda x: moments(x)[2] * residual(Q, x) / denominator(V, x) ** 2)
+            + beta * t**2 / R**2
+        )
         change = R**2 / beta * (e + (1 - S * Vh1) ** 2 * A) / (1 - R**2 / beta * g**2)
         return np.array([S**2 * A + S**2 * change / R**2, change]) / beta
 
@@ -152,7 +188,9 @@ def finite_batch_network(second_layer: gs.Vocabulary) -> gs.OneStep:
 
 
 def plain_finite_batch(s: gs.OneStep) -> int:
-    """Iterate the first-order equations of a finite batch as they stand, one point; return the number of sweeps."""
+    """Iterate the first-order equations of a finite batch as they stand, one point;
+    return the number of sweeps.
+    """
     from giantstep.families.network.describe import describe
     from giantstep.families.network.layer import follow
     from giantstep.families.network.problem import share_points
@@ -165,18 +203,25 @@ def plain_finite_batch(s: gs.OneStep) -> int:
     *_, moment = follow(share.problem, "exact", {})
     (seen,) = describe(moment.problem, moment.layer)
     features, (bulk,) = seen.features, seen.bulks
-    width, ratio = points["width_per_dim"], points["samples_per_dim"] / points["width_per_dim"]
-    equations = Equations.of_ridge(features, ratio, width, points["readout.ridge"], bulk)
+    width = points["width_per_dim"]
+    ratio = points["samples_per_dim"] / points["width_per_dim"]
+    equations = Equations.of_ridge(
+        features, ratio, width, points["readout.ridge"], bulk
+    )
     V, response = first_order.cold_start(equations)
     response = first_order.respond(equations, V, response)
     for sweep in range(1, 5000):
         Vh1, Vh2 = features.moments(equations.node_weights(equations.b[:, None] + V))
-        D, R, blocks = equations.a[:, None] + Vh2, response.R, response.g
+        D = equations.a[:, None] + Vh2
+        R = response.R
+        blocks = response.g
         for _ in range(15):
             state = ChainState.at(equations.bulk, blocks, R, Vh1)
             blocks = blocks + state.mismatch(R, D, equations.block_width)[0]
             R = equations.block_width / (D + state.paid / R)
-        response = first_order.Response(R, state.response, blocks, Vh1, D, equations.block_width)
+        response = first_order.Response(
+            R, state.response, blocks, Vh1, D, equations.block_width
+        )
         new = first_order.variance_function(equations, response)
         change = np.max(np.abs(new - V) / (equations.b + V))
         V = new
@@ -189,11 +234,14 @@ def finite_batch() -> None:
     batches = np.geomspace(0.3, 100, 100)
     for k, vocabulary, target in ((1, gs.Vocabulary([1.0]), 10), (4, FOUR, 100)):
         s = finite_batch_network(vocabulary)
-        fast = cpu_seconds(lambda s=s: gs.predict(s, step__batch_per_dim=batches, progress=False)) / len(batches)
+        fast = cpu_seconds(
+            lambda s=s: gs.predict(s, step__batch_per_dim=batches, progress=False)
+        ) / len(batches)
         slow = cpu_seconds(lambda s=s: plain_finite_batch(s), repeats=2)
         print(
-            f"finite batch, k = {k}: {1e3 * fast:.1f} ms a point in a batch of 100 (target {target}); plain iteration "
-            f"of the first-order equations alone, point by point, takes {slow / fast:.0f} times as long"
+            f"finite batch, k = {k}: {1e3 * fast:.1f} ms a point in a batch of 100"
+            f" (target {target}); plain iteration of the first-order equations alone,"
+            f" point by point, takes {slow / fast:.0f} times as long"
         )
 
 
@@ -201,13 +249,20 @@ def subprocess_seconds(*command: str) -> float:
     """Return the CPU seconds of a command of its own."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    subprocess.run([sys.executable, *command], check=True, env=environment, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, *command],
+        check=True,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def command_line_seconds() -> float | None:
-    """Return the CPU seconds of one point through the command line, or None where there is none yet."""
+    """Return the CPU seconds of one point through the command line, or None where there
+    is none yet.
+    """
     import tempfile
 
     try:
@@ -217,15 +272,19 @@ def command_line_seconds() -> float | None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "point.toml"
         path.write_text(
-            '[scenario]\nfamily = "one-step"\nactivation = "relu"\ntarget = "tanh(z)"\nwidth_per_dim = 1.5\n'
-            "samples_per_dim = 2.0\nridge = 0.01\nsecond_layer = { values = [1.0] }\n"
+            '[scenario]\nfamily = "one-step"\nactivation = "relu"\ntarget ='
+            ' "tanh(z)"\nwidth_per_dim = 1.5\nsamples_per_dim = 2.0\nridge ='
+            " 0.01\nsecond_layer = { values = [1.0] }\n"
         )
         program = "import sys; from giantstep.cli import main; sys.exit(main())"
-        return min(subprocess_seconds("-c", program, "predict", str(path)) for _ in range(3))
+        return min(
+            subprocess_seconds("-c", program, "predict", str(path)) for _ in range(3)
+        )
 
 
 def main() -> None:
-    one, four = points_per_second(gs.Vocabulary([1.0])), points_per_second(FOUR)
+    one = points_per_second(gs.Vocabulary([1.0]))
+    four = points_per_second(FOUR)
     print(f"k = 1: {one:8.0f} points/s on one core (target 2000)")
     print(f"k = 4: {four:8.0f} points/s on one core (target 1000)")
     points = [(0.5, 1.2, 0.3), (1.5, 1.2, 0.1), (4.0, 1.2, 0.03)]
@@ -245,14 +304,20 @@ def main() -> None:
         for a, b, ridge in points
     ]
     gap = np.max(np.abs(np.array(plain) / exact - 1))
-    print(f"scipy.integrate.quad and damping: {slow:.2f} s a point, {slow * one:.0f} times slower (target 1000)")
+    print(
+        f"scipy.integrate.quad and damping: {slow:.2f} s a point, {slow * one:.0f}"
+        " times slower (target 1000)"
+    )
     print(f"  and the same answer to {gap:.0e}")
     finite_batch()
     importing = min(subprocess_seconds("-c", "import giantstep") for _ in range(3))
     bare = min(subprocess_seconds("-c", "import numpy") for _ in range(3))
     print(f"import giantstep: {importing:.2f} s CPU (import numpy: {bare:.2f} s)")
     command = command_line_seconds()
-    print("giantstep predict, one point: " + ("no command line yet" if command is None else f"{command:.2f} s CPU"))
+    print(
+        "giantstep predict, one point: "
+        + ("no command line yet" if command is None else f"{command:.2f} s CPU")
+    )
 
 
 if __name__ == "__main__":

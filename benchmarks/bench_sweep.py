@@ -1,12 +1,14 @@
 """What a sweep costs beside the work itself, and how it scales.
 
-    python benchmarks/bench_sweep.py                     # engines, store, limits, experiments, 1 -> 2 workers
-    python benchmarks/bench_sweep.py --quick             # the same, smaller
-    python benchmarks/bench_sweep.py --device cuda OUT   # 15 learning curves of 20 points at p = 16384, on a GPU
+    python benchmarks/bench_sweep.py # engines, store, limits, experiments, 1 -> 2
+    workers python benchmarks/bench_sweep.py --quick # the same, smaller python
+    benchmarks/bench_sweep.py --device cuda OUT # 15 learning curves of 20 points at p =
+    16384, on a GPU
 
-Prints the overhead per task of each engine (a task that does nothing, against `simulate`), the rate at which the store
-takes results, a limit sweep of 10,000 points against one call of `predict`, an experiment sweep of 200 tasks against
-`simulate`, its time with 1 and 2 workers, and what reading it all back costs.
+Prints the overhead per task of each engine (a task that does nothing, against
+`simulate`), the rate at which the store takes results, a limit sweep of 10,000 points
+against one call of `predict`, an experiment sweep of 200 tasks against `simulate`, its
+time with 1 and 2 workers, and what reading it all back costs.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Nothing(Scenario):
     level: Number = field("l", "a number", default=1.0)
     pause: Number = field("w", "seconds to wait", default=0.0)
 
-    def trial(self, points: Any, what: str, dim: int, draws: Any, settings: Any) -> dict[str, np.ndarray]:
+    def trial(
+        self, points: Any, what: str, dim: int, draws: Any, settings: Any
+    ) -> dict[str, np.ndarray]:
         """Return the level."""
         time.sleep(self.pause)
         return {"value": points["level"]}
@@ -58,7 +62,10 @@ def clock(call: Callable[[], object]) -> float:
 
 def spent() -> float:
     """Return the CPU seconds of this process and of its workers that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    used = [
+        resource.getrusage(who)
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    ]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
@@ -86,8 +93,17 @@ def engines(folder: Path, tasks: int) -> None:
     levels = np.arange(1.0, tasks + 1)
     gs.simulate(Nothing(), level=levels[:2], **settings)  # imports
     plain = clock(lambda: gs.simulate(Nothing(), level=levels, **settings)) / tasks
-    print(f"a task that does nothing, {tasks} of them; `simulate` takes {1e3 * plain:.3f} ms each")
-    for engine, workers in (("local", 1), ("processes", 1), ("processes", 2), ("dask", 1), ("dask", 2)):
+    print(
+        f"a task that does nothing, {tasks} of them; `simulate` takes {1e3 * plain:.3f}"
+        " ms each"
+    )
+    for engine, workers in (
+        ("local", 1),
+        ("processes", 1),
+        ("processes", 2),
+        ("dask", 1),
+        ("dask", 2),
+    ):
         times: list[float] = []
         busy: list[float] = []
         began = time.perf_counter()
@@ -97,19 +113,25 @@ def engines(folder: Path, tasks: int) -> None:
             engine=engine,
             workers=workers,
             level=levels,
-            progress=lambda *words, t=times, b=busy: (t.append(time.perf_counter()), b.append(time.process_time())),
+            progress=lambda *words, t=times, b=busy: (
+                t.append(time.perf_counter()),
+                b.append(time.process_time()),
+            ),
             **settings,
         )
         start = times[1] - began
         each, own = ((clocks[-1] - clocks[1]) / (tasks - 1) for clocks in (times, busy))
         print(
-            f"  {engine:9} {workers} workers: {1e3 * each:7.3f} ms a task, {1e3 * (each - plain):.3f} ms above "
-            f"`simulate` ({1e3 * own:.3f} ms of this process's CPU); first result after {start:.2f} s"
+            f"  {engine:9} {workers} workers: {1e3 * each:7.3f} ms a task,"
+            f" {1e3 * (each - plain):.3f} ms above `simulate` ({1e3 * own:.3f} ms of"
+            f" this process's CPU); first result after {start:.2f} s"
         )
 
 
 def waiting(folder: Path, tasks: int, pause: float = 0.1) -> None:
-    """Time tasks that only wait: they need no core, so a pool that keeps its workers busy halves the time with two."""
+    """Time tasks that only wait: they need no core, so a pool that keeps its workers
+    busy halves the time with two.
+    """
     took = {}
     for workers in (1, 2, 4):
         times: list[float] = []
@@ -124,78 +146,119 @@ def waiting(folder: Path, tasks: int, pause: float = 0.1) -> None:
             progress=lambda *words, t=times: t.append(time.perf_counter()),
         )
         took[workers] = (times[-1] - times[4]) / (len(times) - 5)
-    shown = ", ".join(f"{workers} workers {1e3 * each:.1f} ms" for workers, each in took.items())
+    shown = ", ".join(
+        f"{workers} workers {1e3 * each:.1f} ms" for workers, each in took.items()
+    )
     gain = took[1] / took[2]
-    print(f"tasks that wait {1e3 * pause:.0f} ms and need no core: {shown} a task; 1 -> 2 workers: {gain:.2f} times")
+    print(
+        f"tasks that wait {1e3 * pause:.0f} ms and need no core: {shown} a task; 1 -> 2"
+        f" workers: {gain:.2f} times"
+    )
 
 
 def store_rate(folder: Path, results: int) -> None:
     ask = Ask("bench", "value", "experiment", 1, {})
-    values = {"test_error": np.float64(0.3), "theta": np.arange(4.0), "Q": np.arange(16.0).reshape(4, 4)}
+    values = {
+        "test_error": np.float64(0.3),
+        "theta": np.arange(4.0),
+        "Q": np.arange(16.0).reshape(4, 4),
+    }
     for together in (1, 250):
-        rows = [Row(Point(f"{together} {place}", "{}", 10.0), 0, values) for place in range(results)]
+        rows = [
+            Row(Point(f"{together} {place}", "{}", 10.0), 0, values)
+            for place in range(results)
+        ]
         with Store(folder / f"rate{together}.db") as store:
             start = time.perf_counter()
             for place in range(0, results, together):
                 store.put(ask, rows[place : place + together])
             written = time.perf_counter()
             store.get([row.point for row in rows])
-            seconds, reading = written - start, time.perf_counter() - written
+            seconds = written - start
+            reading = time.perf_counter() - written
         size = (folder / f"rate{together}.db").stat().st_size / results
         print(
-            f"store: {results / seconds:8.0f} results a second written, {together} a transaction; "
-            f"{results / reading:.0f} a second read and checked; {size:.0f} bytes each"
+            f"store: {results / seconds:8.0f} results a second written, {together} a"
+            f" transaction; {results / reading:.0f} a second read and checked;"
+            f" {size:.0f} bytes each"
         )
 
 
 def limits(folder: Path, side: int) -> None:
-    grid = {"ridge": np.geomspace(1e-3, 1, side), "samples_per_dim": np.linspace(0.3, 5, side)}
+    grid = {
+        "ridge": np.geomspace(1e-3, 1, side),
+        "samples_per_dim": np.linspace(0.3, 5, side),
+    }
     s = network()
-    predicted, plain = min(clocks(lambda: gs.predict(s, grid, progress=False)) for _ in range(2))
+    predicted, plain = min(
+        clocks(lambda: gs.predict(s, grid, progress=False)) for _ in range(2)
+    )
     store = folder / "limits.db"
-    first, own = clocks(lambda: gs.sweep(s, grid, source="limit", store=store, progress=False))
-    again = clock(lambda: gs.sweep(s, grid, source="limit", store=store, progress=False))
+    first, own = clocks(
+        lambda: gs.sweep(s, grid, source="limit", store=store, progress=False)
+    )
+    again = clock(
+        lambda: gs.sweep(s, grid, source="limit", store=store, progress=False)
+    )
     print(
-        f"limit sweep of {side * side} points: {first:.2f} s ({own:.2f} s of CPU), one call of `predict` "
-        f"{predicted:.2f} s ({plain:.2f} s of CPU): ratio {first / predicted:.2f}, of CPU {own / plain:.2f}; "
-        f"read back in {again:.2f} s"
+        f"limit sweep of {side * side} points: {first:.2f} s ({own:.2f} s of CPU), one"
+        f" call of `predict` {predicted:.2f} s ({plain:.2f} s of CPU): ratio"
+        f" {first / predicted:.2f}, of CPU {own / plain:.2f}; read back in"
+        f" {again:.2f} s"
     )
 
 
 def experiments(folder: Path, tasks: int, dim: int) -> None:
-    grid = {"step.alignment": np.linspace(0.05, 0.95, tasks // 10), "samples_per_dim": np.linspace(0.5, 3, 10)}
-    s, settings = network(), {"dim": dim, "trials": 10, "progress": False}
+    grid = {
+        "step.alignment": np.linspace(0.05, 0.95, tasks // 10),
+        "samples_per_dim": np.linspace(0.5, 3, 10),
+    }
+    s = network()
+    settings = {"dim": dim, "trials": 10, "progress": False}
     simulated, plain = clocks(lambda: gs.simulate(s, grid, **settings))
     took = {}
     for engine, workers in (("local", 1), ("processes", 1), ("processes", 2)):
         store = folder / f"experiment-{engine}{workers}.db"
         took[engine, workers] = clocks(
             lambda engine=engine, workers=workers, store=store: gs.sweep(
-                s, grid, store=store, engine=engine, workers=workers, threads=1, **settings
+                s,
+                grid,
+                store=store,
+                engine=engine,
+                workers=workers,
+                threads=1,
+                **settings,
             )
         )
     again = clock(lambda: gs.sweep(s, grid, store=store, **settings))
     print(
-        f"experiment sweep of {tasks} tasks (10 points each) at d = {dim}: `simulate` {simulated:.2f} s "
-        f"({plain:.2f} s of CPU)"
+        f"experiment sweep of {tasks} tasks (10 points each) at d = {dim}: `simulate`"
+        f" {simulated:.2f} s ({plain:.2f} s of CPU)"
     )
     for (engine, workers), (seconds, own) in took.items():
         print(
-            f"  {engine:9} {workers} workers {seconds:6.2f} s (ratio to `simulate` {seconds / simulated:.2f}), "
-            f"{own:.2f} s of CPU (ratio {own / plain:.2f}), {own / seconds:.2f} cores in use"
+            f"  {engine:9} {workers} workers {seconds:6.2f} s (ratio to `simulate`"
+            f" {seconds / simulated:.2f}), {own:.2f} s of CPU (ratio"
+            f" {own / plain:.2f}), {own / seconds:.2f} cores in use"
         )
     gain = took["processes", 1][0] / took["processes", 2][0]
-    print(f"  1 -> 2 workers: {gain:.2f} times as fast (load now {os.getloadavg()[0]:.1f}); read back {again:.2f} s")
+    print(
+        f"  1 -> 2 workers: {gain:.2f} times as fast (load now"
+        f" {os.getloadavg()[0]:.1f}); read back {again:.2f} s"
+    )
 
 
 def learning_curves(out: Path, device: str, p: int, repeats: int = 5) -> None:
-    """Sweep 15 learning curves of 20 points and compare with the float64 matrix products they cannot avoid."""
+    """Sweep 15 learning curves of 20 points and compare with the float64 matrix
+    products they cannot avoid.
+    """
     from giantstep.lab import namespace, synchronize
 
     xp = namespace(device)
     dim = round(p / 1.5)
     rows = 8192 if device != "cpu" else 1024
-    a, b = xp.ones((rows, dim)), xp.ones((dim, p))
+    a = xp.ones((rows, dim))
+    b = xp.ones((dim, p))
     product = a @ b
     synchronize(xp)
     start = time.perf_counter()
@@ -207,12 +270,22 @@ def learning_curves(out: Path, device: str, p: int, repeats: int = 5) -> None:
     ratios = np.linspace(0.1, 2.5, 20) * p / dim
     grid = {"step.alignment": [0.2, 0.5, 0.8], "samples_per_dim": ratios}
     store = out / f"learning_curves_{p}.db"
-    settings = {"dim": dim, "trials": repeats, "device": device, "engine": "local", "store": store}
-    gs.simulate(network(), dim=dim, trials=1, device=device, samples_per_dim=ratios[[0, -1]])  # warm up
+    settings = {
+        "dim": dim,
+        "trials": repeats,
+        "device": device,
+        "engine": "local",
+        "store": store,
+    }
+    # warm up
+    gs.simulate(
+        network(), dim=dim, trials=1, device=device, samples_per_dim=ratios[[0, -1]]
+    )
     seconds = clock(lambda: gs.sweep(network(), grid, **settings))
     again = clock(lambda: gs.sweep(network(), grid, **settings))
     sizes = np.rint(ratios * dim)
-    n, test = float(sizes.max()), 10_000
+    n = float(sizes.max())
+    test = 10_000
     products = 2 * n * dim * p + 2 * n * p * p + 2 * test * dim * p
     solves = float(np.sum(np.minimum(sizes, p) ** 3) / 3)
     curves = 3 * repeats
@@ -225,7 +298,9 @@ def learning_curves(out: Path, device: str, p: int, repeats: int = 5) -> None:
         "seconds": seconds,
         "seconds_per_curve": seconds / curves,
         "products_fraction_of_ceiling": curves * products / seconds / 1e12 / ceiling,
-        "products_and_solves_fraction_of_ceiling": curves * (products + solves) / seconds / 1e12 / ceiling,
+        "products_and_solves_fraction_of_ceiling": (
+            curves * (products + solves) / seconds / 1e12 / ceiling
+        ),
         "read_back_seconds": again,
     }
     print(json.dumps(report, indent=1), flush=True)
@@ -233,13 +308,19 @@ def learning_curves(out: Path, device: str, p: int, repeats: int = 5) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", nargs="?", type=Path, help="folder for the report of --device")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "out", nargs="?", type=Path, help="folder for the report of --device"
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--width", type=int, default=16384)
     parser.add_argument("--quick", action="store_true")
     names = ("engines", "waiting", "store", "limits", "experiments")
-    parser.add_argument("--only", action="append", choices=names, help="this part; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=names, help="this part; may be repeated"
+    )
     options = parser.parse_args()
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
@@ -253,7 +334,9 @@ def main() -> None:
             "waiting": lambda: waiting(folder, 25 if options.quick else 50),
             "store": lambda: store_rate(folder, 500 if options.quick else 2000),
             "limits": lambda: limits(folder, 30 if options.quick else 100),
-            "experiments": lambda: experiments(folder, 40 if options.quick else 200, 100),
+            "experiments": lambda: experiments(
+                folder, 40 if options.quick else 200, 100
+            ),
         }
         for part in options.only or parts:
             parts[part]()

@@ -1,9 +1,11 @@
-"""Draw what `plot` makes of every family and question by default, at a small size, to be looked at.
+"""Draw what `plot` makes of every family and question by default, at a small size, to
+be looked at.
 
     python benchmarks/default_plots.py OUT [--only TEXT]
 
-Every question is answered at one point and over one field, by both engines where both can; results are kept in OUT
-as NetCDF files, so that a second run only draws. OUT also gets sheets with six pictures each.
+Every question is answered at one point and over one field, by both engines where both
+can; results are kept in OUT as NetCDF files, so that a second run only draws. OUT also
+gets sheets with six pictures each.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ OWN_GRIDS: dict[str, dict[str, Any]] = {
     "few-steps-steps": {"rate": [0.5, 1.0, 2.0]},
     "bayes-limit-thresholds": {"noise": [0.0, 0.1, 0.3, 1.0]},
     "bayes-limit-branches": {"noise": [0.05, 0.1, 0.3, 1.0]},
-    "subspace-clustering-thresholds": {"sparsity": [0.02, 0.05, 0.1, 0.15, 0.19, 0.25, 0.3]},
+    "subspace-clustering-thresholds": {
+        "sparsity": [0.02, 0.05, 0.1, 0.15, 0.19, 0.25, 0.3]
+    },
     "subspace-clustering-critical": {"samples_per_dim": [0.5, 1.0, 2.0, 4.0]},
     "one-step-weights": {"step.rate": [0.5, 1.0, 2.0, 4.0]},
     "one-step-spikes": {"step.rate": [0.5, 1.0, 2.0, 4.0]},
@@ -43,16 +47,24 @@ DIM = {"subspace-clustering": 200}
 
 
 def answers(family: str, what: str, grid: dict[str, Any]) -> Any:
-    """Return a small result: of both engines, or of the limit where the experiment does not answer."""
+    """Return a small result: of both engines, or of the limit where the experiment does
+    not answer.
+    """
     scenario = family_class(family).example_for(what)
     question = scenario.questions[what]
-    settings = {name: setting.example for name, setting in question.settings.items() if setting.example is not None}
+    settings = {
+        name: setting.example
+        for name, setting in question.settings.items()
+        if setting.example is not None
+    }
     limit_only = all(variable.engines == ("limit",) for variable in question.variables)
     if limit_only:
         return gs.predict(scenario, grid, what=what, progress=False, **settings)
     own = "dim" in type(scenario).model_fields
     dim = {} if own else {"dim": DIM.get(family, 60)}
-    return gs.compare(scenario, grid, what=what, trials=3, progress=False, **dim, **settings)
+    return gs.compare(
+        scenario, grid, what=what, trials=3, progress=False, **dim, **settings
+    )
 
 
 def draw_all(out: Path, only: str) -> list[Path]:
@@ -60,9 +72,14 @@ def draw_all(out: Path, only: str) -> list[Path]:
     pictures = []
     for family in SHIPPED:
         for what in family_class(family).questions:
-            for kind, grid in (("point", {}), ("grid", OWN_GRIDS.get(f"{family}-{what}", GRIDS[family]))):
+            for kind, grid in (
+                ("point", {}),
+                ("grid", OWN_GRIDS.get(f"{family}-{what}", GRIDS[family])),
+            ):
                 name = f"{family}-{what}-{kind}"
-                if only not in name or (what == "spectrum" and grid):  # many spectra take minutes
+                if only not in name or (
+                    what == "spectrum" and grid
+                ):  # many spectra take minutes
                     continue
                 start = time.perf_counter()
                 try:
@@ -95,7 +112,7 @@ def write_sheets(pictures: list[Path], out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", default="")
     options = parser.parse_args()

@@ -1,9 +1,12 @@
-"""`make verify` and `make figures` in one go, for a machine that is lent for minutes: one list, the longest first.
+"""`make verify` and `make figures` in one go, for a machine that is lent for minutes:
+one list, the longest first.
 
-    python benchmarks/everything.py --cores 16 --device cuda --budget 16 [--only NAMES] [--plan]
+    python benchmarks/everything.py --cores 16 --device cuda --budget 16 [--only NAMES]
+    [--plan]
 
-Figures that take long also run at their quick size, so that there is one to show where the full one does not end.
-Nothing is written beside out/pieces; `verify.py --report` and `figures.py --report` make the pages of it.
+Figures that take long also run at their quick size, so that there is one to show where
+the full one does not end. Nothing is written beside out/pieces; `verify.py --report`
+and `figures.py --report` make the pages of it.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ GUESS = 200
 
 
 def in_order(device: str, longest: float, tests: bool) -> list[Piece]:
-    """Return all pieces: what cannot be split, work of the GPU, studies, figures by their times, the long figures."""
+    """Return all pieces: what cannot be split, work of the GPU, studies, figures by
+    their times, the long figures.
+    """
     known = recipes()
     full = figures.pieces(device, most=longest)
     parts = [piece for piece in full if not piece.kept]
@@ -44,7 +49,9 @@ def in_order(device: str, longest: float, tests: bool) -> list[Piece]:
     def of_long(piece: Piece) -> bool:
         return piece.arguments[0] in long
 
-    short = sorted((piece for piece in whole if not of_long(piece)), key=seconds, reverse=True)
+    short = sorted(
+        (piece for piece in whole if not of_long(piece)), key=seconds, reverse=True
+    )
     return [
         *verify_ladders.pieces(device),
         *(piece for piece in parts if piece.arguments[0] in FIRST),
@@ -59,12 +66,27 @@ def in_order(device: str, longest: float, tests: bool) -> list[Piece]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_options(parser)
-    parser.add_argument("--with-tests", action="store_true", help="the slow tests that can be collected here, too")
-    parser.add_argument("--longest", type=float, default=6000, help="seconds of a core that a figure may take in full")
+    parser.add_argument(
+        "--with-tests",
+        action="store_true",
+        help="the slow tests that can be collected here, too",
+    )
+    parser.add_argument(
+        "--longest",
+        type=float,
+        default=6000,
+        help="seconds of a core that a figure may take in full",
+    )
     options = parser.parse_args()
-    failed = work_through(in_order(options.device, options.longest, options.with_tests), Records(verify.DATA), options)
+    failed = work_through(
+        in_order(options.device, options.longest, options.with_tests),
+        Records(verify.DATA),
+        options,
+    )
     print("Failed or not finished:", *failed, sep="\n  ")
     return 0
 

@@ -1,4 +1,6 @@
-"""docs/reproduction.md from the records of `figures.py` and the declarations of the recipes."""
+"""docs/reproduction.md from the records of `figures.py` and the declarations of the
+recipes.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ NOT_RUN = {
     "giant-orientation": 0.26,
     "phase-retrieval": 0.73,
 }
-"""Figures that cannot tell, and the hours of a CPU core that their present trials take, by one trial of each study."""
+"""Figures that cannot tell, and the hours of a CPU core that their present trials take,
+by one trial of each study.
+"""
 
 
 ACCENTS = {"'": "\u0301", "`": "\u0300", '"': "\u0308", "^": "\u0302", "~": "\u0303"}
@@ -91,12 +95,23 @@ def status(record: Record) -> str:
 def entry(paper: str, field: str) -> str:
     """Return a field of a BibTeX entry as text."""
     match = re.search(rf"\b{field}\s*=\s*\{{(.*?)\}},?\s*\n", BIBTEX[paper], flags=re.S)
-    text = re.sub(r"\\(['`\"^~])\{?(\w)\}?", lambda found: found[2] + ACCENTS[found[1]], match[1]) if match else ""
-    return re.sub(r"\s+", " ", re.sub(r"[{}\\]", "", unicodedata.normalize("NFC", text)))
+    if match:
+        text = re.sub(
+            r"\\(['`\"^~])\{?(\w)\}?",
+            lambda found: found[2] + ACCENTS[found[1]],
+            match[1],
+        )
+    else:
+        text = ""
+    return re.sub(
+        r"\s+", " ", re.sub(r"[{}\\]", "", unicodedata.normalize("NFC", text))
+    )
 
 
 def of_the_paper() -> dict[str, Any]:
-    """Return what recipes show of their papers, where they differ, and figures without a recipe."""
+    """Return what recipes show of their papers, where they differ, and figures without
+    a recipe.
+    """
     return tomllib.loads(PAPER_FIGURES.read_text(encoding="utf-8"))
 
 
@@ -106,7 +121,9 @@ def shown(own: Mapping[str, str]) -> str:
 
 
 def number_table() -> list[str]:
-    """Return the table of all recipes that have a paper, with the figure each rebuilds."""
+    """Return the table of all recipes that have a paper, with the figure each
+    rebuilds.
+    """
     known = of_the_paper()
     rows = [
         (f"`{recipe.name}`", f"`{recipe.paper}`", plain(shown(known[recipe.name])))
@@ -118,7 +135,10 @@ def number_table() -> list[str]:
 
 def without_table() -> list[str]:
     """Return the table of figures without a recipe."""
-    rows = [(f"`{one['paper']}`", plain(one["figure"]), plain(one["reason"])) for one in of_the_paper()["without"]]
+    rows = [
+        (f"`{one['paper']}`", plain(one["figure"]), plain(one["reason"]))
+        for one in of_the_paper()["without"]
+    ]
     return table(("paper", "figure", "why there is no recipe"), rows)
 
 
@@ -128,7 +148,10 @@ def paper_lines(recipe: Recipe) -> list[str]:
     if own is None:
         return []
     differs = own.get("differs", "The paper has no such figure.")
-    return [f"- In the paper: {plain(shown(own))}", f"- Where ours differs: {plain(differs)}"]
+    return [
+        f"- In the paper: {plain(shown(own))}",
+        f"- Where ours differs: {plain(differs)}",
+    ]
 
 
 def plain(text: str) -> str:
@@ -138,39 +161,82 @@ def plain(text: str) -> str:
 
 def paper_table(found: Mapping[str, Record]) -> list[str]:
     """Return the table by paper."""
-    rows, total = [], Counter()
+    rows = []
+    total = Counter()
     recipes = list_figures()
     for paper in dict.fromkeys(recipe.paper for recipe in recipes):
-        own = [found[recipe.name] for recipe in recipes if recipe.paper == paper and recipe.name in found]
+        own = [
+            found[recipe.name]
+            for recipe in recipes
+            if recipe.paper == paper and recipe.name in found
+        ]
         count = Counter(map(status, own))
-        count["rebuilt"], count["quick"] = len(own), sum(record["quick"] for record in own)
+        count["rebuilt"], count["quick"] = (
+            len(own),
+            sum(record["quick"] for record in own),
+        )
         count["recipes"] = sum(recipe.paper == paper for recipe in recipes)
         count["judged"] = len(own) - count["not judged"]
         total += count
         rows.append((f"`{paper}`: {entry(paper, 'title')}", *_counts(count)))
     rows.append(("all", *_counts(total)))
-    head = ("paper", "recipes", "rebuilt", "at quick size", "judged", "agree", "cannot tell", "differ")
+    head = (
+        "paper",
+        "recipes",
+        "rebuilt",
+        "at quick size",
+        "judged",
+        "agree",
+        "cannot tell",
+        "differ",
+    )
     return table(head, rows)
 
 
 def _counts(count: Counter[str]) -> tuple[int, ...]:
-    return tuple(count[name] for name in ("recipes", "rebuilt", "quick", "judged", "agree", "cannot tell", "differ"))
+    return tuple(
+        count[name]
+        for name in (
+            "recipes",
+            "rebuilt",
+            "quick",
+            "judged",
+            "agree",
+            "cannot tell",
+            "differ",
+        )
+    )
 
 
 def size_line(recipe: Recipe, record: Record) -> str:
-    """Return the size, where and when it was run, and what the full size would take where it was not run."""
+    """Return the size, where and when it was run, and what the full size would take
+    where it was not run.
+    """
     size = "quick size" if record["quick"] else "full size"
     where = f"{record['machine']}, {record['date']}, giantstep {record['version']}"
-    older = ", older than the present studies of the figure" if record.get("stale") else ""
+    if record.get("stale"):
+        older = ", older than the present studies of the figure"
+    else:
+        older = ""
     parts = record["parts_core_seconds"] or 0.0
     how = f" ({record['how']})" if "how" in record else ""
-    seconds = f"{record['core_seconds'] + parts:.0f} s of a core{' in several pieces' if parts else ''}{how}"
-    took = f"{size}, {'in pieces whose time was not kept' if record.get('untimed') else seconds}, {where}{older}"
+    seconds = (
+        f"{record['core_seconds'] + parts:.0f} s of a"
+        f" core{' in several pieces' if parts else ''}{how}"
+    )
+    took = (
+        f"{size},"
+        f" {'in pieces whose time was not kept' if record.get('untimed') else seconds},"
+        f" {where}{older}"
+    )
     if not record["quick"]:
         return took + "."
     if recipe.seconds_full is None:
         return took + "; the full size was not run."
-    return f"{took}; the full size was not run: it takes {recipe.seconds_full / 3600:.1f} hours of a core."
+    return (
+        f"{took}; the full size was not run: it takes {recipe.seconds_full / 3600:.1f}"
+        " hours of a core."
+    )
 
 
 def scale_lines(recipe: Recipe, record: Record) -> list[str]:
@@ -178,17 +244,34 @@ def scale_lines(recipe: Recipe, record: Record) -> list[str]:
     if record.get("stale"):
         return []
     asked = recipe.studies(Size(record["quick"], record["device"])).values()
-    sizes = dict.fromkeys((name, size) for study in asked if study.judged for name, size in study.scale.items())
-    return [f"- Gaps of `{name}` are relative to {size:g} where it is smaller." for name, size in sizes]
+    sizes = dict.fromkeys(
+        (name, size)
+        for study in asked
+        if study.judged
+        for name, size in study.scale.items()
+    )
+    return [
+        f"- Gaps of `{name}` are relative to {size:g} where it is smaller."
+        for name, size in sizes
+    ]
 
 
 def undecided_lines(record: Record) -> list[str]:
     """Return why the trials that would tell were not run, and what they take."""
     if status(record) != "cannot tell":
         return []
-    asked = "the figure asks for more trials now" if record.get("stale") else "they want more trials than these"
-    took = f"take {NOT_RUN[record['figure']]:g} hours of a CPU core, by the time of one trial of each study"
-    return [f"- Why they were not run: {asked}, which {took}, and no core was free for so long."]
+    if record.get("stale"):
+        asked = "the figure asks for more trials now"
+    else:
+        asked = "they want more trials than these"
+    took = (
+        f"take {NOT_RUN[record['figure']]:g} hours of a CPU core, by the time of one"
+        " trial of each study"
+    )
+    return [
+        f"- Why they were not run: {asked}, which {took}, and no core was free for so"
+        " long."
+    ]
 
 
 def judged_rows(record: Record) -> list[str]:
@@ -208,7 +291,17 @@ def judged_rows(record: Record) -> list[str]:
         for part in record["comparisons"]
         for variable in part["variables"]
     ]
-    head = ("study", "variable", "d", "trials", "points", "largest |z|", "largest gap", "visible gap", "verdict")
+    head = (
+        "study",
+        "variable",
+        "d",
+        "trials",
+        "points",
+        "largest |z|",
+        "largest gap",
+        "visible gap",
+        "verdict",
+    )
     lines = [*table(head, rows), ""] if rows else []
     checks = [
         (
@@ -220,7 +313,11 @@ def judged_rows(record: Record) -> list[str]:
         for check in record["checks"]
         if check["line"] is not None
     ]
-    return [*lines, *(table(("check", "value", "line", ""), checks) if checks else []), *([""] if checks else [])]
+    return [
+        *lines,
+        *(table(("check", "value", "line", ""), checks) if checks else []),
+        *([""] if checks else []),
+    ]
 
 
 def _number(value: Any) -> str:
@@ -242,13 +339,21 @@ def figure_lines(recipe: Recipe, record: Record) -> list[str]:
     """Return the part of one figure."""
     quick = " --quick" if record["quick"] else ""
     device = " --device cuda" if record["device"] == "cuda" else ""
-    said = {"agree": "Agrees", "cannot tell": "Cannot tell", "differ": "Differs", "not judged": "Not judged"}
+    said = {
+        "agree": "Agrees",
+        "cannot tell": "Cannot tell",
+        "differ": "Differs",
+        "not judged": "Not judged",
+    }
     lines = [
         f"### {recipe.name}",
         "",
         f"![{recipe.title}](figures/reproduced/{recipe.name}.png)",
         "",
-        plain(f"{recipe.title}{'' if recipe.title.endswith('?') else '.'} {recipe.description}"),
+        plain(
+            f"{recipe.title}{'' if recipe.title.endswith('?') else '.'}"
+            f" {recipe.description}"
+        ),
         "",
         f"- **{said[status(record)]}.** {plain(record['sentence'])}",
         *undecided_lines(record),
@@ -274,15 +379,24 @@ def report(records: Mapping[str, Record]) -> str:
     lines += [NUMBERS, *number_table(), "", WITHOUT, *without_table(), ""]
     recipes = list_figures()
     for paper in dict.fromkeys(recipe.paper for recipe in recipes):
-        own = [recipe for recipe in recipes if recipe.paper == paper and recipe.name in found]
+        own = [
+            recipe
+            for recipe in recipes
+            if recipe.paper == paper and recipe.name in found
+        ]
         if not own:
             continue
-        lines += [f"## {entry(paper, 'title')}", "", f"`{paper}`, {entry(paper, 'author')}."]
+        lines += [
+            f"## {entry(paper, 'title')}",
+            "",
+            f"`{paper}`, {entry(paper, 'author')}.",
+        ]
         if paper in DIFFERENCES:
             section = DIFFERENCES[paper]
             anchor = section.lower().replace(" ", "-")
             lines.append(
-                f"Where it differs from ours, and which the experiment supports: [{section}](differences.md#{anchor})."
+                "Where it differs from ours, and which the experiment supports:"
+                f" [{section}](differences.md#{anchor})."
             )
         lines.append("")
         for recipe in own:

@@ -1,7 +1,9 @@
-"""Long work in pieces: each is known by its content, its record is written when it is done, and it is not done again.
+"""Long work in pieces: each is known by its content, its record is written when it is
+done, and it is not done again.
 
-`make verify` and `make figures` are lists of pieces. What will run, and how long that took before, is said beforehand;
-a budget of minutes leaves out what does not fit. A run that is stopped goes on where it was.
+`make verify` and `make figures` are lists of pieces. What will run, and how long that
+took before, is said beforehand; a budget of minutes leaves out what does not fit. A run
+that is stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -44,14 +46,13 @@ class Piece:
 
     Attributes
     ----------
-    name : its name, the key of its record.
-    digests : what it depends on, hashed; a record with a later one (of a larger size) is accepted as well.
-    work, arguments : a function of a module and its arguments; it returns JSON data, with ``ok`` False for a failure.
-    cores : processes that it takes.
-    after : names of pieces that are done before.
-    device : ``"cpu"`` or ``"cuda"``.
-    kept : whether its record is kept; else it only fills a store for a later piece.
-    group : the file of docs/data, without its ending, that keeps the record.
+    name : its name, the key of its record. digests : what it depends on, hashed; a
+    record with a later one (of a larger size) is accepted as well. work, arguments : a
+    function of a module and its arguments; it returns JSON data, with ``ok`` False for
+    a failure. cores : processes that it takes. after : names of pieces that are done
+    before. device : ``"cpu"`` or ``"cuda"``. kept : whether its record is kept; else it
+    only fills a store for a later piece. group : the file of docs/data, without its
+    ending, that keeps the record.
     """
 
     name: str
@@ -71,16 +72,26 @@ class Piece:
 
     def record(self) -> Record | None:
         """Return the record that a run of this checkout wrote."""
-        return json.loads(self.path.read_text()) if self.path.exists() else None
+        if self.path.exists():
+            return json.loads(self.path.read_text())
+        return None
 
     def done(self, record: Record | None) -> bool:
         """Tell whether a record has this content and no error of the program."""
-        return record is not None and record["digest"] in self.digests and "error" not in record
+        return (
+            record is not None
+            and record["digest"] in self.digests
+            and "error" not in record
+        )
 
 
 def digest(*content: Any) -> str:
-    """Return a hash of JSON data, its numbers to 10 digits: powers and logarithms of two machines differ beyond."""
-    return hashlib.sha256(json.dumps(_rounded(json_data(content)), sort_keys=True).encode()).hexdigest()[:16]
+    """Return a hash of JSON data, its numbers to 10 digits: powers and logarithms of
+    two machines differ beyond.
+    """
+    return hashlib.sha256(
+        json.dumps(_rounded(json_data(content)), sort_keys=True).encode()
+    ).hexdigest()[:16]
 
 
 def _rounded(data: Any) -> Any:
@@ -92,13 +103,23 @@ def _rounded(data: Any) -> Any:
 
 
 def study_content(study: gs.Study) -> list[Any]:
-    """Return all that the numbers of a study depend on: scenario, question, grid, settings, version of the formulas."""
+    """Return all that the numbers of a study depend on: scenario, question, grid,
+    settings, version of the formulas.
+    """
     scenario = study.scenario
     grid = {
-        name: [list(getattr(v, "dims", ())), np.asarray(v, dtype=object).tolist()] for name, v in study.grid.items()
+        name: [list(getattr(v, "dims", ())), np.asarray(v, dtype=object).tolist()]
+        for name, v in study.grid.items()
     }
     tables = [study.settings, study.limit, study.experiment]
-    return [scenario.family, scenario.formula_version, scenario.content(), study.what, grid, *map(dict, tables)]
+    return [
+        scenario.family,
+        scenario.formula_version,
+        scenario.content(),
+        study.what,
+        grid,
+        *map(dict, tables),
+    ]
 
 
 def machine(device: str) -> str:
@@ -109,35 +130,54 @@ def machine(device: str) -> str:
         return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return next(
+            line.partition(":")[2].strip()
+            for line in lines
+            if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         return platform.machine()
 
 
 class Records:
-    """The records of pieces: those of a file that is kept, and those of runs of this checkout."""
+    """The records of pieces: those of a file that is kept, and those of runs of this
+    checkout.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self._kept: dict[str, Record] = json.loads(file.read_text()) if file.exists() else {}
+        self._kept: dict[str, Record]
+        if file.exists():
+            self._kept = json.loads(file.read_text())
+        else:
+            self._kept = {}
 
     def names(self) -> list[str]:
         """Return the names of the records that are kept."""
         return list(self._kept)
 
     def get(self, piece: Piece) -> Record | None:
-        """Return the record of a piece, whatever its content was; one of its present content where there is one."""
-        found = [record for record in (piece.record(), self._kept.get(piece.name)) if record]
+        """Return the record of a piece, whatever its content was; one of its present
+        content where there is one.
+        """
+        found = [
+            record for record in (piece.record(), self._kept.get(piece.name)) if record
+        ]
         return next(filter(piece.done, found), found[0] if found else None)
 
     def holds(self, piece: Piece) -> bool:
-        """Tell whether the piece was done, with this content and without an error of its program."""
+        """Tell whether the piece was done, with this content and without an error of
+        its program.
+        """
         return piece.done(self.get(piece))
 
     def keep(
-        self, pieces: Sequence[Piece], complete: Callable[[dict[str, Record]], None] | None = None
+        self,
+        pieces: Sequence[Piece],
+        complete: Callable[[dict[str, Record]], None] | None = None,
     ) -> dict[str, Record]:
-        """Write the file with the records of these pieces; those of another content are marked as stale.
+        """Write the file with the records of these pieces; those of another content are
+        marked as stale.
 
         `complete` may add to the records before they are written.
         """
@@ -150,7 +190,9 @@ class Records:
         if complete is not None:
             complete(self._kept)
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.write_text(json.dumps(self._kept, indent=1, ensure_ascii=False) + "\n")
+        self.file.write_text(
+            json.dumps(self._kept, indent=1, ensure_ascii=False) + "\n"
+        )
         return self._kept
 
 
@@ -160,8 +202,15 @@ def measure(piece: Piece) -> None:
     try:
         result = piece.work(*piece.arguments)
     except Exception as error:
-        result = {"ok": False, "error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-1500:]}
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        result = {
+            "ok": False,
+            "error": f"{type(error).__name__}: {error}",
+            "trace": traceback.format_exc()[-1500:],
+        }
+    used = [
+        resource.getrusage(who)
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    ]
     record = {
         "digest": piece.digests[0],
         "date": datetime.date.today().isoformat(),
@@ -169,7 +218,9 @@ def measure(piece: Piece) -> None:
         "machine": machine(piece.device),
         "cores": piece.cores,
         "seconds": round(time.monotonic() - start, 1),
-        "core_seconds": round(sum(usage.ru_utime + usage.ru_stime for usage in used), 1),
+        "core_seconds": round(
+            sum(usage.ru_utime + usage.ru_stime for usage in used), 1
+        ),
         **result,
     }
     path = piece.path
@@ -184,51 +235,81 @@ def _measure_apart(piece: Piece) -> None:
     measure(piece)
 
 
-def chosen(pieces: Sequence[Piece], records: Records, cores: int, budget: float | None) -> list[Piece]:
-    """Say what will run and how long it took before; return what fits into a budget of minutes."""
+def chosen(
+    pieces: Sequence[Piece], records: Records, cores: int, budget: float | None
+) -> list[Piece]:
+    """Say what will run and how long it took before; return what fits into a budget of
+    minutes.
+    """
     missing = [piece for piece in pieces if not records.holds(piece)]
     if missing or budget is None:
         stored = len(pieces) - len(missing)
-        print(f"{stored} of {len(pieces)} pieces are stored, {len(missing)} will run on {cores} cores.")
-    fitting, seconds, unknown = [], 0.0, 0
+        print(
+            f"{stored} of {len(pieces)} pieces are stored, {len(missing)} will run on"
+            f" {cores} cores."
+        )
+    fitting = []
+    seconds = 0.0
+    unknown = 0
     for piece in missing:
         earlier = records.get(piece)
-        took = earlier["seconds"] * earlier["cores"] if earlier and "seconds" in earlier else None
+        if earlier and "seconds" in earlier:
+            took = earlier["seconds"] * earlier["cores"]
+        else:
+            took = None
         if budget is not None and seconds + (took or 0.0) > 60 * budget * cores:
-            print(f"  {piece.name}: left out, {(took or 0) / 60:.1f} minutes of a core do not fit into the budget")
+            print(
+                f"  {piece.name}: left out, {(took or 0) / 60:.1f} minutes of a core do"
+                " not fit into the budget"
+            )
             continue
         fitting.append(piece)
         seconds += took or 0.0
         unknown += took is None
-        where = (
-            f"{took:.0f} s of a core on {earlier['date']}, {earlier['machine']}"
-            if took is not None
-            else "not measured yet"
-        )
+        if took is not None:
+            where = f"{took:.0f} s of a core on {earlier['date']}, {earlier['machine']}"
+        else:
+            where = "not measured yet"
         print(f"  {piece.name}: {where}")
     if fitting:
-        more = f", and {unknown} pieces that nobody has measured" if unknown else ""
-        limit = f"; stopped after {budget:g} minutes" if budget is not None else ""
+        if unknown:
+            more = f", and {unknown} pieces that nobody has measured"
+        else:
+            more = ""
+        if budget is not None:
+            limit = f"; stopped after {budget:g} minutes"
+        else:
+            limit = ""
         print(f"About {seconds / 60 / cores:.0f} minutes{more}{limit}.", flush=True)
     return fitting
 
 
 def run(pieces: Sequence[Piece], cores: int, budget: float | None = None) -> list[str]:
-    """Do pieces in processes, in their order where cores are free; return those that failed or were not finished."""
+    """Do pieces in processes, in their order where cores are free; return those that
+    failed or were not finished.
+    """
     context = get_context("forkserver")
-    context.set_forkserver_preload(["giantstep.papers.runner", "giantstep.sweeps", "matplotlib.pyplot"])
+    context.set_forkserver_preload(
+        ["giantstep.papers.runner", "giantstep.sweeps", "matplotlib.pyplot"]
+    )
     end = math.inf if budget is None else time.monotonic() + 60 * budget
-    waiting, unfinished, failed = list(pieces), {piece.name for piece in pieces}, []
+    waiting = list(pieces)
+    unfinished = {piece.name for piece in pieces}
+    failed = []
     running: list[tuple[Piece, Any]] = []
     while waiting or running:
         for piece in list(waiting):
-            if unfinished.isdisjoint(piece.after) and _has_room(piece, [other for other, _ in running], cores):
+            if unfinished.isdisjoint(piece.after) and _has_room(
+                piece, [other for other, _ in running], cores
+            ):
                 process = context.Process(target=_measure_apart, args=(piece,))
                 process.start()
                 running.append((piece, process))
                 waiting.remove(piece)
         time.sleep(0.1)
-        for piece, process in [pair for pair in running if pair[1].exitcode is not None]:
+        for piece, process in [
+            pair for pair in running if pair[1].exitcode is not None
+        ]:
             running.remove((piece, process))
             unfinished.remove(piece.name)
             failed += [] if _finish(piece) else [piece.name]
@@ -240,7 +321,9 @@ def run(pieces: Sequence[Piece], cores: int, budget: float | None = None) -> lis
 
 
 def _has_room(piece: Piece, running: Sequence[Piece], cores: int) -> bool:
-    """Tell whether a piece can begin beside others; one that wants more cores than there are runs alone."""
+    """Tell whether a piece can begin beside others; one that wants more cores than
+    there are runs alone.
+    """
     on_gpu = sum(other.device == "cuda" for other in running)
     if piece.device == "cuda" and on_gpu >= MOST_ON_GPU:
         return False
@@ -248,7 +331,9 @@ def _has_room(piece: Piece, running: Sequence[Piece], cores: int) -> bool:
 
 
 def _finish(piece: Piece) -> bool:
-    """Say how a piece ended; return whether it is done and nothing in it failed or disagrees."""
+    """Say how a piece ended; return whether it is done and nothing in it failed or
+    disagrees.
+    """
     record = piece.record() or {}
     good = piece.done(record or None) and bool(record["ok"])
     said = record.get("error") or record.get("said") or ("done" if good else "FAILED")
@@ -258,18 +343,46 @@ def _finish(piece: Piece) -> bool:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that all lists of pieces have."""
-    parser.add_argument("--budget", type=float, help="minutes after which it stops; what is done is kept")
-    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1, help="processes at once")
-    parser.add_argument("--only", default="", help="pieces whose name begins with one of these, separated by commas")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        help="minutes after which it stops; what is done is kept",
+    )
+    parser.add_argument(
+        "--cores", type=int, default=os.cpu_count() or 1, help="processes at once"
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        help="pieces whose name begins with one of these, separated by commas",
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--plan", action="store_true", help="say what would run, and how long it took before")
-    parser.add_argument("--report", action="store_true", help="write the report of what is stored, run nothing")
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="say what would run, and how long it took before",
+    )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="write the report of what is stored, run nothing",
+    )
 
 
-def work_through(pieces: Sequence[Piece], records: Records, options: argparse.Namespace) -> list[str]:
-    """Plan, and unless only a plan or a report is wanted, run what is missing; return what failed."""
+def work_through(
+    pieces: Sequence[Piece], records: Records, options: argparse.Namespace
+) -> list[str]:
+    """Plan, and unless only a plan or a report is wanted, run what is missing; return
+    what failed.
+    """
     if options.report:
         return []
-    wanted = [piece for piece in pieces if piece.name.startswith(tuple(options.only.split(",")))]
+    wanted = [
+        piece
+        for piece in pieces
+        if piece.name.startswith(tuple(options.only.split(",")))
+    ]
     fitting = chosen(wanted, records, options.cores, options.budget)
-    return [] if options.plan else run(fitting, options.cores, options.budget)
+    if options.plan:
+        return []
+    return run(fitting, options.cores, options.budget)

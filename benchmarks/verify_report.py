@@ -1,4 +1,6 @@
-"""docs/verification.md from the records of `verify.py`: verdicts with power, date, version, machine, by family."""
+"""docs/verification.md from the records of `verify.py`: verdicts with power, date,
+version, machine, by family.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,24 @@ def percent(value: float) -> str:
 
 
 def run_of(record: Record) -> str:
-    """Return date, version and machine of a record, and whether what it depends on has changed since."""
+    """Return date, version and machine of a record, and whether what it depends on has
+    changed since.
+    """
     text = f"{record['date']}, giantstep {record['version']}, {record['machine']}"
     text += f", {record['origin']}" if "origin" in record else ""
-    return f"{text}; **older than the present seeds or sizes**" if record["stale"] else text
+    if record["stale"]:
+        return f"{text}; **older than the present seeds or sizes**"
+    return text
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
     """Return a table in Markdown."""
     head = list(head)
     lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines]
+    return [
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |"
+        for line in lines
+    ]
 
 
 def summary(studies: Mapping[str, Record]) -> list[str]:
@@ -50,15 +59,40 @@ def summary(studies: Mapping[str, Record]) -> list[str]:
         own = [record for record in studies.values() if record["family"] == family]
         judged = [row for record in own for row in record["rows"]]
         count = Counter(row["verdict"] for row in judged)
-        visible = sorted(row["visible_gap"] for row in judged if isinstance(row["visible_gap"], float))
+        visible = sorted(
+            row["visible_gap"]
+            for row in judged
+            if isinstance(row["visible_gap"], float)
+        )
         middle = percent(visible[len(visible) // 2]) if visible else "-"
         versions = ", ".join(sorted({record["version"] for record in own}))
         dates = sorted({record["date"] for record in own})
         kinds = ", ".join(sorted({record["machine"] for record in own}))
         points = sum(row["points"] for row in judged)
         numbers = (count["agrees"], count["cannot tell"], count["disagrees"])
-        rows.append((family, len(own), len(judged), points, *numbers, middle, dates[-1], versions, kinds))
-    head = ("family", "studies", "variables", "points", "agree", "cannot tell", "disagree", "visible gap (median)")
+        rows.append(
+            (
+                family,
+                len(own),
+                len(judged),
+                points,
+                *numbers,
+                middle,
+                dates[-1],
+                versions,
+                kinds,
+            )
+        )
+    head = (
+        "family",
+        "studies",
+        "variables",
+        "points",
+        "agree",
+        "cannot tell",
+        "disagree",
+        "visible gap (median)",
+    )
     return table((*head, "date", "version", "machine"), rows)
 
 
@@ -72,17 +106,40 @@ def study_lines(name: str, record: Record) -> list[str]:
             row["points"],
             f"{row['largest_z']:.2f}" if isinstance(row["largest_z"], float) else "-",
             f"{row['line']:.2f}",
-            percent(row["largest_gap"]) if isinstance(row["largest_gap"], float) else "-",
+            (
+                percent(row["largest_gap"])
+                if isinstance(row["largest_gap"], float)
+                else "-"
+            ),
             percent(row["allowed_gap"]),
-            percent(row["visible_gap"]) if isinstance(row["visible_gap"], float) else "-",
+            (
+                percent(row["visible_gap"])
+                if isinstance(row["visible_gap"], float)
+                else "-"
+            ),
             row["brief"],
         )
         for row in record["rows"]
     ]
-    head = ("variable", "d", "trials", "points", "largest |z|", "by chance", "largest gap", "granted", "visible gap")
+    head = (
+        "variable",
+        "d",
+        "trials",
+        "points",
+        "largest |z|",
+        "by chance",
+        "largest gap",
+        "granted",
+        "visible gap",
+    )
     where = f"{run_of(record)}, {record['core_seconds']:.0f} s of a core"
     title = record["rows"][0]["check"]
-    return [f"`benchmarks/{name}.toml`: {title} ({where}).", "", *table((*head, "verdict"), rows), ""]
+    return [
+        f"`benchmarks/{name}.toml`: {title} ({where}).",
+        "",
+        *table((*head, "verdict"), rows),
+        "",
+    ]
 
 
 def ladder_lines(record: Record) -> list[str]:
@@ -90,22 +147,53 @@ def ladder_lines(record: Record) -> list[str]:
     grid = f", over {record['grid']}" if record["grid"] else ""
     rows = []
     for rung in record["rungs"]:
-        row, dim = rung["row"], rung["dim"]
-        wrong = (f"{rung['wrong_z']:.1f}", percent(rung["wrong_gap"])) if record["wrong"] else ("-", "-")
-        gaps = (row["largest_relative_gap"], record["finite_size"] / dim, row["smallest_visible"])
+        row = rung["row"]
+        dim = rung["dim"]
+        if record["wrong"]:
+            wrong = (f"{rung['wrong_z']:.1f}", percent(rung["wrong_gap"]))
+        else:
+            wrong = ("-", "-")
+        gaps = (
+            row["largest_relative_gap"],
+            record["finite_size"] / dim,
+            row["smallest_visible"],
+        )
         scores = (f"{row['largest_z']:.2f}", f"{row['chance_z']:.2f}")
-        rows.append((dim, rung["trials"], row["points"], *scores, *map(percent, gaps), *wrong))
-    head = ("d", "trials", "points", "largest |z|", "line", "largest gap", "allowed gap", "on the line")
+        rows.append(
+            (dim, rung["trials"], row["points"], *scores, *map(percent, gaps), *wrong)
+        )
+    head = (
+        "d",
+        "trials",
+        "points",
+        "largest |z|",
+        "line",
+        "largest gap",
+        "allowed gap",
+        "on the line",
+    )
     end = (
-        f"Test error; gap = {percent(record['left'])} +- {percent(record['left_error'])} at 1/d -> 0, "
-        f"slope {record['slope']:.1f}/d: "
-        f"an error of the limit above {percent(3.3 * record['left_error'])} would have been seen. "
-        + ("Agrees." if record["ok"] else "**Does not agree.**")
+        f"Test error; gap = {percent(record['left'])} +-"
+        f" {percent(record['left_error'])} at 1/d -> 0, slope {record['slope']:.1f}/d:"
+        f" an error of the limit above {percent(3.3 * record['left_error'])} would have"
+        " been seen. " + ("Agrees." if record["ok"] else "**Does not agree.**")
     )
     if record["wrong"]:
-        end += f' The wrong formula is theory="{record["wrong"]}" (the published map of the step).'
+        end += (
+            f' The wrong formula is theory="{record["wrong"]}" (the published map of'
+            " the step)."
+        )
     tables = table((*head, "wrong: |z|", "wrong: gap"), rows)
-    return [f"### {record['check']}", "", f"`{record['scenario']}`{grid} ({run_of(record)}).", "", *tables, "", end, ""]
+    return [
+        f"### {record['check']}",
+        "",
+        f"`{record['scenario']}`{grid} ({run_of(record)}).",
+        "",
+        *tables,
+        "",
+        end,
+        "",
+    ]
 
 
 def spectrum_lines(records: Iterable[Record]) -> list[str]:
@@ -123,8 +211,20 @@ def spectrum_lines(records: Iterable[Record]) -> list[str]:
         )
         for record in records
     ]
-    head = ("network", "d", "trials", "distance", "line", "untrained law", "L1 distance of densities", "run")
-    said = "Largest difference of the distribution functions; the same for the law of the untrained network."
+    head = (
+        "network",
+        "d",
+        "trials",
+        "distance",
+        "line",
+        "untrained law",
+        "L1 distance of densities",
+        "run",
+    )
+    said = (
+        "Largest difference of the distribution functions; the same for the law of the"
+        " untrained network."
+    )
     return ["### Spectra", "", said, "", *table(head, rows), ""]
 
 
@@ -133,11 +233,20 @@ def test_lines(tests: Mapping[str, Record]) -> list[str]:
     if not tests:
         return ["## Slow tests", "", "Not run for this report.", ""]
     rows = [
-        (f"`{name}`", record["said"], record["date"], record["machine"], f"{record['seconds']:.0f} s")
+        (
+            f"`{name}`",
+            record["said"],
+            record["date"],
+            record["machine"],
+            f"{record['seconds']:.0f} s",
+        )
         for name, record in tests.items()
     ]
     failures = [name for record in tests.values() for name in record["failures"]]
-    said = f"Failed: {', '.join(f'`{name}`' for name in failures)}." if failures else "None failed."
+    if failures:
+        said = f"Failed: {', '.join(f'`{name}`' for name in failures)}."
+    else:
+        said = "None failed."
     head = ("file", "outcome", "date", "machine", "took")
     return ["## Slow tests", "", said, "", *table(head, rows), ""]
 
@@ -145,37 +254,89 @@ def test_lines(tests: Mapping[str, Record]) -> list[str]:
 def kernel_lines(kernels: Mapping[str, Record]) -> list[str]:
     """Return what the quick tests said under every kernel."""
     said = (
-        "Quick tests of what computes, under every kernel of OpenBLAS that a processor has (`benchmarks/kernels.py`)."
+        "Quick tests of what computes, under every kernel of OpenBLAS that a processor"
+        " has (`benchmarks/kernels.py`)."
     )
     if not kernels:
         return ["## Kernels", "", f"{said} Not run for this report.", ""]
     rows = []
     for name, record in kernels.items():
         kernel, _, threads = name.removeprefix("kernels/").rpartition("-")
-        rows.append((kernel, threads, record["said"], run_of(record), f"{record['seconds']:.0f} s"))
-    failures = sorted({name for record in kernels.values() for name in record["failures"]})
-    said += f" Failed: {', '.join(f'`{name}`' for name in failures)}." if failures else " None failed."
-    return ["## Kernels", "", said, "", *table(("kernel", "threads", "outcome", "run", "took"), rows), ""]
+        rows.append(
+            (
+                kernel,
+                threads,
+                record["said"],
+                run_of(record),
+                f"{record['seconds']:.0f} s",
+            )
+        )
+    failures = sorted(
+        {name for record in kernels.values() for name in record["failures"]}
+    )
+    if failures:
+        said += f" Failed: {', '.join(f'`{name}`' for name in failures)}."
+    else:
+        said += " None failed."
+    return [
+        "## Kernels",
+        "",
+        said,
+        "",
+        *table(("kernel", "threads", "outcome", "run", "took"), rows),
+        "",
+    ]
 
 
 def report(records: Mapping[str, Record]) -> str:
     """Return the page."""
 
     def kind(*starts: str) -> dict[str, Record]:
-        return {name: record for name, record in records.items() if name.startswith(starts)}
+        return {
+            name: record for name, record in records.items() if name.startswith(starts)
+        }
 
-    studies, ladders, spectra, tests = kind("studies/"), kind("ladders/"), kind("spectra/"), kind("tests/", "src/")
+    studies = kind("studies/")
+    ladders = kind("ladders/")
+    spectra = kind("spectra/")
+    tests = kind("tests/", "src/")
     kernels = kind("kernels/")
     disagree = [name for name, record in records.items() if not record["ok"]]
     judged = sum(len(record["rows"]) for record in studies.values())
-    verdict = f"Disagrees or failed: {', '.join(disagree)}." if disagree else "Nothing disagrees, nothing failed."
-    counts = f"{len(studies)} studies with {judged} judged variables, {len(ladders)} ladders of dimensions"
+    if disagree:
+        verdict = f"Disagrees or failed: {', '.join(disagree)}."
+    else:
+        verdict = "Nothing disagrees, nothing failed."
+    counts = (
+        f"{len(studies)} studies with {judged} judged variables, {len(ladders)} ladders"
+        " of dimensions"
+    )
     counts += f", {len(spectra)} spectra"
     old = sum(record["stale"] for record in records.values())
-    stale = f" {old} of these records are older than the present seeds or sizes and say so." if old else ""
-    slow = f"slow tests of {len(tests)} files" if tests else "no slow tests"
-    slow += f", quick tests under {len(kernels)} settings of OpenBLAS" if kernels else ""
-    lines = [HEAD, f"{counts}, {slow}. {verdict}{stale}", "", "## By family", "", *summary(studies), ""]
+    if old:
+        stale = (
+            f" {old} of these records are older than the present seeds or sizes and"
+            " say so."
+        )
+    else:
+        stale = ""
+    if tests:
+        slow = f"slow tests of {len(tests)} files"
+    else:
+        slow = "no slow tests"
+    if kernels:
+        slow += f", quick tests under {len(kernels)} settings of OpenBLAS"
+    else:
+        slow += ""
+    lines = [
+        HEAD,
+        f"{counts}, {slow}. {verdict}{stale}",
+        "",
+        "## By family",
+        "",
+        *summary(studies),
+        "",
+    ]
     for family in sorted({record["family"] for record in studies.values()}):
         lines += [f"## {family}", ""]
         for name, record in studies.items():
@@ -186,4 +347,6 @@ def report(records: Mapping[str, Record]) -> str:
         lines += [line for record in ladders.values() for line in ladder_lines(record)]
     if spectra:
         lines += spectrum_lines(spectra.values())
-    return "\n".join([*lines, *test_lines(tests), *kernel_lines(kernels)]).rstrip() + "\n"
+    return (
+        "\n".join([*lines, *test_lines(tests), *kernel_lines(kernels)]).rstrip() + "\n"
+    )

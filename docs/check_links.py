@@ -1,4 +1,5 @@
-"""Check the built documentation: local links, pictures and anchors exist, and nothing is loaded from elsewhere.
+"""Check the built documentation: local links, pictures and anchors exist, and nothing
+is loaded from elsewhere.
 
     python docs/check_links.py docs/_build/html
 
@@ -41,20 +42,34 @@ def problems(folder: Path) -> list[str]:
     found = []
     for path, page in pages.items():
         where = path.relative_to(folder.resolve())
-        found += [f"{where} loads {name} from elsewhere" for name in page.loaded if urlsplit(name).netloc]
+        found += [
+            f"{where} loads {name} from elsewhere"
+            for name in page.loaded
+            if urlsplit(name).netloc
+        ]
         for link in [*page.links, *page.loaded]:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if parts.path:
+                target = (path.parent / unquote(parts.path)).resolve()
+            else:
+                target = path
             if not target.exists():
                 found.append(f"{where} links to {link}, which does not exist")
-            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+            elif (
+                parts.fragment
+                and target in pages
+                and unquote(parts.fragment) not in pages[target].anchors
+            ):
                 found.append(f"{where} links to {link}, which has no such anchor")
     return found
 
 
 if __name__ == "__main__":
     wrong = problems(Path(sys.argv[1]))
-    print("\n".join(wrong) or "all links of the documentation exist", file=sys.stderr if wrong else sys.stdout)
+    print(
+        "\n".join(wrong) or "all links of the documentation exist",
+        file=sys.stderr if wrong else sys.stdout,
+    )
     raise SystemExit(bool(wrong))

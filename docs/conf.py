@@ -1,4 +1,6 @@
-"""Sphinx configuration of the documentation; `make docs` builds it strictly, without network."""
+"""Sphinx configuration of the documentation; `make docs` builds it strictly, without
+network.
+"""
 
 import logging
 import sys
@@ -27,7 +29,13 @@ extensions = [
     "public_names",
     "theory_links",
 ]
-exclude_patterns = ["_build", "data/*", "gallery/*", "course/*", "**/sg_execution_times.rst"]
+exclude_patterns = [
+    "_build",
+    "data/*",
+    "gallery/*",
+    "course/*",
+    "**/sg_execution_times.rst",
+]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 

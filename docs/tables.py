@@ -1,18 +1,21 @@
 """What the package itself knows, written into its pages: `python docs/tables.py`.
 
-A page has a pair of comments, which no reader sees, and between them what this program writes:
+A page has a pair of comments, which no reader sees, and between them what this program
+writes:
 
     <!-- fields network -->
     ...
     <!-- end of fields -->
 
-So a page reads the same on the site and where its source is shown. A test holds every page to this program.
+So a page reads the same on the site and where its source is shown. A test holds every
+page to this program.
 
-`update-rule FAMILY`, `fields FAMILY`, `questions FAMILY` and `papers FAMILY` are the words of `giantstep describe`;
-`agreement FAMILY` is the table that `make verify` measured; `benchmarks` is what every benchmark printed when its
-result was stored, `stored-numbers NAME` and `stored-text NAME` are one file of those results;
-`published-figures` is what `giantstep reproduce` can draw, `paper-symbols` what `from_paper` takes, `file PATH` a file
-of this folder.
+`update-rule FAMILY`, `fields FAMILY`, `questions FAMILY` and `papers FAMILY` are the
+words of `giantstep describe`; `agreement FAMILY` is the table that `make verify`
+measured; `benchmarks` is what every benchmark printed when its result was stored,
+`stored-numbers NAME` and `stored-text NAME` are one file of those results;
+`published-figures` is what `giantstep reproduce` can draw, `paper-symbols` what
+`from_paper` takes, `file PATH` a file of this folder.
 """
 
 from __future__ import annotations
@@ -30,10 +33,13 @@ from giantstep.describe import describe
 DOCS = Path(__file__).parent
 VERIFICATION = DOCS / "data" / "verification.json"
 BENCHMARKS = DOCS.parent / "benchmarks"
-WRITTEN = re.compile(r"^<!-- (?P<kind>[a-z-]+)(?: (?P<about>\S+))? -->\n.*?^<!-- end of (?P=kind) -->$", re.M | re.S)
+WRITTEN = re.compile(
+    r"^<!-- (?P<kind>[a-z-]+)(?: (?P<about>\S+))? -->\n.*?^<!-- end of (?P=kind) -->$",
+    re.M | re.S,
+)
 
 
-# -- Markdown --------------------------------------------------------------------------------------------------------
+# -- Markdown --------------------------------------------------------------------------
 
 
 def code(text: str) -> str:
@@ -70,7 +76,7 @@ def block(text: str) -> str:
     return f"```text\n{text.rstrip()}\n```"
 
 
-# -- Families --------------------------------------------------------------------------------------------------------
+# -- Families --------------------------------------------------------------------------
 
 
 def update_rule(family: str) -> Iterator[str]:
@@ -94,21 +100,40 @@ def fields(family: str) -> Iterator[str]:
 def _fields(described: Iterable[dict[str, Any]]) -> str:
     rows = []
     for field in described:
-        default = "required" if field["required"] else code(json.dumps(field["default"]))
+        if field["required"]:
+            default = "required"
+        else:
+            default = code(json.dumps(field["default"]))
         symbol = code(field["symbol"]) if field["symbol"] else ""
-        rows.append((code(field["name"]), symbol, prose(field["meaning"]), prose(field["allowed"]), default))
+        rows.append(
+            (
+                code(field["name"]),
+                symbol,
+                prose(field["meaning"]),
+                prose(field["allowed"]),
+                default,
+            )
+        )
     return table(("field", "symbol", "meaning", "allowed", "default"), rows)
 
 
 def questions(family: str) -> Iterator[str]:
-    """Yield the questions that a family answers, each with its variables and settings."""
+    """Yield the questions that a family answers, each with its variables and
+    settings.
+    """
     for name, question in describe(family)["questions"].items():
         asked = f'what="{name}"'
         yield f"**{code(asked)}**: {prose(question['meaning'])}."
-        yield table(("variable", "symbol", "meaning"), map(_variable, question["variables"]))
+        yield table(
+            ("variable", "symbol", "meaning"), map(_variable, question["variables"])
+        )
         if question["settings"]:
             settings = [
-                (code(key), prose(setting["meaning"]), code(json.dumps(setting["default"])))
+                (
+                    code(key),
+                    prose(setting["meaning"]),
+                    code(json.dumps(setting["default"])),
+                )
                 for key, setting in question["settings"].items()
             ]
             yield table(("setting", "meaning", "default"), settings)
@@ -116,13 +141,22 @@ def questions(family: str) -> Iterator[str]:
 
 def _variable(variable: dict[str, Any]) -> tuple[str, str, str]:
     dims = f"({', '.join(variable['dims'])})" if variable["dims"] else ""
-    only = f" ({variable['engines'][0]} only)" if len(variable["engines"]) == 1 else ""
-    return code(variable["name"] + dims), code(variable["symbol"]), prose(variable["meaning"] + only)
+    if len(variable["engines"]) == 1:
+        only = f" ({variable['engines'][0]} only)"
+    else:
+        only = ""
+    return (
+        code(variable["name"] + dims),
+        code(variable["symbol"]),
+        prose(variable["meaning"] + only),
+    )
 
 
 def papers(family: str) -> Iterator[str]:
     """Yield the papers behind a family; `giantstep cite` prints the same."""
-    yield "\n".join(f"- {prose(reference(paper['bibtex']))}" for paper in describe(family)["papers"])
+    yield "\n".join(
+        f"- {prose(reference(paper['bibtex']))}" for paper in describe(family)["papers"]
+    )
 
 
 def reference(bibtex: str) -> str:
@@ -131,13 +165,27 @@ def reference(bibtex: str) -> str:
     entry = {name: _without_tex(value) for name, value in found}
     eprint = f"arXiv {entry['eprint']}" if "eprint" in entry else ""
     where = entry.get("journal", entry.get("booktitle", ""))
-    parts = [entry.get("author", "").replace(" and ", "; "), entry["title"], where, eprint, entry.get("year", "")]
+    parts = [
+        entry.get("author", "").replace(" and ", "; "),
+        entry["title"],
+        where,
+        eprint,
+        entry.get("year", ""),
+    ]
     return ". ".join(part.rstrip(".") for part in parts if part) + "."
 
 
 def _without_tex(text: str) -> str:
-    accented = re.sub(r"\{?\\'\{?(\w)\}?\}?", lambda found: unicodedata.normalize("NFC", found[1] + "\u0301"), text)
-    accented = re.sub(r'\{?\\"\{?(\w)\}?\}?', lambda found: unicodedata.normalize("NFC", found[1] + "\u0308"), accented)
+    accented = re.sub(
+        r"\{?\\'\{?(\w)\}?\}?",
+        lambda found: unicodedata.normalize("NFC", found[1] + "\u0301"),
+        text,
+    )
+    accented = re.sub(
+        r'\{?\\"\{?(\w)\}?\}?',
+        lambda found: unicodedata.normalize("NFC", found[1] + "\u0308"),
+        accented,
+    )
     return re.sub(r"\s+", " ", re.sub(r"[{}\\]", "", accented))
 
 
@@ -145,9 +193,21 @@ def agreement(family: str) -> Iterator[str]:
     """Yield what `make verify` measured: limit against experiment, check by check."""
     records = json.loads(VERIFICATION.read_text())
     own = [record for record in records.values() if record.get("family") == family]
-    rows = [_judged(row) for record in own for row in record.get("rows", []) if row["shown"]]
-    head = ("check", "variable", "d", "trials", "points", "largest |z|", "by chance", "largest gap", "visible gap",
-            "verdict")  # fmt: skip
+    rows = [
+        _judged(row) for record in own for row in record.get("rows", []) if row["shown"]
+    ]
+    head = (
+        "check",
+        "variable",
+        "d",
+        "trials",
+        "points",
+        "largest |z|",
+        "by chance",
+        "largest gap",
+        "visible gap",
+        "verdict",
+    )
     yield table(head, rows)
 
 
@@ -155,11 +215,20 @@ def _judged(row: dict[str, Any]) -> tuple[str, ...]:
     gaps = [f"{100 * row[name]:.2f}%" for name in ("largest_gap", "visible_gap")]
     counts = [str(row[name]) for name in ("dim", "trials", "points")]
     scores = [f"{row[name]:.2f}" for name in ("largest_z", "line")]
-    return prose(row["check"]), code(row["variable"]), *counts, *scores, *gaps, prose(row["brief"])
+    return (
+        prose(row["check"]),
+        code(row["variable"]),
+        *counts,
+        *scores,
+        *gaps,
+        prose(row["brief"]),
+    )
 
 
 def paper_symbols(_: str) -> Iterator[str]:
-    """Yield the symbols that `from_paper` takes, paper by paper, with what our fields are in them."""
+    """Yield the symbols that `from_paper` takes, paper by paper, with what our fields
+    are in them.
+    """
     from giantstep.families import SHIPPED, family_class
     from giantstep.references import BIBTEX
 
@@ -167,25 +236,38 @@ def paper_symbols(_: str) -> Iterator[str]:
         for key, paper in cls.paper_symbols.items():
             asked = f'{cls.__name__}.from_paper("{key}", ...)'
             yield f"**{code(asked)}**: {prose(reference(BIBTEX[key]))}"
-            yield table(("symbol", "meaning"), [(code(name), prose(said)) for name, said in paper.symbols.items()])
-            ours = [(code(name), code(" or ".join(paper.formulas(name)))) for name in paper.fields]
+            yield table(
+                ("symbol", "meaning"),
+                [(code(name), prose(said)) for name, said in paper.symbols.items()],
+            )
+            ours = [
+                (code(name), code(" or ".join(paper.formulas(name))))
+                for name in paper.fields
+            ]
             yield table(("ours", "in symbols"), ours)
 
 
-# -- Benchmarks, figures, files --------------------------------------------------------------------------------------
+# -- Benchmarks, figures, files --------------------------------------------------------
 
 
 def benchmarks(_: str) -> Iterator[str]:
-    """Yield what every benchmark printed when it was last stored; those without a stored result are named."""
+    """Yield what every benchmark printed when it was last stored; those without a
+    stored result are named.
+    """
     missing = []
     for program in sorted(BENCHMARKS.glob("bench_*.py")):
         results = BENCHMARKS / "results"
-        places = (results / f"{program.stem}.txt", results / f"{program.stem.removeprefix('bench_')}.txt")
+        places = (
+            results / f"{program.stem}.txt",
+            results / f"{program.stem.removeprefix('bench_')}.txt",
+        )
         stored = next((place for place in places if place.exists()), None)
         if stored is None:
             missing.append(program.name)
             continue
-        yield f"**{prose(_first_line(program))}** ({code(f'benchmarks/{program.name}')})"
+        yield (
+            f"**{prose(_first_line(program))}** ({code(f'benchmarks/{program.name}')})"
+        )
         yield block(stored.read_text())
     if missing:
         yield f"Without a stored result: {', '.join(missing)}; run make bench."
@@ -194,7 +276,10 @@ def benchmarks(_: str) -> Iterator[str]:
 def stored_numbers(name: str) -> Iterator[str]:
     """Yield the numbers of a JSON file of benchmarks/results as a table."""
     content = json.loads((BENCHMARKS / "results" / f"{name}.json").read_text())
-    rows = [(prose(measured.replace("_", " ")), _shown(value)) for measured, value in _flat(content)]
+    rows = [
+        (prose(measured.replace("_", " ")), _shown(value))
+        for measured, value in _flat(content)
+    ]
     yield table(("measured", "value"), rows)
 
 
@@ -217,11 +302,15 @@ def _flat(content: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else prose(str(value))
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return prose(str(value))
 
 
 def published_figures(_: str) -> Iterator[str]:
-    """Yield the figures that `giantstep reproduce` rebuilds, those of papers before our own."""
+    """Yield the figures that `giantstep reproduce` rebuilds, those of papers before our
+    own.
+    """
     from giantstep.papers import list_figures
     from giantstep.references import BIBTEX
 
@@ -230,12 +319,18 @@ def published_figures(_: str) -> Iterator[str]:
         yield f"## {'Figures of our own' if ours else 'Figures of papers'}"
         chosen = [recipe for recipe in recipes if recipe.ours is ours]
         for paper in dict.fromkeys(recipe.paper for recipe in chosen):
-            setting = "In the setting of: " if ours and not paper.startswith("giantstep") else ""
+            if ours and not paper.startswith("giantstep"):
+                setting = "In the setting of: "
+            else:
+                setting = ""
             yield f"**{prose(setting + reference(BIBTEX[paper]))}**"
             rows = []
             for recipe in chosen:
                 if recipe.paper == paper:
-                    title = recipe.title if recipe.title.endswith("?") else f"{recipe.title}."
+                    if recipe.title.endswith("?"):
+                        title = recipe.title
+                    else:
+                        title = f"{recipe.title}."
                     shows = prose(f"{title} {recipe.description}")
                     rows.append((code(recipe.name), shows, prose(recipe.parameters)))
             yield table(("name", "what it shows", "parameters"), rows)
@@ -246,7 +341,7 @@ def file(path: str) -> Iterator[str]:
     yield (DOCS / path).read_text().strip()
 
 
-# -- Pages -----------------------------------------------------------------------------------------------------------
+# -- Pages -----------------------------------------------------------------------------
 
 WRITERS: dict[str, Callable[[str], Iterator[str]]] = {
     "update-rule": update_rule,
@@ -264,14 +359,20 @@ WRITERS: dict[str, Callable[[str], Iterator[str]]] = {
 
 
 def written(text: str) -> str:
-    """Return a page with everything between its comments as the package knows it now."""
+    """Return a page with everything between its comments as the package knows it
+    now.
+    """
     return WRITTEN.sub(_between_comments, text)
 
 
 def _between_comments(found: re.Match[str]) -> str:
-    kind, about = found["kind"], found["about"] or ""
+    kind = found["kind"]
+    about = found["about"] or ""
     parts = "\n\n".join(WRITERS[kind](about))
-    return f"<!-- {kind}{' ' * bool(about)}{about} -->\n\n{parts}\n\n<!-- end of {kind} -->"
+    return (
+        f"<!-- {kind}{' ' * bool(about)}{about} -->\n\n{parts}\n\n<!-- end of"
+        f" {kind} -->"
+    )
 
 
 def main() -> None:

@@ -2,8 +2,9 @@
 
     python examples/write_figures.py
 
-The first study of the largest panel that a recipe declares becomes the file, with at most 15 values of a grid. A figure
-of a real dataset has no file: its arrays do not belong into one.
+The first study of the largest panel that a recipe declares becomes the file, with at
+most 15 values of a grid. A figure of a real dataset has no file: its arrays do not
+belong into one.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from giantstep.papers.recipe import Recipe
 from giantstep.study import Study, study_fields
 
 FOLDER = Path(__file__).parent / "figures"
-MOST_VALUES, MOST_NUMBERS = 15, 100
+MOST_VALUES = 15
+MOST_NUMBERS = 100
 """Values of a grid, and of a list in a scenario: more of them are data."""
 
 
 def thinned(values: Any) -> Any:
-    """Return at most `MOST_VALUES` values of a list, the first and the last among them."""
+    """Return at most `MOST_VALUES` values of a list, the first and the last among
+    them.
+    """
     if isinstance(values, str) or np.ndim(values) != 1 or len(values) <= MOST_VALUES:
         return values
     places = np.linspace(0, len(values) - 1, MOST_VALUES).round().astype(int)
@@ -48,19 +52,33 @@ def example(recipe: Recipe) -> str | None:
     """Return the file of one figure, or nothing where it studies arrays."""
     preset = figure_preset(recipe)
     first = preset["studies"][0] if preset["studies"] else None
-    if first is None or any(name in json.dumps(first) for name in preset.get("arrays", ())):
+    if first is None or any(
+        name in json.dumps(first) for name in preset.get("arrays", ())
+    ):
         return None
     study = Study(**study_fields(with_infinity(first), recipe.name))
     if longest_list(study.scenario.content()) > MOST_NUMBERS:
         return None
-    study = replace(study, grid={name: thinned(values) for name, values in study.grid.items()})
-    experiment = {**study.experiment, "trials": min(study.experiment.get("trials", 10), 20)}
+    study = replace(
+        study, grid={name: thinned(values) for name, values in study.grid.items()}
+    )
+    experiment = {
+        **study.experiment,
+        "trials": min(study.experiment.get("trials", 10), 20),
+    }
     if "dim" not in type(study.scenario).model_fields:
         experiment.setdefault("dim", 200)
     else:
         experiment.pop("dim", None)
-    if study.what == "spectrum":  # a figure of edges alone asks for no density worth drawing
-        study = replace(study, settings={name: value for name, value in study.settings.items() if name != "x"})
+    if (
+        study.what == "spectrum"
+    ):  # a figure of edges alone asks for no density worth drawing
+        study = replace(
+            study,
+            settings={
+                name: value for name, value in study.settings.items() if name != "x"
+            },
+        )
     if study.what == "spikes":  # they grow with the dimension: the limit needs one
         study = replace(study, limit={"dim": experiment["dim"], **study.limit})
     head = [

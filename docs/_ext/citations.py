@@ -1,6 +1,8 @@
-"""Citations of the theory pages in any text: `spiked_features (4.7)` and `spiked_features section 4.4`.
+"""Citations of the theory pages in any text: `spiked_features (4.7)` and
+`spiked_features section 4.4`.
 
-A page marks its equations with targets `(spiked_features-4.7)=` and its sections with `(spiked_features-section-4.4)=`.
+A page marks its equations with targets `(spiked_features-4.7)=` and its sections with
+`(spiked_features-section-4.4)=`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ _CITED = re.compile(
 
 
 class Citation(NamedTuple):
-    """An equation or a section cited in a text, the position of its number and the target it should have."""
+    """An equation or a section cited in a text, the position of its number and the
+    target it should have.
+    """
 
     page: str
     number: str
@@ -41,9 +45,17 @@ def find_citations(text: str) -> Iterator[Citation]:
         for number in re.finditer(r"\d+(?:\.\d+)*[a-z]?", match[kind]):
             start, end = (match.start(kind) + position for position in number.span())
             prefix = "" if kind == "equations" else "section-"
-            yield Citation(page, number.group(), f"{page}-{prefix}{number.group()}", start, end)
+            yield Citation(
+                page, number.group(), f"{page}-{prefix}{number.group()}", start, end
+            )
 
 
 def find_targets(page: str) -> set[str]:
     """Return the targets of a page of the theory."""
-    return set(re.findall(r"^\((\S+)\)=$", (THEORY / f"{page}.md").read_text(encoding="utf-8"), flags=re.M))
+    return set(
+        re.findall(
+            r"^\((\S+)\)=$",
+            (THEORY / f"{page}.md").read_text(encoding="utf-8"),
+            flags=re.M,
+        )
+    )

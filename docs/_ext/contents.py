@@ -1,4 +1,6 @@
-"""Which pages lie below a page in the menu of the site: said here, so that a page holds nothing but its text."""
+"""Which pages lie below a page in the menu of the site: said here, so that a page holds
+nothing but its text.
+"""
 
 from __future__ import annotations
 

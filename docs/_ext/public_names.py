@@ -1,4 +1,5 @@
-"""The directive ``{public-names} NAMES``, which documents public names, and docstrings as plain text.
+"""The directive ``{public-names} NAMES``, which documents public names, and docstrings
+as plain text.
 
 What a family declares is written into its page by `docs/tables.py`.
 """
@@ -31,30 +32,47 @@ class PublicNames(Directive):
             thing = getattr(giantstep, name)
             kind = "autofunction"
             if isinstance(thing, type):
-                kind = "autoexception" if issubclass(thing, BaseException) else "autoclass"
+                if issubclass(thing, BaseException):
+                    kind = "autoexception"
+                else:
+                    kind = "autoclass"
             lines += [f".. {kind}:: giantstep.{name}", ""]
         container = nodes.container()
-        self.state.nested_parse(StringList(lines, "public-names"), self.content_offset, container)
+        self.state.nested_parse(
+            StringList(lines, "public-names"), self.content_offset, container
+        )
         return list(container.children)
 
 
 def _without_fields(lines: list[str]) -> list[str]:
-    """Return a docstring without its table of fields, which the page of the family shows."""
+    """Return a docstring without its table of fields, which the page of the family
+    shows.
+    """
     if HEADING not in lines:
         return lines
     start = lines.index(HEADING)
-    end = next((place for place in range(start, len(lines)) if lines[place].startswith(">>>")), len(lines))
+    end = next(
+        (place for place in range(start, len(lines)) if lines[place].startswith(">>>")),
+        len(lines),
+    )
     return lines[:start] + lines[end:]
 
 
-def _plain_text(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Keep |v| and n_clusters_ of a docstring as they are: docstrings are written to be read as plain text."""
+def _plain_text(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
+    """Keep |v| and n_clusters_ of a docstring as they are: docstrings are written to be
+    read as plain text.
+    """
     lines[:] = _without_fields(lines)
     for number, line in enumerate(lines):
         if line.lstrip().startswith((">>>", "...")):
             continue
         parts = re.split(r"(``.*?``|`.*?`)", line)
-        parts[::2] = [re.sub(r"\||(?<=\w)_(?!\w)", lambda found: "\\" + found[0], part) for part in parts[::2]]
+        parts[::2] = [
+            re.sub(r"\||(?<=\w)_(?!\w)", lambda found: "\\" + found[0], part)
+            for part in parts[::2]
+        ]
         lines[number] = "".join(parts)
 
 

@@ -2,8 +2,8 @@
 How to split a budget of samples
 ================================
 
-Samples that feed the gradient step are missing in the fit of the second layer. The limit finds the best split, networks
-confirm it.
+Samples that feed the gradient step are missing in the fit of the second layer. The
+limit finds the best split, networks confirm it.
 """
 
 # %%
@@ -52,7 +52,13 @@ line = gs.predict(scenario, budget(np.linspace(1.2, 11.2, 21)))
 networks = gs.simulate(scenario, budget([1.8, split, 10.8]), dim=150, trials=10)
 figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
 axis.plot(line["step.batch_per_dim"], line.test_error)
-axis.errorbar(networks["step.batch_per_dim"], networks.test_error, networks.test_error_stderr, fmt="o", mfc="white")
+axis.errorbar(
+    networks["step.batch_per_dim"],
+    networks.test_error,
+    networks.test_error_stderr,
+    fmt="o",
+    mfc="white",
+)
 axis.axvline(split, linestyle=":", color="grey")
 axis.set(xlabel="samples of the step per dimension (of 12)", ylabel="test error")
 

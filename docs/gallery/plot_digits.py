@@ -2,8 +2,8 @@
 The learning curve of your own table
 ====================================
 
-Even against odd digits: from the 1797 rows of one dataset the theory predicts the error of ridge regression
-with fewer rows; random subsets of the rows confirm it.
+Even against odd digits: from the 1797 rows of one dataset the theory predicts the error
+of ridge regression with fewer rows; random subsets of the rows confirm it.
 """
 
 # %%
@@ -25,6 +25,14 @@ line = gs.predict(ridge, samples_per_dim=np.linspace(40, 900, 60) / 61)
 real = gs.simulate(ridge, samples_per_dim=rows / 61, trials=10)
 figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
 axis.plot(line.samples_per_dim * 61, line.test_mse, label="predicted")
-axis.errorbar(rows, real.test_mse, real.test_mse_stderr, fmt="o", mfc="white", color="C0", label="measured")
+axis.errorbar(
+    rows,
+    real.test_mse,
+    real.test_mse_stderr,
+    fmt="o",
+    mfc="white",
+    color="C0",
+    label="measured",
+)
 axis.set(xlabel="rows used for training", ylabel="mean squared error", ylim=(0, None))
 axis.legend()

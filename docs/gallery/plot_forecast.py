@@ -2,13 +2,14 @@
 Will more data help? Forecast your learning curve
 =================================================
 
-From 180 rows of digits the error of a linear read-out is forecast up to 1440 rows, eight times as many, for three kinds
-of features: the pixels, random ReLU features of them, and the hidden layer of a network that was trained on other rows.
-Dots are the truth: real fits to so many rows.
+From 180 rows of digits the error of a linear read-out is forecast up to 1440 rows,
+eight times as many, for three kinds of features: the pixels, random ReLU features of
+them, and the hidden layer of a network that was trained on other rows. Dots are the
+truth: real fits to so many rows.
 """
 
-# %%
-# The 300 rows that train the network are never used again: on them its features would look too good.
+# %% The 300 rows that train the network are never used again: on them its features
+# would look too good.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -20,8 +21,11 @@ import giantstep as gs
 pixels, digit = load_digits(return_X_y=True)
 pixels = pixels / 16
 order = np.random.default_rng(0).permutation(len(pixels))
-others, rows = order[:300], order[300:]
-network = MLPClassifier(hidden_layer_sizes=(100,), random_state=0, max_iter=400).fit(pixels[others], digit[others])
+others = order[:300]
+rows = order[300:]
+network = MLPClassifier(hidden_layer_sizes=(100,), random_state=0, max_iter=400).fit(
+    pixels[others], digit[others]
+)
 weights = np.random.default_rng(1).standard_normal((64, 300)) / 4
 kinds = {
     "pixels": pixels[rows],
@@ -31,17 +35,22 @@ kinds = {
 digit = digit[rows]
 
 
-# %%
-# The forecast sees the first 180 rows only. Pixels and neurons that are silent on all of them are left out.
+# %% The forecast sees the first 180 rows only. Pixels and neurons that are silent on
+# all of them are left out.
 def varying(table):
     """Return the columns that vary."""
     return table[:, np.ptp(table, axis=0) > 0]
 
 
 N, sizes = 180, np.unique(np.geomspace(40, 1440, 25).astype(int))
-ridges = {"pixels": 3.0, "300 random ReLU features": 30.0, "hidden layer, trained on other rows": 10.0}
+ridges = {
+    "pixels": 3.0,
+    "300 random ReLU features": 30.0,
+    "hidden layer, trained on other rows": 10.0,
+}
 forecasts = {
-    name: gs.forecast(varying(table[:N]), digit[:N], ridge=ridges[name], samples=sizes) for name, table in kinds.items()
+    name: gs.forecast(varying(table[:N]), digit[:N], ridge=ridges[name], samples=sizes)
+    for name, table in kinds.items()
 }
 for name, t in forecasts.items():
     print(name, "-", t.attrs["trust"].splitlines()[0])
@@ -50,14 +59,23 @@ for name, t in forecasts.items():
 # %%
 # The truth: fits to random rows of all 1497, tested on the others.
 def measure(table, ridge, n, repeats=16):
-    """Return the mean squared error and the misclassified share of fits to n random rows."""
+    """Return the mean squared error and the misclassified share of fits to n random
+    rows.
+    """
     errors = []
     for repeat in range(repeats):
         order = np.random.default_rng([n, repeat]).permutation(len(table))
-        train, test = order[:n], order[n:]
-        fitted = Ridge(alpha=ridge).fit(table[train], np.eye(10)[digit[train]]).predict(table[test])
+        train = order[:n]
+        test = order[n:]
+        fitted = (
+            Ridge(alpha=ridge)
+            .fit(table[train], np.eye(10)[digit[train]])
+            .predict(table[test])
+        )
         wrong = np.mean(fitted.argmax(axis=1) != digit[test])
-        errors.append((np.mean(np.sum((fitted - np.eye(10)[digit[test]]) ** 2, axis=1)), wrong))
+        errors.append(
+            (np.mean(np.sum((fitted - np.eye(10)[digit[test]]) ** 2, axis=1)), wrong)
+        )
     return np.mean(errors, axis=0)
 
 
@@ -69,13 +87,20 @@ for colour, (name, t) in zip(("C0", "C1", "C2"), forecasts.items()):
         line = t[variable].sel(source="limit").squeeze()
         band = t[f"{variable}_se_total"].sel(source="limit").squeeze()
         axis.plot(sizes, line, color=colour, label=name)
-        axis.fill_between(sizes, line - band, line + band, color=colour, alpha=0.15, linewidth=0)
+        axis.fill_between(
+            sizes, line - band, line + band, color=colour, alpha=0.15, linewidth=0
+        )
         axis.plot(dots, truth[:, column], "o", color=colour, mfc="white")
 for axis, label in zip(axes, ("mean squared error", "misclassified share")):
     axis.axvline(N, color="0.4", ls="--", lw=0.8)
     axis.set(xscale="log", yscale="log", xlabel="training rows n", ylabel=label)
 axes[0].annotate(
-    " forecast from here", (N, 0.97), xycoords=("data", "axes fraction"), va="top", color="0.4", fontsize=8
+    " forecast from here",
+    (N, 0.97),
+    xycoords=("data", "axes fraction"),
+    va="top",
+    color="0.4",
+    fontsize=8,
 )
 axes[0].set_ylim(0.17, 0.62)
 axes[1].set_ylim(0.015, 0.5)

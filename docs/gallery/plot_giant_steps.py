@@ -2,8 +2,8 @@
 Climbing a staircase
 ====================
 
-A few giant steps on z1 + z1 z2: the first step finds z1, and through it the second finds z2. Networks of 40 neurons
-climb as the limit says.
+A few giant steps on z1 + z1 z2: the first step finds z1, and through it the second
+finds z2. Networks of 40 neurons climb as the limit says.
 """
 
 # %%
@@ -11,7 +11,14 @@ import matplotlib.pyplot as plt
 
 import giantstep as gs
 
-scenario = gs.GiantSteps(target="z1 + z1*z2", activation="relu", rate=1.0, batch_per_dim=8.0, steps=4, width=40)
+scenario = gs.GiantSteps(
+    target="z1 + z1*z2",
+    activation="relu",
+    rate=1.0,
+    batch_per_dim=8.0,
+    steps=4,
+    width=40,
+)
 print(gs.exponents("z1 + z1*z2", activation="relu"))
 
 # %%

@@ -2,7 +2,8 @@
 A learning curve, twice
 =======================
 
-The test error of a two-layer network after one giant gradient step: the exact limit as a line, real networks as dots.
+The test error of a two-layer network after one giant gradient step: the exact limit as
+a line, real networks as dots.
 """
 
 # %%

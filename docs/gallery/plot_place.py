@@ -2,8 +2,8 @@
 Clusters in your own matrix
 ===========================
 
-Two clusters that differ on 12 of 300 features: k-means does not see them, message passing does, and `place` says
-where the data lies in the phase diagram.
+Two clusters that differ on 12 of 300 features: k-means does not see them, message
+passing does, and `place` says where the data lies in the phase diagram.
 """
 
 # %%
@@ -26,14 +26,30 @@ X = X * rng.uniform(0.5, 20, 300) + rng.uniform(-5, 5, 300)
 # A scikit-learn estimator; `found_` comes with a bound on false alarms.
 model = AMPClustering(n_clusters=2, random_state=0).fit(X)
 scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-print("AMP    ", round(adjusted_rand_score(truth, model.labels_), 2), "found:", model.found_)
-print("k-means", round(adjusted_rand_score(truth, KMeans(2, n_init=10, random_state=0).fit_predict(scaled)), 2))
+print(
+    "AMP    ",
+    round(adjusted_rand_score(truth, model.labels_), 2),
+    "found:",
+    model.found_,
+)
+print(
+    "k-means",
+    round(
+        adjusted_rand_score(
+            truth, KMeans(2, n_init=10, random_state=0).fit_predict(scaled)
+        ),
+        2,
+    ),
+)
 print("features:", np.flatnonzero(model.support_))
 
-# %%
-# Along the first principal component of all features the clusters overlap; along that of the features found they part.
+# %% Along the first principal component of all features the clusters overlap; along
+# that of the features found they part.
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
-for panel, columns, name in ((axes[0], slice(None), "all features"), (axes[1], model.support_, "features found")):
+for panel, columns, name in (
+    (axes[0], slice(None), "all features"),
+    (axes[1], model.support_, "features found"),
+):
     chosen = scaled[:, columns]
     along = chosen @ np.linalg.svd(chosen, full_matrices=False)[2][0]
     for label in (0, 1):

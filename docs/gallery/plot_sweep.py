@@ -2,7 +2,8 @@
 A sweep that can be interrupted
 ===============================
 
-A phase diagram of real networks, point by point into a store. Started again it computes what is missing only.
+A phase diagram of real networks, point by point into a store. Started again it computes
+what is missing only.
 """
 
 # %%
@@ -25,13 +26,19 @@ scenario = gs.OneStep(
     step=gs.PlantedSpike(strength=1.0, alignment=0.5),
 )
 grid = {"step.alignment": [0.0, 0.5, 0.9], "samples_per_dim": [0.5, 1.0, 2.0, 4.0]}
-coarse = gs.sweep(scenario, grid, dim=100, trials=2, store=store, engine="local", progress=False)
+coarse = gs.sweep(
+    scenario, grid, dim=100, trials=2, store=store, engine="local", progress=False
+)
 
 # %%
 # More trials cost only themselves; the limit goes into the same store.
-fine = gs.sweep(scenario, grid, dim=100, trials=4, store=store, engine="local", progress=False)
+fine = gs.sweep(
+    scenario, grid, dim=100, trials=4, store=store, engine="local", progress=False
+)
 print(fine.trials_done.values)
-limit = gs.sweep(scenario, grid, source="limit", store=store, engine="local", progress=False)
+limit = gs.sweep(
+    scenario, grid, source="limit", store=store, engine="local", progress=False
+)
 
 # %%
 figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")

@@ -1,7 +1,8 @@
 """Exact high-dimensional theory of feature learning, with the experiment beside it.
 
-A scenario says once what is studied; `predict` answers it in the limit of infinite dimension, `simulate` by
-an experiment of finite dimension, `compare` by both, all with the same labelled table, an xarray Dataset.
+A scenario says once what is studied; `predict` answers it in the limit of infinite
+dimension, `simulate` by an experiment of finite dimension, `compare` by both, all with
+the same labelled table, an xarray Dataset.
 
 >>> import giantstep as gs
 >>> "predict" in dir(gs)
@@ -41,12 +42,17 @@ def __getattr__(name: str) -> Any:
         return _load(name)
     from giantstep.errors import nearest
 
-    hint = f" ({_ELSEWHERE[name]})" if name in _ELSEWHERE else nearest(name, _names)
+    if name in _ELSEWHERE:
+        hint = f" ({_ELSEWHERE[name]})"
+    else:
+        hint = nearest(name, _names)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def _public(name: str) -> Any:
-    """Return what is public under a name; refusals of a function show the caller's line alone."""
+    """Return what is public under a name; refusals of a function show the caller's line
+    alone.
+    """
     value = _load(name)
     if isinstance(value, FunctionType):
         from giantstep.errors import at_the_door

@@ -42,7 +42,9 @@ from .families.network.steps import PlantedSpike as PlantedSpike
 from .families.network.steps import SignStep as SignStep
 from .families.network.steps import SmallStep as SmallStep
 from .families.online_sgd.scenario import OnlineSGD as OnlineSGD
-from .families.subspace_clustering.scenario import SubspaceClustering as SubspaceClustering
+from .families.subspace_clustering.scenario import (
+    SubspaceClustering as SubspaceClustering,
+)
 from .figures.plot import plot as plot
 from .files import load as load
 from .files import save as save

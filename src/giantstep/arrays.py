@@ -1,6 +1,7 @@
 """Arrays as fields of a scenario: immutable, compared by content.
 
-Large ones lie beside a file as ``.npz``, named by the hash of their content: no file is read with another array.
+Large ones lie beside a file as ``.npz``, named by the hash of their content: no file is
+read with another array.
 """
 
 from __future__ import annotations
@@ -20,23 +21,30 @@ from giantstep.partlists import holds_parts
 from giantstep.types import Array, Floats
 
 WRITTEN_OUT = 256
-"""Arrays of at most this many numbers are written into a file; larger ones lie beside it."""
+"""Arrays of at most this many numbers are written into a file; larger ones lie beside
+it.
+"""
 
 
 class FrozenArray:
-    """A read-only array of real numbers with the equality of its content; ``np.asarray`` gives the numbers."""
+    """A read-only array of real numbers with the equality of its content;
+    ``np.asarray`` gives the numbers.
+    """
 
     __slots__ = ("_digest", "values")
     values: Floats
 
     def __init__(self, values: ArrayLike) -> None:
-        numbers = np.asarray(np.array(values, dtype=np.float64) + 0.0)  # minus zero is zero: the same content
+        # minus zero is zero: the same content
+        numbers = np.asarray(np.array(values, dtype=np.float64) + 0.0)
         numbers.setflags(write=False)
         self.values = numbers
         self._digest = ""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self.values, dtype=dtype) if copy or dtype is not None else self.values
+        if copy or dtype is not None:
+            return np.array(self.values, dtype=dtype)
+        return self.values
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FrozenArray):
@@ -50,7 +58,9 @@ class FrozenArray:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return repr(self.values.tolist()) if self.size <= 16 else f"<array {'x'.join(map(str, self.shape))}>"
+        if self.size <= 16:
+            return repr(self.values.tolist())
+        return f"<array {'x'.join(map(str, self.shape))}>"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,7 +75,9 @@ class FrozenArray:
     def digest(self) -> str:
         """Return the hash of shape and numbers by which its file is named."""
         if not self._digest:
-            content = repr(self.shape).encode() + np.ascontiguousarray(self.values).tobytes()
+            content = (
+                repr(self.shape).encode() + np.ascontiguousarray(self.values).tobytes()
+            )
             self._digest = hashlib.sha256(content).hexdigest()[:24]
         return self._digest
 
@@ -76,11 +88,16 @@ class FrozenArray:
 
 
 def as_array(value: Any) -> FrozenArray:
-    """Return numbers, lists of numbers or arrays as a `FrozenArray`; what is not finite or no number is refused."""
+    """Return numbers, lists of numbers or arrays as a `FrozenArray`; what is not finite
+    or no number is refused.
+    """
     if isinstance(value, FrozenArray):
         return value
     if isinstance(value, Mapping) and "npz" in value:
-        raise InputError(f"The array in {value['npz']} is not here: it is read together with the file that names it.")
+        raise InputError(
+            f"The array in {value['npz']} is not here: it is read together with the"
+            " file that names it."
+        )
     if isinstance(value, str | bytes | Mapping | bool):
         raise ValueError("an array of numbers")
     try:
@@ -96,14 +113,18 @@ def as_array(value: Any) -> FrozenArray:
 
 def _array_json(array: FrozenArray) -> Any:
     is_small = array.size <= WRITTEN_OUT
-    return array.values.tolist() if is_small else {"npz": array.file, "shape": list(array.shape)}
+    if is_small:
+        return array.values.tolist()
+    return {"npz": array.file, "shape": list(array.shape)}
 
 
 ArrayField = Annotated[
     FrozenArray,
     BeforeValidator(as_array),
     PlainSerializer(_array_json, when_used="json"),
-    WithJsonSchema({"type": "array", "description": "an array of finite numbers, as nested lists"}),
+    WithJsonSchema(
+        {"type": "array", "description": "an array of finite numbers, as nested lists"}
+    ),
 ]
 """An array of finite numbers as a field of a scenario; it may not vary over a grid."""
 
@@ -119,7 +140,9 @@ def large_arrays(model: BaseModel) -> Iterator[FrozenArray]:
 
 
 def write_arrays(model: BaseModel, folder: Path) -> list[Path]:
-    """Write the large arrays of a scenario into `folder`; one that is there already has the same content."""
+    """Write the large arrays of a scenario into `folder`; one that is there already has
+    the same content.
+    """
     written = []
     for array in large_arrays(model):
         path = folder / array.file
@@ -131,24 +154,38 @@ def write_arrays(model: BaseModel, folder: Path) -> list[Path]:
 
 
 def with_arrays(content: Any, folder: Path) -> Any:
-    """Return the content of a file with every ``{ npz = "..." }`` replaced by the array that lies in `folder`."""
+    """Return the content of a file with every ``{ npz = "..." }`` replaced by the array
+    that lies in `folder`.
+    """
     if isinstance(content, Mapping):
         if "npz" in content:
             return _read(str(content["npz"]), folder)
         return {name: with_arrays(value, folder) for name, value in content.items()}
-    return [with_arrays(entry, folder) for entry in content] if holds_parts(content) else content
+    if holds_parts(content):
+        return [with_arrays(entry, folder) for entry in content]
+    return content
 
 
 def _read(name: str, folder: Path) -> FrozenArray:
     path = folder / name
     if Path(name).name != name:
-        raise InputError(f"The array file {name} must lie beside the file that names it, without a folder in its name.")
+        raise InputError(
+            f"The array file {name} must lie beside the file that names it, without a"
+            " folder in its name."
+        )
     try:
         with np.load(path, allow_pickle=False) as stored:
             array = as_array(stored["array"])
     except (OSError, KeyError, ValueError) as error:
-        reason = "there is no such file" if isinstance(error, FileNotFoundError) else "it is not one giantstep wrote"
-        raise InputError(f"The array file {name} cannot be read from {folder}: {reason}.") from None
+        if isinstance(error, FileNotFoundError):
+            reason = "there is no such file"
+        else:
+            reason = "it is not one giantstep wrote"
+        raise InputError(
+            f"The array file {name} cannot be read from {folder}: {reason}."
+        ) from None
     if array.file != name:
-        raise InputError(f"The array file {name} was changed: its content has the name {array.file}.")
+        raise InputError(
+            f"The array file {name} was changed: its content has the name {array.file}."
+        )
     return array

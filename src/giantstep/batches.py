@@ -1,4 +1,6 @@
-"""The limit over a grid, batch by batch: one call of the family for all points that differ in numbers only."""
+"""The limit over a grid, batch by batch: one call of the family for all points that
+differ in numbers only.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
     from giantstep.scenario import Scenario
 
 _GIVEN_UP = (TimeUp, MemoryError, ArithmeticError, ValueError)
-"""What may flag a point rather than end the call (a ValueError: an array too large for NumPy, a singular matrix)."""
+"""What may flag a point rather than end the call (a ValueError: an array too large for
+NumPy, a singular matrix).
+"""
 
 _UNANSWERED = (Code.NO_THEORY, Code.NEEDS_DIMENSION)
 """Refusals of one batch that leave the others of a table what they are."""
@@ -50,21 +54,31 @@ def solve_limit(
     bare: bool = False,
     cpu_limit: float = math.inf,
 ) -> tuple[xarray.Dataset, Problems]:
-    """Return the limit at every point, `bare` without its finite-size correction, and what went wrong."""
-    start, spent = time.perf_counter(), time.thread_time()
+    """Return the limit at every point, `bare` without its finite-size correction, and
+    what went wrong.
+    """
+    start = time.perf_counter()
+    spent = time.thread_time()
     grid = request.grid
     request.refuse_limit()
     try:
         with deadline(cpu_limit * grid.size, time.thread_time):
             settings = request.prepare() if settings is None else settings
     except _GIVEN_UP as error:
-        unsolved = Answer.unsolved(grid.size, _reason_of(error, grid.scenario, request.what))
-        return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
+        unsolved = Answer.unsolved(
+            grid.size, _reason_of(error, grid.scenario, request.what)
+        )
+        return collect_answers(
+            [(np.arange(grid.size), unsolved)], request, request.settings
+        )
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
     own_settings = request.for_engine("limit", settings)
     answers: list[tuple[Indices, Answer]] = []
     refused: list[tuple[Indices, InputError]] = []
-    seconds = sum(batch.scenario.seconds(request.what) * len(batch.index) for batch in grid.batches())
+    seconds = sum(
+        batch.scenario.seconds(request.what) * len(batch.index)
+        for batch in grid.batches()
+    )
     with Progress(progress, grid.size, with_time("limit", seconds)) as bar:
         for batch in grid.batches():
             points = batch.points
@@ -72,7 +86,9 @@ def solve_limit(
                 points = {**points, "dim": np.full_like(points["dim"], np.inf)}
             try:
                 with counted(bar, len(batch.index)):
-                    solved = _solve_batch(batch.scenario, points, request.what, own_settings, cpu_left)
+                    solved = _solve_batch(
+                        batch.scenario, points, request.what, own_settings, cpu_left
+                    )
             except InputError as error:
                 if error.code not in _UNANSWERED:
                     raise
@@ -80,7 +96,9 @@ def solve_limit(
                 continue
             for rows, answer in solved:
                 part = {name: column[rows] for name, column in points.items()}
-                reach = notes_on_reach(request, batch.scenario, part, answer, own_settings)
+                reach = notes_on_reach(
+                    request, batch.scenario, part, answer, own_settings
+                )
                 if reach:
                     answer.attrs["notes"] = [*notes_in(answer.attrs), *reach]
             answers += [(batch.index[rows], answer) for rows, answer in solved]
@@ -90,7 +108,10 @@ def solve_limit(
         answers.append((index, Answer.unsolved(len(index), str(refusal))))
     missing = dict.fromkeys(str(refusal) for _, refusal in refused)
     result, problems = collect_answers(answers, request, settings, missing)
-    told = f"limit of {grid.scenario.family}, {request.what}: {grid.size - len(problems.reasons)} of {grid.size} points"
+    told = (
+        f"limit of {grid.scenario.family}, {request.what}:"
+        f" {grid.size - len(problems.reasons)} of {grid.size} points"
+    )
     _log.debug(f"{told} solved in {time.perf_counter() - start:.3g} s")
     return result, problems
 
@@ -103,23 +124,41 @@ def ask_again(
     trials: int | None = None,
     progress: ProgressOption = False,
 ) -> xarray.Dataset:
-    """Return a layer of a result, "limit" or "theory" (with starts for `trials`), with other values of some fields."""
+    """Return a layer of a result, "limit" or "theory" (with starts for `trials`), with
+    other values of some fields.
+    """
     from giantstep.result import fields_of
 
     scenarios, fields = fields_of(result)
     first = next(iter(by_name(scenarios).values()))
-    what, given = str(result.attrs["what"]), json.loads(str(result.attrs["settings"]))
-    own = {name: given[name] for name in first.questions[what].settings if name in given}
-    how = {name: given[name] for name in ("theory", "tolerance", "seed") if name in given}
-    dim = None if "dim" in fields or "dim" in type(first).model_fields else given.get("dim")
+    what = str(result.attrs["what"])
+    given = json.loads(str(result.attrs["settings"]))
+    own = {
+        name: given[name] for name in first.questions[what].settings if name in given
+    }
+    how = {
+        name: given[name] for name in ("theory", "tolerance", "seed") if name in given
+    }
+    if "dim" in fields or "dim" in type(first).model_fields:
+        dim = None
+    else:
+        dim = given.get("dim")
     request = Request(scenarios, {**fields, **changes}, own, what=what, dim=dim, **how)
-    return solve_limit(request, request.prepare(trials=trials), progress, bare=source == "limit")[0]
+    return solve_limit(
+        request, request.prepare(trials=trials), progress, bare=source == "limit"
+    )[0]
 
 
 def _solve_batch(
-    scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any], cpu_left: float
+    scenario: Scenario,
+    points: Points,
+    what: str,
+    settings: Mapping[str, Any],
+    cpu_left: float,
 ) -> list[tuple[Indices, Answer]]:
-    """Answer a batch; where that takes too long, or more memory than there is, each of its points alone."""
+    """Answer a batch; where that takes too long, or more memory than there is, each of
+    its points alone.
+    """
     rows = np.arange(len(points["dim"]))
     try:
         with deadline(cpu_left * len(rows), time.thread_time):
@@ -130,33 +169,53 @@ def _solve_batch(
         unsolved = Answer.unsolved(1, reason)
         unsolved.put(rows, scenario.beforehand(points, what, settings))
         return [(rows, unsolved)]
-    alone = [{name: column[row : row + 1] for name, column in points.items()} for row in rows]
-    answers = [_solve_batch(scenario, point, what, settings, cpu_left)[0][1] for point in alone]
+    alone = [
+        {name: column[row : row + 1] for name, column in points.items()} for row in rows
+    ]
+    answers = [
+        _solve_batch(scenario, point, what, settings, cpu_left)[0][1] for point in alone
+    ]
     return [(rows[row : row + 1], answer) for row, answer in enumerate(answers)]
 
 
 def checked_cpu_limit(seconds: float | None) -> float:
-    """Return the seconds of CPU one point may take; the default is 15, or that of the environment."""
-    given = os.environ.get("GIANTSTEP_CPU_LIMIT", "15") if seconds is None else seconds
-    with contextlib.suppress(ValueError):
-        given = float(given) if isinstance(given, str) else given
-    return check_number("cpu_limit", given, "a number above 0 (inf is allowed)", lambda value: value > 0)
+    """Return the seconds of CPU one point may take; the default is 15, or that of the
+    environment.
+    """
+    given: Any = seconds
+    if seconds is None:
+        given = os.environ.get("GIANTSTEP_CPU_LIMIT", "15")
+    if isinstance(given, str):
+        with contextlib.suppress(ValueError):
+            given = float(given)
+    return check_number(
+        "cpu_limit", given, "a number above 0 (inf is allowed)", lambda value: value > 0
+    )
 
 
 def _reason_of(error: BaseException, scenario: Scenario, what: str) -> str:
-    """Say why a point was given up; raise what a family refused, and what is a mistake in its code.
+    """Say why a point was given up; raise what a family refused, and what is a mistake
+    in its code.
 
-    Families of giantstep are tried with fields of any size, where Python's own arithmetic may overflow or divide by
-    zero; in a family of somebody else that is a mistake until it says otherwise (`status`, `NotFiniteError`).
+    Families of giantstep are tried with fields of any size, where Python's own
+    arithmetic may overflow or divide by zero; in a family of somebody else that is a
+    mistake until it says otherwise (`status`, `NotFiniteError`).
     """
     if isinstance(error, TimeUp):
         seconds = scenario.seconds(what)
         about = f", about {duration(seconds)}" if seconds else ""
-        return f"it takes too long{about}; `cpu_limit` and GIANTSTEP_CPU_LIMIT allow more seconds of CPU for a point"
-    if isinstance(error, MemoryError) or re.match(r"Maximum allowed \w+ exceeded", str(error)):  # NumPy's ValueError
+        return (
+            f"it takes too long{about}; `cpu_limit` and GIANTSTEP_CPU_LIMIT allow more"
+            " seconds of CPU for a point"
+        )
+    if isinstance(error, MemoryError) or re.match(
+        r"Maximum allowed \w+ exceeded", str(error)
+    ):  # NumPy's ValueError
         return "it needs more memory than there is"
     ours = type(scenario).__module__.partition(".")[0] == __name__.partition(".")[0]
-    if isinstance(error, NotFiniteError | np.linalg.LinAlgError) or (ours and isinstance(error, ArithmeticError)):
+    if isinstance(error, NotFiniteError | np.linalg.LinAlgError) or (
+        ours and isinstance(error, ArithmeticError)
+    ):
         words = str(error).rstrip(".").lower() or type(error).__name__
         return f"its numbers leave the range of floating point ({words})"
     raise error
@@ -168,27 +227,40 @@ def collect_answers(
     settings: Mapping[str, Any],
     missing: Iterable[str] = (),
 ) -> tuple[xarray.Dataset, Problems]:
-    """Lay answers at points of the grid out as one table; `missing` are reasons of points that have no theory."""
+    """Lay answers at points of the grid out as one table; `missing` are reasons of
+    points that have no theory.
+    """
     from giantstep.result import ResultTable, merge_facts, provenance
 
-    grid, question = request.grid, request.question
+    grid = request.grid
+    question = request.question
     table = ResultTable(grid, question, "limit")
     problems = Problems("limit", grid.size)
     for index, answer in answers:
         failed = np.asarray(answer.status) != ""
         for name, values in answer.values.items():
-            array, variable = np.asarray(values), table.columns[name]
+            array = np.asarray(values)
+            variable = table.columns[name]
             dims = variable.dims
-            # points that failed are blanked; a trajectory keeps what came before it diverged
+            # points that failed are blanked; a trajectory keeps what came before it
+            # diverged
             is_path = "trajectory" in [dimension_named(dim).role for dim in dims]
             if failed.any() and not is_path and not variable.stands:
-                array = np.where(failed.reshape(-1, *[1] * len(dims)), blank_array(array.shape, array), array)
+                array = np.where(
+                    failed.reshape(-1, *[1] * len(dims)),
+                    blank_array(array.shape, array),
+                    array,
+                )
             table.put(name, index, array)
         table.put_coords(answer.coords)
         status = _with_silent_nans(answer, table)
         table.put_diagnostic("converged", index, status == "")
-        table.put_diagnostic("residual", index, np.asarray(answer.residual, dtype=np.float64))
-        table.put_diagnostic("iterations", index, np.asarray(answer.iterations, dtype=np.int64))
+        table.put_diagnostic(
+            "residual", index, np.asarray(answer.residual, dtype=np.float64)
+        )
+        table.put_diagnostic(
+            "iterations", index, np.asarray(answer.iterations, dtype=np.int64)
+        )
         table.put_diagnostic("status", index, status)
         problems.reasons += [str(reason) for reason in status[status != ""]]
         problems.remarks += answer.warnings
@@ -196,27 +268,48 @@ def collect_answers(
         table.put_nothing(settings)
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
-    facts = merge_facts([{name: v for name, v in answer.attrs.items() if name != "notes"} for _, answer in answers])
-    if approximations := {name: how for _, answer in answers for name, how in answer.approximations.items()}:
+    facts = merge_facts(
+        [
+            {name: v for name, v in answer.attrs.items() if name != "notes"}
+            for _, answer in answers
+        ]
+    )
+    if approximations := {
+        name: how
+        for _, answer in answers
+        for name, how in answer.approximations.items()
+    }:
         facts["approximations"] = approximations
-    attrs: dict[str, Any] = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
+    attrs: dict[str, Any] = provenance(
+        grid, request.what, "limit", shown, {"theory": theory, **facts}
+    )
     if missing:
         attrs["no_theory"] = list(missing)
     notes = [note for _, answer in answers for note in notes_in(answer.attrs)]
     notes += worse_than_nothing(request, table) + out_of_proportion(request)
     if notes:
         attrs["notes"] = list(dict.fromkeys(notes))
-    return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
+    return (
+        table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs),
+        problems,
+    )
 
 
 def _with_silent_nans(answer: Answer, table: ResultTable) -> Array:
-    """Flag solved points where a variable is NaN that does not declare what that means (`Variable.absent`)."""
+    """Flag solved points where a variable is NaN that does not declare what that means
+    (`Variable.absent`).
+    """
     status = np.asarray(answer.status).astype(object)
     for name, values in answer.values.items():
-        variable, array = table.columns[name], np.asarray(values)
-        declared = array.dtype.kind == "f" and name == variable.name and not variable.absent
+        variable = table.columns[name]
+        array = np.asarray(values)
+        declared = (
+            array.dtype.kind == "f" and name == variable.name and not variable.absent
+        )
         if declared and (missing := np.isnan(array)).any():
-            for point in np.flatnonzero(missing.reshape(len(status), -1).any(axis=1) & (status == "")):
+            for point in np.flatnonzero(
+                missing.reshape(len(status), -1).any(axis=1) & (status == "")
+            ):
                 known = np.atleast_1d(~missing[point])
                 ends = [int(places.max(initial=-1)) + 1 for places in np.nonzero(known)]
                 # beyond its last values a point is padded, where a neighbour is longer

@@ -1,4 +1,6 @@
-"""Descriptions of a family, made from its declarations: plain data for pages, text for people."""
+"""Descriptions of a family, made from its declarations: plain data for pages, text for
+people.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,14 @@ _SAID: dict[Any, tuple[str, str]] = {
     float: ("number", ""),
     int: ("whole number", ""),
     tuple: ("list of numbers", "a list of numbers"),
-    Function: ("function", "a name, an expression in z, or in Python a callable (gs.Function)"),
-    Target: ("function", "a name, an expression in z1..zk, or in Python a callable (gs.Target)"),
+    Function: (
+        "function",
+        "a name, an expression in z, or in Python a callable (gs.Function)",
+    ),
+    Target: (
+        "function",
+        "a name, an expression in z1..zk, or in Python a callable (gs.Target)",
+    ),
     FrozenArray: ("array of numbers", "an array of numbers, as nested lists"),
     str: ("text", "str"),
     bool: ("true or false", "true or false"),
@@ -43,30 +51,54 @@ _COLUMN = 38
 """Where meanings begin, in characters: behind most names with their symbols."""
 
 
-# -- as data ----------------------------------------------------------------------------------------------
+# -- as data ---------------------------------------------------------------------------
 
 
 class Description(dict[str, Any]):
     """What a family is, as strict JSON data; a notebook shows it as tables."""
 
     def blocks(self) -> list[Block]:
-        """Return the title, the fields, the questions with their variables, the theories and the papers."""
-        fields = [_field_cells(field, indent) for indent, field in _with_inner(self["fields"])]
-        blocks: list[Block] = [f"{self['family']}: {self['title']}", *self["update_rule"].splitlines()]
-        blocks.append(Table(("field", "symbol", "meaning", "allowed", "default"), fields))
+        """Return the title, the fields, the questions with their variables, the
+        theories and the papers.
+        """
+        fields = [
+            _field_cells(field, indent) for indent, field in _with_inner(self["fields"])
+        ]
+        blocks: list[Block] = [
+            f"{self['family']}: {self['title']}",
+            *self["update_rule"].splitlines(),
+        ]
+        blocks.append(
+            Table(("field", "symbol", "meaning", "allowed", "default"), fields)
+        )
         for name, question in self["questions"].items():
-            rows = [(one["name"], one["symbol"], one["meaning"]) for one in question["variables"]]
-            blocks += [f'Question "{name}": {question["meaning"]}', Table(("variable", "symbol", "meaning"), rows)]
+            rows = [
+                (one["name"], one["symbol"], one["meaning"])
+                for one in question["variables"]
+            ]
+            blocks += [
+                f'Question "{name}": {question["meaning"]}',
+                Table(("variable", "symbol", "meaning"), rows),
+            ]
         blocks.append(Table(("theory", "meaning"), list(self["theories"].items())))
-        blocks.append(Table(("paper", "title"), [(paper["key"], paper["title"]) for paper in self["papers"]]))
+        blocks.append(
+            Table(
+                ("paper", "title"),
+                [(paper["key"], paper["title"]) for paper in self["papers"]],
+            )
+        )
         return blocks
 
     def _repr_html_(self) -> str:
         return blocks_html(self.blocks())
 
 
-def _with_inner(fields: Sequence[Mapping[str, Any]], indent: int = 0) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield fields, those of the parts that they may hold below them, each with its indent."""
+def _with_inner(
+    fields: Sequence[Mapping[str, Any]], indent: int = 0
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield fields, those of the parts that they may hold below them, each with its
+    indent.
+    """
     for field in fields:
         yield indent, field
         for choice in field.get("choices", []):
@@ -75,11 +107,19 @@ def _with_inner(fields: Sequence[Mapping[str, Any]], indent: int = 0) -> Iterato
 
 def _field_cells(field: Mapping[str, Any], indent: int) -> tuple[str, ...]:
     default = "required" if field["required"] else _toml(field["default"])
-    return "  " * indent + field["name"], field["symbol"], field["meaning"], field["allowed"], default
+    return (
+        "  " * indent + field["name"],
+        field["symbol"],
+        field["meaning"],
+        field["allowed"],
+        default,
+    )
 
 
 def describe(family: str) -> Description:
-    """Return what a family is as strict JSON data: its fields, questions, theories, papers with their notation."""
+    """Return what a family is as strict JSON data: its fields, questions, theories,
+    papers with their notation.
+    """
     cls = family_class(family)
     content = {
         "family": cls.family,
@@ -87,7 +127,9 @@ def describe(family: str) -> Description:
         "about": _first_paragraph(cls),
         "update_rule": cls.update_rule,
         "fields": describe_fields(cls),
-        "questions": {name: _question(question) for name, question in cls.questions.items()},
+        "questions": {
+            name: _question(question) for name, question in cls.questions.items()
+        },
         "theories": dict(cls.theories),
         "papers": [_paper(key, BIBTEX.get(key, "")) for key in cls.papers],
         "notation": {key: dict(symbols) for key, symbols in cls.notation.items()},
@@ -101,11 +143,18 @@ def describe(family: str) -> Description:
 
 def describe_fields(model: type[BaseModel], prefix: str = "") -> list[dict[str, Any]]:
     """Return what the fields of a scenario or a part are, as `describe` does."""
-    return [_field(prefix + name, info) for name, info in model.model_fields.items() if name != "kind"]
+    return [
+        _field(prefix + name, info)
+        for name, info in model.model_fields.items()
+        if name != "kind"
+    ]
 
 
 def _field(name: str, info: FieldInfo) -> dict[str, Any]:
-    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    if isinstance(info.json_schema_extra, dict):
+        extra = info.json_schema_extra
+    else:
+        extra = {}
     listed = part_list(info)
     leaves = list(allowed_types(value_annotation(info)))
     parts = [leaf for leaf in leaves if _is_part(leaf)]
@@ -114,8 +163,18 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
         "name": name,
         "symbol": extra.get("symbol", ""),
         "meaning": info.description or "",
-        "type": of_parts if parts else " or ".join(dict.fromkeys(_SAID.get(leaf, ("name",))[0] for leaf in leaves)),
-        "allowed": _allowed(info, leaves) if listed is None else f"a list, each entry {_allowed(info, leaves)}",
+        "type": (
+            of_parts
+            if parts
+            else " or ".join(
+                dict.fromkeys(_SAID.get(leaf, ("name",))[0] for leaf in leaves)
+            )
+        ),
+        "allowed": (
+            _allowed(info, leaves)
+            if listed is None
+            else f"a list, each entry {_allowed(info, leaves)}"
+        ),
         "required": info.is_required(),
     }
     if "only" in extra:
@@ -126,7 +185,11 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
         about["bounds"] = bounds_of(info)
         about["infinite"] = bool(extra.get("infinite"))
     if parts:
-        about["choices"] = [_choice(name, leaf) for leaf in leaves if _is_part(leaf) or not isinstance(leaf, type)]
+        about["choices"] = [
+            _choice(name, leaf)
+            for leaf in leaves
+            if _is_part(leaf) or not isinstance(leaf, type)
+        ]
     elif leaves and not any(isinstance(leaf, type) for leaf in leaves):
         about["values"] = leaves
     return about
@@ -137,18 +200,26 @@ def _choice(name: str, leaf: Any) -> dict[str, Any]:
         return {"value": leaf}
     kind = leaf.model_fields.get("kind")
     about: dict[str, Any] = {} if kind is None else {"kind": kind.default}
-    meaning, fields = _first_paragraph(leaf), describe_fields(leaf, f"{name}.")
+    meaning = _first_paragraph(leaf)
+    fields = describe_fields(leaf, f"{name}.")
     return {**about, "name": leaf.__name__, "meaning": meaning, "fields": fields}
 
 
 def _question(question: Question) -> dict[str, Any]:
-    names = dict.fromkeys(name for variable in question.variables for name in variable.dims)
+    names = dict.fromkeys(
+        name for variable in question.variables for name in variable.dims
+    )
     return {
         "meaning": question.meaning,
         "variables": [_told(variable, *_VARIABLE) for variable in question.variables],
-        "settings": {name: _setting(setting) for name, setting in question.settings.items()},
+        "settings": {
+            name: _setting(setting) for name, setting in question.settings.items()
+        },
         "plot": list(question.plot),
-        "dimensions": {name: _told(question.dimension(name), "role", "label", "symbol") for name in names},
+        "dimensions": {
+            name: _told(question.dimension(name), "role", "label", "symbol")
+            for name in names
+        },
     }
 
 
@@ -157,10 +228,18 @@ def _told(declaration: Any, *names: str) -> dict[str, Any]:
 
 
 def _setting(setting: Setting) -> dict[str, Any]:
-    about = {"meaning": setting.meaning, "default": _plain(setting.default), "engines": list(setting.engines)}
+    about = {
+        "meaning": setting.meaning,
+        "default": _plain(setting.default),
+        "engines": list(setting.engines),
+    }
     if setting.example is not None:
-        about["example"] = json_data(np.atleast_1d(np.array(setting.example, dtype=object)))
-    return {**about, "choices": list(setting.choices)} if setting.choices else about
+        about["example"] = json_data(
+            np.atleast_1d(np.array(setting.example, dtype=object))
+        )
+    if setting.choices:
+        return {**about, "choices": list(setting.choices)}
+    return about
 
 
 def _is_part(leaf: Any) -> bool:
@@ -173,8 +252,12 @@ def _allowed(info: FieldInfo, leaves: list[Any]) -> str:
             return allowed_values(info)
         if _is_part(leaf):
             kind = leaf.model_fields.get("kind")
-            return f"a table of {', '.join(leaf.model_fields)}" if kind is None else f'kind "{kind.default}"'
-        return _SAID[leaf][1] if leaf in _SAID else getattr(leaf, "__name__", f'"{leaf}"')
+            if kind is None:
+                return f"a table of {', '.join(leaf.model_fields)}"
+            return f'kind "{kind.default}"'
+        if leaf in _SAID:
+            return _SAID[leaf][1]
+        return getattr(leaf, "__name__", f'"{leaf}"')
 
     return " or ".join(map(said, leaves))
 
@@ -195,31 +278,64 @@ def _first_paragraph(cls: type) -> str:
 
 def _paper(key: str, bibtex: str) -> dict[str, str]:
     title = re.search(r"(?<!\w)title\s*=\s*\{(.*?)\},\n", bibtex, re.DOTALL)
-    return {"key": key, "title": " ".join(title.group(1).split()) if title else "", "bibtex": bibtex}
+    return {
+        "key": key,
+        "title": " ".join(title.group(1).split()) if title else "",
+        "bibtex": bibtex,
+    }
 
 
-# -- as text ----------------------------------------------------------------------------------------------
+# -- as text ---------------------------------------------------------------------------
 
 
 def describe_text(family: str) -> str:
-    """Return the description of a family for reading: update rule, fields, questions, theories, papers."""
+    """Return the description of a family for reading: update rule, fields, questions,
+    theories, papers.
+    """
     about = describe(family)
-    lines = [f"{about['family']}: {about['title']}", "", "Update rule", textwrap.indent(about["update_rule"], "  ")]
+    lines = [
+        f"{about['family']}: {about['title']}",
+        "",
+        "Update rule",
+        textwrap.indent(about["update_rule"], "  "),
+    ]
     lines += ["", "Fields", *_rows(_field_rows(about["fields"]))]
     for number, (name, question) in enumerate(about["questions"].items()):
-        lines += ["", f'Question "{name}"{" (the default)" if not number else ""}: {question["meaning"]}']
+        lines += [
+            "",
+            (
+                f'Question "{name}"{" (the default)" if not number else ""}:'
+                f" {question['meaning']}"
+            ),
+        ]
         lines += _rows([_variable_row(variable) for variable in question["variables"]])
         rows: list[_Row] = []
         for setting, said in question["settings"].items():
-            choices = f"; one of {', '.join(said['choices'])}" if "choices" in said else ""
-            default = "" if said["default"] is None else f"; default {_toml(said['default'])}"
+            if "choices" in said:
+                choices = f"; one of {', '.join(said['choices'])}"
+            else:
+                choices = ""
+            if said["default"] is None:
+                default = ""
+            else:
+                default = f"; default {_toml(said['default'])}"
             rows.append((2, setting, [said["meaning"] + choices + default]))
         lines += ["  settings:", *_rows(rows)] if rows else []
-    lines += ["", "Theories", *_rows([(1, name, [meaning]) for name, meaning in about["theories"].items()])]
+    lines += [
+        "",
+        "Theories",
+        *_rows([(1, name, [meaning]) for name, meaning in about["theories"].items()]),
+    ]
     if about["composition"]:
         lines += ["", "What composes (the experiment answers every pair)"]
-        lines += _rows([(1, pair, [verdict]) for pair, verdict in about["composition"].items()])
-    lines += ["", "Papers", *_rows([(1, paper["key"], [paper["title"]]) for paper in about["papers"]])]
+        lines += _rows(
+            [(1, pair, [verdict]) for pair, verdict in about["composition"].items()]
+        )
+    lines += [
+        "",
+        "Papers",
+        *_rows([(1, paper["key"], [paper["title"]]) for paper in about["papers"]]),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -234,22 +350,39 @@ _Row = tuple[int, str, list[str]]
 
 def _field_rows(fields: list[dict[str, Any]], indent: int = 1) -> Iterator[_Row]:
     for field in fields:
-        default = "; required" if field["required"] else f"; default {_toml(field['default'])}"
-        yield indent, _head(field["name"], field["symbol"]), [field["meaning"], field["allowed"] + default]
+        if field["required"]:
+            default = "; required"
+        else:
+            default = f"; default {_toml(field['default'])}"
+        yield (
+            indent,
+            _head(field["name"], field["symbol"]),
+            [field["meaning"], field["allowed"] + default],
+        )
         for choice in field.get("choices", []):
             if "value" in choice:
                 yield indent + 1, _toml(choice["value"]), []
                 continue
-            kind = f'kind = "{choice["kind"]}"' if "kind" in choice else choice["name"]
+            if "kind" in choice:
+                kind = f'kind = "{choice["kind"]}"'
+            else:
+                kind = choice["name"]
             yield indent + 1, kind, [choice["meaning"]]
             yield from _field_rows(choice["fields"], indent + 2)
 
 
 def _variable_row(variable: Mapping[str, Any]) -> _Row:
     dims = f"({', '.join(variable['dims'])})" if variable["dims"] else ""
-    only = f"; {variable['engines'][0]} only" if len(variable["engines"]) == 1 else ""
+    if len(variable["engines"]) == 1:
+        only = f"; {variable['engines'][0]} only"
+    else:
+        only = ""
     absent = f"; NaN: {variable['absent']}" if variable["absent"] else ""
-    return 1, _head(variable["name"] + dims, variable["symbol"]), [variable["meaning"] + only + absent]
+    return (
+        1,
+        _head(variable["name"] + dims, variable["symbol"]),
+        [variable["meaning"] + only + absent],
+    )
 
 
 def _head(name: str, symbol: str) -> str:
@@ -257,14 +390,19 @@ def _head(name: str, symbol: str) -> str:
 
 
 def _rows(rows: Iterable[_Row]) -> list[str]:
-    """Write names in one column and what is said of them, wrapped, in another; long names have a line of their own."""
+    """Write names in one column and what is said of them, wrapped, in another; long
+    names have a line of their own.
+    """
     lines = []
     for indent, head, said in rows:
         head = "  " * indent + head
         body = [line for text in said for line in textwrap.wrap(text, _WIDTH - _COLUMN)]
         heads = [head] if len(head) <= _COLUMN - 2 or not body else []
         lines += [] if heads else [head]
-        lines += [f"{word:<{_COLUMN}}{line}".rstrip() for word, line in zip_longest(heads, body, fillvalue="")]
+        lines += [
+            f"{word:<{_COLUMN}}{line}".rstrip()
+            for word, line in zip_longest(heads, body, fillvalue="")
+        ]
     return lines
 
 
@@ -273,7 +411,7 @@ def _toml(value: Any) -> str:
     return "none" if value is None else toml_value(with_infinity(value))
 
 
-# -- The study ``giantstep new`` prints: every field with its symbol --------------------------------------
+# -- The study ``giantstep new`` prints: every field with its symbol -------------------
 
 
 _TAIL = """\
@@ -295,23 +433,51 @@ seed = 0  # any whole number from 0 on
 # device = "cpu"  # or "cuda"
 # paired = false  # true gives all points the same draws
 # keep_trials = false  # true keeps every trial, not just the mean
-"""
+"""  # noqa: E501
 
 
 def template(family: str) -> str:
-    """Return a commented study of a family: its example; other parts and their fields are in its description."""
+    """Return a commented study of a family: its example; other parts and their fields
+    are in its description.
+    """
     about = describe(family)
     example = with_infinity(about["example"])
-    rule = f"{about['title']}\n\n{about['update_rule']}\n\n`giantstep describe {family}` says all that fields may hold."
-    questions = [f'what = "{name}"  # {question["meaning"]}' for name, question in about["questions"].items()]
-    said = {field["name"]: f"{field['symbol']}: {field['meaning']}; {field['allowed']}" for field in about["fields"]}
-    absent = [f"# {name} is left out here; {text}" for name, text in said.items() if example.get(name) is None]
-    scenario = write_toml({"scenario": example}, {f"scenario.{name}": text for name, text in said.items()})
+    rule = (
+        f"{about['title']}\n\n{about['update_rule']}\n\n`giantstep describe {family}`"
+        " says all that fields may hold."
+    )
+    questions = [
+        f'what = "{name}"  # {question["meaning"]}'
+        for name, question in about["questions"].items()
+    ]
+    said = {
+        field["name"]: f"{field['symbol']}: {field['meaning']}; {field['allowed']}"
+        for field in about["fields"]
+    }
+    absent = [
+        f"# {name} is left out here; {text}"
+        for name, text in said.items()
+        if example.get(name) is None
+    ]
+    scenario = write_toml(
+        {"scenario": example}, {f"scenario.{name}": text for name, text in said.items()}
+    )
     numbers = [name for name in said if isinstance(example.get(name), float | int)]
-    field = next(name for name in [*about["shared_fields"], *numbers] if name in numbers)
+    field = next(
+        name for name in [*about["shared_fields"], *numbers] if name in numbers
+    )
     value = float(example[field]) or 1.0
     theory, *more = about["theories"]
-    theories = "; ".join([about["theories"][theory], *(f'or "{name}": {about["theories"][name]}' for name in more)])
-    tail = _TAIL.format(field=field, start=value / 4, stop=value * 2, theory=theory, theories=theories)
+    theories = "; ".join(
+        [
+            about["theories"][theory],
+            *(f'or "{name}": {about["theories"][name]}' for name in more),
+        ]
+    )
+    tail = _TAIL.format(
+        field=field, start=value / 4, stop=value * 2, theory=theory, theories=theories
+    )
     head = "\n".join(f"# {line}".rstrip() for line in rule.splitlines())
-    return "\n\n".join([head, "\n# ".join(questions), scenario + "\n".join(absent), tail])
+    return "\n\n".join(
+        [head, "\n# ".join(questions), scenario + "\n".join(absent), tail]
+    )

@@ -1,4 +1,6 @@
-"""What giantstep raises and warns with: one sentence each, with the field, the value and what is allowed."""
+"""What giantstep raises and warns with: one sentence each, with the field, the value
+and what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from typing import Any, ParamSpec, TypeVar
 
 
 class Code(Enum):
-    """What kind of refusal an `InputError` is, for whoever acts on it; its words are for people."""
+    """What kind of refusal an `InputError` is, for whoever acts on it; its words are
+    for people.
+    """
 
     NEEDS_DIMENSION = "needs-dimension"
     """The answer exists at a finite `dim` only."""
@@ -29,13 +33,17 @@ class Code(Enum):
 class GiantstepError(Exception):
     """Base class of everything giantstep raises on purpose.
 
-    >>> issubclass(InputError, GiantstepError), issubclass(ConvergenceError, GiantstepError)
+    >>> (
+    ...     issubclass(InputError, GiantstepError),
+    ...     issubclass(ConvergenceError, GiantstepError),
+    ... )
     (True, True)
     """
 
 
 class InputError(GiantstepError, ValueError):
-    """The input cannot be used; the message says which field, which value, and what is allowed.
+    """The input cannot be used; the message says which field, which value, and what is
+    allowed.
 
     It is a ``ValueError`` too.
 
@@ -45,13 +53,15 @@ class InputError(GiantstepError, ValueError):
     ... except gs.InputError as error:
     ...     print(error)
     Field `probabilities` must be numbers that sum to one (they sum to 1.2), but is probabilities=[0.9, 0.3].
-    """
+    """  # noqa: E501
 
     field: str | None = None
     value: Any = None
     allowed: str = ""
     sentence: str = ""
-    """The message with ``{field}`` in it, so that whoever holds the field can put its own name in front."""
+    """The message with ``{field}`` in it, so that whoever holds the field can put its
+    own name in front.
+    """
 
     def __init__(self, message: str, code: Code | None = None) -> None:
         super().__init__(message)
@@ -63,21 +73,28 @@ class InputError(GiantstepError, ValueError):
             return self
         sentence = self.sentence or f"Field `{{field}}`: {self}"
         error = field_error(".".join(filter(None, (parent, self.field))), sentence)
-        error.value, error.allowed, error.code = self.value, self.allowed, self.code
+        error.value = self.value
+        error.allowed = self.allowed
+        error.code = self.code
         return error
 
 
 class NotFiniteError(GiantstepError, ArithmeticError):
-    """Numbers left the range of floating point on the way to a solution; the point is flagged with this reason."""
+    """Numbers left the range of floating point on the way to a solution; the point is
+    flagged with this reason.
+    """
 
 
 class ConvergenceError(GiantstepError):
     """A point was not solved and ``strict=True`` asked for an error.
 
-    Without ``strict`` such a point is NaN, its ``converged`` False, and its ``status`` says why.
+    Without ``strict`` such a point is NaN, its ``converged`` False, and its ``status``
+    says why.
 
     >>> import giantstep as gs
-    >>> s = gs.BatchReuse(target="z", activation="relu", samples_per_dim=2, rate=300.0, steps=20)  # it diverges
+    >>> s = gs.BatchReuse(
+    ...     target="z", activation="relu", samples_per_dim=2, rate=300.0, steps=20
+    ... )  # it diverges
     >>> try:
     ...     gs.predict(s, strict=True, nodes=256)
     ... except gs.ConvergenceError as error:
@@ -87,34 +104,55 @@ class ConvergenceError(GiantstepError):
 
 
 class GiantstepWarning(UserWarning):
-    """Something the reader of a result should know, for example an approximation that was chosen for them.
+    """Something the reader of a result should know, for example an approximation that
+    was chosen for them.
 
     >>> import warnings
     >>> import giantstep as gs
-    >>> s = gs.FewSteps(target="z1 + z1*z2", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, steps=1,
-    ...                 batch_per_dim=9.0)
+    >>> s = gs.FewSteps(
+    ...     target="z1 + z1*z2",
+    ...     width_per_dim=1.5,
+    ...     samples_per_dim=2.0,
+    ...     ridge=0.1,
+    ...     steps=1,
+    ...     batch_per_dim=9.0,
+    ... )
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     r = gs.predict(s)  # several steps on finite batches have no exact theory: an approximation answers
+    ...     r = gs.predict(
+    ...         s
+    ...     )  # several steps on finite batches have no exact theory: an approximation answers
     >>> issubclass(caught[0].category, gs.GiantstepWarning)
     True
-    """
+    """  # noqa: E501
 
 
-def bad_field(field: str, value: Any, allowed: str, code: Code | None = None) -> InputError:
+def bad_field(
+    field: str, value: Any, allowed: str, code: Code | None = None
+) -> InputError:
     """Return the error for one field: ``bad_field("ridge", -0.1, "at least 0")``."""
-    shown = repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
+    shown = repr(
+        value.item()
+        if hasattr(value, "item") and getattr(value, "ndim", 1) == 0
+        else value
+    )
     shown = " ".join(shown.split()) if "\n" in shown else shown  # an array is one line
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    error = field_error(field, f"Field `{{field}}` must be {allowed}, but is {{field}}={shown}.", code)
-    error.value, error.allowed = value, allowed
+    error = field_error(
+        field, f"Field `{{field}}` must be {allowed}, but is {{field}}={shown}.", code
+    )
+    error.value = value
+    error.allowed = allowed
     return error
 
 
 def field_error(field: str, sentence: str, code: Code | None = None) -> InputError:
-    """Return the error for a field that is missing or unknown; ``{field}`` in `sentence` is its name."""
+    """Return the error for a field that is missing or unknown; ``{field}`` in
+    `sentence` is its name.
+    """
     error = InputError(sentence.replace("{field}", field), code)
-    error.field, error.sentence = field, sentence
+    error.field = field
+    error.sentence = sentence
     return error
 
 
@@ -122,40 +160,57 @@ def unreadable(file: object, error: OSError) -> InputError:
     """Return the error for a file that could not be opened."""
     if isinstance(error, FileNotFoundError):
         return InputError(f"There is no file {str(file)!r}.")
-    return InputError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}.")
+    return InputError(
+        f"{file} cannot be read: {(error.strerror or str(error)).lower()}."
+    )
 
 
-def check_ending(path: str | Path, endings: Sequence[str], said: str, *, there: bool = False) -> str:
-    """Return the ending of a file's name in small letters; refuse others, and what is not `there` where it must be."""
-    name, ending = Path(path).name, Path(path).suffix.lower()
+def check_ending(
+    path: str | Path, endings: Sequence[str], said: str, *, there: bool = False
+) -> str:
+    """Return the ending of a file's name in small letters; refuse others, and what is
+    not `there` where it must be.
+    """
+    name = Path(path).name
+    ending = Path(path).suffix.lower()
     if ending not in endings:
-        raise InputError(f"{said.format(', '.join(endings))}, but the file is called {name!r}.")
+        raise InputError(
+            f"{said.format(', '.join(endings))}, but the file is called {name!r}."
+        )
     if there and not Path(path).is_file():
         raise InputError(f"There is no file {str(path)!r}.")
     return ending
 
 
 def nearest(name: Any, candidates: Sequence[str]) -> str:
-    """Return `` (did you mean `...`?)`` with the candidate that a name misspells, begins or ends, or nothing."""
+    """Return `` (did you mean `...`?)`` with the candidate that a name misspells,
+    begins or ends, or nothing.
+    """
     text = str(name).lower()
     if len(text) < 3:
         return ""
-    best, likeness = "", 0.0
+    best = ""
+    likeness = 0.0
     for candidate in candidates:
         now = _likeness(text, candidate.lower())
         if now > likeness:
-            best, likeness = candidate, now
+            best = candidate
+            likeness = now
     return f" (did you mean `{best}`?)" if best else ""
 
 
 _MISSPELT = 0.66
-"""Least likeness of a misspelt name: two letters of three in place. `nmu` is `num`, `loss` is not `rows`."""
+"""Least likeness of a misspelt name: two letters of three in place. `nmu` is `num`,
+`loss` is not `rows`.
+"""
 _MISSPELT_WORD = 0.75
 """The same where one word of a longer name is misspelt: `widht` is `width_per_dim`."""
 
 
 def _likeness(text: str, candidate: str) -> float:
-    """Return how much a text looks like a name, from 0 (not at all) to 1 (it is the name)."""
+    """Return how much a text looks like a name, from 0 (not at all) to 1 (it is the
+    name).
+    """
     whole = difflib.SequenceMatcher(None, candidate, text).ratio()
     if whole >= _MISSPELT:
         return whole
@@ -164,10 +219,12 @@ def _likeness(text: str, candidate: str) -> float:
     words = [word for word in re.split("[_.-]", candidate)[:-1] if len(word) > 3]
     found = [difflib.SequenceMatcher(None, word, text).ratio() for word in words]
     # less than a whole name that is as much alike
-    return max((ratio - 0.01 for ratio in found if ratio >= _MISSPELT_WORD), default=0.0)
+    return max(
+        (ratio - 0.01 for ratio in found if ratio >= _MISSPELT_WORD), default=0.0
+    )
 
 
-# -- What a user sees of a call: a refusal without our frames, a warning at their line --------------------------------
+# -- What a user sees of a call: a refusal without our frames, a warning at their line -
 
 FULL_TRACEBACK = "GIANTSTEP_FULL_TRACEBACK"
 """Environment variable: where it is set, a refusal keeps the frames of this package."""
@@ -176,7 +233,9 @@ Answered = TypeVar("Answered")
 
 
 def at_the_door(verb: Callable[Told, Answered]) -> Callable[Told, Answered]:
-    """Return a public function whose refusals show the caller's line and their sentence, none of our own frames."""
+    """Return a public function whose refusals show the caller's line and their
+    sentence, none of our own frames.
+    """
 
     @functools.wraps(verb)
     def public(*values: Told.args, **settings: Told.kwargs) -> Answered:
@@ -185,12 +244,15 @@ def at_the_door(verb: Callable[Told, Answered]) -> Callable[Told, Answered]:
         except InputError as error:
             raise without_frames(error) from None
 
-    public.__module__ = __name__.partition(".")[0]  # where it is public: there pickle finds it
+    # where it is public: there pickle finds it
+    public.__module__ = __name__.partition(".")[0]
     return public
 
 
 def without_frames(error: InputError) -> InputError:
-    """Return a refusal as it is raised at a public door, without the frames that led to it."""
+    """Return a refusal as it is raised at a public door, without the frames that led to
+    it.
+    """
     if os.environ.get(FULL_TRACEBACK):
         return error
     return error.with_traceback(None)
@@ -201,8 +263,11 @@ _NOT_THE_USER = ("giantstep", "pydantic", "functools")
 
 
 def warn_user(text: str, kind: type[Warning] = GiantstepWarning) -> None:
-    """Warn at the line of the user: the first one on the way here that is of none of these modules."""
-    frame, depth = sys._getframe(1), 2
+    """Warn at the line of the user: the first one on the way here that is of none of
+    these modules.
+    """
+    frame = sys._getframe(1)
+    depth = 2
     while frame.f_back is not None and _package(frame) in _NOT_THE_USER:
         frame = frame.f_back
         depth += 1

@@ -1,6 +1,8 @@
-"""What a family of problems declares and returns: questions, variables, settings and answers.
+"""What a family of problems declares and returns: questions, variables, settings and
+answers.
 
-Its scenario class declares, once, the table of variables of each answer; both engines fill that table.
+Its scenario class declares, once, the table of variables of each answer; both engines
+fill that table.
 """
 
 from __future__ import annotations
@@ -39,30 +41,44 @@ class Variable:
     symbol: str
     meaning: str
     engines: tuple[Engine, ...] = ("limit", "experiment")  # who fills it
-    compared: bool = True  # False: shown by both engines, but without a z-score (a coordinate-like quantity)
-    partial: bool = False  # may be NaN in a trial without that being a failure (a cluster of which there was no sample)
+    # False: shown by both engines, but without a z-score (a coordinate-like quantity)
+    compared: bool = True
+    # may be NaN in a trial without that being a failure (a cluster of which there was
+    # no sample)
+    partial: bool = False
     missing: str = ""  # otherwise what a NaN means
-    absent: str = ""  # what NaN at a solved point of the limit means (no outlier exists); any other NaN flags the point
-    # a fraction of counted events: that all trials saw the same (none, say) does not contradict a limit that differs by
-    # less than three events in all trials
+    # what NaN at a solved point of the limit means (no outlier exists); any other NaN
+    # flags the point
+    absent: str = ""
+    # a fraction of counted events: that all trials saw the same (none, say) does not
+    # contradict a limit that differs by less than three events in all trials
     counted: bool = False
-    level: str = ""  # variable of the limit that figures draw under this one: below it nothing can be told apart
-    # the variable of the limit that says which gap its finite-size correction leaves open: gaps count beyond it
+    # variable of the limit that figures draw under this one: below it nothing can be
+    # told apart
+    level: str = ""
+    # the variable of the limit that says which gap its finite-size correction leaves
+    # open: gaps count beyond it
     resolution: str = ""
-    # it needs nothing of what may fail: it stands where the point was not solved (`Scenario.beforehand`)
+    # it needs nothing of what may fail: it stands where the point was not solved
+    # (`Scenario.beforehand`)
     stands: bool = False
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of one question: how it is asked, not what is studied (a scenario field says that)."""
+    """A setting of one question: how it is asked, not what is studied (a scenario field
+    says that).
+    """
 
-    default: Any  # a whole number makes it a count, at least 1; None makes it a number or a list of numbers
+    # a whole number makes it a count, at least 1; None makes it a number or a list of
+    # numbers
+    default: Any
     meaning: str
     engines: tuple[Engine, ...] = ("limit", "experiment")
     choices: tuple[str, ...] = ()
     example: Any = None  # of a setting without which the question cannot be asked
-    coarse: Any = None  # a value for a first picture, where the default takes long enough to be waited for
+    # a value for a first picture, where the default takes long enough to be waited for
+    coarse: Any = None
 
 
 LOOSE = 1e-6
@@ -76,25 +92,44 @@ class Question:
     meaning: str
     variables: tuple[Variable, ...]
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    plot: tuple[str, ...] = ()  # variables a figure shows by default, the first of them on the command line
-    # names along own dimensions that have them (``branch``): a result has all, NaN where an engine fills some
+    plot: tuple[
+        str, ...
+    ] = ()  # variables a figure shows by default, the first of them on the command line
+    # names along own dimensions that have them (``branch``): a result has all, NaN
+    # where an engine fills some
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    figure: str = ""  # a drawing of `plot` for the whole answer ("phase-diagram"), made if no variable is named
-    dimensions: tuple[Dimension, ...] = ()  # those that `giantstep.dimensions` does not declare, or labels otherwise
-    coarse_tolerance: float | None = None  # for a first picture, where a larger one saves time
+    # a drawing of `plot` for the whole answer ("phase-diagram"), made if no variable is
+    # named
+    figure: str = ""
+    dimensions: tuple[
+        Dimension, ...
+    ] = ()  # those that `giantstep.dimensions` does not declare, or labels otherwise
+    coarse_tolerance: float | None = (
+        None  # for a first picture, where a larger one saves time
+    )
 
     def dimension(self, name: str) -> Dimension:
         """Return the declaration of a dimension of its variables."""
-        return next((own for own in self.dimensions if own.name == name), dimension_named(name))
+        return next(
+            (own for own in self.dimensions if own.name == name), dimension_named(name)
+        )
 
 
 @dataclass(frozen=True)
 class PhaseDiagram:
-    """What `giantstep.phase_diagram` draws: a question asked along one field, whose lines part regions."""
+    """What `giantstep.phase_diagram` draws: a question asked along one field, whose
+    lines part regions.
+    """
 
-    what: str  # the question; where it has a `figure` of its own, that is the diagram and nothing else is needed
+    # the question; where it has a `figure` of its own, that is the diagram and nothing
+    # else is needed
+    what: str
     across: str = ""  # field along the horizontal axis
-    span: tuple[float, float] = (0.0, 1.0)  # its lowest and highest value where none are given
+    # its lowest and highest value where none are given
+    span: tuple[float, float] = (
+        0.0,
+        1.0,
+    )
     up: str = ""  # field along the vertical axis, in whose unit the lines are
     # variable -> what happens there; those drawn first hide later ones that coincide
     lines: Mapping[str, str] = field(default_factory=dict)
@@ -105,7 +140,9 @@ class PhaseDiagram:
 
 
 class Baseline(NamedTuple):
-    """The error of an answer that has learnt nothing: what it does, in words, and its error at every point."""
+    """The error of an answer that has learnt nothing: what it does, in words, and its
+    error at every point.
+    """
 
     words: str
     error: Floats
@@ -115,70 +152,110 @@ class Baseline(NamedTuple):
 class Answer:
     """What the limit returns for a batch of B points.
 
-    `attrs` are facts about how the answer was made (``theory``, ...), kept in the result's attributes. One that depends
-    on ``points["dim"]`` says how in ``finite_size``, so that a comparison knows that it is not the bare limit; in
-    ``notes`` are sentences that reports show. `approximations` (what is approximated on the way -> how far off that may
-    be) are kept there, too: curves are then called approximate, and a verdict that disagrees names them.
+    `attrs` are facts about how the answer was made (``theory``, ...), kept in the
+    result's attributes. One that depends on ``points["dim"]`` says how in
+    ``finite_size``, so that a comparison knows that it is not the bare limit; in
+    ``notes`` are sentences that reports show. `approximations` (what is approximated on
+    the way -> how far off that may be) are kept there, too: curves are then called
+    approximate, and a verdict that disagrees names them.
 
-    How far the numbers reach is said point by point, and turned into notes by `reach`: `jumps` for the bare limit,
-    `neglected` for an answer at a finite dimension.
+    How far the numbers reach is said point by point, and turned into notes by `reach`:
+    `jumps` for the bare limit, `neglected` for an answer at a finite dimension.
     """
 
-    values: dict[str, Array]  # variable -> (B, ...), with the dims of the variable after the batch
+    # variable -> (B, ...), with the dims of the variable after the batch
+    values: dict[str, Array]
     status: Strings  # (B,); empty where the point was solved, otherwise the reason
     residual: Floats
     iterations: Integers
-    coords: dict[str, Array] = field(default_factory=dict)  # own dims such as ``x``; blocks and neurons count from 1
+    # own dims such as ``x``; blocks and neurons count from 1
+    coords: dict[str, Array] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)  # sentences shown once per call
     attrs: dict[str, Any] = field(default_factory=dict)
     approximations: dict[str, str] = field(default_factory=dict)
-    # field at whose value 0 the bare limit jumps -> dimension (B,) far above which it holds this near to it; 0: any
+    # field at whose value 0 the bare limit jumps -> dimension (B,) far above which it
+    # holds this near to it; 0: any
     jumps: dict[str, Floats] = field(default_factory=dict)
-    # what an answer at a finite dimension leaves out, in words -> its estimated size (B,), relative to the first error
+    # what an answer at a finite dimension leaves out, in words -> its estimated size
+    # (B,), relative to the first error
     neglected: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def blank(cls, count: int) -> Answer:
-        """Return an answer at `count` points, all of them solved, whose values are to be `put`."""
-        return cls({}, np.full(count, "", dtype=object), np.zeros(count), np.zeros(count, np.int64))
+        """Return an answer at `count` points, all of them solved, whose values are to
+        be `put`.
+        """
+        return cls(
+            {},
+            np.full(count, "", dtype=object),
+            np.zeros(count),
+            np.zeros(count, np.int64),
+        )
 
     @classmethod
     def unsolved(cls, count: int, reason: str) -> Answer:
-        """Return an answer at `count` points without values, all of them for the same reason."""
-        return replace(cls.blank(count), status=np.full(count, reason, object), residual=np.full(count, np.nan))
+        """Return an answer at `count` points without values, all of them for the same
+        reason.
+        """
+        return replace(
+            cls.blank(count),
+            status=np.full(count, reason, object),
+            residual=np.full(count, np.nan),
+        )
 
     @classmethod
     def closed(cls, values: dict[str, Array], **more: Any) -> Answer:
-        """Return an answer in closed form: every point is solved, without iterations; `more` are other attributes."""
-        first, shape = next(((name, np.shape(value)) for name, value in values.items()), ("", ()))
+        """Return an answer in closed form: every point is solved, without iterations;
+        `more` are other attributes.
+        """
+        first, shape = next(
+            ((name, np.shape(value)) for name, value in values.items()), ("", ())
+        )
         if not shape:
             said = f"`{first}` is one number" if first else "there is none"
-            raise GiantstepError(f"Answer.closed takes arrays with an entry for each of the points, but {said}.")
+            raise GiantstepError(
+                "Answer.closed takes arrays with an entry for each of the points, but"
+                f" {said}."
+            )
         return replace(cls.blank(shape[0]), values=values, **more)
 
     @classmethod
     def joined(cls, answers: Sequence[tuple[Integers, Answer]]) -> Answer:
-        """Return answers at parts of the points as one; entries that some have not (later times) are NaN."""
+        """Return answers at parts of the points as one; entries that some have not
+        (later times) are NaN.
+        """
         if len(answers) == 1:
             return answers[0][1]
         whole = cls.blank(sum(len(rows) for rows, _ in answers))
         for rows, answer in answers:
             for name, array in answer.values.items():
-                whole.room_for(name, array.shape[1:])[corner(rows, array.shape[1:])] = array
+                whole.room_for(name, array.shape[1:])[corner(rows, array.shape[1:])] = (
+                    array
+                )
             whole.status[rows], whole.residual[rows] = answer.status, answer.residual
             whole.iterations[rows] = answer.iterations
-            whole.warnings += [text for text in answer.warnings if text not in whole.warnings]
+            whole.warnings += [
+                text for text in answer.warnings if text not in whole.warnings
+            ]
             whole.attrs |= answer.attrs
             whole.approximations |= answer.approximations
-            for joint, own in ((whole.jumps, answer.jumps), (whole.neglected, answer.neglected)):
+            for joint, own in (
+                (whole.jumps, answer.jumps),
+                (whole.neglected, answer.neglected),
+            ):
                 for name, sizes in own.items():
                     joint.setdefault(name, np.zeros(len(whole.status)))[rows] = sizes
         return whole
 
     def room_for(self, name: str, shape: tuple[int, ...]) -> Array:
-        """Return a variable, NaN where it is not filled, enlarged where it has no room for so many entries a point."""
+        """Return a variable, NaN where it is not filled, enlarged where it has no room
+        for so many entries a point.
+        """
         known = self.values.get(name)
-        largest = shape if known is None else largest_shape([shape, known.shape[1:]])
+        if known is None:
+            largest = shape
+        else:
+            largest = largest_shape([shape, known.shape[1:]])
         if known is None or known.shape[1:] != largest:
             self.values[name] = np.full((len(self.status), *largest), np.nan)
             if known is not None:
@@ -186,20 +263,26 @@ class Answer:
         return self.values[name]
 
     def put(self, index: Any, values: Mapping[str, Any]) -> None:
-        """Fill in variables at the points `index`, or at one point; the rest stays NaN (of names: no name)."""
+        """Fill in variables at the points `index`, or at one point; the rest stays NaN
+        (of names: no name).
+        """
         for name, value in values.items():
             array = np.asarray(value)
             own = array.shape[1:] if np.ndim(index) else array.shape
-            self.values.setdefault(name, blank_array((len(self.status), *own), array))[index] = array
+            self.values.setdefault(name, blank_array((len(self.status), *own), array))[
+                index
+            ] = array
 
 
-# -- Arrays of one variable that differ in length ---------------------------------------------------------
+# -- Arrays of one variable that differ in length --------------------------------------
 
 
 def blank_array(shape: Sequence[int], like: Array) -> Array:
     """Return an array of NaN, or of empty names where `like` holds names."""
     names = like.dtype.kind in "UO"
-    return np.full(shape, "" if names else np.nan, dtype=object if names else np.float64)
+    return np.full(
+        shape, "" if names else np.nan, dtype=object if names else np.float64
+    )
 
 
 def largest_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -213,18 +296,26 @@ def corner(index: Any, shape: Sequence[int]) -> Any:
 
 
 def last_known(values: Floats, axis: int) -> Floats:
-    """Return the last number along an axis, where a trajectory ends; beyond it a shorter one is padded with NaN."""
+    """Return the last number along an axis, where a trajectory ends; beyond it a
+    shorter one is padded with NaN.
+    """
     known = np.isfinite(np.moveaxis(values, axis, -1))
     last = known.shape[-1] - 1 - np.argmax(known[..., ::-1], axis=-1)
-    return np.take_along_axis(np.moveaxis(values, axis, -1), last[..., None], axis=-1)[..., 0]
+    return np.take_along_axis(np.moveaxis(values, axis, -1), last[..., None], axis=-1)[
+        ..., 0
+    ]
 
 
 def pad_stack(arrays: Sequence[Any]) -> Array:
-    """Return arrays of one variable as one, (B, ...), blank where one is shorter or None."""
+    """Return arrays of one variable as one, (B, ...), blank where one is shorter or
+    None.
+    """
     known = [np.asarray(array) for array in arrays if array is not None]
     shapes = {array.shape for array in known}
     if len(known) == len(arrays) and len(shapes) == 1:
-        return np.stack(known).astype(object if known[0].dtype.kind in "UO" else np.float64)
+        return np.stack(known).astype(
+            object if known[0].dtype.kind in "UO" else np.float64
+        )
     full = blank_array((len(arrays), *largest_shape(list(shapes))), known[0])
     for index, array in enumerate(arrays):
         if array is not None:

@@ -1,7 +1,9 @@
-"""The networks behind an experiment: what ``simulate(..., keep_networks=True)`` adds to its result.
+"""The networks behind an experiment: what ``simulate(..., keep_networks=True)`` adds to
+its result.
 
-A family declares them (`Scenario.kept`) and draws them once more (`Scenario.networks`): the random numbers of a trial
-belong to its content, so that these are the networks that were measured.
+A family declares them (`Scenario.kept`) and draws them once more (`Scenario.networks`):
+the random numbers of a trial belong to its content, so that these are the networks that
+were measured.
 """
 
 from __future__ import annotations
@@ -23,33 +25,45 @@ if TYPE_CHECKING:
     from giantstep.trials import DrawGroup
 
 COPIES = 3
-"""How often the numbers that are kept are in memory at once: of every trial, stacked, and in the table."""
+"""How often the numbers that are kept are in memory at once: of every trial, stacked,
+and in the table.
+"""
 
 
 def question_of_kept(scenario: Scenario, what: str) -> Question:
-    """Return the declaration of what is kept; a family that keeps no networks is refused."""
+    """Return the declaration of what is kept; a family that keeps no networks is
+    refused.
+    """
     variables = scenario.kept(what)
     if not variables:
         raise InputError(
-            f"Setting `keep_networks` is not for {type(scenario).__name__}: its experiment keeps no networks. "
-            "`keep_trials=True` keeps what every trial measured."
+            f"Setting `keep_networks` is not for {type(scenario).__name__}: its"
+            " experiment keeps no networks. `keep_trials=True` keeps what every trial"
+            " measured."
         )
     return Question("the networks of every trial", variables)
 
 
-def check_room(groups: Sequence[DrawGroup], what: str, trials: int, settings: Mapping[str, Any]) -> None:
+def check_room(
+    groups: Sequence[DrawGroup], what: str, trials: int, settings: Mapping[str, Any]
+) -> None:
     """Refuse to keep more than fits into memory."""
     from giantstep.lab.devices import available_memory
 
     needed = 0.0
     for group in groups:
         question_of_kept(group.scenario, what)
-        needed += COPIES * trials * group.scenario.kept_memory(group.points, what, group.dim, settings)
+        needed += (
+            COPIES
+            * trials
+            * group.scenario.kept_memory(group.points, what, group.dim, settings)
+        )
     available = available_memory("cpu")
     if needed > available:
         raise InputError(
-            f"Setting `keep_networks` needs {needed / 2**30:.3g} GiB of memory for the networks of {trials} trials, "
-            f"and {available / 2**30:.3g} GiB are free; take fewer trials or points, or a smaller dim."
+            f"Setting `keep_networks` needs {needed / 2**30:.3g} GiB of memory for the"
+            f" networks of {trials} trials, and {available / 2**30:.3g} GiB are free;"
+            " take fewer trials or points, or a smaller dim."
         )
 
 
@@ -61,7 +75,9 @@ def with_networks(
     kept: Sequence[Sequence[Mapping[str, Array]]],
     settings: Mapping[str, Any],
 ) -> xarray.Dataset:
-    """Return a result with the networks of all trials: `kept[g][trial]` belongs to ``groups[g]``."""
+    """Return a result with the networks of all trials: `kept[g][trial]` belongs to
+    ``groups[g]``.
+    """
     from giantstep.result import ResultTable
 
     table = ResultTable(grid, question_of_kept(grid.scenario, what), "experiment")
@@ -71,5 +87,7 @@ def with_networks(
             table.put(name, group.index, np.moveaxis(of_all_trials, 0, 1))
     if not table.pieces:
         return result
-    networks_of_grid = table.dataset(grid.scenario, trials_kept=True, settings=settings, attrs={})
+    networks_of_grid = table.dataset(
+        grid.scenario, trials_kept=True, settings=settings, attrs={}
+    )
     return result.assign(dict(networks_of_grid.data_vars))

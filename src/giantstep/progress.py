@@ -1,4 +1,6 @@
-"""Progress of a long call: a line that follows it on a terminal or in a notebook, a callable, or nothing."""
+"""Progress of a long call: a line that follows it on a terminal or in a notebook, a
+callable, or nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,15 @@ from typing import Self
 from giantstep.errors import bad_field
 
 ProgressOption = bool | Callable[[int, int, str], object] | None
-"""None: a line where somebody can see it; True, False: always, never; a callable gets (done, total, text)."""
+"""None: a line where somebody can see it; True, False: always, never; a callable gets
+(done, total, text).
+"""
 A_FEW = 3.0
 """Seconds from which a call says beforehand how long it may take."""
 A_MOMENT = 0.5
-"""Seconds after which a notebook shows a line; a call that is done sooner leaves nothing below its cell."""
+"""Seconds after which a notebook shows a line; a call that is done sooner leaves
+nothing below its cell.
+"""
 _EVERY = 0.1
 """Seconds between two texts of the line: more often nobody reads it."""
 
@@ -28,12 +34,18 @@ class Progress:
 
     def __init__(self, option: ProgressOption, total: int, text: str) -> None:
         if not (option is None or isinstance(option, bool) or callable(option)):
-            raise bad_field("progress", option, "True, False or a callable(done, total, text)")
-        self.done, self.total, self.text = 0, total, text
+            raise bad_field(
+                "progress", option, "True, False or a callable(done, total, text)"
+            )
+        self.done = 0
+        self.total = total
+        self.text = text
         self._callable = option if callable(option) else None
-        seen = in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())  # by somebody
+        # by somebody
+        seen = in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
         self._shows_line = seen if option is None else option is True
-        self._start, self._width = time.monotonic(), 0
+        self._start = time.monotonic()
+        self._width = 0
         self._shown = self._start + A_MOMENT if in_notebook() else -math.inf
 
     def __enter__(self) -> Self:
@@ -50,14 +62,20 @@ class Progress:
         self.reach(self.done + steps)
 
     def reach(self, done: int) -> None:
-        """Say how many steps are done in all; a total that was an estimate grows with them."""
-        self.done, self.total = done, max(self.total, done)
+        """Say how many steps are done in all; a total that was an estimate grows with
+        them.
+        """
+        self.done = done
+        self.total = max(self.total, done)
         self._tell()
 
     def line(self) -> str:
         """Return the text with how many steps are done, and how long the rest takes."""
         passed = time.monotonic() - self._start
-        left = f", {duration(passed * (self.total - self.done) / self.done)} left" if self.done else ""
+        if self.done:
+            left = f", {duration(passed * (self.total - self.done) / self.done)} left"
+        else:
+            left = ""
         return f"{self.text}: {self.done} of {self.total}{left}"
 
     def _tell(self) -> None:
@@ -95,22 +113,30 @@ _COUNTED: ContextVar[Callable[[], None] | None] = ContextVar("counted", default=
 
 
 def point_done() -> None:
-    """Say that one more point of a limit is solved: for families whose points take seconds, one after the other."""
+    """Say that one more point of a limit is solved: for families whose points take
+    seconds, one after the other.
+    """
     tell = _COUNTED.get()
     if tell is not None:
         tell()
 
 
 def with_time(text: str, seconds: float) -> str:
-    """Return the text of a bar with how long it may take, where that is more than a few seconds."""
-    return text if seconds < A_FEW else f"{text} (may take about {duration(seconds)})"
+    """Return the text of a bar with how long it may take, where that is more than a few
+    seconds.
+    """
+    if seconds < A_FEW:
+        return text
+    return f"{text} (may take about {duration(seconds)})"
 
 
 def duration(seconds: float) -> str:
     """Return a time for reading."""
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 def in_notebook() -> bool:

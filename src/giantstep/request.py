@@ -1,4 +1,6 @@
-"""What is asked of a scenario: the question, the grid, the settings; checked before anything runs."""
+"""What is asked of a scenario: the question, the grid, the settings; checked before
+anything runs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict", "seed")
 """Settings of the limit: the table ``[limit]`` of a file."""
 EXPERIMENT_SETTINGS = ("dim", "trials", "seed", "device", "keep_trials", "paired")
 """Settings of the experiment: the table ``[experiment]`` of a file."""
-_VERB_SETTINGS = ("what", *LIMIT_SETTINGS, *EXPERIMENT_SETTINGS[1:], "keep_networks", "progress", "cpu_limit")
+_VERB_SETTINGS = (
+    "what",
+    *LIMIT_SETTINGS,
+    *EXPERIMENT_SETTINGS[1:],
+    "keep_networks",
+    "progress",
+    "cpu_limit",
+)
 _TAKEN_BY = {
     "cpu_limit": "predict",
     "finite_size": "compare",
@@ -33,7 +42,9 @@ _TAKEN_BY = {
 
 
 class Request:
-    """A checked question: the scenario (or several by name) over its grid, `what`, and the settings of the question."""
+    """A checked question: the scenario (or several by name) over its grid, `what`, and
+    the settings of the question.
+    """
 
     def __init__(
         self,
@@ -46,61 +57,125 @@ class Request:
         theory: str | None = None,
         tolerance: float = 1e-10,
         seed: int = 0,
-        also: Sequence[str] = (),  # further keywords of the verb, for the suggestions of a refusal
+        also: Sequence[
+            str
+        ] = (),  # further keywords of the verb, for the suggestions of a refusal
     ) -> None:
         first = next(iter(by_name(scenario).values()))
         if not (grid is None or isinstance(grid, Mapping)):
-            raise InputError(f"The grid must be a mapping of fields to values, not a {type(grid).__name__}.")
+            raise InputError(
+                "The grid must be a mapping of fields to values, not a"
+                f" {type(grid).__name__}."
+            )
         self.what = question_name(first, what)
         self.question = first.questions[self.what]
-        fields, self.given = _split(first, self.question, {**(grid or {})}, keywords, also)
-        self.settings = {name: setting.default for name, setting in self.question.settings.items()}
+        fields, self.given = _split(
+            first, self.question, {**(grid or {})}, keywords, also
+        )
+        self.settings = {
+            name: setting.default for name, setting in self.question.settings.items()
+        }
         for name, value in self.given.items():
-            self.given[name] = self.settings[name] = check_setting(name, self.question.settings[name], value)
+            self.given[name] = self.settings[name] = check_setting(
+                name, self.question.settings[name], value
+            )
         if dim is None and "dim" not in type(first).model_fields:
             dim = fields.pop("dim", None)
         self.grid = grid_over(scenario, fields, dim=dim)
         own = [dim for variable in self.question.variables for dim in variable.dims]
-        taken = {*RESERVED, *own, *(variable.name for variable in self.question.variables)}
+        taken = {
+            *RESERVED,
+            *own,
+            *(variable.name for variable in self.question.variables),
+        }
         for name in [dim for dim in self.grid.dims if dim in taken]:
-            raise InputError(f"A dimension of the grid cannot be called `{name}`: the result has that name already.")
+            raise InputError(
+                f"A dimension of the grid cannot be called `{name}`: the result has"
+                " that name already."
+            )
         names = list(first.theories)
         if theory is not None and theory not in names:
-            raise bad_field("theory", theory, f"one of {', '.join(names)}{nearest(theory, names)}")
+            raise bad_field(
+                "theory", theory, f"one of {', '.join(names)}{nearest(theory, names)}"
+            )
         self.theory = theory  # None lets the family choose
         between = "a number above 0 and below 1"
-        self.tolerance = check_number("tolerance", tolerance, between, lambda value: 0 < value < 1)
-        self.seed = check_whole("seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
+        self.tolerance = check_number(
+            "tolerance", tolerance, between, lambda value: 0 < value < 1
+        )
+        self.seed = check_whole(
+            "seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1
+        )
 
     def prepare(self, device: str = "cpu", trials: int | None = None) -> dict[str, Any]:
-        """Return the settings with what both engines share (the ``x`` of a spectrum, a start) chosen, once."""
-        general = {"theory": self.theory, "tolerance": self.tolerance, "device": device, "seed": self.seed}
+        """Return the settings with what both engines share (the ``x`` of a spectrum, a
+        start) chosen, once.
+        """
+        general = {
+            "theory": self.theory,
+            "tolerance": self.tolerance,
+            "device": device,
+            "seed": self.seed,
+        }
         settings = {**general, "trials": trials, **self.settings}
         with one_blas_thread():
-            prepared = [batch.scenario.prepare(batch.points, self.what, settings) for batch in self.grid.batches()]
+            prepared = [
+                batch.scenario.prepare(batch.points, self.what, settings)
+                for batch in self.grid.batches()
+            ]
         shared = dict(prepared[0])
-        for name in shared if len(prepared) > 1 else ():  # their one value, or the widest of the lists they chose
-            arrays = [own[name] for own in prepared if isinstance(own[name], np.ndarray) and own[name].size]
+        for name in (
+            shared if len(prepared) > 1 else ()
+        ):  # their one value, or the widest of the lists they chose
+            arrays = [
+                own[name]
+                for own in prepared
+                if isinstance(own[name], np.ndarray) and own[name].size
+            ]
             with np.errstate(invalid="ignore"):
-                widths = [np.nan_to_num(abs(np.ptp(array)), nan=np.inf) for array in arrays]
-            shared[name] = arrays[int(np.argmax(widths))] if arrays else shared[name]
+                widths = [
+                    np.nan_to_num(abs(np.ptp(array)), nan=np.inf) for array in arrays
+                ]
+            if arrays:
+                shared[name] = arrays[int(np.argmax(widths))]
+            else:
+                shared[name] = shared[name]
         return shared
 
     def refuse_limit(self) -> None:
-        """Refuse a limit of scenarios with classes of a user that have no theory of their own."""
+        """Refuse a limit of scenarios with classes of a user that have no theory of
+        their own.
+        """
         for batch in self.grid.batches():
             refuse_limit(batch.scenario)
 
     def for_engine(self, engine: Engine, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that concern one engine; the device of an experiment is each trial's own."""
-        other = {"limit": ("device",), "experiment": ("theory", "tolerance", "trials", "device")}[engine]
-        foreign = {name for name, setting in self.question.settings.items() if engine not in setting.engines}
-        return {name: value for name, value in settings.items() if name not in {*other, *foreign}}
+        """Return the settings that concern one engine; the device of an experiment is
+        each trial's own.
+        """
+        other = {
+            "limit": ("device",),
+            "experiment": ("theory", "tolerance", "trials", "device"),
+        }[engine]
+        foreign = {
+            name
+            for name, setting in self.question.settings.items()
+            if engine not in setting.engines
+        }
+        return {
+            name: value
+            for name, value in settings.items()
+            if name not in {*other, *foreign}
+        }
 
     def shown(self) -> dict[str, Any]:
         """Return the settings as asked, for the provenance."""
         dim = {} if math.isinf(self.grid.dim) else {"dim": int(self.grid.dim)}
-        return {**dim, **({} if self.theory is None else {"theory": self.theory}), **self.given}
+        return {
+            **dim,
+            **({} if self.theory is None else {"theory": self.theory}),
+            **self.given,
+        }
 
 
 @dataclass
@@ -117,14 +192,26 @@ class ExperimentSettings:
     def __post_init__(self) -> None:
         from giantstep.lab.devices import device_index
 
-        self.trials = check_whole("trials", self.trials, "a whole number at least 1", 1)  # 5.0 is 5
-        self.seed = check_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
+        # 5.0 is 5
+        self.trials = check_whole("trials", self.trials, "a whole number at least 1", 1)
+        self.seed = check_whole(
+            "seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1
+        )
         device_index(self.device)
-        check_flags(keep_trials=self.keep_trials, paired=self.paired, keep_networks=self.keep_networks)
+        check_flags(
+            keep_trials=self.keep_trials,
+            paired=self.paired,
+            keep_networks=self.keep_networks,
+        )
 
     def shown(self) -> dict[str, Any]:
         """Return the settings for the provenance."""
-        return {"trials": self.trials, "seed": self.seed, "device": self.device, "paired": self.paired}
+        return {
+            "trials": self.trials,
+            "seed": self.seed,
+            "device": self.device,
+            "paired": self.paired,
+        }
 
 
 def question_name(scenario: Scenario, what: str | None) -> str:
@@ -132,17 +219,38 @@ def question_name(scenario: Scenario, what: str | None) -> str:
     names = list(scenario.questions)
     if what is None or what in names:
         return names[0] if what is None else what
-    inside = [name for name in names if what in (v.name for v in scenario.questions[name].variables)]
-    guess = f" ({what} is a variable of what={inside[0]!r})" if inside else nearest(what, names)
+    inside = [
+        name
+        for name in names
+        if what in (v.name for v in scenario.questions[name].variables)
+    ]
+    if inside:
+        guess = f" ({what} is a variable of what={inside[0]!r})"
+    else:
+        guess = nearest(what, names)
     advice = scenario.elsewhere.get(f"what={what}")
-    raise bad_field("what", what, f"one of {', '.join(names)}{f' ({advice})' if advice else guess}")
+    raise bad_field(
+        "what", what, f"one of {', '.join(names)}{f' ({advice})' if advice else guess}"
+    )
 
 
 def _split(
-    scenario: Scenario, question: Question, grid: Mapping[str, Any], keywords: Mapping[str, Any], also: Sequence[str]
+    scenario: Scenario,
+    question: Question,
+    grid: Mapping[str, Any],
+    keywords: Mapping[str, Any],
+    also: Sequence[str],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split keywords into fields of the scenario and settings of the question; anything else is refused."""
-    names = dotted_names({name: value for name, value in keywords.items() if name not in question.settings})
+    """Split keywords into fields of the scenario and settings of the question; anything
+    else is refused.
+    """
+    names = dotted_names(
+        {
+            name: value
+            for name, value in keywords.items()
+            if name not in question.settings
+        }
+    )
     fields = dotted_names(grid)
     for name in [name for name in names if name in fields]:
         raise InputError(f"Field `{name}` is given twice.")
@@ -153,8 +261,13 @@ def _split(
         parents = [".".join(keys[:depth]) for depth in range(1, len(keys))]
         if name in _VERB_SETTINGS and name not in ("dim", *type(scenario).model_fields):
             taken = _TAKEN_BY.get(name, "other verbs")
-            raise InputError(f"There is no field `{name}` in {type(scenario).__name__}; it is a setting of {taken}.")
+            raise InputError(
+                f"There is no field `{name}` in {type(scenario).__name__}; it is a"
+                f" setting of {taken}."
+            )
         if name != "dim":  # a part that is replaced itself may hold other fields
             given = next((parent for parent in parents if parent in fields), name)
             check_field_name(scenario, given, keywords_too)
-    return fields, {name: keywords[name] for name in keywords if name in question.settings}
+    return fields, {
+        name: keywords[name] for name in keywords if name in question.settings
+    }

@@ -1,8 +1,11 @@
-"""Scenarios: one frozen, checked description of a learning problem, with symbols, meanings and bounds.
+"""Scenarios: one frozen, checked description of a learning problem, with symbols,
+meanings and bounds.
 
-`Scenario` is the base class of every family and `Part` of the small value objects inside one (a step, a second layer).
-Nested fields are written with a dot (``step.rate``) in files, mappings and results, with ``__`` in keywords; those of a
-list of parts with their place (``steps.0.rate``), or without it for all of them (`partlists`).
+`Scenario` is the base class of every family and `Part` of the small value objects
+inside one (a step, a second layer). Nested fields are written with a dot
+(``step.rate``) in files, mappings and results, with ``__`` in keywords; those of a list
+of parts with their place (``steps.0.rate``), or without it for all of them
+(`partlists`).
 """
 
 from __future__ import annotations
@@ -17,11 +20,26 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    get_args,
+    get_origin,
+)
 
 import numpy as np
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    WithJsonSchema,
+)
 from pydantic.fields import FieldInfo
 
 from giantstep.dimensions import declare
@@ -65,22 +83,41 @@ else:
 
 
 class FieldHelp(_ModelType):
-    """The metaclass of scenarios and parts: their docstring has their fields, `dir` leaves out what is pydantic's."""
+    """The metaclass of scenarios and parts: their docstring has their fields, `dir`
+    leaves out what is pydantic's.
+    """
 
     @property
     def __doc__(cls) -> str | None:  # type: ignore[override]
-        written = next((vars(base)["__doc__"] for base in cls.__mro__ if vars(base).get("__doc__")), None)
+        written = next(
+            (
+                vars(base)["__doc__"]
+                for base in cls.__mro__
+                if vars(base).get("__doc__")
+            ),
+            None,
+        )
         model: Any = cls
-        if not written or not vars(cls).get("__pydantic_complete__") or not model.model_fields:
+        if (
+            not written
+            or not vars(cls).get("__pydantic_complete__")
+            or not model.model_fields
+        ):
             return written
         from giantstep.describe import field_table
 
         before, prompt, example = inspect.cleandoc(written).partition(">>> ")
-        heading = "Fields, each with its symbol, meaning, what it allows and its default:"
-        return f"{before.rstrip()}\n\n{heading}\n\n{field_table(model)}\n\n{prompt}{example}".rstrip()
+        heading = (
+            "Fields, each with its symbol, meaning, what it allows and its default:"
+        )
+        return f"{before.rstrip()}\n\n{heading}\n\n{field_table(model)}\n\n{prompt}{example}".rstrip()  # noqa: E501
 
     def __dir__(cls) -> list[str]:
-        return [name for name in super().__dir__() if name == "__doc__" or not hasattr(_PlainModel, name)]
+        return [
+            name
+            for name in super().__dir__()
+            if name == "__doc__" or not hasattr(_PlainModel, name)
+        ]
 
 
 class _PlainModel(BaseModel):
@@ -88,26 +125,46 @@ class _PlainModel(BaseModel):
 
 
 def plain_signature(model: Any, *, in_order: bool) -> inspect.Signature:
-    """Return the signature of a model: names and defaults, without annotations; `in_order` also by position."""
+    """Return the signature of a model: names and defaults, without annotations;
+    `in_order` also by position.
+    """
     parameters: list[inspect.Parameter] = []
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if in_order else inspect.Parameter.KEYWORD_ONLY
+    kind: Any = inspect.Parameter.KEYWORD_ONLY
+    if in_order:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     for name, info in model.model_fields.items():
-        if info.is_required() and any(other.default is not other.empty for other in parameters):
-            kind = inspect.Parameter.KEYWORD_ONLY  # Python allows no other after one with a default
-        default = inspect.Parameter.empty if info.is_required() else info.default
-        parameters += [inspect.Parameter(name, kind, default=default)] if name != "kind" else []
+        if info.is_required() and any(
+            other.default is not other.empty for other in parameters
+        ):
+            # Python allows no other after one with a default
+            kind = inspect.Parameter.KEYWORD_ONLY
+        if info.is_required():
+            default = inspect.Parameter.empty
+        else:
+            default = info.default
+        if name != "kind":
+            parameters += [inspect.Parameter(name, kind, default=default)]
+        else:
+            parameters += []
     return inspect.Signature(parameters)
 
 
 LARGEST_WHOLE = 2**53
-"""Whole numbers from here on are not all floating-point numbers, as which points hold them."""
+"""Whole numbers from here on are not all floating-point numbers, as which points hold
+them.
+"""
 
 
 def as_number(value: Any) -> float:
-    """Return a real number as a float; text, true/false and NaN raise ValueError saying what is wanted."""
+    """Return a real number as a float; text, true/false and NaN raise ValueError saying
+    what is wanted.
+    """
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, str) and value in ("inf", "-inf"):  # JSON has no infinity of its own
+    if isinstance(value, str) and value in (
+        "inf",
+        "-inf",
+    ):  # JSON has no infinity of its own
         return float(value)
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise ValueError("a number")
@@ -138,7 +195,9 @@ def _as_numbers(value: Any) -> tuple[float, ...]:
     return numbers
 
 
-Number = Annotated[float, BeforeValidator(as_number), PlainSerializer(json_number, when_used="json")]
+Number = Annotated[
+    float, BeforeValidator(as_number), PlainSerializer(json_number, when_used="json")
+]
 """A real number; `field(..., infinite=True)` lets infinity in."""
 Integer = Annotated[int, BeforeValidator(_as_integer)]
 """A whole number."""
@@ -158,14 +217,20 @@ Expression = Annotated[
     PlainSerializer(_function_json, when_used="json"),
     WithJsonSchema({"type": "string", "description": "a name or an expression in z"}),
 ]
-"""A function of one Gaussian variable: a name, an expression in ``z``, a callable, a `giantstep.Function`."""
+"""A function of one Gaussian variable: a name, an expression in ``z``, a callable, a
+`giantstep.Function`.
+"""
 MultiIndex = Annotated[
     Target,
     BeforeValidator(as_target),
     PlainSerializer(_function_json, when_used="json"),
-    WithJsonSchema({"type": "string", "description": "a name or an expression in z1..zk"}),
+    WithJsonSchema(
+        {"type": "string", "description": "a name or an expression in z1..zk"}
+    ),
 ]
-"""A function of up to six Gaussian variables: a name, an expression in ``z1..zk``, a callable, a `giantstep.Target`."""
+"""A function of up to six Gaussian variables: a name, an expression in ``z1..zk``, a
+callable, a `giantstep.Target`.
+"""
 
 
 def field(
@@ -174,14 +239,20 @@ def field(
     *,
     default: Any = ...,
     infinite: bool = False,
-    only: Mapping[str, Sequence[str]] | None = None,  # another field -> its values with which this one matters
+    only: (
+        Mapping[str, Sequence[str]] | None
+    ) = None,  # another field -> its values with which this one matters
     **bounds: Any,
 ) -> Any:
-    """Declare a field: its symbol, what it means, its bounds (`gt`, `ge`, `lt`, `le`), whether infinity is allowed."""
+    """Declare a field: its symbol, what it means, its bounds (`gt`, `ge`, `lt`, `le`),
+    whether infinity is allowed.
+    """
     extra: dict[str, Any] = {"symbol": symbol, "infinite": infinite}
     if only is not None:
         extra["only"] = {name: list(values) for name, values in only.items()}
-    return pydantic.Field(default, description=meaning, json_schema_extra=extra, **bounds)
+    return pydantic.Field(
+        default, description=meaning, json_schema_extra=extra, **bounds
+    )
 
 
 _BOUNDS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
@@ -195,7 +266,12 @@ _BOUNDS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
 
 def bounds_of(info: FieldInfo) -> dict[str, float]:
     """Return the bounds of a numeric field by name."""
-    return {name: getattr(held, name) for held in info.metadata for name in _BOUNDS if hasattr(held, name)}
+    return {
+        name: getattr(held, name)
+        for held in info.metadata
+        for name in _BOUNDS
+        if hasattr(held, name)
+    }
 
 
 def within_bounds(info: FieldInfo, values: Array) -> Booleans:
@@ -205,9 +281,13 @@ def within_bounds(info: FieldInfo, values: Array) -> Booleans:
 
 
 def allowed_values(info: FieldInfo) -> str:
-    """Say in words what a numeric field allows: ``"a number above 0 (inf is allowed)"``."""
+    """Say in words what a numeric field allows: ``"a number above 0 (inf is
+    allowed)"``.
+    """
     number = "a whole number" if info.annotation is int else "a number"
-    text = " and ".join(f"{_BOUNDS[name][0]} {limit:g}" for name, limit in bounds_of(info).items())
+    text = " and ".join(
+        f"{_BOUNDS[name][0]} {limit:g}" for name, limit in bounds_of(info).items()
+    )
     text = f"{number} {text}".strip()
     return f"{text} (inf is allowed)" if _allows_infinity(info) else text
 
@@ -218,7 +298,9 @@ def _allows_infinity(info: FieldInfo) -> bool:
 
 
 def check_numbers(name: str, info: FieldInfo, values: Array) -> None:
-    """Check an array of values of one numeric field against its bounds; the first bad one is named."""
+    """Check an array of values of one numeric field against its bounds; the first bad
+    one is named.
+    """
     good = within_bounds(info, values)
     if not _allows_infinity(info):
         good &= np.isfinite(values)
@@ -226,19 +308,27 @@ def check_numbers(name: str, info: FieldInfo, values: Array) -> None:
         good &= values == np.round(values)
     if not good.all():
         bad = values[~good].flat[0]
-        raise bad_field(name, bad, allowed_values(info) + (", finite" if np.isinf(bad) else ""))
+        raise bad_field(
+            name, bad, allowed_values(info) + (", finite" if np.isinf(bad) else "")
+        )
 
 
 class Checked(BaseModel, metaclass=FieldHelp):
     """A frozen model whose numbers are finite and whose fields fit to each other."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True
+    )
 
     @pydantic.model_validator(mode="after")
     def _check_all(self) -> Self:
         for name, info in type(self).model_fields.items():
             value = getattr(self, name)
-            if isinstance(value, float) and math.isinf(value) and not _allows_infinity(info):
+            if (
+                isinstance(value, float)
+                and math.isinf(value)
+                and not _allows_infinity(info)
+            ):
                 raise bad_field(name, value, allowed_values(info) + ", finite")
         self.check()
         return self
@@ -247,7 +337,9 @@ class Checked(BaseModel, metaclass=FieldHelp):
         """Check what one field cannot say alone; raise `bad_field`."""
 
     def model_dump_json(self, **how: Any) -> str:
-        """Return the fields as JSON text; a class of a user that derives from ours has none."""
+        """Return the fields as JSON text; a class of a user that derives from ours has
+        none.
+        """
         refuse_file(self, "JSON")
         return super().model_dump_json(**how)
 
@@ -258,10 +350,15 @@ class Checked(BaseModel, metaclass=FieldHelp):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return dict(self) == dict(other)  # what cached properties keep, perhaps arrays, is not compared
+        # what cached properties keep, perhaps arrays, is not compared
+        return dict(self) == dict(other)
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with some values changed, unchecked; what cached properties keep is not copied."""
+    def model_copy(
+        self, *, update: Mapping[str, Any] | None = None, deep: bool = False
+    ) -> Self:
+        """Return a copy with some values changed, unchecked; what cached properties
+        keep is not copied.
+        """
         copied = super().model_copy(update=update, deep=deep)
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
             del copied.__dict__[name]
@@ -281,16 +378,23 @@ class Checked(BaseModel, metaclass=FieldHelp):
 
 
 class Part(Checked):
-    """A small frozen value object inside a scenario; it takes its values in order or by name."""
+    """A small frozen value object inside a scenario; it takes its values in order or by
+    name.
+    """
 
     limit_methods: ClassVar[tuple[str, ...]] = ()
-    """Methods that make its limit, the main one first: a class that derives from it has a limit with its own alone."""
+    """Methods that make its limit, the main one first: a class that derives from it has
+    a limit with its own alone.
+    """
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         names = [name for name in type(self).model_fields if name != "kind"]
         called = type(self).__name__
         if len(values) > len(names):
-            raise InputError(f"{called} takes {len(names)} values ({', '.join(names)}), not {len(values)}.")
+            raise InputError(
+                f"{called} takes {len(names)} values ({', '.join(names)}), not"
+                f" {len(values)}."
+            )
         given = dict(zip(names, values))
         for name in [name for name in given if name in fields]:
             raise InputError(f"{called} got `{name}` twice.")
@@ -307,27 +411,35 @@ class Part(Checked):
         cls.__signature__ = plain_signature(cls, in_order=True)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        return ((name, value) for name, value in super().__repr_args__() if name != "kind")
+        return (
+            (name, value) for name, value in super().__repr_args__() if name != "kind"
+        )
 
 
 class Scenario(Checked):
     """One learning problem, said once; answered by the limit and by the experiment.
 
-    A family subclasses it, declares its fields with `field`, and the class attributes below. Its engines live
-    beside it: ``limit.py`` with ``limit(scenario, points, what, settings) -> Answer``, ``experiment.py`` with
-    ``trial(scenario, points, what, dim, draws, settings) -> dict of arrays`` (or it overrides both methods).
+    A family subclasses it, declares its fields with `field`, and the class attributes
+    below. Its engines live beside it: ``limit.py`` with ``limit(scenario, points, what,
+    settings) -> Answer``, ``experiment.py`` with ``trial(scenario, points, what, dim,
+    draws, settings) -> dict of arrays`` (or it overrides both methods).
 
-    A scenario is frozen and takes keywords only; `replace` makes a new, checked one (nested fields with two
-    underscores), `content` the plain values that files hold.
+    A scenario is frozen and takes keywords only; `replace` makes a new, checked one
+    (nested fields with two underscores), `content` the plain values that files hold.
 
     >>> import giantstep as gs
-    >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(rate=1.0))
+    >>> s = gs.OneStep(
+    ...     width_per_dim=1.5,
+    ...     samples_per_dim=2.0,
+    ...     ridge=0.1,
+    ...     step=gs.MaximalStep(rate=1.0),
+    ... )
     >>> isinstance(s, gs.Scenario), s.replace(step__rate=2.0).step.rate
     (True, 2.0)
     >>> s.replace(ridge=-1)
     Traceback (most recent call last):
     giantstep.errors.InputError: Field `ridge` must be a number at least 0, but is ridge=-1.0.
-    """
+    """  # noqa: E501
 
     family: ClassVar[str] = ""
     title: ClassVar[str] = ""
@@ -336,27 +448,44 @@ class Scenario(Checked):
     questions: ClassVar[Mapping[str, Question]] = {}
     """What it answers (`what=`); the first is the default."""
     theories: ClassVar[Mapping[str, str]] = {"exact": "the exact limit"}
-    """Theories of the same quantities by name, the exact one first; ``settings["theory"]`` may be None."""
+    """Theories of the same quantities by name, the exact one first;
+    ``settings["theory"]`` may be None.
+    """
     papers: ClassVar[tuple[str, ...]] = ()
     """BibTeX keys of `giantstep.references`."""
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    """BibTeX key -> our field or variable -> what that paper writes for it, where it is not our symbol."""
+    """BibTeX key -> our field or variable -> what that paper writes for it, where it is
+    not our symbol.
+    """
     paper_symbols: ClassVar[Mapping[str, Paper]] = {}
-    """BibTeX key -> the parameters of that paper and what our fields are in them: what `from_paper` takes."""
+    """BibTeX key -> the parameters of that paper and what our fields are in them: what
+    `from_paper` takes.
+    """
     formula_version: ClassVar[int] = 1
     """Raised when a formula or an experiment changes its numbers."""
     shared_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields for which one draw of the experiment answers all values (streamed sample sizes, ridges)."""
+    """Fields for which one draw of the experiment answers all values (streamed sample
+    sizes, ridges).
+    """
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Fields that a user may expect here, or values (``"loss=svm"``) -> what is there instead."""
+    """Fields that a user may expect here, or values (``"loss=svm"``) -> what is there
+    instead.
+    """
     limit_methods: ClassVar[tuple[str, ...]] = ("limit",)
-    """A class that derives from a family and has no `family` of its own has a limit if it has this method."""
+    """A class that derives from a family and has no `family` of its own has a limit if
+    it has this method.
+    """
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         if values:
             called = type(self).__name__
-            first = ", ".join(f"{name}=..." for name in [*type(self).model_fields][: len(values)])
-            raise TypeError(f"{called} takes its fields by name, {called}({first}), and none by position.")
+            first = ", ".join(
+                f"{name}=..." for name in [*type(self).model_fields][: len(values)]
+            )
+            raise TypeError(
+                f"{called} takes its fields by name, {called}({first}), and none by"
+                " position."
+            )
         refusal = None
         try:
             super().__init__(**fields)
@@ -376,85 +505,147 @@ class Scenario(Checked):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         cls.__signature__ = plain_signature(cls, in_order=False)
 
-    # -- what a family may override ---------------------------------------------------------------
+    # -- what a family may override ----------------------------------------------------
 
     def check_points(self, points: Points) -> None:
-        """Check a whole grid, as arrays, for what single fields cannot say; raise `bad_field`."""
+        """Check a whole grid, as arrays, for what single fields cannot say; raise
+        `bad_field`.
+        """
 
     def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
-        """Answer all points with the limit; ``points["dim"]`` is inf where the bare limit is wanted."""
-        # fields may be as large as 1e300 and as small as 1e-300: any product may overflow or vanish, and no module can
-        # say beforehand which; `batches.collect_answers` flags every point whose numbers were lost
+        """Answer all points with the limit; ``points["dim"]`` is inf where the bare
+        limit is wanted.
+        """
+        # fields may be as large as 1e300 and as small as 1e-300: any product may
+        # overflow or vanish, and no module can say beforehand which;
+        # `batches.collect_answers` flags every point whose numbers were lost
         with np.errstate(all="ignore"):
             return self._engine("limit").limit(self, points, what, settings)
 
-    def trial(self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]) -> dict[str, Array]:
-        """Run one trial: one draw for all `points`, which differ only in `shared_fields`."""
-        return self._engine("experiment").trial(self, points, what, dim, draws, settings)
+    def trial(
+        self,
+        points: Points,
+        what: str,
+        dim: int,
+        draws: Any,
+        settings: Mapping[str, Any],
+    ) -> dict[str, Array]:
+        """Run one trial: one draw for all `points`, which differ only in
+        `shared_fields`.
+        """
+        return self._engine("experiment").trial(
+            self, points, what, dim, draws, settings
+        )
 
     def kept(self, what: str) -> tuple[Variable, ...]:
-        """Return what `keep_networks` adds to an experiment; nothing where the family keeps no networks."""
+        """Return what `keep_networks` adds to an experiment; nothing where the family
+        keeps no networks.
+        """
         return ()
 
-    def kept_memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
+    def kept_memory(
+        self, points: Points, what: str, dim: int, settings: Mapping[str, Any]
+    ) -> int:
         """Return the bytes of what is `kept` of one trial."""
-        return int(self._engine("experiment").kept_memory(self, points, what, dim, settings))
+        return int(
+            self._engine("experiment").kept_memory(self, points, what, dim, settings)
+        )
 
     def networks(
-        self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
+        self,
+        points: Points,
+        what: str,
+        dim: int,
+        draws: Any,
+        settings: Mapping[str, Any],
     ) -> dict[str, Array]:
-        """Return what is `kept` of one trial: the networks that `trial` measures with these draws."""
-        return self._engine("experiment").networks(self, points, what, dim, draws, settings)
+        """Return what is `kept` of one trial: the networks that `trial` measures with
+        these draws.
+        """
+        return self._engine("experiment").networks(
+            self, points, what, dim, draws, settings
+        )
 
     def program(self, dim: int, lang: Language) -> Program:
-        """Return what a trial of a program without giantstep does, where the family writes one."""
+        """Return what a trial of a program without giantstep does, where the family
+        writes one.
+        """
         write = self._beside("script", "program")
         if write is None:
-            raise InputError(f"{type(self).__name__} has no script: its family writes no program of its own.")
+            raise InputError(
+                f"{type(self).__name__} has no script: its family writes no program of"
+                " its own."
+            )
         return write(self, dim, lang)
 
-    def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
+    def memory(
+        self, points: Points, what: str, dim: int, settings: Mapping[str, Any]
+    ) -> int:
         """Return the bytes one trial needs at its peak, on its device."""
         estimate = self._beside("experiment", "memory")
-        return 0 if estimate is None else int(estimate(self, points, what, dim, settings))
+        if estimate is None:
+            return 0
+        return int(estimate(self, points, what, dim, settings))
 
-    def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings with what both engines must share filled in (the ``x`` of a spectrum, say)."""
+    def prepare(
+        self, points: Points, what: str, settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the settings with what both engines must share filled in (the ``x`` of
+        a spectrum, say).
+        """
         prepare = self._beside("limit", "prepare")
         with np.errstate(all="ignore"):
-            return dict(settings) if prepare is None else prepare(self, points, what, settings)
+            if prepare is None:
+                return dict(settings)
+            return prepare(self, points, what, settings)
 
-    def refuse_missing(self, points: Points, what: str, theory: str | None = None) -> None:
-        """Raise `InputError` where the limit has no theory for a question; a family may say so in its ``limit.py``."""
+    def refuse_missing(
+        self, points: Points, what: str, theory: str | None = None
+    ) -> None:
+        """Raise `InputError` where the limit has no theory for a question; a family may
+        say so in its ``limit.py``.
+        """
         refuse = self._beside("limit", "refuse_missing")
         if refuse is not None:
             refuse(self, points, what, theory)
 
-    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
-        """Return the error of having learnt nothing for each error among the `values`; a worse one gets a note."""
+    def baselines(
+        self, points: Points, what: str, values: Mapping[str, Array]
+    ) -> Mapping[str, Baseline]:
+        """Return the error of having learnt nothing for each error among the `values`;
+        a worse one gets a note.
+        """
         return {}
 
     @classmethod
     def example(cls) -> Self:
-        """Return a small valid scenario: what ``giantstep new`` starts from, what the tests run."""
+        """Return a small valid scenario: what ``giantstep new`` starts from, what the
+        tests run.
+        """
         return cls()
 
     @classmethod
     def example_for(cls, what: str) -> Self:
-        """Return a small valid scenario for one question; another than the example where that has no answer to it."""
+        """Return a small valid scenario for one question; another than the example
+        where that has no answer to it.
+        """
         return cls.example()
 
     @classmethod
     def from_paper(cls, paper: str, /, **symbols: Any) -> Self:
-        """Return the scenario of a paper's parameters, given by the paper's own symbols; both are printed.
+        """Return the scenario of a paper's parameters, given by the paper's own
+        symbols; both are printed.
 
         Parameters
         ----------
-        paper : BibTeX key, one of ``paper_symbols``; docs/notation.md lists them with their symbols.
-        **symbols : the paper's symbols (``lambda_`` for lambda); what it has no symbol for goes by our field's name.
+        paper : BibTeX key, one of ``paper_symbols``; docs/notation.md lists them with
+        their symbols. **symbols : the paper's symbols (``lambda_`` for lambda); what it
+        has no symbol for goes by our field's name.
 
         >>> import giantstep as gs
-        >>> s = gs.OneStep.from_paper("moniri2024theory", phi=0.25, psi=0.5, lambda_=0.1, eta=1.0)
+        >>> s = gs.OneStep.from_paper(
+        ...     "moniri2024theory", phi=0.25, psi=0.5, lambda_=0.1, eta=1.0
+        ... )
         moniri2024theory:
           phi     =  0.25  d/n
           psi     =  0.5   d/N
@@ -475,22 +666,30 @@ class Scenario(Checked):
 
     @classmethod
     def composition(cls) -> Mapping[str, str]:
-        """Return pairs of options, in words -> what the limit makes of them, where a family has a table of it."""
+        """Return pairs of options, in words -> what the limit makes of them, where a
+        family has a table of it.
+        """
         return {}
 
     @classmethod
     def reference(cls) -> tuple[Self, str, float] | None:
-        """Return a scenario, a variable of its limit and its value to 1e-7: the self-test of `giantstep doctor`."""
+        """Return a scenario, a variable of its limit and its value to 1e-7: the
+        self-test of `giantstep doctor`.
+        """
         return None
 
     def own_dim(self) -> int | None:
-        """Return the dimension of the experiment where the scenario itself fixes it (a dataset), else None."""
+        """Return the dimension of the experiment where the scenario itself fixes it (a
+        dataset), else None.
+        """
         return None
 
     def gaussian_twin(self, theory: str) -> Self | None:
-        """Return this scenario with Gaussian inputs of the same moments in place of the rows of a table.
+        """Return this scenario with Gaussian inputs of the same moments in place of the
+        rows of a table.
 
-        It is what `theory` describes. None where no table is there, or where that theory reads the rows themselves.
+        It is what `theory` describes. None where no table is there, or where that
+        theory reads the rows themselves.
         """
         return None
 
@@ -499,20 +698,30 @@ class Scenario(Checked):
         return False
 
     def seconds(self, what: str) -> float:
-        """Return about how long one point of its limit takes, where that is more than a moment; bars say it before."""
+        """Return about how long one point of its limit takes, where that is more than a
+        moment; bars say it before.
+        """
         return 0.0
 
-    def beforehand(self, points: Points, what: str, settings: Mapping[str, Any]) -> Mapping[str, Array]:
-        """Return what is known of points without what may take too long; it stands where that was given up."""
+    def beforehand(
+        self, points: Points, what: str, settings: Mapping[str, Any]
+    ) -> Mapping[str, Array]:
+        """Return what is known of points without what may take too long; it stands
+        where that was given up.
+        """
         known = self._beside("limit", "beforehand")
         return {} if known is None else known(self, points, what, settings)
 
     def diagram(self) -> PhaseDiagram | None:
-        """Return what `giantstep.phase_diagram` draws of it, where the family has phases."""
+        """Return what `giantstep.phase_diagram` draws of it, where the family has
+        phases.
+        """
         return None
 
     def block_count(self) -> Mapping[str, int]:
-        """Return the lengths of the counted dims of its variables (``block``, ``neuron``, ...)."""
+        """Return the lengths of the counted dims of its variables (``block``,
+        ``neuron``, ...).
+        """
         return {}
 
     @classmethod
@@ -520,42 +729,57 @@ class Scenario(Checked):
         found = folder_with(cls, name)
         if found is None:
             method = {"limit": "limit", "experiment": "trial"}.get(name, name)
-            raise InputError(f"{cls.__name__} has no {name}: there is no method `{method}` in it.")
+            raise InputError(
+                f"{cls.__name__} has no {name}: there is no method `{method}` in it."
+            )
         _, folder = found
         return importlib.import_module(f"{folder}.{name}")
 
     @classmethod
     def _beside(cls, module: str, name: str) -> Any:
-        """Return a function of a module in the family's folder; None where there is none (a family in one file)."""
+        """Return a function of a module in the family's folder; None where there is
+        none (a family in one file).
+        """
         found = folder_with(cls, module)
         if found is None:
             return None
         home, folder = found
         engine = {"limit": "limit", "experiment": "trial"}.get(module)
         if engine and getattr(home, engine) is not getattr(Scenario, engine):
-            return None  # modules beside a family that is its own engine are none of its own
+            # modules beside a family that is its own engine are none of its own
+            return None
         return getattr(importlib.import_module(f"{folder}.{module}"), name, None)
 
-    # -- fields -----------------------------------------------------------------------------------
+    # -- fields ------------------------------------------------------------------------
 
-    def replace(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
-        """Return a new, checked scenario with some fields changed: ``s.replace(ridge=0.1, step__rate=2)``.
+    def replace(
+        self, changes: Mapping[str, Any] | None = None, /, **fields: Any
+    ) -> Self:
+        """Return a new, checked scenario with some fields changed:
+        ``s.replace(ridge=0.1, step__rate=2)``.
 
-        Another ``step__kind`` makes another part; what both kinds have keeps its value. In a list of parts
-        ``steps__0__rate`` is a field of the first entry, ``steps__rate`` that of all entries that have it.
+        Another ``step__kind`` makes another part; what both kinds have keeps its value.
+        In a list of parts ``steps__0__rate`` is a field of the first entry,
+        ``steps__rate`` that of all entries that have it.
         """
         content = dict(self)
         wanted = dotted_names({**(changes or {}), **fields})
 
         def outer_first(name: str) -> tuple[int, bool, int]:
-            keys = keys_of(name)  # a part before its fields, its kind before the others, all of a list before one
+            keys = keys_of(
+                name
+                # a part before its fields, its kind before the others, all of a list before  # noqa: E501
+                # one
+            )
             places = sum(isinstance(key, int) for key in keys)
             return len(keys) - places, keys[-1] != "kind", places
 
         for name in sorted(wanted, key=outer_first):
             for place in _places(self, content, name):
                 _put(self, content, place, wanted[name])
-        return type(self)(**{name: _with_classes(value) for name, value in content.items()})
+        return type(self)(
+            **{name: _with_classes(value) for name, value in content.items()}
+        )
 
     def point(self) -> dict[str, Floats]:
         """Return the numeric fields as a batch of one point."""
@@ -565,14 +789,25 @@ class Scenario(Checked):
     def numbers(self) -> dict[str, float]:
         """Every field that holds one number here: dotted name -> value."""
         leaves = walk_values(self)
-        return {n: float(v) for n, v in leaves if isinstance(v, int | float) and not isinstance(v, bool)}
+        return {
+            n: float(v)
+            for n, v in leaves
+            if isinstance(v, int | float) and not isinstance(v, bool)
+        }
 
     def numeric_fields(self) -> dict[str, tuple[float, FieldInfo]]:
-        """Return every field that holds one number here: dotted name -> (value, declaration)."""
-        return {name: (value, declaration(self, name)) for name, value in self.numbers.items()}
+        """Return every field that holds one number here: dotted name -> (value,
+        declaration).
+        """
+        return {
+            name: (value, declaration(self, name))
+            for name, value in self.numbers.items()
+        }
 
     def content(self) -> dict[str, Any]:
-        """Return the scenario as plain JSON data with its family: what a file or a store keeps."""
+        """Return the scenario as plain JSON data with its family: what a file or a
+        store keeps.
+        """
         content = {"family": self.family, **self.model_dump(mode="json")}
         classes = content_of_variants(self)
         if classes:
@@ -590,11 +825,16 @@ class Scenario(Checked):
 
 
 def from_content(content: Mapping[str, Any]) -> Scenario:
-    """Rebuild a scenario from `Scenario.content` or from the ``[scenario]`` table of a file."""
+    """Rebuild a scenario from `Scenario.content` or from the ``[scenario]`` table of a
+    file.
+    """
     fields = dict(content)
     refuse_content(fields.pop(CLASSES, {}))
     if (family := fields.pop("family", None)) is None:
-        raise InputError(f"Field `family` is missing in the scenario; it must be one of {', '.join(family_names())}.")
+        raise InputError(
+            "Field `family` is missing in the scenario; it must be one of"
+            f" {', '.join(family_names())}."
+        )
     for name, value in fields.items():
         refuse_callable(name, value)
     return family_class(family)(**fields)
@@ -603,7 +843,10 @@ def from_content(content: Mapping[str, Any]) -> Scenario:
 def refuse_callable(name: str, value: Any) -> None:
     """Refuse what a function without an expression leaves in plain data."""
     if isinstance(value, Mapping) and "callable" in value:
-        raise InputError(f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in Python only.")
+        raise InputError(
+            f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in"
+            " Python only."
+        )
 
 
 def dotted_names(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -612,7 +855,9 @@ def dotted_names(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def walk_fields(model: BaseModel) -> Iterator[tuple[str, Any, FieldInfo]]:
-    """Yield (dotted name, value, declaration) of every leaf field of a scenario or part."""
+    """Yield (dotted name, value, declaration) of every leaf field of a scenario or
+    part.
+    """
     for name, value in walk_values(model):
         yield name, value, declaration(model, name)
 
@@ -631,26 +876,40 @@ def walk_values(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]
 
 
 def numbers_meant(scenario: Scenario, name: str) -> dict[str, tuple[float, FieldInfo]]:
-    """Return the numeric fields that a name means (of a list all entries' own); none where one holds no number."""
-    known, meant = scenario.numeric_fields(), names_meant(scenario, name)
-    return {leaf: known[leaf] for leaf in meant} if all(leaf in known for leaf in meant) else {}
+    """Return the numeric fields that a name means (of a list all entries' own); none
+    where one holds no number.
+    """
+    known = scenario.numeric_fields()
+    meant = names_meant(scenario, name)
+    if all(leaf in known for leaf in meant):
+        return {leaf: known[leaf] for leaf in meant}
+    return {}
 
 
 def one_number(scenario: Scenario, name: str) -> tuple[float, FieldInfo]:
-    """Return the value of a numeric field with its declaration; entries of a list that differ have no one value."""
+    """Return the value of a numeric field with its declaration; entries of a list that
+    differ have no one value.
+    """
     values = {leaf: value for leaf, (value, _) in numbers_meant(scenario, name).items()}
     if len(set(values.values())) > 1:
         shown = ", ".join(f"{leaf} = {value:g}" for leaf, value in values.items())
-        raise InputError(f"Field `{name}` has no one value here ({shown}): name one of them, or set them all first.")
+        raise InputError(
+            f"Field `{name}` has no one value here ({shown}): name one of them, or set"
+            " them all first."
+        )
     return next(iter(values.values())), declaration(scenario, name)
 
 
 def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
-    """Raise `InputError` with the nearest name where a dotted field does not exist in this scenario."""
+    """Raise `InputError` with the nearest name where a dotted field does not exist in
+    this scenario.
+    """
     known = {*dict(walk_values(scenario)), *type(scenario).model_fields}
     if name not in known and not is_list_name(scenario, name):
         fields = {leaf: info for leaf, _, info in walk_fields(scenario)}
-        raise field_error(name, _unknown_field(type(scenario), name, fields, also, scenario))
+        raise field_error(
+            name, _unknown_field(type(scenario), name, fields, also, scenario)
+        )
 
 
 _OTHER_WORDS = {
@@ -659,7 +918,9 @@ _OTHER_WORDS = {
     **dict.fromkeys(("n", "n_samples"), "samples_per_dim"),
     **{"epochs": "steps", "hidden": "width_per_dim", "n_trials": "trials", "d": "dim"},
 }
-"""What other programs call a field or setting -> ours, suggested where there is one of that name."""
+"""What other programs call a field or setting -> ours, suggested where there is one of
+that name.
+"""
 
 
 def _unknown_field(
@@ -669,10 +930,15 @@ def _unknown_field(
     also: Sequence[str] = (),
     scenario: Scenario | None = None,
 ) -> str:
-    """Say of a field that does not exist what to write instead; ``{field}`` stands for its name."""
+    """Say of a field that does not exist what to write instead; ``{field}`` stands for
+    its name.
+    """
     missing = f"There is no field `{{field}}` in {model.__name__}"
     for inside in [leaf for leaf in fields if leaf.endswith(f".{name}")]:
-        return f"{missing} (did you mean `{inside}`, as a keyword {inside.replace('.', '__')}?)."
+        return (
+            f"{missing} (did you mean `{inside}`, as a keyword"
+            f" {inside.replace('.', '__')}?)."
+        )
     if name in getattr(model, "elsewhere", {}):
         return f"{missing}: {model.elsewhere[name]}."
     ours = _OTHER_WORDS.get(name, "")
@@ -681,32 +947,50 @@ def _unknown_field(
         return f"{missing}; it is called `{ours}`: {model.elsewhere[ours]}."
     if lacking := _lacked_by_part(model, name, scenario):
         return f"{missing}: {lacking}."
-    for asked in [what for what, question in getattr(model, "questions", {}).items() if name in question.settings]:
+    for asked in [
+        what
+        for what, question in getattr(model, "questions", {}).items()
+        if name in question.settings
+    ]:
         how = f'predict(scenario, what="{asked}", {name}=...)'
         return f'{missing}: it is a setting of what="{asked}", as in gs.{how}.'
-    symbols = {leaf: re.split(r"\s*[=,]\s*", symbol_of(info)) for leaf, info in fields.items()}
+    symbols = {
+        leaf: re.split(r"\s*[=,]\s*", symbol_of(info)) for leaf, info in fields.items()
+    }
     meant = [leaf for leaf, written in symbols.items() if name.rstrip("_") in written]
     meant += [leaf for leaf in [*fields, *also] if leaf.rpartition(".")[2] == ours]
     guess = nearest(name, [*fields, *model.model_fields, *also])
     if meant and not guess:
-        told = f": {fields[meant[0]].description}" if meant[0] in fields else ""
+        if meant[0] in fields:
+            told = f": {fields[meant[0]].description}"
+        else:
+            told = ""
         guess = f" (did you mean `{meant[0]}`{told}?)"
     return f"{missing}{guess}; it has {', '.join(fields) or 'none'}."
 
 
 def _lacked_by_part(model: Any, name: str, scenario: Scenario | None) -> str:
-    """Say which parts have a field that the part which a scenario holds has not; nothing where none has."""
+    """Say which parts have a field that the part which a scenario holds has not;
+    nothing where none has.
+    """
     owner, _, inner = name.partition(".")
     info = model.model_fields.get(owner)
     if scenario is None or info is None or not inner:
         return ""
-    members = [member for member in allowed_types(value_annotation(info)) if hasattr(member, "model_fields")]
+    members = [
+        member
+        for member in allowed_types(value_annotation(info))
+        if hasattr(member, "model_fields")
+    ]
     have = [member for member in members if inner in member.model_fields]
     held = getattr(scenario, owner)
     if not have or not isinstance(held, BaseModel):
         return ""
     calls = [call_of(member) for member in have]
-    return f"`{owner}` is {call_of(type(held))} here, which has none; take {owner}={' or '.join(calls)}"
+    return (
+        f"`{owner}` is {call_of(type(held))} here, which has none; take"
+        f" {owner}={' or '.join(calls)}"
+    )
 
 
 def allowed_types(annotation: Any) -> Iterator[Any]:
@@ -722,10 +1006,18 @@ def allowed_types(annotation: Any) -> Iterator[Any]:
 
 
 def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[str]:
-    """Return the fields that a name means in a content: of a list without a place those of all entries."""
+    """Return the fields that a name means in a content: of a list without a place those
+    of all entries.
+    """
     field, dot, inner = name.partition(".")
-    entries, info = content.get(field), type(scenario).model_fields.get(field)
-    if not dot or info is None or part_list(info) is None or not isinstance(entries, list | tuple):
+    entries = content.get(field)
+    info = type(scenario).model_fields.get(field)
+    if (
+        not dot
+        or info is None
+        or part_list(info) is None
+        or not isinstance(entries, list | tuple)
+    ):
         return [name]
     parts = [_part_class(info, entry) for entry in entries]
     if not (meant := names_meant(scenario, name, parts)):
@@ -734,7 +1026,9 @@ def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[s
 
 
 class _OpenPart(dict[str, Any]):
-    """A part of a user's class as a table, while fields of it are changed; it remembers which class that is."""
+    """A part of a user's class as a table, while fields of it are changed; it remembers
+    which class that is.
+    """
 
     def __init__(self, part: BaseModel) -> None:
         super().__init__(part)
@@ -751,7 +1045,9 @@ def _opened(part: BaseModel | Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _with_classes(value: Any) -> Any:
-    """Return a changed value of a field, in which tables that were parts of a user's class are parts of it again."""
+    """Return a changed value of a field, in which tables that were parts of a user's
+    class are parts of it again.
+    """
     if isinstance(value, list):
         return [_with_classes(entry) for entry in value]
     if not isinstance(value, dict):
@@ -769,7 +1065,9 @@ def _part_class(info: FieldInfo, entry: Any) -> type[BaseModel] | None:
         return type(entry)
     if isinstance(entry, _OpenPart):
         return entry.made_of
-    return part_of_kind(info, entry.get("kind")) if isinstance(entry, Mapping) else None
+    if isinstance(entry, Mapping):
+        return part_of_kind(info, entry.get("kind"))
+    return None
 
 
 def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> None:
@@ -784,7 +1082,9 @@ def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> 
         held = table[int(key)] if isinstance(table, list) else table.get(key)
         if isinstance(held, list | tuple) and listed is not None:
             table[key] = list(held)
-        elif isinstance(held, BaseModel | Mapping) or (held is None and info is not None and last == "kind"):
+        elif isinstance(held, BaseModel | Mapping) or (
+            held is None and info is not None and last == "kind"
+        ):
             table[key] = _opened(held)
         else:
             check_field_name(scenario, name)
@@ -794,11 +1094,23 @@ def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> 
         listed.check_place(name.partition(".")[0], table, str(last))
     elif isinstance(last, int):
         check_field_name(scenario, name)
-    held = getattr(scenario, str(parents[0]), None) if len(parents) == 1 else None
-    is_same_part = isinstance(held, BaseModel) and table.get("kind") == getattr(held, "kind", None)
-    if is_same_part and last not in table and _lacked_by_part(type(scenario), name, scenario):
+    if len(parents) == 1:
+        held = getattr(scenario, str(parents[0]), None)
+    else:
+        held = None
+    is_same_part = isinstance(held, BaseModel) and table.get("kind") == getattr(
+        held, "kind", None
+    )
+    if (
+        is_same_part
+        and last not in table
+        and _lacked_by_part(type(scenario), name, scenario)
+    ):
         check_field_name(scenario, name)
-    part = part_of_kind(info, value) if last == "kind" and info is not None else None
+    if last == "kind" and info is not None:
+        part = part_of_kind(info, value)
+    else:
+        part = None
     if part is not None:  # another kind keeps what both have
         for other in [other for other in table if other not in part.model_fields]:
             del table[other]
@@ -806,19 +1118,37 @@ def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any) -> 
 
 
 def part_of_kind(info: FieldInfo, kind: Any) -> Any:
-    """Return the class of a part with this `kind` among those a field, or an entry of its list, may hold; else None."""
-    members = [member for member in allowed_types(value_annotation(info)) if hasattr(member, "model_fields")]
-    kinds = {part.model_fields["kind"].default: part for part in members if "kind" in part.model_fields}
+    """Return the class of a part with this `kind` among those a field, or an entry of
+    its list, may hold; else None.
+    """
+    members = [
+        member
+        for member in allowed_types(value_annotation(info))
+        if hasattr(member, "model_fields")
+    ]
+    kinds = {
+        part.model_fields["kind"].default: part
+        for part in members
+        if "kind" in part.model_fields
+    }
     return kinds.get(kind) if isinstance(kind, str) else None
 
 
 def with_parts(scenario: Scenario, name: str, value: Any) -> Any:
-    """Return a list of parts, or one entry of it, with tables as parts; what is neither stays as it is."""
+    """Return a list of parts, or one entry of it, with tables as parts; what is neither
+    stays as it is.
+    """
     field, _, place = name.partition(".")
     if not place and isinstance(value, list | tuple):
-        return tuple(with_parts(scenario, f"{name}.{index}", entry) for index, entry in enumerate(value))
+        return tuple(
+            with_parts(scenario, f"{name}.{index}", entry)
+            for index, entry in enumerate(value)
+        )
     is_entry = isinstance(keys_of(place)[0], int) and isinstance(value, Mapping)
-    part = _part_class(type(scenario).model_fields[field], value) if is_entry else None
+    if is_entry:
+        part = _part_class(type(scenario).model_fields[field], value)
+    else:
+        part = None
     if part is None:
         return value
     try:
@@ -829,54 +1159,117 @@ def with_parts(scenario: Scenario, name: str, value: Any) -> Any:
 
 def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputError:
     """Turn pydantic's message into one sentence of ours; nothing else does."""
-    problem = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")  # a misspelt name first
-    # parts are built through their own `__init__` and report for themselves, so a location here is a field, then
-    # perhaps the tag of a union (which is no name) or indices in a list
+    # a misspelt name first
+    problem = min(
+        error.errors(), key=lambda problem: problem["type"] != "extra_forbidden"
+    )
+    # parts are built through their own `__init__` and report for themselves, so a
+    # location here is a field, then perhaps the tag of a union (which is no name) or
+    # indices in a list
     name, *rest = problem["loc"] or ("",)
-    path, info = ".".join([str(name), *(str(i) for i in rest if isinstance(i, int))]), model.model_fields.get(str(name))
+    path = ".".join([str(name), *(str(i) for i in rest if isinstance(i, int))])
+    info = model.model_fields.get(str(name))
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         return cause.inside(path)
-    kind, value = problem["type"], problem["input"]
-    same = [other.get("ctx", {}) for other in error.errors() if other["loc"][:1] == problem["loc"][:1]]
+    kind = problem["type"]
+    value = problem["input"]
+    same = [
+        other.get("ctx", {})
+        for other in error.errors()
+        if other["loc"][:1] == problem["loc"][:1]
+    ]
     # a number or a list of numbers, say
-    allowed = " or ".join(dict.fromkeys(str(context["error"]) for context in same if "error" in context))
+    allowed = " or ".join(
+        dict.fromkeys(str(context["error"]) for context in same if "error" in context)
+    )
     if kind == "extra_forbidden":
-        fields = {name: info for name, info in model.model_fields.items() if name != "kind"}
+        fields = {
+            name: info for name, info in model.model_fields.items() if name != "kind"
+        }
         return field_error(path, _unknown_field(model, path, fields))
     if kind == "missing":
-        return field_error(path, f"Field `{{field}}` is missing: {info.description if info else 'it has no default'}.")
+        return field_error(
+            path,
+            "Field `{field}` is missing:"
+            f" {info.description if info else 'it has no default'}.",
+        )
     if kind.startswith(("greater_than", "less_than")) and info is not None:
         return bad_field(path, value, allowed_values(info))
-    if kind in ("union_tag_not_found", "model_type", "model_attributes_type", "dict_type"):
+    if kind in (
+        "union_tag_not_found",
+        "model_type",
+        "model_attributes_type",
+        "dict_type",
+    ):
         return bad_field(path, value, _parts(info, value))
     if kind == "union_tag_invalid":
         kinds = problem["ctx"]["expected_tags"]
-        guess = nearest(str(problem["ctx"]["tag"]), [kind.strip("'") for kind in kinds.split(", ")])
-        return bad_field(f"{path}.kind", problem["ctx"]["tag"], f"one of {kinds}{guess}")
+        guess = nearest(
+            str(problem["ctx"]["tag"]), [kind.strip("'") for kind in kinds.split(", ")]
+        )
+        return bad_field(
+            f"{path}.kind", problem["ctx"]["tag"], f"one of {kinds}{guess}"
+        )
     if kind == "literal_error":
         advice = getattr(model, "elsewhere", {}).get(f"{path}={value}")
         choices = problem["ctx"]["expected"]
-        guess = f" ({advice})" if advice else nearest(value, re.findall("'(.*?)'", choices))
-        return bad_field(path, value, f"one of {choices}{guess}{', or ' * bool(allowed)}{allowed}")
+        if advice:
+            guess = f" ({advice})"
+        else:
+            guess = nearest(value, re.findall("'(.*?)'", choices))
+        return bad_field(
+            path, value, f"one of {choices}{guess}{', or ' * bool(allowed)}{allowed}"
+        )
     if cause is not None:
-        if allowed == "a number" and isinstance(value, list | tuple | np.ndarray) and issubclass(model, Scenario):
-            allowed += f" (several go to the verb, gs.predict(scenario, {path}=[...]), or into [grid] of a file)"
+        if (
+            allowed == "a number"
+            and isinstance(value, list | tuple | np.ndarray)
+            and issubclass(model, Scenario)
+        ):
+            allowed += (
+                f" (several go to the verb, gs.predict(scenario, {path}=[...]), or into"
+                " [grid] of a file)"
+            )
         return bad_field(path, value, allowed)
     return bad_field(path, value, f"valid ({problem['msg'].lower()})")
 
 
 def _parts(info: FieldInfo | None, value: Any) -> str:
-    """Say how a part is given, in Python and in a file; of several the one that a name or a class means."""
-    members = [] if info is None else [m for m in allowed_types(value_annotation(info)) if hasattr(m, "model_fields")]
-    kinds = {part: part.model_fields["kind"].default for part in members if "kind" in part.model_fields}
+    """Say how a part is given, in Python and in a file; of several the one that a name
+    or a class means.
+    """
+    if info is None:
+        members = []
+    else:
+        members = [
+            m
+            for m in allowed_types(value_annotation(info))
+            if hasattr(m, "model_fields")
+        ]
+    kinds = {
+        part: part.model_fields["kind"].default
+        for part in members
+        if "kind" in part.model_fields
+    }
     if not members or isinstance(value, Mapping):
-        return f"a table that says its `kind`, one of {', '.join(kinds.values())}" if kinds else "a table"
-    meant = [part for part in members if value is part or (isinstance(value, str) and value == kinds.get(part))]
+        if kinds:
+            return f"a table that says its `kind`, one of {', '.join(kinds.values())}"
+        return "a table"
+    meant = [
+        part
+        for part in members
+        if value is part or (isinstance(value, str) and value == kinds.get(part))
+    ]
     called = " or ".join(map(call_of, meant or members))
     if not kinds:
-        return f"{called} (in a file a table with {' and '.join(members[0].model_fields)})"
-    which = f'kind = "{kinds[meant[0]]}"' if meant else f"a `kind`, one of {', '.join(kinds.values())}"
+        return (
+            f"{called} (in a file a table with {' and '.join(members[0].model_fields)})"
+        )
+    if meant:
+        which = f'kind = "{kinds[meant[0]]}"'
+    else:
+        which = f"a `kind`, one of {', '.join(kinds.values())}"
     return f"{called} (in a file a table with {which})"
 
 
@@ -884,5 +1277,8 @@ def call_of(part: type[BaseModel]) -> str:
     """Return the call that makes a part, with the fields that must be given."""
     import giantstep
 
-    name = f"gs.{part.__name__}" if part.__name__ in dir(giantstep) else part.__name__
-    return f"{name}({', '.join(f'{field}=...' for field, info in part.model_fields.items() if info.is_required())})"
+    if part.__name__ in dir(giantstep):
+        name = f"gs.{part.__name__}"
+    else:
+        name = part.__name__
+    return f"{name}({', '.join(f'{field}=...' for field, info in part.model_fields.items() if info.is_required())})"  # noqa: E501

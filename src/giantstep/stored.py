@@ -1,7 +1,9 @@
-"""An experiment that was made before, held against what it is compared with: `compare(stored=...)`.
+"""An experiment that was made before, held against what it is compared with:
+`compare(stored=...)`.
 
-The first thing that differs is named, with both values: what was asked, the dimension, a field of the scenario, the
-points of the grid, a setting. An experiment without provenance, of numbers from elsewhere, has its points alone.
+The first thing that differs is named, with both values: what was asked, the dimension,
+a field of the scenario, the points of the grid, a setting. An experiment without
+provenance, of numbers from elsewhere, has its points alone.
 """
 
 from __future__ import annotations
@@ -25,16 +27,28 @@ from giantstep.types import Array
 if TYPE_CHECKING:
     import xarray
 
-_TAKEN = "`stored` takes an experiment of the same scenario, question, dimension and seed"
+_TAKEN = (
+    "`stored` takes an experiment of the same scenario, question, dimension and seed"
+)
 
 
-def check_stored(stored: xarray.Dataset, request: Request, experiment: ExperimentSettings) -> None:
-    """Refuse an experiment that answers another question than the request, or that of another scenario."""
+def check_stored(
+    stored: xarray.Dataset, request: Request, experiment: ExperimentSettings
+) -> None:
+    """Refuse an experiment that answers another question than the request, or that of
+    another scenario.
+    """
     about = getattr(stored, "attrs", None)
     if about is None or not hasattr(stored, "coords"):
-        raise InputError(f"`stored` must be a result of simulate or sweep, not a {type(stored).__name__}.")
+        raise InputError(
+            "`stored` must be a result of simulate or sweep, not a"
+            f" {type(stored).__name__}."
+        )
     if "source" in stored.dims or about.get("engine", "experiment") == "limit":
-        raise InputError('`stored` must be an experiment: of a comparison take .sel(source="experiment", drop=True).')
+        raise InputError(
+            "`stored` must be an experiment: of a comparison take"
+            ' .sel(source="experiment", drop=True).'
+        )
     if "scenario" in about and "grid" in about:
         _check_question(about, request)
         _check_dimension(stored, request.grid)
@@ -45,7 +59,9 @@ def check_stored(stored: xarray.Dataset, request: Request, experiment: Experimen
 
 
 def _differs(name: str, theirs: Any, ours: Any) -> InputError:
-    """Return the error for a field or setting that has one value in the experiment and another one here."""
+    """Return the error for a field or setting that has one value in the experiment and
+    another one here.
+    """
     shown = f"is {_short(theirs)} in the stored experiment, but {_short(ours)} here"
     return field_error(name, f"Field `{{field}}` {shown}; {_TAKEN}.")
 
@@ -56,11 +72,13 @@ def _short(value: Any) -> str:
         return "nothing"
     if isinstance(value, Mapping):
         return f"the callable {value.get('callable')}"
-    text = " ".join(repr(value.tolist() if isinstance(value, np.ndarray) else value).split())
+    text = " ".join(
+        repr(value.tolist() if isinstance(value, np.ndarray) else value).split()
+    )
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-# -- what is asked, and of what dimension ------------------------------------------------------------------------------
+# -- what is asked, and of what dimension ----------------------------------------------
 
 
 def _check_question(about: Mapping[Any, Any], request: Request) -> None:
@@ -72,38 +90,57 @@ def _check_question(about: Mapping[Any, Any], request: Request) -> None:
 
 
 def _check_dimension(stored: xarray.Dataset, grid: Grid) -> None:
-    """Hold the dimension of the experiment, where it is no field of the scenario, against that of the grid."""
+    """Hold the dimension of the experiment, where it is no field of the scenario,
+    against that of the grid.
+    """
     if grid.dim_is_field:
         return
     settings = json.loads(str(stored.attrs.get("settings", "{}")))
-    theirs = stored["dim"].values if "dim" in stored.coords else np.asarray(settings.get("dim", math.inf))
-    ours = grid.coords["dim"][1] if "dim" in grid.coords else np.asarray(grid.dim)
+    if "dim" in stored.coords:
+        theirs = stored["dim"].values
+    else:
+        theirs = np.asarray(settings.get("dim", math.inf))
+    if "dim" in grid.coords:
+        ours = grid.coords["dim"][1]
+    else:
+        ours = np.asarray(grid.dim)
     if not np.array_equal(theirs.astype(float), ours.astype(float)):
         raise _differs("dim", *(_whole(side) for side in (theirs, ours)))
 
 
 def _whole(dims: Array) -> Any:
-    """Return dimensions as they were given: whole numbers, and None where there is none."""
-    given = [int(dim) if math.isfinite(dim) else None for dim in np.atleast_1d(dims).tolist()]
+    """Return dimensions as they were given: whole numbers, and None where there is
+    none.
+    """
+    given = [
+        int(dim) if math.isfinite(dim) else None for dim in np.atleast_1d(dims).tolist()
+    ]
     return given if dims.ndim else given[0]
 
 
-# -- fields of the scenarios -------------------------------------------------------------------------------------------
+# -- fields of the scenarios -----------------------------------------------------------
 
 
 def _check_scenarios(stored: xarray.Dataset, grid: Grid) -> None:
-    """Hold what is the same at all points against each other: of one scenario, or of each of several."""
+    """Hold what is the same at all points against each other: of one scenario, or of
+    each of several.
+    """
     about = stored.attrs
-    theirs, ours = json.loads(str(about["grid"])), grid.varying()
-    known, own = theirs.pop(NAME, None), ours.pop(NAME, None)
+    theirs = json.loads(str(about["grid"]))
+    ours = grid.varying()
+    known = theirs.pop(NAME, None)
+    own = ours.pop(NAME, None)
     content = json.loads(str(about["scenario"]))
     if known is not None and NAME in stored.coords and stored[NAME].ndim == 0:
-        content, known = known[str(stored[NAME].values)], None
+        content = known[str(stored[NAME].values)]
+        known = None
     if known is None and own is None:
         _check_content(content, grid.scenario.content(), stored, grid, theirs)
         return
     if known is None or own is None or [*np.atleast_1d(stored[NAME].values)] != [*own]:
-        raise _differs(NAME, None if known is None else [*known], None if own is None else [*own])
+        raise _differs(
+            NAME, None if known is None else [*known], None if own is None else [*own]
+        )
     for name, mine in own.items():
         _check_content(known[name], mine, stored, grid, theirs)
 
@@ -115,8 +152,11 @@ def _check_content(
     grid: Grid,
     varying: Mapping[str, Any],
 ) -> None:
-    """Hold two contents against each other but for what varies here, which `_check_points` does."""
-    known, own = dict(_leaves(_as_now(theirs))), dict(_leaves(ours))
+    """Hold two contents against each other but for what varies here, which
+    `_check_points` does.
+    """
+    known = dict(_leaves(_as_now(theirs)))
+    own = dict(_leaves(ours))
     ours_vary = _leaves_of(grid.scenario, grid.coords)
     theirs_vary = _leaves_of(grid.scenario, varying)
     for name in dict.fromkeys([*known, *own]):
@@ -130,9 +170,14 @@ def _check_content(
 
 
 def _held_at(stored: xarray.Dataset, name: str, varying: Mapping[str, Any]) -> Any:
-    """Return what a field that varied in an experiment is in the part of it that is here."""
+    """Return what a field that varied in an experiment is in the part of it that is
+    here.
+    """
     if name not in stored.coords:
-        raise InputError(f"The stored experiment does not say any more which `{name}` its numbers have.")
+        raise InputError(
+            f"The stored experiment does not say any more which `{name}` its numbers"
+            " have."
+        )
     if stored[name].ndim:
         return stored[name].values.tolist()
     value = stored[name].item()
@@ -141,7 +186,9 @@ def _held_at(stored: xarray.Dataset, name: str, varying: Mapping[str, Any]) -> A
 
 
 def _as_now(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a content as it is written today, with the fields that scenarios have gained since."""
+    """Return a content as it is written today, with the fields that scenarios have
+    gained since.
+    """
     try:
         return from_content(content).content()
     except InputError:  # functions and classes that live in Python only
@@ -149,10 +196,16 @@ def _as_now(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _leaves(content: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, value) of nested plain data; the entries of a list of tables have their place."""
+    """Yield (dotted name, value) of nested plain data; the entries of a list of tables
+    have their place.
+    """
     if isinstance(content, Mapping) and "callable" not in content:
         rows = list(content.items())
-    elif isinstance(content, list) and content and all(isinstance(entry, Mapping) for entry in content):
+    elif (
+        isinstance(content, list)
+        and content
+        and all(isinstance(entry, Mapping) for entry in content)
+    ):
         rows = list(enumerate(content))
     else:
         yield name, content
@@ -162,7 +215,9 @@ def _leaves(content: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _leaves_of(scenario: Scenario, names: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields that vary under some names -> the name: of all entries of a list each has its own."""
+    """Return the fields that vary under some names -> the name: of all entries of a
+    list each has its own.
+    """
     return {leaf: name for name in names for leaf in names_meant(scenario, name)}
 
 
@@ -172,14 +227,19 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-# -- points and settings -----------------------------------------------------------------------------------------------
+# -- points and settings ---------------------------------------------------------------
 
 
 def _check_points(stored: xarray.Dataset, grid: Grid) -> None:
-    """Hold the values of every field that varies here, and the dimensions they lie along, against each other."""
+    """Hold the values of every field that varies here, and the dimensions they lie
+    along, against each other.
+    """
     for name, (dims, values) in grid.coords.items():
         if name not in stored.coords:
-            varies = f"Field `{{field}}` varies here, over {_short(values)}, but not in the stored experiment"
+            varies = (
+                f"Field `{{field}}` varies here, over {_short(values)}, but not in the"
+                " stored experiment"
+            )
             raise field_error(name, f"{varies}; {_TAKEN}.")
         column = stored[name]
         if column.dims != dims or not _equal(column.values, values):
@@ -187,12 +247,22 @@ def _check_points(stored: xarray.Dataset, grid: Grid) -> None:
 
 
 def _equal(one: Array, other: Array) -> bool:
-    return np.array_equal(one, other) or [*map(str, one.ravel())] == [*map(str, other.ravel())]
+    return np.array_equal(one, other) or [*map(str, one.ravel())] == [
+        *map(str, other.ravel())
+    ]
 
 
-def _check_settings(theirs: Mapping[str, Any], request: Request, experiment: ExperimentSettings) -> None:
-    """Hold the seed, the pairing and the settings of the question that an experiment takes against each other."""
-    own = {name: setting for name, setting in request.question.settings.items() if "experiment" in setting.engines}
+def _check_settings(
+    theirs: Mapping[str, Any], request: Request, experiment: ExperimentSettings
+) -> None:
+    """Hold the seed, the pairing and the settings of the question that an experiment
+    takes against each other.
+    """
+    own = {
+        name: setting
+        for name, setting in request.question.settings.items()
+        if "experiment" in setting.engines
+    }
     asked = {"seed": experiment.seed, "paired": experiment.paired}
     usual = {"seed": 0, "paired": False}
     for name, setting in own.items():

@@ -1,4 +1,6 @@
-"""Tables of users: columns that do not vary are left out, in the same words everywhere."""
+"""Tables of users: columns that do not vary are left out, in the same words
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from giantstep.errors import InputError, warn_user
 from giantstep.types import Booleans, Floats
 
 ROUNDING = 1e-12
-"""Range of a column, relative to its largest entry, that is rounding: such a column does not vary."""
+"""Range of a column, relative to its largest entry, that is rounding: such a column
+does not vary.
+"""
 _MOST_NAMED = 8
 """Columns that a warning names; of more it says how many."""
 
@@ -26,14 +30,21 @@ def constant_columns(table: Floats) -> Booleans:
     return np.asarray(np.ptp(table, axis=0) <= ROUNDING * largest)
 
 
-def leave_out_constant(table: Floats, names: Sequence[Any] | None = None, called: str = "inputs") -> Booleans:
-    """Return which columns of a table vary; warn of the others, and refuse a table where none does.
+def leave_out_constant(
+    table: Floats, names: Sequence[Any] | None = None, called: str = "inputs"
+) -> Booleans:
+    """Return which columns of a table vary; warn of the others, and refuse a table
+    where none does.
 
-    `names` are those of the columns, their numbers from 0 if left out; `called` is what the user calls the table.
+    `names` are those of the columns, their numbers from 0 if left out; `called` is what
+    the user calls the table.
     """
     constant = constant_columns(table)
     if constant.all():
-        raise InputError(f"All columns of the {called} are constant, so that there is nothing to learn from.")
+        raise InputError(
+            f"All columns of the {called} are constant, so that there is nothing to"
+            " learn from."
+        )
     warn_of_constant(constant, names)
     return ~constant
 
@@ -44,7 +55,10 @@ def warn_of_constant(constant: Booleans, names: Sequence[Any] | None = None) -> 
     if not places:
         return
     which = few_of([str(place if names is None else names[place]) for place in places])
-    verb = "is constant and was" if len(places) == 1 else "are constant and were"
+    if len(places) == 1:
+        verb = "is constant and was"
+    else:
+        verb = "are constant and were"
     warn_user(f"{len(places)} of {len(constant)} columns {verb} left out: {which}.")
 
 

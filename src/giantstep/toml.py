@@ -1,4 +1,6 @@
-"""TOML in and out: the standard library reads, the small writer here writes; errors are one sentence."""
+"""TOML in and out: the standard library reads, the small writer here writes; errors are
+one sentence.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,23 @@ def read_toml(text: str, source: str = "The text") -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         problem = str(error)
-        raise InputError(f"{source} is not valid TOML: {problem[:1].lower()}{problem[1:]}.") from None
+        raise InputError(
+            f"{source} is not valid TOML: {problem[:1].lower()}{problem[1:]}."
+        ) from None
 
 
-def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> str:
-    """Return TOML text: plain values, then a section for each mapping; `comments` of dotted names stand behind them."""
-    plain = {name: value for name, value in tables.items() if not isinstance(value, Mapping)}
-    sections = {name: value for name, value in tables.items() if isinstance(value, Mapping)}
+def write_toml(
+    tables: Mapping[str, Any], comments: Mapping[str, str] | None = None
+) -> str:
+    """Return TOML text: plain values, then a section for each mapping; `comments` of
+    dotted names stand behind them.
+    """
+    plain = {
+        name: value for name, value in tables.items() if not isinstance(value, Mapping)
+    }
+    sections = {
+        name: value for name, value in tables.items() if isinstance(value, Mapping)
+    }
     parts = [_lines(plain, "", comments or {})] if plain else []
     parts += [
         f"[{_key(name)}]\n" + _lines(_without_none(table), f"{name}.", comments or {})
@@ -39,8 +51,14 @@ def _lines(table: Mapping[str, Any], prefix: str, comments: Mapping[str, str]) -
     lines = ""
     for name, value in table.items():
         # a list of tables has each on its own line
-        rows = "".join(f"  {toml_value(entry)},\n" for entry in value) if holds_parts(value) else ""
-        comment = f"  # {comments[prefix + name]}" if comments.get(prefix + name) else ""
+        if holds_parts(value):
+            rows = "".join(f"  {toml_value(entry)},\n" for entry in value)
+        else:
+            rows = ""
+        if comments.get(prefix + name):
+            comment = f"  # {comments[prefix + name]}"
+        else:
+            comment = ""
         text = "[\n" + rows + "]" if rows else toml_value(value)
         lines += f"{_key(name)} = {text}{comment}\n"
     return lines
@@ -53,7 +71,9 @@ def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _key(name: str) -> str:
     """Write a key; dotted field names are quoted, so that they stay one key."""
-    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    if _BARE_KEY.fullmatch(name):
+        return name
+    return json.dumps(name, ensure_ascii=False)
 
 
 def toml_value(value: Any) -> str:
@@ -67,10 +87,15 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool | int | str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(name)} = {toml_value(inner)}" for name, inner in _without_none(value).items())
+        inside = ", ".join(
+            f"{_key(name)} = {toml_value(inner)}"
+            for name, inner in _without_none(value).items()
+        )
         return f"{{ {inside} }}" if inside else "{}"
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Sequence):
         return "[" + ", ".join(map(toml_value, value)) + "]"
-    raise InputError(f"A {type(value).__name__} cannot be written to a file: {value!r}.")
+    raise InputError(
+        f"A {type(value).__name__} cannot be written to a file: {value!r}."
+    )

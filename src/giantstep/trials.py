@@ -1,4 +1,6 @@
-"""The experiment over a grid, trial by trial: points that share a draw, their means and errors, failed trials."""
+"""The experiment over a grid, trial by trial: points that share a draw, their means and
+errors, failed trials.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ Watch = Callable[[Callable[[], "xarray.Dataset"]], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one draw gave at its B points: variable -> (B, ...) array, and why not (empty where it gave numbers)."""
+    """What one draw gave at its B points: variable -> (B, ...) array, and why not
+    (empty where it gave numbers).
+    """
 
     values: Mapping[str, Array]
     reasons: NDArray[np.object_]
@@ -44,7 +48,9 @@ class Outcome:
 
 @dataclass
 class DrawGroup:
-    """Points which one draw answers: they differ only in the shared fields of their family."""
+    """Points which one draw answers: they differ only in the shared fields of their
+    family.
+    """
 
     scenario: Scenario
     index: Indices
@@ -53,14 +59,21 @@ class DrawGroup:
     bytes_needed: float = 0.0
 
     def key(self, paired: bool) -> str:
-        """Return what the random numbers belong to: the content of the points, not their index in a grid."""
-        content = "paired" if paired else self.scenario.digest(without=self.scenario.shared_fields)
+        """Return what the random numbers belong to: the content of the points, not
+        their index in a grid.
+        """
+        if paired:
+            content = "paired"
+        else:
+            content = self.scenario.digest(without=self.scenario.shared_fields)
         return f"{content} dim={self.dim}"
 
 
 @dataclass(frozen=True)
 class TrialDraw:
-    """One trial at points that share a draw, ready to run here or in another process."""
+    """One trial at points that share a draw, ready to run here or in another
+    process.
+    """
 
     group: DrawGroup
     trial: int
@@ -77,18 +90,25 @@ class TrialDraw:
     def at(self, rows: Any) -> TrialDraw:
         """Return the draw at some of its points."""
         points = {name: values[rows] for name, values in self.group.points.items()}
-        return replace(self, group=replace(self.group, index=self.group.index[rows], points=points))
+        return replace(
+            self, group=replace(self.group, index=self.group.index[rows], points=points)
+        )
 
     def networks(self) -> dict[str, Array]:
-        """Return the networks of this trial, for ``keep_networks``; nothing where training them failed."""
+        """Return the networks of this trial, for ``keep_networks``; nothing where
+        training them failed.
+        """
         from giantstep.lab import Draws, threads_for
 
-        group, device = self.group, self.experiment.device
+        group = self.group
+        device = self.experiment.device
         draws = Draws(self.experiment.seed, self.key, self.trial, device)
         settings = {**self.settings, "device": device}
         try:
             with threads_for(group.bytes_needed, device):
-                return group.scenario.networks(group.points, self.what, group.dim, draws, settings)
+                return group.scenario.networks(
+                    group.points, self.what, group.dim, draws, settings
+                )
         except np.linalg.LinAlgError:  # the trial itself says so
             return {}
 
@@ -96,14 +116,20 @@ class TrialDraw:
         """Draw and measure, on another device of the same kind where one is named."""
         from giantstep.lab import Draws, threads_for
 
-        group, device = self.group, device or self.experiment.device
+        group = self.group
+        device = device or self.experiment.device
         draws = Draws(self.experiment.seed, self.key, self.trial, device)
         settings = {**self.settings, "device": device}
         try:
             with threads_for(group.bytes_needed, device):
-                values = measured_by(group.scenario, group.points, self.what, group.dim, draws, settings)
+                values = measured_by(
+                    group.scenario, group.points, self.what, group.dim, draws, settings
+                )
         except np.linalg.LinAlgError as error:
-            return Outcome({}, np.full(len(group.index), f"trial {self.trial}: {error}", dtype=object))
+            return Outcome(
+                {},
+                np.full(len(group.index), f"trial {self.trial}: {error}", dtype=object),
+            )
         return Outcome(values, _not_numbers(values, group, self.what, self.trial))
 
 
@@ -111,12 +137,19 @@ def group_points(grid: Grid) -> list[DrawGroup]:
     """Return the points of a grid by draws; every one must have a dimension."""
     groups = []
     for batch in grid.batches():
-        numbers = [values for name, values in batch.points.items() if name not in batch.scenario.shared_fields]
-        _, first, codes = np.unique(np.stack(numbers, axis=1), axis=0, return_index=True, return_inverse=True)
+        numbers = [
+            values
+            for name, values in batch.points.items()
+            if name not in batch.scenario.shared_fields
+        ]
+        _, first, codes = np.unique(
+            np.stack(numbers, axis=1), axis=0, return_index=True, return_inverse=True
+        )
         for code in np.argsort(first):
             rows = np.flatnonzero(codes.reshape(-1) == code)
             points = {name: values[rows] for name, values in batch.points.items()}
-            scenario, given = scenario_at(batch.scenario, points, 0), points["dim"][0]
+            scenario = scenario_at(batch.scenario, points, 0)
+            given = points["dim"][0]
             dim = scenario.own_dim() if math.isinf(given) else given
             if dim is None:
                 needed = "an experiment needs the dimension of its data, a whole number"
@@ -126,26 +159,41 @@ def group_points(grid: Grid) -> list[DrawGroup]:
 
 
 class TrialPlan:
-    """An experiment about to run: the points of a request by draws, and the settings that its trials share."""
+    """An experiment about to run: the points of a request by draws, and the settings
+    that its trials share.
+    """
 
     # a limit that is `compared` with it is told how many trials there are
     def __init__(
-        self, request: Request, experiment: ExperimentSettings, *, compared: bool = False, at_once: int = 1
+        self,
+        request: Request,
+        experiment: ExperimentSettings,
+        *,
+        compared: bool = False,
+        at_once: int = 1,
     ) -> None:
         from giantstep.lab import check_memory
 
-        self.request, self.experiment, self.groups = request, experiment, group_points(request.grid)
-        self.settings = request.prepare(device=experiment.device, trials=experiment.trials if compared else None)
+        self.request = request
+        self.experiment = experiment
+        self.groups = group_points(request.grid)
+        self.settings = request.prepare(
+            device=experiment.device, trials=experiment.trials if compared else None
+        )
         self.own_settings = request.for_engine("experiment", self.settings)
         settings = {**self.own_settings, "device": experiment.device}
         for group in self.groups:
-            group.bytes_needed = group.scenario.memory(group.points, request.what, group.dim, settings)
+            group.bytes_needed = group.scenario.memory(
+                group.points, request.what, group.dim, settings
+            )
             check_memory(at_once * group.bytes_needed, experiment.device)
         if experiment.keep_networks:
             check_room(self.groups, request.what, experiment.trials, self.own_settings)
 
     def of_twins(self, theory: str) -> TrialPlan | None:
-        """Return the same trials on the Gaussian twins of tables, at the points that have one; None where none has."""
+        """Return the same trials on the Gaussian twins of tables, at the points that
+        have one; None where none has.
+        """
         from giantstep.lab import check_memory
 
         groups = []
@@ -159,18 +207,27 @@ class TrialPlan:
         plan.groups = groups
         settings = {**self.own_settings, "device": self.experiment.device}
         for group in groups:
-            group.bytes_needed = group.scenario.memory(group.points, self.request.what, group.dim, settings)
+            group.bytes_needed = group.scenario.memory(
+                group.points, self.request.what, group.dim, settings
+            )
             check_memory(group.bytes_needed, self.experiment.device)
         return plan
 
     def draw(self, group: DrawGroup, trial: int) -> TrialDraw:
         """Return one trial of a group of points."""
         key = group.key(self.experiment.paired)
-        return TrialDraw(group, trial, self.request.what, self.own_settings, self.experiment, key)
+        return TrialDraw(
+            group, trial, self.request.what, self.own_settings, self.experiment, key
+        )
 
-    def run(self, progress: ProgressOption, watch: Watch | None = None) -> tuple[xarray.Dataset, Problems]:
-        """Return the means over trials at every point of the grid, and what went wrong."""
-        start, trials = time.perf_counter(), self.experiment.trials
+    def run(
+        self, progress: ProgressOption, watch: Watch | None = None
+    ) -> tuple[xarray.Dataset, Problems]:
+        """Return the means over trials at every point of the grid, and what went
+        wrong.
+        """
+        start = time.perf_counter()
+        trials = self.experiment.trials
         outcomes: list[list[Outcome]] = []
         kept: list[list[dict[str, Array]]] = []
         with Progress(progress, len(self.groups) * trials, "trials") as bar:
@@ -187,59 +244,116 @@ class TrialPlan:
                         watch(lambda: self.collect(outcomes)[0])
         result, problems = self.collect(outcomes)
         if self.experiment.keep_networks:
-            result = with_networks(result, self.request.grid, self.request.what, self.groups, kept, self.settings)
-        grid, draws = self.request.grid, f"{len(self.groups)} draws of {trials} trials on {self.experiment.device}"
+            result = with_networks(
+                result,
+                self.request.grid,
+                self.request.what,
+                self.groups,
+                kept,
+                self.settings,
+            )
+        grid = self.request.grid
+        draws = (
+            f"{len(self.groups)} draws of {trials} trials on {self.experiment.device}"
+        )
         measured = f"{grid.size - len(problems.reasons)} of {grid.size} points measured"
-        told = f"experiment of {grid.scenario.family}, {self.request.what}: {measured}, {draws}"
+        told = (
+            f"experiment of {grid.scenario.family}, {self.request.what}: {measured},"
+            f" {draws}"
+        )
         _log.debug(f"{told}, in {time.perf_counter() - start:.3g} s")
         return result, problems
 
-    def collect(self, outcomes: Sequence[Sequence[Outcome]]) -> tuple[xarray.Dataset, Problems]:
-        """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs to ``groups[g]``."""
+    def collect(
+        self, outcomes: Sequence[Sequence[Outcome]]
+    ) -> tuple[xarray.Dataset, Problems]:
+        """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs
+        to ``groups[g]``.
+        """
         from giantstep.result import ResultTable, provenance
 
-        grid, experiment = self.request.grid, self.experiment
+        grid = self.request.grid
+        experiment = self.experiment
         table = ResultTable(grid, self.request.question, "experiment")
         problems = Problems("experiment", grid.size)
         kept = experiment.keep_trials
         for group, runs in zip(self.groups, outcomes):
-            reasons = np.array([np.full(len(group.index), "", dtype=object), *(run.reasons for run in runs)])
-            status = np.take_along_axis(reasons, np.argmax(reasons != "", axis=0)[None], axis=0)[0]
+            reasons = np.array(
+                [
+                    np.full(len(group.index), "", dtype=object),
+                    *(run.reasons for run in runs),
+                ]
+            )
+            status = np.take_along_axis(
+                reasons, np.argmax(reasons != "", axis=0)[None], axis=0
+            )[0]
             for name in dict.fromkeys(name for run in runs for name in run.values):
                 values = pad_stack([run.values.get(name) for run in runs])
                 mean, stderr = mean_and_error(values, table.columns[name])
-                table.put(name, group.index, np.moveaxis(values, 0, 1) if kept else mean)
+                table.put(
+                    name, group.index, np.moveaxis(values, 0, 1) if kept else mean
+                )
                 table.put(name + "_stderr", group.index, stderr)
             table.put_diagnostic("converged", group.index, status == "")
             table.put_diagnostic("status", group.index, status)
-            table.put_diagnostic("trials_done", group.index, (reasons[1:] == "").sum(axis=0))
+            table.put_diagnostic(
+                "trials_done", group.index, (reasons[1:] == "").sum(axis=0)
+            )
             problems.reasons += [reason for reason in status if reason]
         if not table.pieces:
             table.put_nothing(self.settings, experiment.trials if kept else None)
-        shown = {name: value for name, value in self.request.shown().items() if name != "theory"}
+        shown = {
+            name: value
+            for name, value in self.request.shown().items()
+            if name != "theory"
+        }
         facts = {"device": experiment.device, "trials": experiment.trials}
-        attrs = provenance(grid, self.request.what, "experiment", {**shown, **experiment.shown()}, facts)
-        return table.dataset(grid.scenario, trials_kept=kept, settings=self.settings, attrs=attrs), problems
+        attrs = provenance(
+            grid,
+            self.request.what,
+            "experiment",
+            {**shown, **experiment.shown()},
+            facts,
+        )
+        return (
+            table.dataset(
+                grid.scenario, trials_kept=kept, settings=self.settings, attrs=attrs
+            ),
+            problems,
+        )
 
 
-def _not_numbers(values: Mapping[str, Array], group: DrawGroup, what: str, trial: int) -> NDArray[np.object_]:
-    """Return, for each point, which compared variable came out as NaN (others may be NaN after their last entry)."""
+def _not_numbers(
+    values: Mapping[str, Array], group: DrawGroup, what: str, trial: int
+) -> NDArray[np.object_]:
+    """Return, for each point, which compared variable came out as NaN (others may be
+    NaN after their last entry).
+    """
     reasons = np.full(len(group.index), "", dtype=object)
     for variable in group.scenario.questions[what].variables:
         if variable.name in values and variable.compared and not variable.partial:
             missing = np.isnan(np.asarray(values[variable.name], dtype=np.float64))
             new = missing.reshape(len(reasons), -1).any(axis=1) & (reasons == "")
-            reasons[new] = f"trial {trial}: {variable.missing or f'{variable.name} is not a number'}"
-            is_run = [dimension_named(dim).role for dim in variable.dims[:1]] == ["trajectory"]  # say from when on
+            reasons[new] = (
+                f"trial {trial}:"
+                f" {variable.missing or f'{variable.name} is not a number'}"
+            )
+            # say from when on
+            is_run = [dimension_named(dim).role for dim in variable.dims[:1]] == [
+                "trajectory"
+            ]
             for point in np.flatnonzero(new) if is_run and not variable.missing else ():
-                first = missing[point].reshape(missing.shape[1], -1).any(axis=1).argmax()
+                first = (
+                    missing[point].reshape(missing.shape[1], -1).any(axis=1).argmax()
+                )
                 reasons[point] += f" from step {first} on"
     return reasons
 
 
 def mean_and_error(kept: Floats, variable: Variable) -> tuple[Floats, Floats]:
     """Return mean and standard error over the trials (trials, points, ...)."""
-    # a trial that failed blanks a compared variable; others, NaN after their last entry, average what is there
+    # a trial that failed blanks a compared variable; others, NaN after their last
+    # entry, average what is there
     whole = variable.compared and not variable.partial
     there = np.ones(kept.shape, dtype=bool) if whole else ~np.isnan(kept)
     count = there.sum(axis=0)

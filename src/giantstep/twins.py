@@ -1,7 +1,8 @@
-"""The gap on a table, split in two by its Gaussian twin: the same experiment on Gaussian inputs of the same moments.
+"""The gap on a table, split in two by its Gaussian twin: the same experiment on
+Gaussian inputs of the same moments.
 
-From theory to twin is what the finite size (and the approximations of the theory) make; from twin to data what is due
-to the data, which are not Gaussian.
+From theory to twin is what the finite size (and the approximations of the theory) make;
+from twin to data what is due to the data, which are not Gaussian.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from giantstep.verdicts import normal_score
 
 SEEN = 2.0
-"""Standard errors, as a normal score, beyond which a part of a gap is seen, or one part is larger than the other."""
+"""Standard errors, as a normal score, beyond which a part of a gap is seen, or one part
+is larger than the other.
+"""
 
 SIZE = "finite size"
 DATA = "the data are not Gaussian"
@@ -20,7 +23,9 @@ DATA = "the data are not Gaussian"
 
 @dataclass(frozen=True)
 class GapSplit:
-    """The gap of a variable at one place in two parts, which add up to it: both are relative to the same number."""
+    """The gap of a variable at one place in two parts, which add up to it: both are
+    relative to the same number.
+    """
 
     theory: float
     twin: float
@@ -48,7 +53,9 @@ class GapSplit:
         trials: int,
         approximate: bool,
     ) -> GapSplit | None:
-        """Return the parts of a gap relative to `scale`; None where one of the three numbers is missing."""
+        """Return the parts of a gap relative to `scale`; None where one of the three
+        numbers is missing.
+        """
         numbers = (theory, twin, twin_stderr, data, data_stderr, scale)
         if not all(map(math.isfinite, numbers)) or scale == 0:
             return None
@@ -56,7 +63,7 @@ class GapSplit:
         to_twin_stderr = math.hypot(theory_stderr, twin_stderr)
         to_data = data - twin
         to_data_stderr = math.hypot(twin_stderr, data_stderr)
-        # |to_twin| - |to_data|; where both have one sign the twin is counted twice, else not at all
+        # |to_twin| - |to_data|; where both have one sign the twin is counted twice, else not at all  # noqa: E501
         apart = abs(to_twin) - abs(to_data)
         if to_twin * to_data > 0:
             apart_stderr = math.hypot(theory_stderr, 2 * twin_stderr, data_stderr)
@@ -64,7 +71,9 @@ class GapSplit:
             apart_stderr = math.hypot(theory_stderr, data_stderr)
         names = []
         if _is_seen(to_twin, to_twin_stderr, trials):
-            names.append(f"{SIZE} and approximations of the theory" if approximate else SIZE)
+            names.append(
+                f"{SIZE} and approximations of the theory" if approximate else SIZE
+            )
         if _is_seen(to_data, to_data_stderr, trials):
             names.insert(0 if apart < 0 else len(names), DATA)
         return cls(
@@ -85,10 +94,19 @@ class GapSplit:
         """Say how large both parts are and which is the larger one."""
         to_twin = _part(self.to_twin, self.to_twin_stderr)
         to_data = _part(self.to_data, self.to_data_stderr)
-        parts = f"The Gaussian twin of the table splits it: {to_twin} from theory to twin, {to_data} from twin to data."
+        parts = (
+            f"The Gaussian twin of the table splits it: {to_twin} from theory to twin,"
+            f" {to_data} from twin to data."
+        )
         if not self.larger:
-            return f"{parts} Neither part is beyond two standard errors; more trials would show them."
-        doubt = "" if self.sure else ", though so many trials do not tell for sure which part is larger"
+            return (
+                f"{parts} Neither part is beyond two standard errors; more trials would"
+                " show them."
+            )
+        if self.sure:
+            doubt = ""
+        else:
+            doubt = ", though so many trials do not tell for sure which part is larger"
         return f"{parts} The larger part: {self.larger}{doubt}."
 
     def cells(self, name: str) -> tuple[str, ...]:
@@ -105,7 +123,15 @@ class GapSplit:
         )
 
 
-HEADS = ("in parts", "theory", "Gaussian twin", "data", "theory to twin", "twin to data", "larger part")
+HEADS = (
+    "in parts",
+    "theory",
+    "Gaussian twin",
+    "data",
+    "theory to twin",
+    "twin to data",
+    "larger part",
+)
 """Heads of a table of splits."""
 
 

@@ -18,4 +18,6 @@ Indices = NDArray[np.intp]
 Booleans = NDArray[np.bool_]
 Strings = NDArray[np.str_]
 Points = Mapping[str, Floats]
-"""Every numeric field of a scenario by its dotted name, one value for each of the B points: arrays of shape (B,)."""
+"""Every numeric field of a scenario by its dotted name, one value for each of the B
+points: arrays of shape (B,).
+"""

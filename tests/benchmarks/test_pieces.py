@@ -1,4 +1,6 @@
-"""Long work in pieces: done once, done again when its content changes, said beforehand, cut by a budget."""
+"""Long work in pieces: done once, done again when its content changes, said beforehand,
+cut by a budget.
+"""
 
 import json
 import sys
@@ -29,7 +31,13 @@ def records(tmp_path, monkeypatch):
 
 
 def toy(tmp_path, content, name="toy/one"):
-    return pieces.Piece(name, (pieces.digest(content),), count, (tmp_path / "calls", content), group="toy")
+    return pieces.Piece(
+        name,
+        (pieces.digest(content),),
+        count,
+        (tmp_path / "calls", content),
+        group="toy",
+    )
 
 
 def test_a_record_stands_for_its_content(tmp_path, records):
@@ -38,7 +46,12 @@ def test_a_record_stands_for_its_content(tmp_path, records):
     pieces.measure(piece)
     assert records.holds(piece) and not records.holds(toy(tmp_path, 2))
     record = records.get(piece)
-    assert record["value"] == 1 and record["version"] == gs.__version__ and record["machine"] and record["seconds"] >= 0
+    assert (
+        record["value"] == 1
+        and record["version"] == gs.__version__
+        and record["machine"]
+        and record["seconds"] >= 0
+    )
     assert pieces.chosen([piece], records, 1, None) == []
 
 
@@ -63,18 +76,32 @@ def test_a_budget_leaves_out_what_took_longer(tmp_path, records, capsys):
     short, long = (toy(tmp_path, 1, name) for name in ("short", "long"))
     for piece, seconds in ((short, 50.0), (long, 500.0)):
         piece.path.parent.mkdir(parents=True, exist_ok=True)
-        earlier = {"digest": "older", "date": "today", "machine": "this", "seconds": seconds, "cores": 1}
+        earlier = {
+            "digest": "older",
+            "date": "today",
+            "machine": "this",
+            "seconds": seconds,
+            "cores": 1,
+        }
         piece.path.write_text(json.dumps(earlier))
     assert pieces.chosen([long, short], records, cores=2, budget=2.0) == [short]
     said = capsys.readouterr().out
-    assert "long: left out" in said and "short: 50 s of a core on today, this" in said and "2 minutes" in said
+    assert (
+        "long: left out" in said
+        and "short: 50 s of a core on today, this" in said
+        and "2 minutes" in said
+    )
 
 
 def test_the_content_of_a_study_is_all_its_numbers_depend_on(monkeypatch):
     scenario = gs.OneStep(width_per_dim=1.0, samples_per_dim=2.0, ridge=0.1)
 
     def content(**changes):
-        fields = {"grid": {"ridge": [0.1, 1.0]}, "experiment": {"dim": 50, "trials": 2}, **changes}
+        fields = {
+            "grid": {"ridge": [0.1, 1.0]},
+            "experiment": {"dim": 50, "trials": 2},
+            **changes,
+        }
         return pieces.digest(pieces.study_content(gs.Study(scenario, **fields)))
 
     base = content()

@@ -37,7 +37,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def invoke(*words: str) -> Result:
         result = CliRunner().invoke(app, list(words))
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
+        if result.exception is not None and not isinstance(
+            result.exception, SystemExit
+        ):
             raise result.exception
         return result
 
@@ -46,7 +48,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def refused(run: Run, tmp_path: Path) -> Callable[..., str]:
-    """Run a command that must be refused: status 2, one sentence on stderr, nothing printed or written."""
+    """Run a command that must be refused: status 2, one sentence on stderr, nothing
+    printed or written.
+    """
 
     def invoke(*words: str) -> str:
         before = sorted(tmp_path.rglob("*"))

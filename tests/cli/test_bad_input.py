@@ -12,12 +12,24 @@ from .conftest import STUDY
 OUT = ("--out", "result.csv", "--plot", "result.png")
 
 LINES = {
-    "unknown field": ("ridge = 0.01", "ridge = 0.01\nrigde = 0.1", "did you mean `ridge`"),
-    "unknown field in a part": ("alignment = 0.5", "alignmant = 0.5", "did you mean `alignment`"),
+    "unknown field": (
+        "ridge = 0.01",
+        "ridge = 0.01\nrigde = 0.1",
+        "did you mean `ridge`",
+    ),
+    "unknown field in a part": (
+        "alignment = 0.5",
+        "alignmant = 0.5",
+        "did you mean `alignment`",
+    ),
     "NaN": ("ridge = 0.01", "ridge = nan", "not NaN"),
     "true for a number": ("ridge = 0.01", "ridge = true", "ridge=True"),
     "text for a number": ("ridge = 0.01", 'ridge = "0.1"', "ridge='0.1'"),
-    "negative ratio": ("width_per_dim = 1.5", "width_per_dim = -1.5", "width_per_dim=-1.5"),
+    "negative ratio": (
+        "width_per_dim = 1.5",
+        "width_per_dim = -1.5",
+        "width_per_dim=-1.5",
+    ),
     "no samples": ("samples_per_dim = 2.0", "samples_per_dim = 0", "above 0"),
     "negative ridge": ("ridge = 0.01", "ridge = -0.01", "at least 0"),
     "probabilities": ("[0.9, 0.1]", "[0.9, 0.2]", "sum to one"),
@@ -56,11 +68,17 @@ OPTIONS = {
     "an option": (["--set", "what=spectrum"], "--what"),
     "a broken table": (["--set", 'step={kind="maximal"}'], "`step.rate` is missing"),
     "grid over no field": (["--grid", "rigde=1,2"], "did you mean `ridge`"),
-    "grid over a field that is elsewhere": (["--grid", "step.rate=1,2"], "no field `step.rate`"),
+    "grid over a field that is elsewhere": (
+        ["--grid", "step.rate=1,2"],
+        "no field `step.rate`",
+    ),
     "one bad value of many": (["--grid", "ridge=0.1,0.2,-1,3"], "ridge=-1.0"),
     "one bad text of many": (["--grid", "ridge=0.1,0.2,x"], "ridge='x'"),
     "one bad name of many": (["--grid", "activation=relu,tanhh"], "tanh"),
-    "one ridgeless point": (["--grid", "ridge=0,1", "--set", "samples_per_dim=1.5"], "diverges"),
+    "one ridgeless point": (
+        ["--grid", "ridge=0,1", "--set", "samples_per_dim=1.5"],
+        "diverges",
+    ),
     "half a range": (["--grid", "ridge=1:2"], "as in ridge=1:2:20"),
     "a range of nothing": (["--grid", "ridge=1:2:0"], "start:stop:num"),
     "a range of too much": (["--grid", "ridge=1:2:3:log:4"], "start:stop:num"),
@@ -126,12 +144,18 @@ def test_an_old_output_survives_bad_input(refused, tmp_path: Path) -> None:
 def test_a_write_protected_output_is_kept(refused, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "result.csv").write_text("old")
     # root may write everything
-    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK or Path(path).suffix != ".csv")
-    assert "'result.csv' cannot be written to" in refused("predict", "S.toml", "--out", "result.csv")
+    monkeypatch.setattr(
+        "os.access", lambda path, mode: mode != os.W_OK or Path(path).suffix != ".csv"
+    )
+    assert "'result.csv' cannot be written to" in refused(
+        "predict", "S.toml", "--out", "result.csv"
+    )
     assert (tmp_path / "result.csv").read_text() == "old"
 
 
-def test_where_one_output_fails_none_is_written(refused, tmp_path: Path, monkeypatch) -> None:
+def test_where_one_output_fails_none_is_written(
+    refused, tmp_path: Path, monkeypatch
+) -> None:
     def full_disk(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

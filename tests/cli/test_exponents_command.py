@@ -1,4 +1,6 @@
-"""``giantstep exponents`` and ``giantstep learnable``: the report, strict JSON, and exit status 2 for bad input."""
+"""``giantstep exponents`` and ``giantstep learnable``: the report, strict JSON, and
+exit status 2 for bad input.
+"""
 
 import json
 
@@ -28,13 +30,16 @@ def test_exponents_as_json(capsys):
 
 def test_many_directions_are_strict_json_too(capsys):
     _, out, _ = run(capsys, "exponents", "z1*z2*z3*z4", "--json")
-    assert json.loads(out, parse_constant=pytest.fail)["hermite"][-1] is None  # beyond the highest order
+    # beyond the highest order
+    assert json.loads(out, parse_constant=pytest.fail)["hermite"][-1] is None
 
 
 def test_learnable(capsys):
     status, out, _ = run(capsys, "learnable", "h3(z)", "relu", "--algorithm", "squared")
     assert status == 0 and "never, because c_3 = 0 for relu" in out
-    _, out, _ = run(capsys, "learnable", "h4(z)", "relu", "--second-layer", "1,-1", "--json")
+    _, out, _ = run(
+        capsys, "learnable", "h4(z)", "relu", "--second-layer", "1,-1", "--json"
+    )
     assert json.loads(out, parse_constant=pytest.fail)["samples"] == "d^3"
 
 

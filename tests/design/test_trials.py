@@ -1,4 +1,6 @@
-"""How many trials see a gap: the formula against its own definition, and against experiments."""
+"""How many trials see a gap: the formula against its own definition, and against
+experiments.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +8,13 @@ import pytest
 import giantstep as gs
 from giantstep.verdicts import chance_line, student_line, trials_for_gap
 
-SCENARIO = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, second_layer=gs.Vocabulary([1]), noise=0.1)
+SCENARIO = gs.OneStep(
+    width_per_dim=1.5,
+    samples_per_dim=2.0,
+    ridge=0.1,
+    second_layer=gs.Vocabulary([1]),
+    noise=0.1,
+)
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.1, 0.7])
@@ -21,12 +29,15 @@ def test_the_trials_are_the_fewest_that_see_the_gap(spread, points):
 
 
 def test_gaps_of_that_size_are_seen_as_often_as_promised():
-    spread, relative, power = 0.2, 0.1, 0.9
+    spread = 0.2
+    relative = 0.1
+    power = 0.9
     trials = int(trials_for_gap(spread, relative, 1, power))
     draws = np.random.default_rng(1).normal(1 + relative, spread, (20_000, trials))
     t = (draws.mean(axis=1) - 1) / (draws.std(axis=1, ddof=1) / np.sqrt(trials))
     seen = float(np.mean(t > student_line(chance_line(1), trials - 1)))
-    assert power - 0.02 < seen < power + 0.05  # t is a bit more than normal plus a shift
+    # t is a bit more than normal plus a shift
+    assert power - 0.02 < seen < power + 0.05
 
 
 def test_a_pilot_over_a_grid():
@@ -42,13 +53,18 @@ def test_a_pilot_over_a_grid():
 
 def test_a_dimension_by_place_and_the_earlier_word_are_the_same_question():
     by_name = gs.trials_needed(SCENARIO, dim=30, see=0.1, pilot=3)
-    assert int(gs.trials_needed(SCENARIO, 30, {"noise": 0.1}, relative=0.1, pilot=3).trials) == int(by_name.trials)
+    assert int(
+        gs.trials_needed(SCENARIO, 30, {"noise": 0.1}, relative=0.1, pilot=3).trials
+    ) == int(by_name.trials)
     report = gs.agreement(gs.compare(SCENARIO, dim=30, trials=3))
-    assert report.trials_needed() == report.trials_needed(see=0.05)  # the gap that verdicts ask for where none is said
+    # the gap that verdicts ask for where none is said
+    assert report.trials_needed() == report.trials_needed(see=0.05)
 
 
 def test_entries_and_the_report_of_an_agreement():
-    few = gs.trials_needed(gs.FewSteps.example(), 30, see=0.1, pilot=3, of="test_error[time=1]")
+    few = gs.trials_needed(
+        gs.FewSteps.example(), 30, see=0.1, pilot=3, of="test_error[time=1]"
+    )
     assert int(few.trials) >= 2
     report = gs.agreement(gs.compare(SCENARIO, dim=40, trials=6))
     row = next(row for row in report.rows if row.variable == "test_error")
@@ -66,20 +82,32 @@ def test_a_report_that_could_not_see_much_says_so():
 
 
 def test_a_visible_gap_above_the_value_itself_is_said_in_words():
-    """Two trials have one degree of freedom: Student's line is far out, and "visible gap 226%" read as a mistake."""
+    """Two trials have one degree of freedom: Student's line is far out, and "visible
+    gap 226%" read as a mistake.
+    """
     report = gs.agreement(gs.compare(SCENARIO, dim=12, trials=2))
     row = report.rows[0]
     assert row.visible_gap > 1
-    floor = "1000%" if row.visible_gap > 10 else f"{float(f'{100 * row.visible_gap:.3g}'):g}%"
+    if row.visible_gap > 10:
+        floor = "1000%"
+    else:
+        floor = f"{float(f'{100 * row.visible_gap:.3g}'):g}%"
     assert f"none below {floor}" in str(report).splitlines()[1]
     said = row.verdict().sentence
-    assert said.startswith(f"test_error: cannot tell; 2 trials cannot see gaps below {floor}, ")
+    assert said.startswith(
+        f"test_error: cannot tell; 2 trials cannot see gaps below {floor}, "
+    )
     assert said.endswith("trials would see one of 5%.")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"see": 0}, "`see`"), ({"power": 1}, "`power`"), ({"pilot": 2}, "`pilot`"), ({"of": "tset"}, "`of`")],
+    [
+        ({"see": 0}, "`see`"),
+        ({"power": 1}, "`power`"),
+        ({"pilot": 2}, "`pilot`"),
+        ({"of": "tset"}, "`of`"),
+    ],
 )
 def test_bad_questions_are_refused(arguments, message):
     with pytest.raises(gs.InputError, match=message):

@@ -16,11 +16,13 @@ def problems(folder):
 def test_missing_pages_anchors_and_foreign_files_are_named(tmp_path):
     (tmp_path / "b.html").write_text('<h1 id="here">b</h1>')
     (tmp_path / "a.html").write_text(
-        '<a href="b.html#here">fine</a><a href="https://arxiv.org">fine</a><a href="#">fine</a>'
+        '<a href="b.html#here">fine</a><a href="https://arxiv.org">fine</a><a'
+        ' href="#">fine</a>'
     )
     assert problems(tmp_path) == []
     (tmp_path / "c.html").write_text(
-        '<a href="d.html">gone</a><a href="b.html#there">gone</a><img src="p.png"><script src="https://cdn.example/x.js"></script>'
+        '<a href="d.html">gone</a><a href="b.html#there">gone</a><img'
+        ' src="p.png"><script src="https://cdn.example/x.js"></script>'
     )
     assert problems(tmp_path) == [
         "c.html loads https://cdn.example/x.js from elsewhere",

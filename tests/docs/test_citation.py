@@ -17,7 +17,9 @@ def plain(text):
 
 
 def bibtex_field(entry, name):
-    return plain(re.search(rf"\b{name}\s*=\s*\{{(.*?)\}},?\s*\n", entry, flags=re.S).group(1))
+    return plain(
+        re.search(rf"\b{name}\s*=\s*\{{(.*?)\}},?\s*\n", entry, flags=re.S).group(1)
+    )
 
 
 def test_the_software_is_cited_alike():
@@ -49,4 +51,7 @@ def test_the_citation_file_can_be_read():
     yaml = pytest.importorskip("yaml")
     content = yaml.safe_load(CITATION)
     assert content["cff-version"] == "1.2.0"
-    assert all({"type", "title", "authors", "year"} <= set(paper) for paper in content["references"])
+    assert all(
+        {"type", "title", "authors", "year"} <= set(paper)
+        for paper in content["references"]
+    )

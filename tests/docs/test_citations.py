@@ -1,4 +1,6 @@
-"""What code and documentation cite of the theory exists: `spiked_features (4.7)` is an equation of that page."""
+"""What code and documentation cite of the theory exists: `spiked_features (4.7)` is an
+equation of that page.
+"""
 
 import re
 import sys
@@ -16,12 +18,16 @@ TEXTS = sorted(
     path
     for folder in FOLDERS
     for path in (ROOT / folder).rglob("*")
-    if path.suffix in (".py", ".md", ".js") and path != Path(__file__) and not {"_build", "examples"} & set(path.parts)
+    if path.suffix in (".py", ".md", ".js")
+    and path != Path(__file__)
+    and not {"_build", "examples"} & set(path.parts)
 )
 
 
 def words_of(path):
-    """The words of a file, without the marks of comments that a line break puts between them."""
+    """The words of a file, without the marks of comments that a line break puts between
+    them.
+    """
     return re.sub(r"\n\s*(?:#:?|//|\*)?\s*", " ", path.read_text(encoding="utf-8"))
 
 
@@ -32,8 +38,8 @@ def citations():
 
 def test_citations_are_found():
     text = (
-        "see spiked_features (4.2)-(4.4), few_steps_readout sections 3 and 4.2; `mixture_glm` (2b), "
-        "subspace_clustering has 3 stages"
+        "see spiked_features (4.2)-(4.4), few_steps_readout sections 3 and 4.2;"
+        " `mixture_glm` (2b), subspace_clustering has 3 stages"
     )
     assert [(c.page, c.number) for c in find_citations(text)] == [
         ("spiked_features", "4.2"),
@@ -42,7 +48,9 @@ def test_citations_are_found():
         ("few_steps_readout", "4.2"),
         ("mixture_glm", "2b"),
     ]
-    assert [c.target for c in find_citations("few_steps_readout section 4.2")] == ["few_steps_readout-section-4.2"]
+    assert [c.target for c in find_citations("few_steps_readout section 4.2")] == [
+        "few_steps_readout-section-4.2"
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -54,7 +62,9 @@ def test_targets_are_unique_and_shown(page):
     for target in targets:
         number = target.removeprefix(f"{page}-")
         if not number.startswith("section-"):
-            assert f"({number})" in text or rf"\tag{{{number}}}" in text, f"({number}) is not shown"
+            assert f"({number})" in text or rf"\tag{{{number}}}" in text, (
+                f"({number}) is not shown"
+            )
 
 
 def test_what_is_cited_exists(citations):
@@ -73,6 +83,8 @@ def test_no_text_speaks_of_notes_that_a_reader_cannot_open():
         f"{path.relative_to(ROOT)}: {match.group()}"
         for path in TEXTS
         if "theory" not in path.parts
-        for match in re.finditer(r"\b(?:(?:of|in|from|by|to) the notes|notes on)\b.{0,40}", words_of(path))
+        for match in re.finditer(
+            r"\b(?:(?:of|in|from|by|to) the notes|notes on)\b.{0,40}", words_of(path)
+        )
     ]
     assert not told, "\n".join(told)

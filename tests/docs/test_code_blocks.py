@@ -1,4 +1,6 @@
-"""Every code block of the README and of docs/ runs: the README as it stands, in a fresh shell; pages block by block."""
+"""Every code block of the README and of docs/ runs: the README as it stands, in a fresh
+shell; pages block by block.
+"""
 
 import os
 import re
@@ -13,48 +15,81 @@ ROOT = Path(__file__).parents[2]
 MADE = {"_build", "examples"}
 README = ROOT / "README.md"
 PAGES = [
-    page for page in sorted((ROOT / "docs").rglob("*.md")) if not MADE & set(page.relative_to(ROOT / "docs").parts)
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if not MADE & set(page.relative_to(ROOT / "docs").parts)
 ]
 NOT_RUN_HERE = ("make", "pip", "git")
 
 
 def blocks(page, language):
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S
+    )
 
 
 def run(arguments, folder, output=None):
     environment = {**os.environ, "PYTHONWARNINGS": "error", "MPLBACKEND": "Agg"}
     return subprocess.run(
-        arguments, cwd=folder, env=environment, stdout=output or subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        arguments,
+        cwd=folder,
+        env=environment,
+        stdout=output or subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
 def test_the_readme_runs_in_a_fresh_shell_as_it_stands(tmp_path):
-    """Commands that are not found, files that are not there, a status that is not zero; only `make demo` is not run."""
+    """Commands that are not found, files that are not there, a status that is not zero;
+    only `make demo` is not run.
+    """
     environment = Path(sys.prefix)
     if not (environment / "bin" / "activate").exists():
         pytest.skip("these tests do not run in a virtual environment")
     (tmp_path / ".venv").symlink_to(environment)
     lines = ["set -e"]
-    for language, block in re.findall(r"^```(sh|python)\n(.*?)^```", README.read_text(), flags=re.M | re.S):
+    for language, block in re.findall(
+        r"^```(sh|python)\n(.*?)^```", README.read_text(), flags=re.M | re.S
+    ):
         python = language == "python"
-        lines += ["python - <<'END'", block, "END"] if python else [re.sub(r"^make demo\b", ":", block, flags=re.M)]
-    kept = ("PYTHONPATH", "HOME", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_CORETYPE")
-    fresh = {"PATH": "/usr/local/bin:/usr/bin:/bin", **{name: os.environ[name] for name in kept if name in os.environ}}
+        if python:
+            lines += ["python - <<'END'", block, "END"]
+        else:
+            lines += [re.sub(r"^make demo\b", ":", block, flags=re.M)]
+    kept = (
+        "PYTHONPATH",
+        "HOME",
+        "OPENBLAS_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_CORETYPE",
+    )
+    fresh = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        **{name: os.environ[name] for name in kept if name in os.environ},
+    }
     script = "\n".join(lines)
     assert "\n: " in script and "source .venv/bin/activate" in script
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=fresh, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=fresh, capture_output=True, text=True
+    )
     assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
     assert (tmp_path / "curve.png").exists() and (tmp_path / "S.toml").exists()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if blocks(page, "python")],
+    ids=lambda page: page.name,
+)
 def test_python_blocks_run_in_order(page, tmp_path):
     done = run([sys.executable, "-c", "\n".join(blocks(page, "python"))], tmp_path)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "sh")], ids=lambda page: page.name
+)
 def test_commands_run_in_order(page, tmp_path):
     for line in "\n".join(blocks(page, "sh")).splitlines():
         command, _, target = line.partition("#")[0].partition(">")
@@ -63,7 +98,9 @@ def test_commands_run_in_order(page, tmp_path):
             continue
         assert words[0] == "giantstep", f"say how to test {line!r}"
         with open(tmp_path / (target.strip() or "stdout.txt"), "w") as output:
-            done = run([sys.executable, "-m", "giantstep", *words[1:]], tmp_path, output)
+            done = run(
+                [sys.executable, "-m", "giantstep", *words[1:]], tmp_path, output
+            )
         assert done.returncode == 0, (line, done.stderr)
 
 
@@ -72,14 +109,27 @@ def test_the_first_page_says_how_to_install_and_cuts_no_code_off():
     text = page.read_text()
     assert text.index("## Install") < text.index("import giantstep")
     for language in ("python", "sh"):
-        assert max(len(line) for block in blocks(page, language) for line in block.splitlines()) <= 80
+        assert (
+            max(
+                len(line)
+                for block in blocks(page, language)
+                for line in block.splitlines()
+            )
+            <= 80
+        )
 
 
 def test_links_and_figures_exist():
     for page in [README, *PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            made = link in ("examples/index", "examples/course/index")  # gallery and course, written by the build
-            assert made or link.startswith("https://") or (page.parent / link).exists(), (page.name, link)
+            # gallery and course, written by the build
+            made = link in (
+                "examples/index",
+                "examples/course/index",
+            )
+            assert (
+                made or link.startswith("https://") or (page.parent / link).exists()
+            ), (page.name, link)
 
 
 def test_no_block_in_an_unknown_language():
@@ -94,7 +144,11 @@ def not_run():
         if page.parent.name != "docs":
             continue  # equations of the theory
         text = page.read_text()
-        programs = [block for block in blocks(page, "text") if block.startswith(("import ", "from "))]
+        programs = [
+            block
+            for block in blocks(page, "text")
+            if block.startswith(("import ", "from "))
+        ]
         indented = re.findall(
             r"^    (?:giantstep |pip |import |\w+ = gs\.)",
             re.sub(r"^```.*?^```", "", text, flags=re.M | re.S),
@@ -102,7 +156,11 @@ def not_run():
         )
         if programs or indented:
             yield page.name
-    yield from (path.name for path in (ROOT / "docs" / "gallery").glob("*.py") if not path.name.startswith("plot_"))
+    yield from (
+        path.name
+        for path in (ROOT / "docs" / "gallery").glob("*.py")
+        if not path.name.startswith("plot_")
+    )
     yield "slurm_sweep.py"
 
 

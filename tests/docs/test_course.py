@@ -1,4 +1,6 @@
-"""The lessons of the course: each has one question, draws one picture, sets one exercise, and runs."""
+"""The lessons of the course: each has one question, draws one picture, sets one
+exercise, and runs.
+"""
 
 import re
 import subprocess

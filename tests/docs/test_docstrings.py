@@ -1,4 +1,6 @@
-"""Every public name explains itself: a docstring with an example, and the example runs."""
+"""Every public name explains itself: a docstring with an example, and the example
+runs.
+"""
 
 import doctest
 import inspect
@@ -22,7 +24,8 @@ def documented(name):
 def test_the_example_of_a_public_name_runs(name):
     text = documented(name)
     assert ">>> " in text, f"giantstep.{name} has no example"
-    thing = inspect.unwrap(getattr(giantstep, name))  # its example runs in its own module
+    # its example runs in its own module
+    thing = inspect.unwrap(getattr(giantstep, name))
     home = vars(sys.modules[getattr(thing, "__module__", f"giantstep.{name}")])
     found = doctest.DocTestParser().get_doctest(text, dict(home), name, None, None)
     said: list[str] = []
@@ -33,11 +36,17 @@ def test_the_example_of_a_public_name_runs(name):
 
 
 def test_a_docstring_says_more_than_its_first_line():
-    short = [name for name in NAMES if len(documented(name).partition(">>>")[0].strip()) < 30]
+    short = [
+        name for name in NAMES if len(documented(name).partition(">>>")[0].strip()) < 30
+    ]
     assert short == []
 
 
 def test_the_reference_has_every_public_name():
     page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
-    shown = {name for names in re.findall(r"public-names:: (.*)", page) for name in names.split()}
+    shown = {
+        name
+        for names in re.findall(r"public-names:: (.*)", page)
+        for name in names.split()
+    }
     assert shown == set(NAMES) - {"estimators"}

@@ -1,4 +1,6 @@
-"""Every published figure has an example study that runs; examples/*.toml are run by tests/cli."""
+"""Every published figure has an example study that runs; examples/*.toml are run by
+tests/cli.
+"""
 
 import importlib.util
 from dataclasses import replace
@@ -20,7 +22,9 @@ SMALL = {"subspace-clustering": 200}
 
 
 def test_every_figure_has_an_example():
-    assert {path.stem for path in FIGURES} == {recipe.name for recipe in list_figures()} - OF_REAL_DATA
+    assert {path.stem for path in FIGURES} == {
+        recipe.name for recipe in list_figures()
+    } - OF_REAL_DATA
 
 
 def test_every_family_has_an_example():
@@ -29,9 +33,15 @@ def test_every_family_has_an_example():
 
 
 def first_point(study):
-    """Return a study at the first value of each of its fields that vary, with a few steps where it has many."""
-    grid = {name: np.atleast_1d(np.asarray(values))[:1].tolist() for name, values in study.grid.items()}
-    scenario, settings = study.scenario, dict(study.settings)
+    """Return a study at the first value of each of its fields that vary, with a few
+    steps where it has many.
+    """
+    grid = {
+        name: np.atleast_1d(np.asarray(values))[:1].tolist()
+        for name, values in study.grid.items()
+    }
+    scenario = study.scenario
+    settings = dict(study.settings)
     steps = getattr(scenario, "steps", 0)  # a number, or the steps of a network
     if isinstance(steps, int) and steps > A_FEW_STEPS:
         scenario = scenario.replace(steps=A_FEW_STEPS)
@@ -47,12 +57,19 @@ def first_point(study):
 @pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in LONG else ()) for path in FIGURES],
+    [
+        pytest.param(
+            path, id=path.stem, marks=pytest.mark.slow if path.stem in LONG else ()
+        )
+        for path in FIGURES
+    ],
 )
 def test_an_example_of_a_figure_is_answered(path):
     study = first_point(gs.Study.read(path))
     answer = study.predict(progress=False)
-    question = study.scenario.questions[study.what or next(iter(study.scenario.questions))]
+    question = study.scenario.questions[
+        study.what or next(iter(study.scenario.questions))
+    ]
     assert {variable.name for variable in question.variables} & set(answer.data_vars)
     experiment = {**study.experiment, "trials": 1}
     if "dim" in experiment:
@@ -70,6 +87,7 @@ def test_the_examples_are_those_of_the_recipes():
     found.loader.exec_module(program)
     for recipe in list_figures()[::6]:
         text = program.example(recipe)
-        assert text is None or text == (EXAMPLES / "figures" / f"{recipe.name}.toml").read_text(), (
-            f"{recipe.name}: run {place}"
-        )
+        assert (
+            text is None
+            or text == (EXAMPLES / "figures" / f"{recipe.name}.toml").read_text()
+        ), f"{recipe.name}: run {place}"

@@ -1,4 +1,6 @@
-"""The first network a reader meets learns: its error is below that of predicting zero and that without a step."""
+"""The first network a reader meets learns: its error is below that of predicting zero
+and that without a step.
+"""
 
 import ast
 import re
@@ -16,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 ERRORS = ("test_error", "mse", "population_loss")
 """What a limit calls the error on fresh samples, in one family or another."""
 NO_ZERO = ("batch-reuse",)
-"""Its second layer is not fitted, and the question is what the rows find: the loss falls, but not to that of zero."""
+"""Its second layer is not fitted, and the question is what the rows find: the loss
+falls, but not to that of zero.
+"""
 
 
 def asked(scenario):
@@ -35,14 +39,21 @@ def power(scenario):
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     k = getattr(scenario.target, "directions", 1)
     points = np.stack(np.meshgrid(*[nodes] * k, indexing="ij"), axis=-1)
-    values = scenario.target(points if hasattr(scenario.target, "directions") else points[..., 0])
-    law = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * k, indexing="ij")), axis=0)
-    noise = 0.0 if scenario.family == "online-sgd" else scenario.noise  # its mse leaves the noise out
+    values = scenario.target(
+        points if hasattr(scenario.target, "directions") else points[..., 0]
+    )
+    law = np.prod(
+        np.stack(np.meshgrid(*[weights / weights.sum()] * k, indexing="ij")), axis=0
+    )
+    # its mse leaves the noise out
+    noise = 0.0 if scenario.family == "online-sgd" else scenario.noise
     return float((law * values**2).sum()) + noise
 
 
 def without_learning(scenario, result, name):
-    """Return the error of the same network before anything was learnt; inf where there is no such thing."""
+    """Return the error of the same network before anything was learnt; inf where there
+    is no such thing.
+    """
     if "time" in result[name].dims:
         return float(result[name].isel(time=0))
     if "step" in type(scenario).model_fields:
@@ -52,12 +63,17 @@ def without_learning(scenario, result, name):
 
 def check_it_learns(scenario):
     if getattr(scenario, "shift", None) is not None:
-        scenario = scenario.replace(shift=None)  # inputs of the test alone: learning is about those of the fit
+        # inputs of the test alone: learning is about those of the fit
+        scenario = scenario.replace(shift=None)
     what, name = asked(scenario)
     if getattr(scenario, "shift", None) is not None:
         scenario = scenario.replace(shift=None)  # it learns at the inputs of its fit
     result = gs.predict(scenario, what=what)
-    values = np.ravel(result[name].sel(branch="bayes") if "branch" in result[name].dims else result[name])
+    values = np.ravel(
+        result[name].sel(branch="bayes")
+        if "branch" in result[name].dims
+        else result[name]
+    )
     end = values[np.isfinite(values)][-1]
     assert notes_in(result.attrs) == []
     assert end < 0.98 * without_learning(scenario, result, name)
@@ -65,15 +81,20 @@ def check_it_learns(scenario):
         assert end < 0.98 * power(scenario)
 
 
-@pytest.mark.parametrize("family", [name for name in SHIPPED if asked(family_class(name).example())])
+@pytest.mark.parametrize(
+    "family", [name for name in SHIPPED if asked(family_class(name).example())]
+)
 def test_the_example_of_every_family_learns(family):
     scenario = family_class(family).example()
     check_it_learns(scenario)
-    assert gs.Study.from_toml(template(family)).scenario == scenario  # what `giantstep new` writes
+    # what `giantstep new` writes
+    assert gs.Study.from_toml(template(family)).scenario == scenario
 
 
 def first_scenario(page):
-    """Return the first scenario that the first Python block of a page makes; nothing behind it is run."""
+    """Return the first scenario that the first Python block of a page makes; nothing
+    behind it is run.
+    """
     found = re.search(r"^```python\n(.*?)^```", page.read_text(), flags=re.M | re.S)
     names = {}
     for statement in ast.parse(found[1]).body if found else ():
@@ -91,7 +112,11 @@ PAGES = {
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     if "gs." in page.read_text()
 }
-FIRST = {name: scenario for name, page in PAGES.items() if (scenario := first_scenario(page)) and asked(scenario)}
+FIRST = {
+    name: scenario
+    for name, page in PAGES.items()
+    if (scenario := first_scenario(page)) and asked(scenario)
+}
 
 
 def test_the_network_of_the_overview_has_a_best_possible_error():
@@ -101,7 +126,13 @@ def test_the_network_of_the_overview_has_a_best_possible_error():
 
 
 def test_the_pages_that_begin_with_a_network_are_found():
-    assert {"README.md", "docs/index.md", "docs/overview.md", "docs/one_step.md", "docs/few_steps.md"} <= set(FIRST)
+    assert {
+        "README.md",
+        "docs/index.md",
+        "docs/overview.md",
+        "docs/one_step.md",
+        "docs/few_steps.md",
+    } <= set(FIRST)
     assert len(FIRST) >= 14
 
 
@@ -110,10 +141,15 @@ def test_the_first_example_of_every_page_learns(name):
     check_it_learns(FIRST[name])
 
 
-def test_the_front_page_shows_the_report_that_its_lines_print(tmp_path, monkeypatch, capsys):
+def test_the_front_page_shows_the_report_that_its_lines_print(
+    tmp_path, monkeypatch, capsys
+):
     """Catches a report with other numbers than those shown."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "index.md").read_text()
-    program, shown = (re.search(rf"^```{kind}\n(.*?)^```", text, flags=re.M | re.S)[1] for kind in ("python", "text"))
+    program, shown = (
+        re.search(rf"^```{kind}\n(.*?)^```", text, flags=re.M | re.S)[1]
+        for kind in ("python", "text")
+    )
     exec(program, {})
     assert capsys.readouterr().out.startswith(shown)

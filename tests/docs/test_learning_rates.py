@@ -1,4 +1,6 @@
-"""The table of learning rates: PyTorch networks that make one step as it says are those of the theory."""
+"""The table of learning rates: PyTorch networks that make one step as it says are those
+of the theory.
+"""
 
 import re
 from pathlib import Path
@@ -9,12 +11,24 @@ import pytest
 import giantstep as gs
 
 PAGE = Path(__file__).parents[2] / "docs" / "learning_rates.md"
-LENGTHS = {"mean field": 1.0, "mup": 1.0, "default": 3**-0.5, "kaiming": 2**0.5, "ntk": 1.0}
+LENGTHS = {
+    "mean field": 1.0,
+    "mup": 1.0,
+    "default": 3**-0.5,
+    "kaiming": 2**0.5,
+    "ntk": 1.0,
+}
 """rho of every line of the table: length of the rows at the start, in <w, x>."""
-D, P, BATCH, RATE = 100, 400, 40, 1.5
+D = 100
+P = 400
+BATCH = 40
+RATE = 1.5
 """Dimension, neurons, samples per dimension of the step, rate."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -22,20 +36,32 @@ def page():
     """The functions of the page's program."""
     pytest.importorskip("torch")
     space = {}
-    exec(re.search(r"^```text\n(import torch.*?)^```", PAGE.read_text(), flags=re.M | re.S)[1], space)
+    exec(
+        re.search(
+            r"^```text\n(import torch.*?)^```", PAGE.read_text(), flags=re.M | re.S
+        )[1],
+        space,
+    )
     return space
 
 
 def moved(page, line, optimiser, seed):
-    """Return the second layer, and how far rows moved along the target, in units of their length at the start."""
+    """Return the second layer, and how far rows moved along the target, in units of
+    their length at the start.
+    """
     import torch
 
     torch.manual_seed(seed)
-    x, target = torch.randn(BATCH * D, D), torch.nn.functional.normalize(torch.randn(D), dim=0)
+    x = torch.randn(BATCH * D, D)
+    target = torch.nn.functional.normalize(torch.randn(D), dim=0)
     y = torch.tanh(2 * x @ target)
-    first, second = page["one_step"](line, getattr(torch.optim, optimiser), RATE, x, y, P)
+    first, second = page["one_step"](
+        line, getattr(torch.optim, optimiser), RATE, x, y, P
+    )
     scale = D**-0.5 if line == "ntk" else 1.0
-    along = scale * (first.weight @ target).detach().numpy().astype(float) / LENGTHS[line]
+    along = (
+        scale * (first.weight @ target).detach().numpy().astype(float) / LENGTHS[line]
+    )
     return second.weight.detach().numpy()[0].astype(float), along
 
 
@@ -55,13 +81,16 @@ def theory(line, optimiser):
 
 @pytest.mark.parametrize("line", LENGTHS)
 def test_sgd_moves_rows_as_the_table_says(page, line):
-    """Catches a wrong factor in the line: of 2, of p, of d, of the length of the rows."""
+    """Catches a wrong factor in the line: of 2, of p, of d, of the length of the
+    rows.
+    """
     slopes = []
     for seed in range(12):
         b, along = moved(page, line, "SGD", seed)
         zeta = b * (P if line in ("mean field", "mup") else P**0.5)
         slopes.append(along @ zeta / (zeta @ zeta))
-    mean, error = np.mean(slopes), np.std(slopes, ddof=1) / len(slopes) ** 0.5
+    mean = np.mean(slopes)
+    error = np.std(slopes, ddof=1) / len(slopes) ** 0.5
     assert error < 0.02 * mean
     assert abs(mean - theory(line, "SGD")) < 4 * error + 0.01 * mean
 
@@ -73,6 +102,7 @@ def test_adam_moves_rows_as_the_table_says(page, line):
     for seed in range(12):
         b, along = moved(page, line, "Adam", seed)
         slopes.append(np.mean(along * np.sign(b)))
-    mean, error = np.mean(slopes), np.std(slopes, ddof=1) / len(slopes) ** 0.5
+    mean = np.mean(slopes)
+    error = np.std(slopes, ddof=1) / len(slopes) ** 0.5
     assert error < 0.02 * mean
     assert abs(mean - theory(line, "Adam")) < 4 * error + 0.01 * mean

@@ -1,4 +1,6 @@
-"""What the header of long_tests.txt says: of every table of networks beside their limit one row is not left out."""
+"""What the header of long_tests.txt says: of every table of networks beside their limit
+one row is not left out.
+"""
 
 import subprocess
 import sys
@@ -8,7 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
-LONG = [line for line in (TESTS / "long_tests.txt").read_text().splitlines() if not line.startswith("#")]
+LONG = [
+    line
+    for line in (TESTS / "long_tests.txt").read_text().splitlines()
+    if not line.startswith("#")
+]
 TABLES = (
     "network/test_agreement.py::test_agreement",
     "network/test_classification.py::test_the_network_agrees",
@@ -26,8 +32,20 @@ def collected():
     files = sorted({TESTS / "families" / table.partition("::")[0] for table in TABLES})
 
     def collect(*marks):
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider"]
-        done = subprocess.run([*command, *marks, *files], cwd=ROOT, capture_output=True, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-q",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+        ]
+        done = subprocess.run(
+            [*command, *marks, *files], cwd=ROOT, capture_output=True, text=True
+        )
         return [line for line in done.stdout.splitlines() if "::" in line]
 
     return collect("-m", "slow or not slow"), collect("-m", "not slow")
@@ -35,7 +53,9 @@ def collected():
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_row_of_every_agreement_table_runs(collected, table):
-    every, quick = ([node for node in nodes if f"/{table}" in node] for nodes in collected)
+    every, quick = (
+        [node for node in nodes if f"/{table}" in node] for nodes in collected
+    )
     assert every, "the table has another name"
     assert quick
 
@@ -46,4 +66,6 @@ def test_every_line_means_a_test():
         file, _, name = line.partition("::")
         found = list(TESTS.rglob(file)) or list((TESTS / "families").glob(file))
         assert len(found) >= 1, line
-        assert any(f"def {name.partition('[')[0]}(" in path.read_text() for path in found), line
+        assert any(
+            f"def {name.partition('[')[0]}(" in path.read_text() for path in found
+        ), line

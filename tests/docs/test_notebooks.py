@@ -1,4 +1,6 @@
-"""Gallery and course as notebooks in a real kernel: every cell runs, pictures and tables appear, nothing warns."""
+"""Gallery and course as notebooks in a real kernel: every cell runs, pictures and
+tables appear, nothing warns.
+"""
 
 import base64
 import os
@@ -10,7 +12,9 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-GALLERY = sorted([*(DOCS / "gallery").glob("plot_*.py"), *(DOCS / "course").glob("plot_*.py")])
+GALLERY = sorted(
+    [*(DOCS / "gallery").glob("plot_*.py"), *(DOCS / "course").glob("plot_*.py")]
+)
 NEEDS_TORCH = DOCS / "gallery" / "forecast_pytorch.py"
 
 FIRST_MINUTES = """\
@@ -115,23 +119,35 @@ def executed(text, folder, monkeypatch):
 
     monkeypatch.delenv("MPLBACKEND", raising=False)
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
-    cells = [nbformat.v4.new_code_cell(cell) for cell in re.split(r"^# %%.*$", text, flags=re.M)]
+    cells = [
+        nbformat.v4.new_code_cell(cell)
+        for cell in re.split(r"^# %%.*$", text, flags=re.M)
+    ]
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(
-        notebook, timeout=280, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook,
+        timeout=280,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
     ).execute()
     return [cell.outputs for cell in notebook.cells]
 
 
 def forms(outputs):
-    """Return the forms in which a cell's outputs can be shown, and the text of its streams."""
+    """Return the forms in which a cell's outputs can be shown, and the text of its
+    streams.
+    """
     data = [dict(output.data) for output in outputs if "data" in output]
     said = "".join(output.text for output in outputs if output.output_type == "stream")
     return data, said
 
 
 def pictures(outputs):
-    return [base64.b64decode(data["image/png"]) for data in forms(outputs)[0] if "image/png" in data]
+    return [
+        base64.b64decode(data["image/png"])
+        for data in forms(outputs)[0]
+        if "image/png" in data
+    ]
 
 
 @pytest.mark.slow
@@ -141,8 +157,14 @@ def test_last_lines_of_cells_are_shown(tmp_path, monkeypatch):
     assert len(pictures(plot)) == 1 and pictures(plot)[0].startswith(b"\x89PNG")
     (tmp_path / "plot.png").write_bytes(pictures(plot)[0])
     for outputs in (plot, *others):
-        assert "warning" not in forms(outputs)[1].lower() and "ipywidgets" not in forms(outputs)[1]
-    for outputs, word in zip(others, ("verdict", "width_per_dim", "ridge", "information", "never", "maximal step")):
+        assert (
+            "warning" not in forms(outputs)[1].lower()
+            and "ipywidgets" not in forms(outputs)[1]
+        )
+    for outputs, word in zip(
+        others,
+        ("verdict", "width_per_dim", "ridge", "information", "never", "maximal step"),
+    ):
         data, _ = forms(outputs)
         assert word in data[-1]["text/html"] and word in data[-1]["text/plain"]
         assert "array(" not in data[-1]["text/plain"]
@@ -151,16 +173,22 @@ def test_last_lines_of_cells_are_shown(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 def test_every_verb_shows_a_table_and_nothing_else(tmp_path, monkeypatch):
     for outputs in executed(VERBS, tmp_path, monkeypatch):
-        (data,) = (data for data in forms(outputs)[0] if any(data.values()))  # a bar that is gone is empty text
+        # a bar that is gone is empty text
+        (data,) = (data for data in forms(outputs)[0] if any(data.values()))
         head = data["text/html"].partition("<details")[0]
         assert "<table>" in head or "trials = " in head or "needs a" in head
         assert "<pre>" not in head
-        assert "HTML object" not in data["text/plain"] and "object at" not in data["text/plain"]
+        assert (
+            "HTML object" not in data["text/plain"]
+            and "object at" not in data["text/plain"]
+        )
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_figure_is_shown_once(tmp_path, monkeypatch):
-    counts = [len(pictures(outputs)) for outputs in executed(PLOTS, tmp_path, monkeypatch)]
+    counts = [
+        len(pictures(outputs)) for outputs in executed(PLOTS, tmp_path, monkeypatch)
+    ]
     assert counts == [0, 1, 1, 1, 1, 1, 2, 1, 1, 1]
 
 
@@ -181,8 +209,12 @@ def test_the_gallery_runs_as_notebooks(path, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_example_of_pytorch_runs(tmp_path):
-    """The build of the documentation does not run it, and shows a picture that it made before."""
+    """The build of the documentation does not run it, and shows a picture that it made
+    before.
+    """
     pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, str(NEEDS_TORCH)], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(NEEDS_TORCH)], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "pytorch_digits.png").exists()

@@ -1,4 +1,6 @@
-"""What a page says was verified names its test, study or stored result, and that exists."""
+"""What a page says was verified names its test, study or stored result, and that
+exists.
+"""
 
 import re
 from pathlib import Path
@@ -6,13 +8,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(path for path in (ROOT / "docs").glob("*.md") if "\n## What was verified\n" in path.read_text())
+PAGES = sorted(
+    path
+    for path in (ROOT / "docs").glob("*.md")
+    if "\n## What was verified\n" in path.read_text()
+)
 NAME = re.compile(r"`((?:tests|benchmarks)/[\w/.*-]+)(?:::(\w+))?`")
 
 
 def verified(page):
     """Return the section without what directives write."""
-    section = page.read_text().partition("\n## What was verified\n")[2].partition("\n## ")[0]
+    section = (
+        page.read_text().partition("\n## What was verified\n")[2].partition("\n## ")[0]
+    )
     return re.sub(r"```\{.*?```", "", section, flags=re.S)
 
 
@@ -25,4 +33,6 @@ def test_the_names_exist(page):
     for file, test in NAME.findall(verified(page)):
         assert list(ROOT.glob(file)), file
         if test:
-            assert re.search(rf"^def {test}\(", (ROOT / file).read_text(), flags=re.M), f"{file}::{test}"
+            assert re.search(
+                rf"^def {test}\(", (ROOT / file).read_text(), flags=re.M
+            ), f"{file}::{test}"

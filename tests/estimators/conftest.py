@@ -9,14 +9,22 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 
-def draw(n: int, d: int, k: int, active: int, ratio: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return data, labels and cluster means (k, d): balanced, V^T V = s exactly, ratio = snr sqrt(n/d)/k."""
+def draw(
+    n: int, d: int, k: int, active: int, ratio: float, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return data, labels and cluster means (k, d): balanced, V^T V = s exactly,
+    ratio = snr sqrt(n/d)/k.
+    """
     rng = np.random.default_rng([seed, n, d, k, active])
     labels = rng.permutation(np.arange(n) % k)
     V = rng.standard_normal((active, k))
-    left, _, right = np.linalg.svd(V - V.mean(axis=1, keepdims=True), full_matrices=False)
+    left, _, right = np.linalg.svd(
+        V - V.mean(axis=1, keepdims=True), full_matrices=False
+    )
     means = np.zeros((k, d))
-    means[:, :active] = np.sqrt(ratio * k * np.sqrt(d / n)) * (left[:, : k - 1] @ right[: k - 1]).T
+    means[:, :active] = (
+        np.sqrt(ratio * k * np.sqrt(d / n)) * (left[:, : k - 1] @ right[: k - 1]).T
+    )
     return means[labels] + rng.standard_normal((n, d)), labels, means
 
 

@@ -14,6 +14,8 @@ from giantstep.estimators import AMPClustering
 @pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([AMPClustering(), AMPClustering(n_clusters="auto", max_clusters=3)])
+@parametrize_with_checks(
+    [AMPClustering(), AMPClustering(n_clusters="auto", max_clusters=3)]
+)
 def test_the_checks_of_scikit_learn(estimator, check) -> None:
     check(estimator)

@@ -19,10 +19,18 @@ from giantstep.explorer.bounds import Bounds
 from giantstep.explorer.guard import PatientProtocol
 
 FLAGS = (
-    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
+    "--headless --no-sandbox --disable-gpu --no-first-run"
+    " --disable-background-networking --disable-component-update --disable-sync"
 ).split()
-BOUNDS = Bounds(upload=2**20, points=700, dots=60, dim=500, trials=100, limit_seconds=30.0, budget_seconds=60.0)
+BOUNDS = Bounds(
+    upload=2**20,
+    points=700,
+    dots=60,
+    dim=500,
+    trials=100,
+    limit_seconds=30.0,
+    budget_seconds=60.0,
+)
 
 SCENARIO: dict[str, Any] = {
     "family": "one-step",
@@ -53,10 +61,15 @@ class Server:
         self.address = f"http://127.0.0.1:{self.port}"
         self.explorer = Explorer(self.port, bounds)
         config = uvicorn.Config(
-            self.explorer.app, http=PatientProtocol, log_level="critical", timeout_graceful_shutdown=1
+            self.explorer.app,
+            http=PatientProtocol,
+            log_level="critical",
+            timeout_graceful_shutdown=1,
         )
         self.uvicorn = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.uvicorn.run, kwargs={"sockets": [listening]}, daemon=True)
+        self.thread = threading.Thread(
+            target=self.uvicorn.run, kwargs={"sockets": [listening]}, daemon=True
+        )
         self.thread.start()
         self.client = httpx.Client(base_url=self.address, timeout=300)
         deadline = time.monotonic() + 60
@@ -80,9 +93,13 @@ def server() -> Iterator[Server]:
     running.close()
 
 
-@pytest.fixture(scope="module")  # while it lives, its event loop keeps this thread from running another
+@pytest.fixture(
+    scope="module"
+)  # while it lives, its event loop keeps this thread from running another
 def browser() -> Iterator[Any]:
-    """Debian's chromium through playwright; skipped where there is none, unless GIANTSTEP_REQUIRE_BROWSER is set."""
+    """Debian's chromium through playwright; skipped where there is none, unless
+    GIANTSTEP_REQUIRE_BROWSER is set.
+    """
     path = os.environ.get("GIANTSTEP_CHROMIUM") or shutil.which("chromium")
     if path is None:
         if os.environ.get("GIANTSTEP_REQUIRE_BROWSER"):

@@ -20,7 +20,11 @@ LOOSENED = [
 
 
 def answer(family: str, what: str, *, coarse: bool, **limits: Any) -> dict[str, Any]:
-    tables = {"scenario": family_class(family).example_for(what).content(), "what": what, "limit": limits}
+    tables = {
+        "scenario": family_class(family).example_for(what).content(),
+        "what": what,
+        "limit": limits,
+    }
     told: list[str] = []
     limit(lambda kind, text: told.append(text), tables, None, coarse=coarse)
     return dict(json.loads(told[0]))
@@ -28,12 +32,15 @@ def answer(family: str, what: str, *, coarse: bool, **limits: Any) -> dict[str, 
 
 @pytest.mark.parametrize(("family", "what"), LOOSENED)
 def test_a_loose_answer_is_close_to_the_exact_one(family: str, what: str) -> None:
-    loose, exact = answer(family, what, coarse=True), answer(family, what, coarse=False)
+    loose = answer(family, what, coarse=True)
+    exact = answer(family, what, coarse=False)
     assert loose["simplified"] and not exact["simplified"]
     assert loose["result"]["converged"] == exact["result"]["converged"]
     differs = False
     for name in family_class(family).questions[what].plot:
-        drawn, right = (np.array(told["result"][name], dtype=float) for told in (loose, exact))
+        drawn, right = (
+            np.array(told["result"][name], dtype=float) for told in (loose, exact)
+        )
         np.testing.assert_allclose(drawn, right, rtol=2e-3, atol=1e-3, err_msg=name)
         differs |= bool((drawn != right).any())
     assert differs or what == "overlaps"  # there only the search for jumps is coarser

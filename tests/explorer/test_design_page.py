@@ -1,4 +1,6 @@
-"""Design questions on the page: the optimum marked, what matters, and what is said when there is none."""
+"""Design questions on the page: the optimum marked, what matters, and what is said when
+there is none.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,21 @@ RIDGES = {"grid": {"ridge": {"start": 0.01, "stop": 10.0, "num": 20, "scale": "l
 
 
 def ask(server: Server, what: str, tables: dict[str, Any], **more: Any) -> Any:
-    return server.client.post(f"/api/{what}", json={"study": tables, "variable": "test_error", **more})
+    return server.client.post(
+        f"/api/{what}", json={"study": tables, "variable": "test_error", **more}
+    )
 
 
 def test_the_optimum_is_that_of_python(server: Server) -> None:
     answer = ask(server, "optimum", {**study(**PLANTED), **RIDGES}).json()
-    best = gs.optimize(from_content({**SCENARIO, **PLANTED}), over={"ridge": (0.01, 10.0)})
+    best = gs.optimize(
+        from_content({**SCENARIO, **PLANTED}), over={"ridge": (0.01, 10.0)}
+    )
     assert answer["fields"]["ridge"] == [pytest.approx(float(best.ridge))]
-    assert answer["values"] == [pytest.approx(float(best.test_error))] and "Smallest" in answer["text"]
+    assert (
+        answer["values"] == [pytest.approx(float(best.test_error))]
+        and "Smallest" in answer["text"]
+    )
     most = ask(server, "optimum", {**study(**PLANTED), **RIDGES}, largest=True).json()
     assert most["values"][0] > answer["values"][0]
 
@@ -43,7 +52,9 @@ def test_sensitivities_are_those_of_python(server: Server) -> None:
 
 
 def test_of_several_lines_the_first_is_meant(server: Server) -> None:
-    assert ask(server, "sensitivities", study(), variable="Q2").json()["variable"] == "Q2"
+    assert (
+        ask(server, "sensitivities", study(), variable="Q2").json()["variable"] == "Q2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +65,9 @@ def test_of_several_lines_the_first_is_meant(server: Server) -> None:
         ("optimum", study(), {"variable": 3}, "the name of a variable"),
     ],
 )
-def test_what_cannot_be_answered_is_said(server: Server, what: str, tables: Any, more: Any, sentence: str) -> None:
+def test_what_cannot_be_answered_is_said(
+    server: Server, what: str, tables: Any, more: Any, sentence: str
+) -> None:
     response = ask(server, what, tables, **more)
     assert response.status_code == 400 and sentence in response.json()["error"]
 
@@ -64,8 +77,13 @@ def test_the_page_marks_the_optimum_and_says_what_matters(page: Page) -> None:
     page.unfold("#smallest")
     page.page.click("#smallest")
     (star,) = page.until(lambda: page.panels()[0]["marks"])
-    best = gs.optimize(from_content({**SCENARIO, **PLANTED}), over={"ridge": (0.01, 10.0)})
-    assert star == {"x": pytest.approx(float(best.ridge)), "y": pytest.approx(float(best.test_error))}
+    best = gs.optimize(
+        from_content({**SCENARIO, **PLANTED}), over={"ridge": (0.01, 10.0)}
+    )
+    assert star == {
+        "x": pytest.approx(float(best.ridge)),
+        "y": pytest.approx(float(best.test_error)),
+    }
     assert "smallest" in page.text("#design-status")
     page.unfold("#matters")
     page.page.click("#matters")

@@ -1,4 +1,6 @@
-"""What the page opens on, a family or a story, is declared, and its experiment ends with "agrees" within seconds."""
+"""What the page opens on, a family or a story, is declared, and its experiment ends
+with "agrees" within seconds.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from .test_layout import STORIES
 
 
 def first_study(family: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the study that a page opens on, as its experiment runs, and the variables drawn."""
+    """Return the study that a page opens on, as its experiment runs, and the variables
+    drawn.
+    """
     first = described(family)["first"]
     return check_experiment(first["study"], first["dots"], Bounds()), first["variables"]
 
@@ -25,7 +29,11 @@ def first_study(family: str) -> tuple[dict[str, Any], list[str]]:
 def test_what_a_page_opens_on_is_there(family: str) -> None:
     tables, shown = first_study(family)
     study = read_study(tables)
-    known = {variable.name for variable in study.question.variables if "limit" in variable.engines}
+    known = {
+        variable.name
+        for variable in study.question.variables
+        if "limit" in variable.engines
+    }
     assert shown and set(shown) <= known
     assert set(study.experiment) <= {"dim", "trials", "seed"}
 
@@ -41,10 +49,14 @@ def test_the_first_experiment_agrees(family: str) -> None:
 @pytest.mark.parametrize("story", STORIES, ids=[story["name"] for story in STORIES])
 def test_the_experiment_of_a_story_agrees(story: dict[str, Any]) -> None:
     tables = {name: table for name, table in story["study"].items() if name != "name"}
-    assert_agrees(check_experiment(tables, story.get("dots", DOTS), Bounds()), story["variables"])
+    assert_agrees(
+        check_experiment(tables, story.get("dots", DOTS), Bounds()), story["variables"]
+    )
 
 
 def assert_agrees(tables: dict[str, Any], shown: list[str]) -> None:
     rows = agreement(read_study(tables).compare(progress=False)).to_dict()["variables"]
-    verdicts = {row["variable"]: row["verdict"] for row in rows if row["variable"] in shown}
+    verdicts = {
+        row["variable"]: row["verdict"] for row in rows if row["variable"] in shown
+    }
     assert verdicts == dict.fromkeys(shown, "agrees")

@@ -1,4 +1,6 @@
-"""Anything may come over HTTP: no crash, no answer without a sentence, no work without an end."""
+"""Anything may come over HTTP: no crash, no answer without a sentence, no work without
+an end.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +33,32 @@ numbers = st.one_of(
 )
 words = st.one_of(
     st.sampled_from(
-        ["", "relu", "z**z", "1/0", "exp(exp(exp(z)))", "h12(z)**64", "z1*z2", "(" * 90, "lambda: 0", "../x"]
+        [
+            "",
+            "relu",
+            "z**z",
+            "1/0",
+            "exp(exp(exp(z)))",
+            "h12(z)**64",
+            "z1*z2",
+            "(" * 90,
+            "lambda: 0",
+            "../x",
+        ]
     ),
     st.text(max_size=40),
 )
 leaves = st.one_of(st.none(), st.booleans(), numbers, words)
 anything = st.recursive(
     leaves,
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(words, inner, max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(words, inner, max_size=4)
+    ),
     max_leaves=8,
 )
 ranges = st.fixed_dictionaries(
-    {"start": numbers, "stop": numbers, "num": numbers}, optional={"scale": st.sampled_from(["log", "linear", "x"])}
+    {"start": numbers, "stop": numbers, "num": numbers},
+    optional={"scale": st.sampled_from(["log", "linear", "x"])},
 )
 
 
@@ -61,7 +77,9 @@ def check(response: Any) -> None:
 
 @st.composite
 def spoilt(draw: st.DrawFn) -> dict[str, Any]:
-    """Return a valid study of some family with one to three things in it replaced, added or taken away."""
+    """Return a valid study of some family with one to three things in it replaced,
+    added or taken away.
+    """
     family = draw(st.sampled_from(FAMILIES))
     tables: dict[str, Any] = {
         "scenario": family_class(family).example().content(),
@@ -82,7 +100,9 @@ def spoilt(draw: st.DrawFn) -> dict[str, Any]:
             place.pop(key, None)
         elif action == "grid" and isinstance(tables.get("grid"), dict):
             fields = sorted(family_class(family).example().numeric_fields())
-            tables["grid"][draw(st.sampled_from(fields))] = draw(st.one_of(ranges, st.lists(numbers, max_size=5)))
+            tables["grid"][draw(st.sampled_from(fields))] = draw(
+                st.one_of(ranges, st.lists(numbers, max_size=5))
+            )
         else:
             place[key if action == "replace" else draw(words)] = draw(anything)
     return tables
@@ -90,11 +110,16 @@ def spoilt(draw: st.DrawFn) -> dict[str, Any]:
 
 @EXAMPLES
 @given(tables=spoilt())
-def test_spoilt_studies_are_answered_or_refused(server: Server, tables: dict[str, Any]) -> None:
+def test_spoilt_studies_are_answered_or_refused(
+    server: Server, tables: dict[str, Any]
+) -> None:
     check(server.limit(tables, client="fuzz"))
 
 
-bodies = st.one_of(anything, st.fixed_dictionaries({"study": anything, "studies": anything, "dots": anything}))
+bodies = st.one_of(
+    anything,
+    st.fixed_dictionaries({"study": anything, "studies": anything, "dots": anything}),
+)
 
 
 @settings(EXAMPLES, max_examples=15)
@@ -125,28 +150,46 @@ def answered_or_refused_everywhere(server: Server, body: Any) -> None:
 
 @settings(EXAMPLES, max_examples=40)
 @given(
-    body=st.binary(max_size=200), method=st.sampled_from(["GET", "POST", "PUT", "DELETE"]), path=st.text(max_size=30)
+    body=st.binary(max_size=200),
+    method=st.sampled_from(["GET", "POST", "PUT", "DELETE"]),
+    path=st.text(max_size=30),
 )
-def test_any_bytes_on_any_path_are_refused(server: Server, body: bytes, method: str, path: str) -> None:
+def test_any_bytes_on_any_path_are_refused(
+    server: Server, body: bytes, method: str, path: str
+) -> None:
     headers = {"Content-Type": "application/json"}
-    for where in ("/api/limit", f"/api/experiment/{'x' if not path.isalnum() else path}", "/page/x"):
+    for where in (
+        "/api/limit",
+        f"/api/experiment/{'x' if not path.isalnum() else path}",
+        "/page/x",
+    ):
         check(server.client.request(method, where, content=body, headers=headers))
 
 
 @settings(EXAMPLES, max_examples=12)
 @given(
-    experiment=st.dictionaries(st.sampled_from(["dim", "trials", "seed", "paired", "keep_trials", "device"]), anything),
+    experiment=st.dictionaries(
+        st.sampled_from(["dim", "trials", "seed", "paired", "keep_trials", "device"]),
+        anything,
+    ),
     dots=numbers,
 )
-def test_spoilt_experiments_end(server: Server, experiment: dict[str, Any], dots: Any) -> None:
+def test_spoilt_experiments_end(
+    server: Server, experiment: dict[str, Any], dots: Any
+) -> None:
     tables = {**study(), "experiment": {"dim": 20, "trials": 2, **experiment}}
     response = server.client.post(
-        "/api/experiment", json={"study": tables, "dots": dots, "budget": 5, "client": "fuzz"}
+        "/api/experiment",
+        json={"study": tables, "dots": dots, "budget": 5, "client": "fuzz"},
     )
     check(response)
     if response.status_code == 202:
         told = server.client.get(f"/api/experiment/{response.json()['name']}").text
-        assert told.rstrip().rpartition("event: ")[2].split("\n")[0] in ("finished", "stopped", "refused")
+        assert told.rstrip().rpartition("event: ")[2].split("\n")[0] in (
+            "finished",
+            "stopped",
+            "refused",
+        )
 
 
 AT_ONCE = 8
@@ -166,13 +209,23 @@ def statuses() -> Iterator[Counter[int]]:
     """How often each status was answered; said at the end, with -s."""
     counted: Counter[int] = Counter()
     yield counted
-    print(f"\n{counted.total()} random requests by status: {dict(sorted(counted.items()))}")
+    print(
+        f"\n{counted.total()} random requests by status:"
+        f" {dict(sorted(counted.items()))}"
+    )
 
 
-def post_all(server: Server, statuses: Counter[int], asked: Iterable[tuple[str, Any]]) -> None:
+def post_all(
+    server: Server, statuses: Counter[int], asked: Iterable[tuple[str, Any]]
+) -> None:
     """Send requests at the same time, and hold every answer to the contract."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = list(pool.map(lambda item: server.client.post(item[0], json=copy.deepcopy(item[1])), asked))
+        answers = list(
+            pool.map(
+                lambda item: server.client.post(item[0], json=copy.deepcopy(item[1])),
+                asked,
+            )
+        )
     statuses.update(answer.status_code for answer in answers)
     for answer in answers:
         check(answer)
@@ -184,20 +237,38 @@ def post_all(server: Server, statuses: Counter[int], asked: Iterable[tuple[str, 
 def test_six_thousand_spoilt_studies(
     real_server: Server, statuses: Counter[int], studies: list[dict[str, Any]]
 ) -> None:
-    bodies = [{"study": tables, "client": f"fuzz {number}"} for number, tables in enumerate(studies)]
+    bodies = [
+        {"study": tables, "client": f"fuzz {number}"}
+        for number, tables in enumerate(studies)
+    ]
     post_all(real_server, statuses, (("/api/limit", body) for body in bodies))
 
 
 @pytest.mark.slow
 @settings(EXAMPLES, max_examples=500)
 @given(
-    bodies=st.lists(anything, min_size=4, max_size=4), studies=st.lists(spoilt(), min_size=4, max_size=4), what=words
+    bodies=st.lists(anything, min_size=4, max_size=4),
+    studies=st.lists(spoilt(), min_size=4, max_size=4),
+    what=words,
 )
 def test_four_thousand_more_requests_on_every_path(
-    real_server: Server, statuses: Counter[int], bodies: list[Any], studies: list[dict[str, Any]], what: str
+    real_server: Server,
+    statuses: Counter[int],
+    bodies: list[Any],
+    studies: list[dict[str, Any]],
+    what: str,
 ) -> None:
-    paths = ("/api/limit", "/api/export/toml", "/api/controls", "/api/optimum", "/api/sensitivities")
-    asked = [*bodies, *({"study": one, "studies": [one], "variable": what} for one in studies)]
+    paths = (
+        "/api/limit",
+        "/api/export/toml",
+        "/api/controls",
+        "/api/optimum",
+        "/api/sensitivities",
+    )
+    asked = [
+        *bodies,
+        *({"study": one, "studies": [one], "variable": what} for one in studies),
+    ]
     post_all(real_server, statuses, zip(paths * 2, asked))
 
 

@@ -1,4 +1,6 @@
-"""Clients that take their time: closed where a request does not arrive, served where it does."""
+"""Clients that take their time: closed where a request does not arrive, served where it
+does.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,13 @@ async def slow_answer(scope: Scope, receive: Receive, send: Send) -> None:
     while (await receive()).get("more_body"):
         pass
     await asyncio.sleep(0.5)
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-length", b"2")],
+        }
+    )
     await send({"type": "http.response.body", "body": b"ok"})
 
 
@@ -35,8 +43,12 @@ def port() -> Iterator[int]:
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     listening.listen(16)
-    server = uvicorn.Server(uvicorn.Config(slow_answer, http=Hurried, log_level="critical", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    server = uvicorn.Server(
+        uvicorn.Config(slow_answer, http=Hurried, log_level="critical", lifespan="off")
+    )
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listening]}, daemon=True
+    )
     thread.start()
     while not server.started:
         time.sleep(0.01)
@@ -53,7 +65,9 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_request_that_does_not_arrive_ends_the_connection(port: int, part: str) -> None:
+def test_a_request_that_does_not_arrive_ends_the_connection(
+    port: int, part: str
+) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
         client.sendall(PARTS[part])
         assert client.recv(100) == b""  # closed; without a deadline this times out

@@ -1,4 +1,6 @@
-"""Files that were sent are opened again, whoever wrote them: the state of the page comes back, or one sentence."""
+"""Files that were sent are opened again, whoever wrote them: the state of the page
+comes back, or one sentence.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,13 @@ STATE = {
 
 def html(state: Any, block: str = "giantstep-state") -> str:
     """Return a file as the page writes it."""
-    text = (state if isinstance(state, str) else json.dumps(state)).replace("<", "\\u003c")
-    return f'<!doctype html><h1>T</h1><script type="application/json" id="{block}">{text}</script>'
+    text = (state if isinstance(state, str) else json.dumps(state)).replace(
+        "<", "\\u003c"
+    )
+    return (
+        '<!doctype html><h1>T</h1><script type="application/json"'
+        f' id="{block}">{text}</script>'
+    )
 
 
 @pytest.fixture
@@ -43,7 +50,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_state_of_a_page_comes_back_without_its_numbers(file: Path) -> None:
-    file.write_text(html({**STATE, "results": [{"name": "test_error", "series": [[1.0] * 50_000]}]}))
+    file.write_text(
+        html({**STATE, "results": [{"name": "test_error", "series": [[1.0] * 50_000]}]})
+    )
     assert state_of_file(file) == STATE
 
 
@@ -68,7 +77,9 @@ def test_the_page_opens_on_the_file(file: Path) -> None:
 
     async def ask(explorer: Explorer) -> httpx.Response:
         transport = httpx.ASGITransport(explorer.app)  # type: ignore[arg-type]
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1") as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1:1"
+        ) as client:
             return await client.get("/opened")
 
     answer = asyncio.run(ask(Explorer(1, link=link)))
@@ -76,7 +87,9 @@ def test_the_page_opens_on_the_file(file: Path) -> None:
     assert asyncio.run(ask(Explorer(1))).headers["location"] == "/"
 
 
-def test_a_file_that_the_page_wrote_opens_again(page: Page, server: Server, tmp_path: Path) -> None:
+def test_a_file_that_the_page_wrote_opens_again(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
     page.open(STATE, curves=2)
     with page.page.expect_download() as waiting:
         page.page.evaluate("() => document.querySelector('[data-file=html]').click()")
@@ -98,18 +111,32 @@ BAD = {
     "another version": (html({**STATE, "version": 2}), "version=2"),
     "no study": (html({"version": 1}), "has no `study`"),
     "no scenario": (html({"version": 1, "study": {}}), "no table [scenario]"),
-    "a field": (html({**STATE, "study": study(ridge=-1.0)}), "Field `ridge` must be a number at least 0"),
+    "a field": (
+        html({**STATE, "study": study(ridge=-1.0)}),
+        "Field `ridge` must be a number at least 0",
+    ),
     "a family": (html({**STATE, "study": study(family="x")}), "`family`"),
     "a file": (html({**STATE, "study": study(target={"npz": "secret.npz"})}), "target"),
     "many points": (
-        html({**STATE, "study": {**study(), "grid": {"ridge": {"start": 1, "stop": 2, "num": 10**9}}}}),
+        html(
+            {
+                **STATE,
+                "study": {
+                    **study(),
+                    "grid": {"ridge": {"start": 1, "stop": 2, "num": 10**9}},
+                },
+            }
+        ),
         "ridge.num",
     ),
     "kept": (html({**STATE, "kept": [study()] * 8}), "at most 7"),
     "kept field": (html({**STATE, "kept": [study(noise=-1.0)]}), "Field `noise`"),
     "long text": (html({**STATE, "sentence": "a" * 2000}), "characters"),
     "large state": (html({**STATE, "more": ["a" * 900] * 90}), "bytes"),
-    "infinity": (html('{"version": 1, "study": 1e999}'), "cannot be opened: its state is not valid JSON"),
+    "infinity": (
+        html('{"version": 1, "study": 1e999}'),
+        "cannot be opened: its state is not valid JSON",
+    ),
 }
 
 
@@ -123,7 +150,9 @@ def test_broken_files_are_one_sentence(file: Path, how: str) -> None:
     assert words in said and said.startswith(str(file)) and "\n" not in said
 
 
-def test_files_that_cannot_be_read_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_read_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for path in (tmp_path, tmp_path / "nothing.html"):
         with pytest.raises(InputError, match=str(path)):
             state_of_file(path)
@@ -136,11 +165,17 @@ def test_files_that_cannot_be_read_are_one_sentence(tmp_path: Path, monkeypatch:
         state_of_file(tmp_path / "large.html")
 
 
-def test_the_command_says_what_is_wrong_with_a_file_before_it_serves(tmp_path: Path) -> None:
+def test_the_command_says_what_is_wrong_with_a_file_before_it_serves(
+    tmp_path: Path,
+) -> None:
     from typer.testing import CliRunner
 
     from giantstep.cli.app import app
 
     (tmp_path / "other.html").write_text("<!doctype html>")
-    done = CliRunner().invoke(app, ["explore", str(tmp_path / "other.html"), "--no-browser"])
-    assert done.exit_code == 2 and "is no page of giantstep" in done.output.replace("\n", " ")
+    done = CliRunner().invoke(
+        app, ["explore", str(tmp_path / "other.html"), "--no-browser"]
+    )
+    assert done.exit_code == 2 and "is no page of giantstep" in done.output.replace(
+        "\n", " "
+    )

@@ -31,20 +31,34 @@ FAMILIES = sorted(SHIPPED)
 
 
 def test_a_missing_extra_is_said_in_one_sentence() -> None:
-    code = "import sys; sys.modules['uvicorn'] = None; from giantstep.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "explore"], capture_output=True, text=True, check=False)
+    code = (
+        "import sys; sys.modules['uvicorn'] = None; from giantstep.cli import main;"
+        " main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "explore"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
-    assert "pip install 'giantstep[explorer]'" in done.stderr and done.stderr.count("\n") == 1
+    assert (
+        "pip install 'giantstep[explorer]'" in done.stderr
+        and done.stderr.count("\n") == 1
+    )
 
 
 def test_the_socket_is_on_loopback_and_a_taken_port_is_said() -> None:
     with server.bind_socket(None) as listening:
         address, port = listening.getsockname()
         assert address == "127.0.0.1"
-        assert listening.proto == socket.IPPROTO_TCP  # else asyncio holds small answers back
+        # else asyncio holds small answers back
+        assert listening.proto == socket.IPPROTO_TCP
         with pytest.raises(InputError, match=f"port {port} .* cannot be used"):
             server.bind_socket(port)
-        with server.bind_socket(None) as other:  # the usual port is taken perhaps, another one is found
+        with server.bind_socket(
+            None
+        ) as other:  # the usual port is taken perhaps, another one is found
             assert other.getsockname()[1] != port
 
 
@@ -52,39 +66,62 @@ def test_the_command_serves_and_ends() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "giantstep", "explore", "--no-browser", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "giantstep",
+        "explore",
+        "--no-browser",
+        "--port",
+        str(port),
+    ]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert running.stdout is not None
-        said = running.stdout.readline()  # the address ends its line: a terminal takes what follows along
+        # the address ends its line: a terminal takes what follows along
+        said = running.stdout.readline()
         assert said.endswith(f" http://127.0.0.1:{port}/\n")
         with socket.create_connection(("127.0.0.1", port), 20) as connection:
-            connection.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+            connection.sendall(
+                f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode()
+            )
             assert connection.recv(100).startswith(b"HTTP/1.1 200")
     finally:
         running.terminate()
         running.communicate(timeout=20)
 
 
-# -- presets -------------------------------------------------------------------------------------------------------
+# -- presets ---------------------------------------------------------------------------
 
 
 def preset_of(studies: Any) -> dict[str, Any]:
     def draw(results: Results) -> Any:
         raise AssertionError("a preset draws nothing")
 
-    return presets.figure_preset(Recipe("name", "Title", "what", studies, draw, paper="mei2022generalization"))
+    return presets.figure_preset(
+        Recipe("name", "Title", "what", studies, draw, paper="mei2022generalization")
+    )
 
 
 def base() -> gs.OneStep:
-    return gs.OneStep(**{name: value for name, value in SCENARIO.items() if name != "family"})
+    return gs.OneStep(
+        **{name: value for name, value in SCENARIO.items() if name != "family"}
+    )
 
 
 def test_a_preset_is_what_its_recipe_declares() -> None:
     def declared(size: Size) -> Studies:
-        few, fine = {"ridge": np.array([0.1, 0.2])}, {"ridge": np.linspace(0.1, 0.2, 9)}
+        few = {"ridge": np.array([0.1, 0.2])}
+        fine = {"ridge": np.linspace(0.1, 0.2, 9)}
         return {
-            "a": comparison(base(), few, judged=("test_error",), dim=size(100, 300), trials=3, seed=1),
+            "a": comparison(
+                base(),
+                few,
+                judged=("test_error",),
+                dim=size(100, 300),
+                trials=3,
+                seed=1,
+            ),
             "b": limit(base(), fine),
             "c": limit(base(), fine, theory="isotropic"),
         }
@@ -93,7 +130,11 @@ def test_a_preset_is_what_its_recipe_declares() -> None:
     assert preset["family"] == "one-step" and "error" not in preset
     assert "d = 300; 3 trials; seed 1." in preset["parameters"]
     first, second = preset["studies"]
-    assert first["grid"]["ridge"]["num"] == 9 and first["experiment"] == {"dim": 100, "trials": 3, "seed": 1}
+    assert first["grid"]["ridge"]["num"] == 9 and first["experiment"] == {
+        "dim": 100,
+        "trials": 3,
+        "seed": 1,
+    }
     assert second["limit"] == {"theory": "isotropic"}
 
 
@@ -101,7 +142,10 @@ def test_fields_that_vary_together_are_left_to_the_terminal() -> None:
     def declared(size: Size) -> Studies:
         together = {
             name: xarray.DataArray(values, dims="case")
-            for name, values in {"ridge": [0.1, 0.2, 0.3], "noise": [0.0, 1.0, 2.0]}.items()
+            for name, values in {
+                "ridge": [0.1, 0.2, 0.3],
+                "noise": [0.0, 1.0, 2.0],
+            }.items()
         }
         return {"a": limit(base(), together)}
 
@@ -117,22 +161,33 @@ def silent(size: Size) -> Studies:
     return {}
 
 
-@pytest.mark.parametrize(("declared", "words"), [(broken, "lost"), (silent, "no study")])
+@pytest.mark.parametrize(
+    ("declared", "words"), [(broken, "lost"), (silent, "no study")]
+)
 def test_a_broken_recipe_says_why(declared: Any, words: str) -> None:
     preset = preset_of(declared)
     assert words in preset["error"] and preset["studies"] == []
 
 
-# -- notation ------------------------------------------------------------------------------------------------------
+# -- notation --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_notation_of_papers_speaks_of_things_that_are_there(family: str) -> None:
     cls = family_class(family)
-    names = {variable.name for question in cls.questions.values() for variable in question.variables}
+    names = {
+        variable.name
+        for question in cls.questions.values()
+        for variable in question.variables
+    }
 
     def fields(about: list[dict[str, Any]]) -> set[str]:
-        inner = [fields(choice["fields"]) for one in about for choice in one.get("choices", []) if "fields" in choice]
+        inner = [
+            fields(choice["fields"])
+            for one in about
+            for choice in one.get("choices", [])
+            if "fields" in choice
+        ]
         return {one["name"] for one in about}.union(*inner)
 
     from giantstep.describe import describe
@@ -140,7 +195,8 @@ def test_the_notation_of_papers_speaks_of_things_that_are_there(family: str) -> 
     about = describe(family)
     for paper, symbols in about["notation"].items():
         assert paper in cls.papers
-        placeless = {re.sub(r"\.\d+\.", ".", name) for name in symbols}  # steps.0.rate: the first of a list
+        # steps.0.rate: the first of a list
+        placeless = {re.sub(r"\.\d+\.", ".", name) for name in symbols}
         assert placeless <= names | fields(about["fields"])
 
 
@@ -153,7 +209,7 @@ async def warmed(lane: Lane) -> Any:
     return lane._free[0]
 
 
-# -- workers -------------------------------------------------------------------------------------------------------
+# -- workers ---------------------------------------------------------------------------
 
 
 def test_a_task_past_its_deadline_is_killed_and_the_lane_goes_on() -> None:
@@ -161,16 +217,23 @@ def test_a_task_past_its_deadline_is_killed_and_the_lane_goes_on() -> None:
         lane = Lane(1, memory=6 * 2**30, queue=1)
         try:
             first = await warmed(lane)
-            slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "shown": []}
+            slow = {
+                "tables": {**study(), "experiment": {"dim": 400, "trials": 100}},
+                "shown": [],
+            }
             with pytest.raises(Refused, match="took longer than 0.3 s") as stopped:
                 await lane.answer("experiment", slow, 0.3)
             assert stopped.value.status == 504
             first.process.join(10)
             assert not first.process.is_alive()
-            text = await lane.answer("limit", {"tables": study(), "variables": ["test_error"]}, 30.0)
+            text = await lane.answer(
+                "limit", {"tables": study(), "variables": ["test_error"]}, 30.0
+            )
             assert '"test_error"' in text
             with pytest.raises(Refused) as failed:
-                await lane.answer("limit", {"tables": {"scenario": {}}, "variables": None}, 30.0)
+                await lane.answer(
+                    "limit", {"tables": {"scenario": {}}, "variables": None}, 30.0
+                )
             assert failed.value.status == 400
         finally:
             await lane.close()
@@ -182,13 +245,17 @@ def test_a_worker_that_dies_names_its_task_and_is_replaced() -> None:
     async def drive() -> None:
         lane = Lane(1, memory=6 * 2**30, queue=1)
         limit = {"tables": study(), "variables": ["test_error"]}
-        slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "shown": []}
+        slow = {
+            "tables": {**study(), "experiment": {"dim": 400, "trials": 100}},
+            "shown": [],
+        }
         try:
             idle = await warmed(lane)
             idle.process.kill()
             while idle.alive:
                 await asyncio.sleep(0.01)
-            assert '"test_error"' in await lane.answer("limit", limit, 60.0)  # another one answers
+            # another one answers
+            assert '"test_error"' in await lane.answer("limit", limit, 60.0)
             asking = asyncio.ensure_future(lane.answer("experiment", slow, 60.0))
             while not lane._busy:
                 await asyncio.sleep(0.01)
@@ -215,9 +282,13 @@ def test_no_worker_outlives_a_server_that_is_killed() -> None:
         assert running.stdout is not None
         address = running.stdout.readline().split()[-1]
         slow = {**study(), "experiment": {"dim": 500, "trials": 100}}
-        posted = httpx.post(f"{address}api/experiment", json={"study": slow}, timeout=60)
+        posted = httpx.post(
+            f"{address}api/experiment", json={"study": slow}, timeout=60
+        )
         assert posted.status_code == 202
-        with httpx.stream("GET", f"{address}api/experiment/{posted.json()['name']}", timeout=60) as told:
+        with httpx.stream(
+            "GET", f"{address}api/experiment/{posted.json()['name']}", timeout=60
+        ) as told:
             next(line for line in told.iter_lines() if line == "event: progress")
             workers = psutil.Process(running.pid).children(recursive=True)
             running.kill()
@@ -228,12 +299,17 @@ def test_no_worker_outlives_a_server_that_is_killed() -> None:
     assert not psutil.wait_procs(workers, timeout=20)[1]
 
 
-@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc to read the bound from")
+@pytest.mark.skipif(
+    not Path("/proc/self/limits").exists(),
+    reason="there is no /proc to read the bound from",
+)
 def test_the_memory_of_a_worker_is_bounded() -> None:
     async def drive() -> str:
         lane = Lane(1, memory=6 * 2**30)
         try:
-            await lane.answer("limit", {"tables": study(), "variables": ["test_error"]}, 30.0)
+            await lane.answer(
+                "limit", {"tables": study(), "variables": ["test_error"]}, 30.0
+            )
             (worker,) = lane._free
             return Path(f"/proc/{worker.process.pid}/limits").read_text()
         finally:

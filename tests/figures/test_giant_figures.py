@@ -1,4 +1,6 @@
-"""The figures on giant steps: drawn with quick sizes, in agreement, with their data beside them."""
+"""The figures on giant steps: drawn with quick sizes, in agreement, with their data
+beside them.
+"""
 
 import pytest
 
@@ -23,5 +25,7 @@ def test_orientation_of_the_gradients(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_other_figures(name, tmp_path):
-    """Of a limit that is refused because neurons repel each other, the stairway draws the kernels' bound only."""
+    """Of a limit that is refused because neurons repel each other, the stairway draws
+    the kernels' bound only.
+    """
     rebuilt(name, tmp_path)

@@ -1,4 +1,6 @@
-"""The figures of convex learning on mixtures: every line runs, the checks against known values hold."""
+"""The figures of convex learning on mixtures: every line runs, the checks against known
+values hold.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from dataclasses import dataclass
 import pytest
 import toys
 
-from giantstep.papers import gerace2024gaussian, loureiro2021mixtures, pesce2023gaussian, real_inputs, recipes
+from giantstep.papers import (
+    gerace2024gaussian,
+    loureiro2021mixtures,
+    pesce2023gaussian,
+    real_inputs,
+    recipes,
+)
 from giantstep.papers.recipe import Size
 from giantstep.papers.runner import answer, draw, judge
 
@@ -26,7 +34,10 @@ class Tiny(Size):
 
 
 def tiny(study):
-    return {"dim": study.experiment["dim"] if study.scenario.data is not None else 40, "trials": 2}
+    return {
+        "dim": study.experiment["dim"] if study.scenario.data is not None else 40,
+        "trials": 2,
+    }
 
 
 KNOWN = ("section", "alpha_c", "matched")
@@ -40,8 +51,16 @@ def test_every_figure_is_drawn(name):
     recipe = toys.shrunk(recipes()[name], tiny)
     results = answer(recipe, Tiny(), progress=False)
     draw(recipe, results).canvas.draw()
-    known = [check for check in judge(recipe, results).checks if any(word in check.name for word in KNOWN)]
-    assert len(known) == {"logistic-separability": 2, "correlated-teacher": 3, "sparse-means": 1}.get(name, 0)
+    known = [
+        check
+        for check in judge(recipe, results).checks
+        if any(word in check.name for word in KNOWN)
+    ]
+    assert len(known) == {
+        "logistic-separability": 2,
+        "correlated-teacher": 3,
+        "sparse-means": 1,
+    }.get(name, 0)
     assert all(check.agrees for check in known), known
     for asked in results.studies.values():
         if asked.study.scenario.data is None:
@@ -55,5 +74,7 @@ def test_a_missing_package_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(Exception, match="scikit-learn, which is not installed"):
         real_inputs.digit_inputs()
-    (digits,) = (recipe for recipe in pesce2023gaussian.RECIPES if recipe.name == "digits")
+    (digits,) = (
+        recipe for recipe in pesce2023gaussian.RECIPES if recipe.name == "digits"
+    )
     assert "scikit-learn, which is not installed" in digits.parameters

@@ -1,4 +1,6 @@
-"""Figures for a paper: widths, type, colours and lines that read in grey, PDF and PGF; titles of a reader's own."""
+"""Figures for a paper: widths, type, colours and lines that read in grey, PDF and PGF;
+titles of a reader's own.
+"""
 
 import itertools
 import re
@@ -16,7 +18,13 @@ import giantstep as gs
 from giantstep.figures import plot as plot_module
 from giantstep.figures.style import DASHES, MARKERS, PRINTED
 
-ONE_STEP = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, noise=0.1, step=gs.MaximalStep(2.0))
+ONE_STEP = gs.OneStep(
+    width_per_dim=1.5,
+    samples_per_dim=2.0,
+    ridge=0.1,
+    noise=0.1,
+    step=gs.MaximalStep(2.0),
+)
 SIZES = {"samples_per_dim": [0.5, 1.0, 2.0, 4.0]}
 
 FAKE_TEX = r"""#!PYTHON
@@ -34,32 +42,53 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def both():
-    return gs.compare({"no step": ONE_STEP.replace(step=gs.NoStep()), "one step": ONE_STEP}, dim=20, trials=3, **SIZES)
+    return gs.compare(
+        {"no step": ONE_STEP.replace(step=gs.NoStep()), "one step": ONE_STEP},
+        dim=20,
+        trials=3,
+        **SIZES,
+    )
 
 
 def lightness(colour):
     """Return how light a colour prints, from 0 to 100 (CIE L*)."""
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in to_rgb(colour)
+    ]
     y = float(np.dot([0.2126, 0.7152, 0.0722], linear))
     return 116 * y ** (1 / 3) - 16 if y > 0.008856 else 903.3 * y
 
 
-@pytest.mark.parametrize(("width", "inches"), [(None, 3.35), ("column", 3.35), ("page", 6.9), (5.0, 5.0)])
+@pytest.mark.parametrize(
+    ("width", "inches"), [(None, 3.35), ("column", 3.35), ("page", 6.9), (5.0, 5.0)]
+)
 def test_a_figure_has_the_width_and_the_type_of_a_paper(both, width, inches):
     figure = gs.plot(both, "test_error", style="paper", width=width)
     assert figure.get_figwidth() == inches and 0.5 < figure.get_figheight() / inches < 1
     sizes = {text.get_fontsize() for text in figure.findobj(Text) if text.get_text()}
     assert sizes == {8.0}
-    assert not any(axes.get_title(loc=place) for axes in figure.axes for place in ("left", "center", "right"))
+    assert not any(
+        axes.get_title(loc=place)
+        for axes in figure.axes
+        for place in ("left", "center", "right")
+    )
 
 
 def test_everything_lies_inside_a_column(both):
     figure = gs.plot(both, style="paper")
     figure.draw_without_rendering()
     box = figure.get_tightbbox()
-    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.get_figwidth() and box.y1 <= figure.get_figheight()
+    assert (
+        box.x0 >= 0
+        and box.y0 >= 0
+        and box.x1 <= figure.get_figwidth()
+        and box.y1 <= figure.get_figheight()
+    )
     rows = [axes.get_position().y0 for axes in figure.axes]
-    assert len(rows) == 2 and rows[0] > rows[1], "panels of a column stand below each other"
+    assert len(rows) == 2 and rows[0] > rows[1], (
+        "panels of a column stand below each other"
+    )
 
 
 def test_curves_can_be_told_apart_in_grey(both):
@@ -70,7 +99,11 @@ def test_curves_can_be_told_apart_in_grey(both):
     (axes,) = gs.plot(both, "test_error", style="paper").axes
     wide = [line for line in axes.lines if len(line.get_xdata()) > 4]
     assert len({line.get_linestyle() for line in wide}) == 2
-    dots = {line.get_marker() for line in axes.lines if line.get_marker() in MARKERS and len(line.get_xdata()) == 4}
+    dots = {
+        line.get_marker()
+        for line in axes.lines
+        if line.get_marker() in MARKERS and len(line.get_xdata()) == 4
+    }
     assert len(dots) == 2
     named = {text.get_text() for text in axes.get_legend().get_texts()}
     assert {"no step", "one step", "experiment"} <= named
@@ -97,21 +130,46 @@ def tex(tmp_path, monkeypatch):
 def test_pgf_is_written_where_tex_is(both, tex, tmp_path):
     gs.plot(both, "test_error", style="paper", path=tmp_path / "a.pgf")
     text = (tmp_path / "a.pgf").read_text()
-    assert r"\begin{pgfpicture}" in text and "experiment" in text and "includegraphics" not in text
-    rates = {"step__rate": np.linspace(0.5, 3.0, 9), "samples_per_dim": np.linspace(0.5, 4.0, 9)}
-    gs.plot(gs.predict(ONE_STEP, **rates), "test_error", style="paper", path=tmp_path / "map.pgf")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pgf", "bin", "map.pgf"]
+    assert (
+        r"\begin{pgfpicture}" in text
+        and "experiment" in text
+        and "includegraphics" not in text
+    )
+    rates = {
+        "step__rate": np.linspace(0.5, 3.0, 9),
+        "samples_per_dim": np.linspace(0.5, 4.0, 9),
+    }
+    gs.plot(
+        gs.predict(ONE_STEP, **rates),
+        "test_error",
+        style="paper",
+        path=tmp_path / "map.pgf",
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a.pgf",
+        "bin",
+        "map.pgf",
+    ]
 
 
-def test_pgf_is_refused_in_a_sentence_where_there_is_no_tex(both, monkeypatch, tmp_path):
+def test_pgf_is_refused_in_a_sentence_where_there_is_no_tex(
+    both, monkeypatch, tmp_path
+):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(gs.InputError, match="needs a TeX system .* none of pdflatex, .* is installed; .pdf needs none"):
+    with pytest.raises(
+        gs.InputError,
+        match=(
+            "needs a TeX system .* none of pdflatex, .* is installed; .pdf needs none"
+        ),
+    ):
         gs.plot(both, "test_error", path=tmp_path / "a.pgf")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_picture_of_dots_is_no_pgf(tex, tmp_path):
-    scenario = gs.MixtureGLM(labels="sign", noise=0.5, loss="logistic", ridge=0.1, samples_per_dim=2.0)
+    scenario = gs.MixtureGLM(
+        labels="sign", noise=0.5, loss="logistic", ridge=0.1, samples_per_dim=2.0
+    )
     figure = gs.phase_diagram(scenario)
     with pytest.raises(gs.InputError, match="picture of dots"):
         plot_module.save_figure(figure, tmp_path / "a.pgf")
@@ -132,7 +190,12 @@ def test_a_title_of_ones_own_takes_the_place_of_ours(place):
 
 def test_axes_that_are_given_get_no_title():
     figure, axes = plt.subplots()
-    gs.plot(gs.predict(ONE_STEP, ridge=[0.1, 1.0], **SIZES), "test_error", ax=axes, style="paper")
+    gs.plot(
+        gs.predict(ONE_STEP, ridge=[0.1, 1.0], **SIZES),
+        "test_error",
+        ax=axes,
+        style="paper",
+    )
     plt.close(figure)
     assert not any(axes.get_title(loc=place) for place in ("left", "center", "right"))
     assert {text.get_fontsize() for text in axes.get_legend().get_texts()} == {8.0}
@@ -153,16 +216,32 @@ def test_bad_input(keywords, said):
 
 
 def test_two_long_fields_and_few_steps_make_a_map_for_each_step():
-    net = gs.FewSteps(steps=1, target="tanh(z1)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
-    grid = {"samples_per_dim": np.linspace(0.5, 4.0, 9), "ridge": np.geomspace(0.1, 1.0, 9)}
+    net = gs.FewSteps(
+        steps=1, target="tanh(z1)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1
+    )
+    grid = {
+        "samples_per_dim": np.linspace(0.5, 4.0, 9),
+        "ridge": np.geomspace(0.1, 1.0, 9),
+    }
     figure = gs.plot(gs.predict(net, **grid), "test_error")
-    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["after 0 steps", "after 1 step"]
+    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == [
+        "after 0 steps",
+        "after 1 step",
+    ]
 
 
 @pytest.mark.parametrize("width", ["column", "page"])
 def test_the_legend_of_stacked_parts_stands_above_the_panels(width):
-    """Catches panels that shrink to nothing beside each other in a column, and a legend over the areas."""
-    net = gs.Network(target="tanh(z1)", noise=0.1, width_per_dim=1.5, samples_per_dim=2.0, steps=[gs.MaximalStep(2.0)])
+    """Catches panels that shrink to nothing beside each other in a column, and a legend
+    over the areas.
+    """
+    net = gs.Network(
+        target="tanh(z1)",
+        noise=0.1,
+        width_per_dim=1.5,
+        samples_per_dim=2.0,
+        steps=[gs.MaximalStep(2.0)],
+    )
     result = gs.predict(net, what="variance", samples_per_dim=[0.5, 1.0, 2.0])
     figure = gs.plot(result, style="paper", width=width)
     figure.canvas.draw()

@@ -26,7 +26,11 @@ from giantstep.references import BIBTEX
 
 
 def error_bars(axes):
-    return [bars for bars in axes.containers if bars.has_yerr and len(bars.lines[0].get_xdata())]
+    return [
+        bars
+        for bars in axes.containers
+        if bars.has_yerr and len(bars.lines[0].get_xdata())
+    ]
 
 
 def texts(axes):
@@ -40,19 +44,30 @@ def test_a_comparison_has_lines_for_the_limit_and_error_bars_for_the_experiment(
     bars = error_bars(axes)
     assert len(bars) == 3
     points, _, (sticks,) = bars[2].lines
-    np.testing.assert_allclose(points.get_ydata(), result.test_error.sel(source="experiment").isel(ridge=2))
+    np.testing.assert_allclose(
+        points.get_ydata(), result.test_error.sel(source="experiment").isel(ridge=2)
+    )
     assert isinstance(sticks, LineCollection)
     low, high = np.array(sticks.get_segments()[0])[:, 1]
     stderr = float(result.test_error_stderr.sel(source="experiment")[0, 2])
     assert high - low == pytest.approx(2 * stderr)
-    lines = [line for line in axes.lines if len(line.get_xdata()) == 9 and line.get_linestyle() == "-"]
+    lines = [
+        line
+        for line in axes.lines
+        if len(line.get_xdata()) == 9 and line.get_linestyle() == "-"
+    ]
     limit = result.test_error.sel(source="limit").isel(ridge=0)
-    assert any(np.array_equal(line.get_ydata(), limit, equal_nan=True) for line in lines)
+    assert any(
+        np.array_equal(line.get_ydata(), limit, equal_nan=True) for line in lines
+    )
 
 
 def test_labels_and_legend_come_from_the_result_and_say_everything_once():
     (axes,) = plot(toys.comparison(), "test_error").axes
-    assert axes.get_xlabel() == r"fresh samples of the ridge fit per dimension,  $\alpha = n/d$"
+    assert (
+        axes.get_xlabel()
+        == r"fresh samples of the ridge fit per dimension,  $\alpha = n/d$"
+    )
     assert axes.get_ylabel() == r"test error,  $\mathrm{E}(y - f)^2$"
     entries = texts(axes)
     assert entries[:3] == [r"$\lambda$ = 0.01", r"$\lambda$ = 0.1", r"$\lambda$ = 1"]
@@ -65,24 +80,39 @@ def test_labels_and_legend_come_from_the_result_and_say_everything_once():
 def test_missing_points_leave_gaps_and_are_marked():
     (axes,) = plot(toys.comparison(), "test_error").axes
     assert any(np.isnan(line.get_ydata()).any() for line in axes.lines)
-    crosses = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
-    assert sorted(float(line.get_xdata()[0]) for line in crosses) == pytest.approx([2.15, 3.075])
+    crosses = [
+        line
+        for line in axes.lines
+        if line.get_marker() == "x" and len(line.get_xdata())
+    ]
+    assert sorted(float(line.get_xdata()[0]) for line in crosses) == pytest.approx(
+        [2.15, 3.075]
+    )
 
 
 def test_points_without_a_neighbour_are_dots():
     """No line would show them."""
     result = toys.prediction().isel(ridge=0, drop=True)
-    x, y = result["samples_per_dim"].values, result["test_error"].values
+    x = result["samples_per_dim"].values
+    y = result["test_error"].values
     y[:] = np.where(np.isin(np.arange(30), [0, 2, 4, 5, 29]), 1.0, np.nan)
     (axes,) = plot(result, "test_error").axes
-    dots = [line.get_xdata() for line in axes.lines if line.get_linestyle() == "None" and line.get_marker() == "o"]
+    dots = [
+        line.get_xdata()
+        for line in axes.lines
+        if line.get_linestyle() == "None" and line.get_marker() == "o"
+    ]
     np.testing.assert_array_equal(np.concatenate(dots), x[[0, 2, 29]])
 
 
 def test_a_variable_of_one_engine_is_drawn_once():
     (axes,) = plot(toys.comparison(), "null_error").axes
     assert not error_bars(axes)
-    assert texts(axes)[:3] == [r"$\lambda$ = 0.01", r"$\lambda$ = 0.1", r"$\lambda$ = 1"]
+    assert texts(axes)[:3] == [
+        r"$\lambda$ = 0.01",
+        r"$\lambda$ = 0.1",
+        r"$\lambda$ = 1",
+    ]
 
 
 def test_a_geometric_grid_gets_a_log_axis_and_can_be_told_not_to():
@@ -116,14 +146,19 @@ def test_two_long_dimensions_make_a_map_with_its_failures_marked():
 
 def test_a_map_of_a_comparison_has_a_panel_for_each_engine():
     base = toys.prediction()
-    both = xr.concat([base, base], xr.IndexVariable("source", toys.SOURCES)).assign_attrs(engine="comparison")
+    both = xr.concat(
+        [base, base], xr.IndexVariable("source", toys.SOURCES)
+    ).assign_attrs(engine="comparison")
     assert [axes.get_title(loc="left") for axes in plot(both).axes[:2]] == toys.SOURCES
 
 
 def test_a_short_second_dimension_makes_curves_in_ordered_colours():
     (axes,) = plot(toys.prediction(30, 6)).axes
     assert len(texts(axes)) == 7  # six ridges and the mark of what was not computed
-    assert len({line.get_color() for line in axes.lines if len(line.get_xdata()) == 30}) == 6
+    assert (
+        len({line.get_color() for line in axes.lines if len(line.get_xdata()) == 30})
+        == 6
+    )
 
 
 def test_a_spectrum_has_lines_and_histograms_of_the_same_mass():
@@ -132,7 +167,9 @@ def test_a_spectrum_has_lines_and_histograms_of_the_same_mass():
     steps = [patch for patch in axes.patches if isinstance(patch, StepPatch)]
     assert len(steps) == 4  # filled and outlined, for two spectra
     data = steps[0].get_data()
-    mass = float(result.density.sel(source="experiment")[0].sum() * (result.x[1] - result.x[0]))
+    mass = float(
+        result.density.sel(source="experiment")[0].sum() * (result.x[1] - result.x[0])
+    )
     assert np.sum(data.values * np.diff(data.edges)) == pytest.approx(mass)
     assert axes.get_xlabel().startswith("eigenvalue")
     assert "mass 0.2" in texts(axes)[0]
@@ -142,7 +179,9 @@ def test_a_spectrum_has_lines_and_histograms_of_the_same_mass():
 
 def test_a_distribution_function_over_x_is_drawn_too():
     (axes,) = plot(toys.spectrum(), "cdf").axes
-    assert len([line for line in axes.lines if line.get_drawstyle() == "steps-mid"]) == 2
+    assert (
+        len([line for line in axes.lines if line.get_drawstyle() == "steps-mid"]) == 2
+    )
 
 
 def test_trajectories_run_over_time_and_stop_where_they_diverged():
@@ -156,7 +195,9 @@ def test_a_result_without_a_grid_is_a_table_and_blocks_are_points():
     figure = plot(toys.numbers(), ["theta", "test_error", "norm"])
     points, numbers = figure.axes
     assert len(error_bars(points)) == 1
-    cells = [cell.get_text().get_text() for cell in numbers.tables[0].get_celld().values()]
+    cells = [
+        cell.get_text().get_text() for cell in numbers.tables[0].get_celld().values()
+    ]
     assert "0.418511" in cells
     assert r"0.4209 $\pm$ 0.0018" in cells
     assert "1.30" in cells
@@ -164,28 +205,61 @@ def test_a_result_without_a_grid_is_a_table_and_blocks_are_points():
 
 def test_spikes_are_dashes_that_no_line_joins_above_the_edge_of_the_bulk():
     weak = gs.GrowingStep(rate=1.0, exponent=0.1, batch_per_dim=4.0, update="rank-one")
-    sizes = {"width_per_dim": 2.0, "samples_per_dim": 4.0, "ridge": 0.2, "second_layer": "gaussian"}
-    centred = {"activation": "relu(z) - 1/sqrt(2*pi)", "target": "h1(z) + h2(z)/sqrt(2)", "step": weak}
-    both = gs.compare(gs.OneStep(**centred, **sizes), what="spikes", dim=100, trials=2, step__exponent=[0.05, 0.3, 0.4])
+    sizes = {
+        "width_per_dim": 2.0,
+        "samples_per_dim": 4.0,
+        "ridge": 0.2,
+        "second_layer": "gaussian",
+    }
+    centred = {
+        "activation": "relu(z) - 1/sqrt(2*pi)",
+        "target": "h1(z) + h2(z)/sqrt(2)",
+        "step": weak,
+    }
+    both = gs.compare(
+        gs.OneStep(**centred, **sizes),
+        what="spikes",
+        dim=100,
+        trials=2,
+        step__exponent=[0.05, 0.3, 0.4],
+    )
     (axes,) = plot(both).axes
     dashes = [line for line in axes.lines if line.get_marker() == "_"]
     theory = both.singular_values.sel(source="theory").values
-    assert {len(line.get_xdata()) for line in dashes} == {6}  # names along the axis: NaN leaves a place empty
+    # names along the axis: NaN leaves a place empty
+    assert {len(line.get_xdata()) for line in dashes} == {6}
     for row in theory[1:]:  # one spike, then two; a single one was not drawn at all
-        assert any(np.array_equal(line.get_ydata(), row, equal_nan=True) for line in dashes)
+        assert any(
+            np.array_equal(line.get_ydata(), row, equal_nan=True) for line in dashes
+        )
     assert all(line.get_linestyle() == "None" for line in dashes)
-    solid = [line for line in axes.lines if line.get_linestyle() == "-" and np.isfinite(line.get_ydata()).sum() > 1]
+    solid = [
+        line
+        for line in axes.lines
+        if line.get_linestyle() == "-" and np.isfinite(line.get_ydata()).sum() > 1
+    ]
     assert not solid
     edge = float(both.bulk_edge.sel(source="theory")[0])
-    assert any(np.allclose(line.get_ydata(), edge) for line in axes.lines if line.get_linestyle() != "None")
+    assert any(
+        np.allclose(line.get_ydata(), edge)
+        for line in axes.lines
+        if line.get_linestyle() != "None"
+    )
     assert any("bulk edge" in text for text in texts(axes))
     (across,) = plot(both, x="step.exponent").axes  # along a field spikes are lines
-    assert any(len(line.get_xdata()) > 50 and line.get_linestyle() == "-" for line in across.lines)
+    assert any(
+        len(line.get_xdata()) > 50 and line.get_linestyle() == "-"
+        for line in across.lines
+    )
 
 
 def test_names_along_the_axis():
     (axes,) = plot(toys.named()).axes
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["relu", "tanh", "erf"]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == [
+        "relu",
+        "tanh",
+        "erf",
+    ]
 
 
 def test_trials_are_averaged():
@@ -212,7 +286,9 @@ def test_the_axis_can_be_chosen_also_by_a_paired_coordinate():
 def test_several_variables_share_given_axes():
     with matplotlib.rc_context():
         figure, (axes,) = new_figure(1, 1, width=4, height=3)
-    returned = plot(toys.comparison().isel(ridge=0), ["test_error", "null_error"], axes=axes)
+    returned = plot(
+        toys.comparison().isel(ridge=0), ["test_error", "null_error"], axes=axes
+    )
     assert returned is figure
     assert texts(axes)[:2] == ["test error", "null error"]
 
@@ -304,14 +380,23 @@ def test_small_helpers():
         Reading(toys.comparison()).chosen("nothing")
 
 
-@pytest.mark.parametrize("path", sorted(Path(figures.__path__[0]).glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(Path(figures.__path__[0]).glob("*.py")), ids=lambda path: path.stem
+)
 def test_drawing_names_no_family_and_no_paper(path):
     folders = {name.replace("-", "_") for name in SHIPPED}
-    forbidden = {*SHIPPED, *folders, *(family_class(name).__name__ for name in SHIPPED), *BIBTEX}
+    forbidden = {
+        *SHIPPED,
+        *folders,
+        *(family_class(name).__name__ for name in SHIPPED),
+        *BIBTEX,
+    }
     assert path.stem not in folders
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
-            assert not (node.module or "").startswith(("giantstep.families", "giantstep.papers"))
+            assert not (node.module or "").startswith(
+                ("giantstep.families", "giantstep.papers")
+            )
             assert not forbidden & {name.name for name in node.names}
         elif isinstance(node, ast.Constant):
             assert node.value not in forbidden

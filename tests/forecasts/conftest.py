@@ -16,14 +16,19 @@ def datasets():
     pixels, numbers = load_digits(return_X_y=True)
     pixels = pixels[:, pixels.std(axis=0) > 0]
     parity = np.where(numbers % 2 == 0, 1.0, -1.0)
-    diabetes, cancer, wine = load_diabetes(), load_breast_cancer(), load_wine()
+    diabetes = load_diabetes()
+    cancer = load_breast_cancer()
+    wine = load_wine()
     return {
         "digits parity": (pixels / 6.0622807, parity),
         "digits ten": (pixels / 6.0622807, numbers),
         "digits wide": (pixels[:50] / 16, parity[:50]),
         "digits uneven": (pixels[:80] / 16, parity[:80]),
         "diabetes": (standardised(diabetes.data), standardised(diabetes.target)),
-        "breast cancer": (standardised(cancer.data), np.where(cancer.target == 1, 1.0, -1.0)),
+        "breast cancer": (
+            standardised(cancer.data),
+            np.where(cancer.target == 1, 1.0, -1.0),
+        ),
         "wine": (standardised(wine.data), wine.target),
     }
 

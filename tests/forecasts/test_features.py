@@ -1,4 +1,6 @@
-"""Features of models: callables, scikit-learn, and PyTorch (or what behaves like it)."""
+"""Features of models: callables, scikit-learn, and PyTorch (or what behaves like
+it).
+"""
 
 import contextlib
 import sys
@@ -33,11 +35,21 @@ def test_callables_and_batches():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("activation", ["identity", "relu", "tanh", "logistic"])
 def test_a_perceptron_is_its_last_hidden_layer(activation):
-    model = MLPRegressor(hidden_layer_sizes=(7, 5), activation=activation, max_iter=20, random_state=0, solver="lbfgs")
+    model = MLPRegressor(
+        hidden_layer_sizes=(7, 5),
+        activation=activation,
+        max_iter=20,
+        random_state=0,
+        solver="lbfgs",
+    )
     model.fit(X, Y)
     hidden = gs.features(model, X)
     assert hidden.shape == (90, 5)
-    np.testing.assert_allclose((hidden @ model.coefs_[-1] + model.intercepts_[-1])[:, 0], model.predict(X), rtol=1e-10)
+    np.testing.assert_allclose(
+        (hidden @ model.coefs_[-1] + model.intercepts_[-1])[:, 0],
+        model.predict(X),
+        rtol=1e-10,
+    )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -46,10 +58,13 @@ def test_pipelines_and_transformers():
     np.testing.assert_array_equal(gs.features(scaler, X), scaler.transform(X))
     pipeline = make_pipeline(StandardScaler(), PCA(2), Ridge()).fit(X, Y)
     assert gs.features(pipeline, X).shape == (90, 2)
-    network = make_pipeline(StandardScaler(), MLPClassifier(hidden_layer_sizes=(6,), max_iter=3, random_state=0)).fit(
-        X, Y > 0
+    network = make_pipeline(
+        StandardScaler(),
+        MLPClassifier(hidden_layer_sizes=(6,), max_iter=3, random_state=0),
+    ).fit(X, Y > 0)
+    np.testing.assert_allclose(
+        gs.features(network, X), gs.features(network[-1], scaler.transform(X))
     )
-    np.testing.assert_allclose(gs.features(network, X), gs.features(network[-1], scaler.transform(X)))
 
 
 @pytest.mark.parametrize(
@@ -82,11 +97,16 @@ class Tensor(np.ndarray):
 
 @pytest.fixture
 def network(monkeypatch):
-    """A network of two linear layers with a dropout between them, on a stand-in for torch."""
+    """A network of two linear layers with a dropout between them, on a stand-in for
+    torch.
+    """
 
     class Module:
         def __init__(self):
-            self.training, self.hooks, self.pre_hooks, self.children = True, {}, {}, {}
+            self.training = True
+            self.hooks = {}
+            self.pre_hooks = {}
+            self.children = {}
 
         def named_modules(self):
             yield "", self
@@ -136,7 +156,8 @@ def network(monkeypatch):
         def __init__(self):
             super().__init__()
             rng = np.random.default_rng(1)
-            first, last = Linear(rng.standard_normal((4, 6))), Linear(rng.standard_normal((6, 2)))
+            first = Linear(rng.standard_normal((4, 6)))
+            last = Linear(rng.standard_normal((6, 2)))
             self.children = {"first": first, "drop": Dropout(), "last": last}
 
         def forward(self, x):
@@ -148,7 +169,8 @@ def network(monkeypatch):
         kind.__module__ = "torch.nn"
 
     torch = types.SimpleNamespace(
-        no_grad=contextlib.nullcontext, as_tensor=lambda values: np.asarray(values).view(Tensor)
+        no_grad=contextlib.nullcontext,
+        as_tensor=lambda values: np.asarray(values).view(Tensor),
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     return Network()
@@ -159,14 +181,23 @@ def test_what_the_last_linear_layer_sees(network):
     np.testing.assert_allclose(hidden, X @ network.children["first"].weights)
     assert all(module.training for module in network.modules())  # as it was
     assert not any(module.hooks or module.pre_hooks for module in network.modules())
-    np.testing.assert_allclose(gs.features(network, X, layer="last"), hidden @ network.children["last"].weights)
-    with pytest.raises(gs.InputError, match="name of a module .first, drop, last.*did you mean `first`"):
+    np.testing.assert_allclose(
+        gs.features(network, X, layer="last"), hidden @ network.children["last"].weights
+    )
+    with pytest.raises(
+        gs.InputError, match="name of a module .first, drop, last.*did you mean `first`"
+    ):
         gs.features(network, X, layer="fisrt")
 
 
 def test_pytorch_itself():
     torch = pytest.importorskip("torch")
-    model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Dropout(), torch.nn.Linear(6, 3))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, 6),
+        torch.nn.ReLU(),
+        torch.nn.Dropout(),
+        torch.nn.Linear(6, 3),
+    )
     hidden = gs.features(model, X)
     with torch.no_grad():
         expected = model[1](model[0](torch.as_tensor(X, dtype=torch.float32))).numpy()

@@ -1,4 +1,6 @@
-"""The statement whether to believe a forecast: what it must notice, and what it must not."""
+"""The statement whether to believe a forecast: what it must notice, and what it must
+not.
+"""
 
 import json
 
@@ -13,25 +15,39 @@ def numbers(table):
 
 
 def linear(rng, features):
-    return features @ rng.standard_normal(features.shape[1]) / np.sqrt(features.shape[1]) + rng.standard_normal(
-        len(features)
-    )
+    return features @ rng.standard_normal(features.shape[1]) / np.sqrt(
+        features.shape[1]
+    ) + rng.standard_normal(len(features))
 
 
 def test_even_rows_are_good():
     rng = np.random.default_rng(0)
     features = rng.standard_normal((600, 60))
-    t = gs.forecast(features, linear(rng, features), ridge=[1.0, 30.0], samples=[150, 600])
+    t = gs.forecast(
+        features, linear(rng, features), ridge=[1.0, 30.0], samples=[150, 600]
+    )
     assert numbers(t)["verdicts"] == ["good", "good"]
     said = t.attrs["trust"].splitlines()[0]
-    assert said.startswith("Mean squared error: good at ridge") and "(best at N = 600" in said and "(se_total)" in said
-    assert "trained on these rows" in t.attrs["trust"] and "`groups` says" in t.attrs["trust"]
-    assert t["mse_verdict"].values.tolist() == [["good", "good"]] * 2 and "error_verdict" not in t
+    assert (
+        said.startswith("Mean squared error: good at ridge")
+        and "(best at N = 600" in said
+        and "(se_total)" in said
+    )
+    assert (
+        "trained on these rows" in t.attrs["trust"]
+        and "`groups` says" in t.attrs["trust"]
+    )
+    assert (
+        t["mse_verdict"].values.tolist() == [["good", "good"]] * 2
+        and "error_verdict" not in t
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.* columns are constant")
 def test_each_variable_is_judged_by_its_own_probes(datasets):
-    """200 rows of digits: the mean squared error is forecast well, the misclassified share is not."""
+    """200 rows of digits: the mean squared error is forecast well, the misclassified
+    share is not.
+    """
     features, labels = (rows[:200] for rows in datasets["digits ten"])
     with pytest.warns(gs.GiantstepWarning, match="Do not trust this forecast of error"):
         t = gs.forecast(features, labels, ridge=[1.0, 10.0], samples=[50, 100, 200])
@@ -44,7 +60,9 @@ def test_each_variable_is_judged_by_its_own_probes(datasets):
         return "good" if all(gap + se <= 0.07 for gap, se in gaps) else "fair"
 
     assert found["verdicts"] == [rule(found["probes"], ridge) for ridge in (0, 1)]
-    assert found["error_verdicts"] == [rule(found["error_probes"], ridge) for ridge in (0, 1)]
+    assert found["error_verdicts"] == [
+        rule(found["error_probes"], ridge) for ridge in (0, 1)
+    ]
     assert found["verdicts"] != found["error_verdicts"]
     assert t["error_verdict"].values.tolist() == [found["error_verdicts"]] * 3
     assert t["mse_verdict"].values.tolist() == [found["verdicts"]] * 3
@@ -56,7 +74,10 @@ def test_each_variable_is_judged_by_its_own_probes(datasets):
     ):
         assert line.startswith(f"{word}: {t.attrs[f'verdict_{name}']} (")
         assert f"{100 * probes[0]['gap'][place]:+.1f} ±" in line
-        assert t[f"{name}_verdict"].values[2, place] == t.attrs[f"verdict_{name}"].partition(" at ")[0]
+        assert (
+            t[f"{name}_verdict"].values[2, place]
+            == t.attrs[f"verdict_{name}"].partition(" at ")[0]
+        )
     assert "cannot be told from" in share
 
 
@@ -64,9 +85,17 @@ def test_total_errors_have_what_the_probes_show():
     rng = np.random.default_rng(1)
     features = rng.standard_normal((300, 60)) * rng.standard_t(2.2, 300)[:, None]
     with pytest.warns(gs.GiantstepWarning, match="Do not trust this forecast"):
-        t = gs.forecast(features, linear(rng, features), ridge=[1.0, 30.0], samples=[75, 150, 300])
+        t = gs.forecast(
+            features, linear(rng, features), ridge=[1.0, 30.0], samples=[75, 150, 300]
+        )
     found = numbers(t)
-    excess = np.max([np.maximum(np.abs(probe["gap"]) - probe["se"], 0) for probe in found["probes"]], axis=0)
+    excess = np.max(
+        [
+            np.maximum(np.abs(probe["gap"]) - probe["se"], 0)
+            for probe in found["probes"]
+        ],
+        axis=0,
+    )
     limit = t.sel(source="limit")
     total = np.sqrt(limit["mse_se"] ** 2 + (limit["mse"] * excess) ** 2)
     np.testing.assert_allclose(limit["mse_se_total"], total)
@@ -81,16 +110,23 @@ def test_copies_are_counted_and_seen():
     features = np.repeat(rng.standard_normal((300, 150)), 2, axis=0)
     labels = np.repeat(linear(rng, features[::2]), 2)
     with (
-        pytest.warns(gs.GiantstepWarning, match="300 of 600 rows of the features are exact copies"),
+        pytest.warns(
+            gs.GiantstepWarning,
+            match="300 of 600 rows of the features are exact copies",
+        ),
         pytest.warns(gs.GiantstepWarning, match="Do not trust this forecast"),
     ):
         t = gs.forecast(features, labels, ridge=1.0, samples=600)
-    assert numbers(t)["verdicts"] == ["do not trust"] and numbers(t)["duplicates"] == 300
+    assert (
+        numbers(t)["verdicts"] == ["do not trust"] and numbers(t)["duplicates"] == 300
+    )
     assert "300 rows are exact copies" in t.attrs["trust"]
 
 
 def test_groups_stay_on_one_side():
-    """Rows of a patient share noise: leave-one-out sees it, an experiment that keeps patients together does not."""
+    """Rows of a patient share noise: leave-one-out sees it, an experiment that keeps
+    patients together does not.
+    """
     rng = np.random.default_rng(3)
     patient = np.repeat(np.arange(60), 6)
     own = rng.standard_normal((60, 40))
@@ -108,7 +144,9 @@ def test_without_an_experiment_nothing_is_judged():
     rng = np.random.default_rng(4)
     features = rng.standard_normal((100, 10))
     t = gs.forecast(features, linear(rng, features), ridge=1.0, samples=50, trials=0)
-    assert t["mse_verdict"].item() == "not judged" and t["source"].values.tolist() == ["limit"]
+    assert t["mse_verdict"].item() == "not judged" and t["source"].values.tolist() == [
+        "limit"
+    ]
     assert "the method was not tried" in t.attrs["trust"]
     with pytest.raises(gs.InputError):
         gs.agreement(t)
@@ -123,7 +161,9 @@ def test_more_trials_are_made_until_a_probe_is_precise():
 
 def test_very_uneven_rows_are_not_trusted_beyond_their_number():
     rng = np.random.default_rng(6)
-    features = rng.standard_normal((60, 55)) * (0.05 + (np.arange(60) < 8) * 5.0)[:, None]
+    features = (
+        rng.standard_normal((60, 55)) * (0.05 + (np.arange(60) < 8) * 5.0)[:, None]
+    )
     labels = rng.standard_normal(60)
     t = gs.forecast(features, labels, ridge=0.01, samples=[30, 240], trials=0)
     assert t["loo_over_gcv"].values[1, 0] > 1.5
@@ -132,15 +172,24 @@ def test_very_uneven_rows_are_not_trusted_beyond_their_number():
 
 def test_copies_do_not_make_interpolation_look_like_least_squares():
     rng = np.random.default_rng(7)
-    features, labels = rng.standard_normal((30, 60)), rng.standard_normal(30)
+    features = rng.standard_normal((30, 60))
+    labels = rng.standard_normal(30)
     with (
-        pytest.warns(gs.GiantstepWarning, match="1 of 31 rows of the features are exact copies"),
+        pytest.warns(
+            gs.GiantstepWarning, match="1 of 31 rows of the features are exact copies"
+        ),
         pytest.warns(gs.GiantstepWarning, match="31 rows do not determine this"),
     ):
         t = gs.forecast(
-            np.vstack([features, features[:1]]), np.append(labels, labels[0]), ridge=[0.01, 1e4], samples=200, trials=0
+            np.vstack([features, features[:1]]),
+            np.append(labels, labels[0]),
+            ridge=[0.01, 1e4],
+            samples=200,
+            trials=0,
         )
-    assert t.attrs["kappa_min"] > 0 and t["converged"].values.tolist() == [[False, True]]
+    assert t.attrs["kappa_min"] > 0 and t["converged"].values.tolist() == [
+        [False, True]
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
@@ -148,5 +197,7 @@ def test_one_large_group_leaves_others_to_test_on():
     rng = np.random.default_rng(8)
     features = rng.standard_normal((60, 9))
     groups = np.repeat([0, 1, 2, 3], [57, 1, 1, 1])
-    t = gs.forecast(features, linear(rng, features), ridge=1.0, samples=[15, 45], groups=groups)
+    t = gs.forecast(
+        features, linear(rng, features), ridge=1.0, samples=[15, 45], groups=groups
+    )
     assert np.isfinite(t["mse"].sel(source="experiment")).all()

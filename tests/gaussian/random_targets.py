@@ -1,4 +1,6 @@
-"""Random targets of one to three directions that are hard to average: peaks, waves, kinks, circles, jumps, products."""
+"""Random targets of one to three directions that are hard to average: peaks, waves,
+kinks, circles, jumps, products.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def _wave(rng: np.random.Generator, u: str) -> str:
 
 
 def _steep(rng: np.random.Generator, u: str) -> str:
-    return f"{rng.choice(['tanh', 'erf'])}({10 ** rng.uniform(0.5, 2):.3g}*({u} - ({_number(rng, -1, 1)})))"
+    return (
+        f"{rng.choice(['tanh', 'erf'])}({10 ** rng.uniform(0.5, 2):.3g}*({u} -"
+        f" ({_number(rng, -1, 1)})))"
+    )
 
 
 def _kink(rng: np.random.Generator, u: str) -> str:
@@ -55,7 +60,9 @@ def _field(rng: np.random.Generator, k: int) -> str:
     if rng.random() < 0.5:
         return f"z{rng.integers(1, k + 1)}"
     first, second = rng.permutation(k)[:2] + 1
-    return f"z{first} {rng.choice(['+', '-'])} {rng.choice(['', '2*', '0.5*'])}z{second}"
+    return (
+        f"z{first} {rng.choice(['+', '-'])} {rng.choice(['', '2*', '0.5*'])}z{second}"
+    )
 
 
 def _curved(rng: np.random.Generator, k: int) -> str:
@@ -80,7 +87,10 @@ def random_expression(number: int) -> tuple[str, int]:
     """Return the text of a hard target, and its number of directions."""
     rng = np.random.default_rng([51, number])
     k = 1 + number % 3
-    parts = [_ALONG_ONE[rng.integers(len(_ALONG_ONE))](rng, _field(rng, k)) for _ in range(rng.integers(1, 3))]
+    parts = [
+        _ALONG_ONE[rng.integers(len(_ALONG_ONE))](rng, _field(rng, k))
+        for _ in range(rng.integers(1, 3))
+    ]
     if k > 1 and rng.random() < 0.35:
         parts[0] = _curved(rng, k)
     parts.append(f"z{rng.integers(1, k + 1)}")
@@ -89,7 +99,9 @@ def random_expression(number: int) -> tuple[str, int]:
 
 
 def random_target(number: int) -> Target:
-    """Return a hard target: every second one as a callable, of which nothing but its values is known."""
+    """Return a hard target: every second one as a callable, of which nothing but its
+    values is known.
+    """
     text, k = random_expression(number)
     known = Target(text, directions=k)
     if number % 2:
@@ -98,14 +110,20 @@ def random_target(number: int) -> Target:
 
 
 def brute_force(target: Target, seed: int) -> tuple[float, Floats]:
-    """Return E g^2 and (E g, E[g z_j]) from one value in each cell of a fine mesh, without any rule of the package."""
+    """Return E g^2 and (E g, E[g z_j]) from one value in each cell of a fine mesh,
+    without any rule of the package.
+    """
     rng = np.random.default_rng(seed)
     k = target.directions
     cells = {1: 1 << 20, 2: 1500, 3: 150}[k]
     axis = np.linspace(-7.0, 7.0, cells + 1)[:-1]
     width = 14.0 / cells
-    others = np.array(list(itertools.product(axis, repeat=k - 1))).reshape(cells ** (k - 1), k - 1)
-    mass, second, first = 0.0, 0.0, np.zeros(k + 1)
+    others = np.array(list(itertools.product(axis, repeat=k - 1))).reshape(
+        cells ** (k - 1), k - 1
+    )
+    mass = 0.0
+    second = 0.0
+    first = np.zeros(k + 1)
     rows = max(1, (1 << 20) // cells)
     for start in range(0, len(others), rows):
         some = others[start : start + rows]

@@ -46,7 +46,9 @@ VALUES = {
 @pytest.mark.parametrize("text", VALUES)
 def test_values(text):
     expression = parse_expression(text)
-    np.testing.assert_allclose(expression.evaluate({"z": Z}), VALUES[text], rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(
+        expression.evaluate({"z": Z}), VALUES[text], rtol=1e-13, atol=1e-15
+    )
     out = Z.copy()
     assert expression.evaluate({"z": out}, np, out) is out
     np.testing.assert_allclose(out, VALUES[text], rtol=1e-13, atol=1e-15)
@@ -56,7 +58,11 @@ def test_values(text):
 def test_canonical_text_reads_back(text):
     expression = parse_expression(text)
     again = parse_expression(expression.text)
-    assert again == expression and again.text == expression.text and hash(again) == hash(expression)
+    assert (
+        again == expression
+        and again.text == expression.text
+        and hash(again) == hash(expression)
+    )
     assert pickle.loads(pickle.dumps(expression)) == expression
 
 
@@ -64,7 +70,9 @@ def test_canonical_text_reads_back(text):
 def test_derivative(text):
     expression = parse_expression(text)
     h = 1e-6
-    numerical = (expression.evaluate({"z": Z + h}) - expression.evaluate({"z": Z - h})) / (2 * h)
+    numerical = (
+        expression.evaluate({"z": Z + h}) - expression.evaluate({"z": Z - h})
+    ) / (2 * h)
     derivative = expression.derivative({"z": Z})
     assert derivative.shape == Z.shape
     np.testing.assert_allclose(derivative, numerical, rtol=2e-7, atol=1e-8)
@@ -112,7 +120,9 @@ def test_several_variables():
     assert expression.variables == ("z1", "z2", "z10")
     values = {"z1": np.array([[2.0], [3.0]]), "z2": np.array([1.0, -1.0]), "z10": 0.5}
     np.testing.assert_allclose(expression.evaluate(values), [[5, -3], [10.5, -7.5]])
-    np.testing.assert_allclose(expression.derivative(values, "z1"), [[4.5, -3.5], [6.5, -5.5]])
+    np.testing.assert_allclose(
+        expression.derivative(values, "z1"), [[4.5, -3.5], [6.5, -5.5]]
+    )
     np.testing.assert_allclose(expression.derivative(values, "z10"), [[2, 2], [3, 3]])
 
 
@@ -227,11 +237,15 @@ def test_kinks(text, kinks, jumps):
     assert positions == sorted(positions)
     if kinks is not None:
         np.testing.assert_allclose(positions, kinks, rtol=1e-14, atol=1e-14)
-    np.testing.assert_allclose([kink.position for kink in found if kink.jump], jumps, atol=1e-14)
+    np.testing.assert_allclose(
+        [kink.position for kink in found if kink.jump], jumps, atol=1e-14
+    )
 
 
 def test_periodic_kinks():
-    positions = np.array([kink.position for kink in parse_expression("sign(sin(3*z))").kinks()])
+    positions = np.array(
+        [kink.position for kink in parse_expression("sign(sin(3*z))").kinks()]
+    )
     np.testing.assert_allclose(positions, np.pi / 3 * np.arange(-38, 39), atol=1e-13)
 
 
@@ -293,7 +307,9 @@ leaves = st.sampled_from(["z", "1", "0.5", "pi", "2", "(-1.5)", "z"])
 
 
 def grown(children):
-    binary = st.tuples(children, st.sampled_from("+-*/"), children).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
+    binary = st.tuples(children, st.sampled_from("+-*/"), children).map(
+        lambda t: f"({t[0]} {t[1]} {t[2]})"
+    )
     names = [
         "sin",
         "cos",
@@ -310,8 +326,12 @@ def grown(children):
     ]
     names += ["leaky_relu", "sqrt", "log", "h0", "h1", "h3"]
     unary = st.tuples(st.sampled_from(names), children).map(lambda t: f"{t[0]}({t[1]})")
-    power = st.tuples(children, st.sampled_from(["2", "3", "-1", "0.5"])).map(lambda t: f"({t[0]})**{t[1]}")
-    pair = st.tuples(st.sampled_from(["max", "min"]), children, children).map(lambda t: f"{t[0]}({t[1]}, {t[2]})")
+    power = st.tuples(children, st.sampled_from(["2", "3", "-1", "0.5"])).map(
+        lambda t: f"({t[0]})**{t[1]}"
+    )
+    pair = st.tuples(st.sampled_from(["max", "min"]), children, children).map(
+        lambda t: f"{t[0]}({t[1]}, {t[2]})"
+    )
     return binary | unary | power | pair
 
 
@@ -321,7 +341,9 @@ texts = st.recursive(leaves, grown, max_leaves=6)
 @settings(max_examples=150, deadline=None)
 @given(texts)
 def test_any_safe_expression(text):
-    """It is refused in one sentence, or reads back, and its derivative is the slope away from kinks."""
+    """It is refused in one sentence, or reads back, and its derivative is the slope
+    away from kinks.
+    """
     try:
         expression = parse_expression(text)
         kinks = np.array([kink.position for kink in expression.kinks()])
@@ -332,18 +354,29 @@ def test_any_safe_expression(text):
     h = 1e-5
     z = z[np.min(np.abs(z[:, None] - kinks), axis=1, initial=np.inf) > 0.05]
     with np.errstate(all="ignore"):
-        below, value, above = (np.asarray(expression.evaluate({"z": z + d})) for d in (-h, 0, h))
+        below, value, above = (
+            np.asarray(expression.evaluate({"z": z + d})) for d in (-h, 0, h)
+        )
         slope = np.asarray(expression.derivative({"z": z}))
         numerical = (above - below) / (2 * h)
         curvature = (above - 2 * value + below) / h**2
-        # where the function varies faster than the difference can follow, nothing is claimed
-        tame = np.isfinite(numerical) & (np.abs(numerical) < 1e3) & (np.abs(value) < 1e3) & (np.abs(curvature) < 1e3)
+        # where the function varies faster than the difference can follow, nothing is
+        # claimed
+        tame = (
+            np.isfinite(numerical)
+            & (np.abs(numerical) < 1e3)
+            & (np.abs(value) < 1e3)
+            & (np.abs(curvature) < 1e3)
+        )
     assert value.shape == z.shape
     np.testing.assert_allclose(slope[tame], numerical[tame], rtol=1e-4, atol=1e-4)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text(alphabet="z12()+-*/.,relutanhsi _'[]=<>", max_size=30) | st.text(max_size=12))
+@given(
+    st.text(alphabet="z12()+-*/.,relutanhsi _'[]=<>", max_size=30)
+    | st.text(max_size=12)
+)
 def test_any_text_is_read_or_refused(text):
     try:
         parse_expression(text)

@@ -25,7 +25,9 @@ def test_values_keep_the_shape():
 def test_orthonormal_up_to_order_60():
     z, weights = gauss_legendre_panels(np.linspace(-24, 24, 97), 16)
     functions = hermite_functions(z, ORDER)
-    np.testing.assert_allclose((functions * weights) @ functions.T, np.eye(ORDER + 1), atol=1e-13)
+    np.testing.assert_allclose(
+        (functions * weights) @ functions.T, np.eye(ORDER + 1), atol=1e-13
+    )
 
 
 def test_negative_order_is_refused():

@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 from scipy.special import erf, gamma, ndtr
 
-from giantstep.gaussian import expectation, gauss_legendre_panels, normal_density, normal_distribution, trapezoid_rule
+from giantstep.gaussian import (
+    expectation,
+    gauss_legendre_panels,
+    normal_density,
+    normal_distribution,
+    trapezoid_rule,
+)
 
 C = 1 / np.sqrt(2 * np.pi)
 TABLE = {
@@ -12,15 +18,27 @@ TABLE = {
     "relu": (lambda z: np.maximum(z, 0), (0.0,), C),
     "relu, kink not declared": (lambda z: np.maximum(z - 0.1234, 0), (), None),
     "sign shifted": (lambda z: np.sign(z - 0.3), (0.3,), -erf(0.3 / np.sqrt(2))),
-    "sign shifted, not declared": (lambda z: np.sign(z - 0.3), (), -erf(0.3 / np.sqrt(2))),
+    "sign shifted, not declared": (
+        lambda z: np.sign(z - 0.3),
+        (),
+        -erf(0.3 / np.sqrt(2)),
+    ),
     "cos 5z": (lambda z: np.cos(5 * z), (), np.exp(-12.5)),
     "cos 40z": (lambda z: np.cos(40 * z), (), 0.0),
     "exp 3z": (lambda z: np.exp(3 * z), (), np.exp(4.5)),
     "exp 8z": (lambda z: np.exp(8 * z), (), np.exp(32.0)),
     "exp z^2/4": (lambda z: np.exp(z * z / 4), (), np.sqrt(2)),
-    "sqrt|z|": (lambda z: np.sqrt(np.abs(z)), (0.0,), 2**0.25 * gamma(0.75) / np.sqrt(np.pi)),
+    "sqrt|z|": (
+        lambda z: np.sqrt(np.abs(z)),
+        (0.0,),
+        2**0.25 * gamma(0.75) / np.sqrt(np.pi),
+    ),
     "log|z|": (lambda z: np.log(np.abs(z)), (0.0,), -(np.euler_gamma + np.log(2)) / 2),
-    "|z|^-1/2": (lambda z: np.abs(z) ** -0.5, (0.0,), 2**-0.25 * gamma(0.25) / np.sqrt(np.pi)),
+    "|z|^-1/2": (
+        lambda z: np.abs(z) ** -0.5,
+        (0.0,),
+        2**-0.25 * gamma(0.25) / np.sqrt(np.pi),
+    ),
     "narrow": (lambda z: np.exp(-1e6 * z * z / 2), (), 1 / np.sqrt(1 + 1e6)),
 }
 
@@ -28,7 +46,9 @@ TABLE = {
 def exact(name):
     value = TABLE[name][2]
     k = 0.1234
-    return normal_density(k) - k * (1 - erf(k / np.sqrt(2))) / 2 if value is None else value
+    if value is None:
+        return normal_density(k) - k * (1 - erf(k / np.sqrt(2))) / 2
+    return value
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -46,7 +66,10 @@ def test_error_meets_the_tolerance(name):
     assert error <= 2e-12 * expectation(lambda z: np.abs(f(z)), kinks)[0]
 
 
-@pytest.mark.parametrize("f", [lambda z: np.exp(z * z), lambda z: np.exp(0.6 * z * z), lambda z: 1 / np.abs(z)])
+@pytest.mark.parametrize(
+    "f",
+    [lambda z: np.exp(z * z), lambda z: np.exp(0.6 * z * z), lambda z: 1 / np.abs(z)],
+)
 def test_divergence_shows_in_the_error(f):
     value, error = expectation(f, (0.0,))
     assert not error < 1e-3 * abs(value)
@@ -58,7 +81,9 @@ def test_values_that_are_not_finite_give_an_infinite_error():
 
 
 def test_array_valued():
-    value, error = expectation(lambda z: np.stack([[z, z**2], [np.abs(z), z**4]]), (0.0,))
+    value, error = expectation(
+        lambda z: np.stack([[z, z**2], [np.abs(z), z**4]]), (0.0,)
+    )
     np.testing.assert_allclose(value, [[0, 1], [2 * C, 3]], atol=1e-12)
     assert error.shape == (2, 2) and np.all(error < 1e-10)
 
@@ -67,7 +92,9 @@ def test_panels_over_a_batch_of_edges():
     edges = np.array([[0.0, 0.5, 2.0], [-1.0, -1.0, 3.0]])
     nodes, weights = gauss_legendre_panels(edges, 5)
     assert nodes.shape == weights.shape == (2, 10)
-    np.testing.assert_allclose((weights * nodes**9).sum(axis=1), (edges[:, -1] ** 10 - edges[:, 0] ** 10) / 10)
+    np.testing.assert_allclose(
+        (weights * nodes**9).sum(axis=1), (edges[:, -1] ** 10 - edges[:, 0] ** 10) / 10
+    )
 
 
 def test_trapezoid_rule():

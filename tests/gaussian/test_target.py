@@ -32,7 +32,9 @@ def test_planes_where_it_is_not_smooth(source, normals, complete):
     h = gs.Target(source)
     assert [plane.normal for plane in h.planes] == normals
     assert h.all_planes is complete
-    for plane in h.planes:  # the function bends or jumps across the plane, and not beside it
+    for (
+        plane
+    ) in h.planes:  # the function bends or jumps across the plane, and not beside it
         base = -plane.offset * np.array(plane.normal) + 0.37 * _along(plane)
         step = 1e-4 * np.array(plane.normal)
         bend = h(base + step) - 2 * h(base) + h(base - step)
@@ -48,7 +50,8 @@ def _along(plane):
 
 
 @pytest.mark.parametrize(
-    ("source", "degree", "axis"), [("h3(z1)*z2", 4, 3), ("(z1 + z2)**2", 2, 2), ("tanh(z1)", None, None)]
+    ("source", "degree", "axis"),
+    [("h3(z1)*z2", 4, 3), ("(z1 + z2)**2", 2, 2), ("tanh(z1)", None, None)],
 )
 def test_degrees(source, degree, axis):
     h = gs.Target(source)
@@ -57,7 +60,11 @@ def test_degrees(source, degree, axis):
 
 def test_identity_and_pickling():
     h = gs.Target("z1*z2 + 0")
-    assert h == gs.Target("z1*z2") and hash(h) == hash(gs.Target("z1*z2")) and h != gs.Target("z1 + z2")
+    assert (
+        h == gs.Target("z1*z2")
+        and hash(h) == hash(gs.Target("z1*z2"))
+        and h != gs.Target("z1 + z2")
+    )
     assert pickle.loads(pickle.dumps(h)) == h
     assert as_target(h) is h
     assert gs.Target(gs.Function("relu")).planes == (Plane((1.0,), 0.0),)
@@ -84,7 +91,9 @@ def test_bad_targets(arguments, words):
         gs.Target(source, directions=directions[0] if directions else None)
 
 
-@pytest.mark.parametrize("kinks", [[np.inf], [([1.0], 0.0)], [([0.0, 0.0], 1.0)], ["x"]])
+@pytest.mark.parametrize(
+    "kinks", [[np.inf], [([1.0], 0.0)], [([0.0, 0.0], 1.0)], ["x"]]
+)
 def test_bad_kinks(kinks):
     with pytest.raises(gs.InputError, match="kinks"):
         gs.Target(lambda z: z[..., 0] * z[..., 1], directions=2, kinks=kinks)

@@ -1,4 +1,6 @@
-"""A stand-in for CuPy: NumPy under another name, whose arrays refuse to meet NumPy's."""
+"""A stand-in for CuPy: NumPy under another name, whose arrays refuse to meet
+NumPy's.
+"""
 
 import contextlib
 import sys
@@ -40,7 +42,9 @@ class FakeArray(np.ndarray):
     def __array_function__(self, function, types, arguments, options):
         if function in (np.shape, np.ndim):
             return function(*_bare(arguments))
-        raise TypeError(f"numpy.{function.__name__} was called on an array of the device")
+        raise TypeError(
+            f"numpy.{function.__name__} was called on an array of the device"
+        )
 
     def get(self):
         return np.array(self.view(np.ndarray))
@@ -54,7 +58,8 @@ def _lifted(function, calls, name):
         calls.append(name)
         out = options.get("out")
         if name not in ("asarray", "array"):
-            arguments, options = _bare(arguments), {key: _bare(value) for key, value in options.items()}
+            arguments = _bare(arguments)
+            options = {key: _bare(value) for key, value in options.items()}
         result = _wrapped(function(*arguments, **options))
         return out if out is not None else result
 
@@ -64,12 +69,15 @@ def _lifted(function, calls, name):
 class _Namespace(types.ModuleType):
     def __init__(self, name, source, calls, **extra):
         super().__init__(name)
-        self.source, self.calls = source, calls
+        self.source = source
+        self.calls = calls
         self.__dict__.update(extra)
 
     def __getattr__(self, name):
         value = getattr(self.source, name)
-        return _lifted(value, self.calls, name) if callable(value) and not isinstance(value, type) else value
+        if callable(value) and not isinstance(value, type):
+            return _lifted(value, self.calls, name)
+        return value
 
 
 class _Generator:
@@ -86,20 +94,30 @@ class _Generator:
 
 @pytest.fixture
 def fake_cupy(monkeypatch):
-    """Install the stand-in as `cupy` and `cupyx`; ``.calls`` lists the functions it was asked for."""
+    """Install the stand-in as `cupy` and `cupyx`; ``.calls`` lists the functions it was
+    asked for.
+    """
     calls = []
-    random = types.SimpleNamespace(Philox4x3210=lambda seed: np.random.default_rng(seed), Generator=_Generator)
+    random = types.SimpleNamespace(
+        Philox4x3210=lambda seed: np.random.default_rng(seed), Generator=_Generator
+    )
     runtime = types.SimpleNamespace(
-        getDeviceCount=lambda: 1, memGetInfo=lambda: (2**30, 2**31), CUDARuntimeError=RuntimeError
+        getDeviceCount=lambda: 1,
+        memGetInfo=lambda: (2**30, 2**31),
+        CUDARuntimeError=RuntimeError,
     )
     device = types.SimpleNamespace(use=lambda: None)
     stream = types.SimpleNamespace(synchronize=lambda: calls.append("synchronize"))
-    cuda = types.SimpleNamespace(runtime=runtime, Device=lambda index: device, get_current_stream=lambda: stream)
+    cuda = types.SimpleNamespace(
+        runtime=runtime, Device=lambda index: device, get_current_stream=lambda: stream
+    )
     linalg = _Namespace("cupy.linalg", np.linalg, calls)
     cupy = _Namespace("cupy", np, calls, linalg=linalg, random=random, cuda=cuda)
     modules = {
         "cupy": cupy,
-        "cupyx": types.SimpleNamespace(errstate=lambda linalg: contextlib.nullcontext()),
+        "cupyx": types.SimpleNamespace(
+            errstate=lambda linalg: contextlib.nullcontext()
+        ),
         "cupyx.scipy": types.ModuleType("cupyx.scipy"),
         "cupyx.scipy.linalg": _Namespace("cupyx.scipy.linalg", scipy.linalg, calls),
         "cupyx.scipy.special": _Namespace("cupyx.scipy.special", scipy.special, calls),

@@ -1,4 +1,6 @@
-"""What is asked of cuBLAS and cuSOLVER, carried out by NumPy on the addresses and sizes that are passed to them."""
+"""What is asked of cuBLAS and cuSOLVER, carried out by NumPy on the addresses and sizes
+that are passed to them.
+"""
 
 import ctypes
 import sys
@@ -9,7 +11,9 @@ import pytest
 
 from giantstep.lab import algebra, cuda, ridge_path
 
-LOWER, NO, TURN = 11, 22, 33
+LOWER = 11
+NO = 22
+TURN = 33
 
 
 class Located(np.ndarray):
@@ -34,7 +38,12 @@ def number(address):
 
 
 def dsyrk(handle, fill, turn, n, k, alpha, a, lda, beta, c, ldc):
-    assert handle == "blas" and fill == LOWER and ldc >= n and lda >= (k if turn == TURN else n)
+    assert (
+        handle == "blas"
+        and fill == LOWER
+        and ldc >= n
+        and lda >= (k if turn == TURN else n)
+    )
     matrix = columns(a, lda, n)[:k].T if turn == TURN else columns(a, lda, k)[:n]
     total = columns(c, ldc, n)[:n]
     inside = np.tril_indices(n)
@@ -59,7 +68,9 @@ def gpu(monkeypatch):
     class Namespace(ModuleType):
         RawKernel = None
         cuda = SimpleNamespace(
-            device=SimpleNamespace(get_cublas_handle=lambda: "blas", get_cusolver_handle=lambda: "solver")
+            device=SimpleNamespace(
+                get_cublas_handle=lambda: "blas", get_cusolver_handle=lambda: "solver"
+            )
         )
 
         def __getattr__(self, name):
@@ -68,8 +79,12 @@ def gpu(monkeypatch):
                 return value
             return lambda *words, **options: _located(value(*words, **options))
 
-    cublas = SimpleNamespace(CUBLAS_FILL_MODE_LOWER=LOWER, CUBLAS_OP_N=NO, CUBLAS_OP_T=TURN, dsyrk=dsyrk)
-    cusolver = SimpleNamespace(dpotrf_bufferSize=lambda handle, fill, n, a, lda: 7, dpotrf=dpotrf)
+    cublas = SimpleNamespace(
+        CUBLAS_FILL_MODE_LOWER=LOWER, CUBLAS_OP_N=NO, CUBLAS_OP_T=TURN, dsyrk=dsyrk
+    )
+    cusolver = SimpleNamespace(
+        dpotrf_bufferSize=lambda handle, fill, n, a, lda: 7, dpotrf=dpotrf
+    )
     monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs.cublas", cublas)
     monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs.cusolver", cusolver)
     solve = SimpleNamespace(solve_triangular=_solve_triangular)
@@ -85,7 +100,11 @@ def _located(value):
 def _solve_triangular(factor, right, lower, trans):
     import scipy.linalg
 
-    return _located(scipy.linalg.solve_triangular(factor.get(), right.get(), lower=lower, trans=trans))
+    return _located(
+        scipy.linalg.solve_triangular(
+            factor.get(), right.get(), lower=lower, trans=trans
+        )
+    )
 
 
 def test_products_fill_the_lower_triangle(gpu):
@@ -93,7 +112,9 @@ def test_products_fill_the_lower_triangle(gpu):
     total = gpu.zeros((30, 30), order="F")
     for rows in (features[:7], features[7:], features[::2][:0]):
         algebra.add_gram(total, rows, gpu)
-    np.testing.assert_allclose(np.tril(total), np.tril(features.get().T @ features.get()), atol=1e-12)
+    np.testing.assert_allclose(
+        np.tril(total), np.tril(features.get().T @ features.get()), atol=1e-12
+    )
     assert not np.triu(total, 1).any()
     outer = algebra.outer_gram(features[:, ::2], gpu)
     kept = features.get()[:, ::2]
@@ -108,16 +129,23 @@ def test_a_factor_leaves_its_matrix_and_may_not_exist(gpu):
     whole = features.get()[:20] @ features.get()[:20].T + 2.0 * np.eye(20)
     np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(whole), atol=1e-12)
     np.testing.assert_array_equal(kernel, before)
-    assert algebra.cholesky(kernel, 0.0, gpu) is None and algebra.cholesky(-kernel, 0.0, gpu) is None
+    assert (
+        algebra.cholesky(kernel, 0.0, gpu) is None
+        and algebra.cholesky(-kernel, 0.0, gpu) is None
+    )
 
 
 def test_a_learning_curve_is_that_of_the_cpu(gpu, monkeypatch):
     monkeypatch.setattr(algebra, "_PANEL", 16)
     rng = np.random.default_rng(3)
-    features, labels = rng.standard_normal((150, 40)), rng.standard_normal(150)
-    sizes, penalties = np.array([5, 20, 40, 50, 90, 150, 90]), np.array([1.0] * 6 + [0.5])
+    features = rng.standard_normal((150, 40))
+    labels = rng.standard_normal(150)
+    sizes = np.array([5, 20, 40, 50, 90, 150, 90])
+    penalties = np.array([1.0] * 6 + [0.5])
     monkeypatch.setattr("giantstep.lab.ridge.to_numpy", lambda array: np.asarray(array))
-    fitted, train = ridge_path([(gpu.asarray(features), gpu.asarray(labels))], 40, sizes, penalties, gpu)
+    fitted, train = ridge_path(
+        [(gpu.asarray(features), gpu.asarray(labels))], 40, sizes, penalties, gpu
+    )
     expected, also = ridge_path([(features, labels)], 40, sizes, penalties, np)
     np.testing.assert_allclose(fitted, expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(train, also, rtol=1e-10)

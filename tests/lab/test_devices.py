@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 from giantstep.errors import InputError
-from giantstep.families.network.one_step import MaximalStep, OneStep, PlantedSpike, SmallStep
+from giantstep.families.network.one_step import (
+    MaximalStep,
+    OneStep,
+    PlantedSpike,
+    SmallStep,
+)
 from giantstep.lab import (
     Draws,
     array_module,
@@ -32,7 +37,9 @@ def test_unknown_devices_are_refused(device):
 
 def test_missing_cupy_is_one_sentence(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(InputError, match=r"Field `device` must be .*CuPy is not installed"):
+    with pytest.raises(
+        InputError, match=r"Field `device` must be .*CuPy is not installed"
+    ):
         Draws(0, "point", 0, "cuda")
 
 
@@ -45,7 +52,9 @@ def test_a_twin_of_numpy_takes_its_place(fake_cupy):
     draws = Draws(0, "point", 0, "cuda")
     assert draws.xp is fake_cupy
     assert available_memory("cuda") == 2**30
-    with pytest.raises(InputError, match="2 GiB of memory, but device 'cuda' has 1 GiB"):
+    with pytest.raises(
+        InputError, match="2 GiB of memory, but device 'cuda' has 1 GiB"
+    ):
         check_memory(2 * 2**30, "cuda")
     synchronize(fake_cupy)
     assert "synchronize" in fake_cupy.calls
@@ -57,9 +66,11 @@ def test_a_twin_of_numpy_takes_its_place(fake_cupy):
 
 def test_ridge_path_is_the_same_on_the_twin(fake_cupy):
     rng = np.random.default_rng(0)
-    features, labels = rng.standard_normal((90, 30)), rng.standard_normal(90)
+    features = rng.standard_normal((90, 30))
+    labels = rng.standard_normal(90)
     features[:, 3] = features[:, 4]
-    sizes, penalties = np.array([10, 20, 20, 50, 90, 90]), np.array([0.0, 0.1, 0.0, 0.1, 0.0, 2.0])
+    sizes = np.array([10, 20, 20, 50, 90, 90])
+    penalties = np.array([0.0, 0.1, 0.0, 0.1, 0.0, 2.0])
     expected, train = ridge_path([(features, labels)], 30, sizes, penalties, np)
     blocks = [(fake_cupy.asarray(features), fake_cupy.asarray(labels))]
     found, also = ridge_path(blocks, 30, sizes, penalties, fake_cupy)
@@ -87,10 +98,18 @@ def test_the_whole_experiment_uses_its_namespace_only(fake_cupy, step, what):
         second_layer=Vocabulary([1, -1], [0.7, 0.3]),
         step=step,
     )
-    points = {name: np.repeat(value, 3) for name, (value, _) in scenario.numeric_fields().items()}
+    points = {
+        name: np.repeat(value, 3)
+        for name, (value, _) in scenario.numeric_fields().items()
+    }
     points["samples_per_dim"] = np.array([0.5, 2.0, 2.0])
     points["ridge"] = np.array([0.1, 0.1, 0.0])
-    settings = {"x": np.linspace(0.1, 2, 5), "z": np.array([1 + 1j, -1]), "degree": np.arange(5), "test_samples": 500}
+    settings = {
+        "x": np.linspace(0.1, 2, 5),
+        "z": np.array([1 + 1j, -1]),
+        "degree": np.arange(5),
+        "test_samples": 500,
+    }
 
     class SameNumbers(Draws):
         def normal(self, stream, shape, out=None):
@@ -107,14 +126,22 @@ def test_the_whole_experiment_uses_its_namespace_only(fake_cupy, step, what):
 
     cpu = Draws(0, "point", 0)
     settings = scenario.prepare({**points, "dim": np.full(3, np.inf)}, what, settings)
-    found = scenario.trial(points, what, 30, SameNumbers(0, "point", 0, "cuda"), settings)
+    found = scenario.trial(
+        points, what, 30, SameNumbers(0, "point", 0, "cuda"), settings
+    )
     expected = scenario.trial(points, what, 30, Draws(0, "point", 0), settings)
     assert "matmul" in fake_cupy.calls
     assert found.keys() == expected.keys()
     for name in expected:
         assert type(found[name]) is np.ndarray
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-7, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            found[name], expected[name], rtol=1e-7, atol=1e-9, err_msg=name
+        )
 
 
 def test_the_number_of_a_device():
-    assert [device_index(device) for device in ("cpu", "cuda", "cuda:1")] == [None, 0, 1]
+    assert [device_index(device) for device in ("cpu", "cuda", "cuda:1")] == [
+        None,
+        0,
+        1,
+    ]

@@ -7,7 +7,10 @@ from giantstep.lab import available_memory, check_memory, devices
 def test_what_fits_passes_and_what_does_not_is_refused_with_both_numbers():
     assert available_memory() > 2**20
     check_memory(2**20)
-    with pytest.raises(InputError, match=r"needs 1\.05e\+06 GiB of memory, but device 'cpu' has .* GiB free"):
+    with pytest.raises(
+        InputError,
+        match=r"needs 1\.05e\+06 GiB of memory, but device 'cpu' has .* GiB free",
+    ):
         check_memory(2**50)
 
 

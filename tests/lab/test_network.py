@@ -1,4 +1,6 @@
-"""Gradients of a two-layer network: on a batch against finite differences, on the population against huge batches."""
+"""Gradients of a two-layer network: on a batch against finite differences, on the
+population against huge batches.
+"""
 
 import math
 
@@ -16,7 +18,9 @@ CHUNK = chunk_rows("cpu")
 
 def rows_of(stream, rows, columns):
     """The rows of a stream as the experiment draws them: chunk by chunk."""
-    return np.concatenate([x.copy() for _, _, x in Draws(0, "test", 0).chunks(stream, rows, columns)])
+    return np.concatenate(
+        [x.copy() for _, _, x in Draws(0, "test", 0).chunks(stream, rows, columns)]
+    )
 
 
 def sphere(p, d, seed=0):
@@ -30,13 +34,21 @@ def expanded(target):
 
 
 def network_of(activation, target, noise, weights):
-    return RealNetwork(Function(activation), weights, lambda inputs: inputs[:, 0], Function(target), noise)
+    return RealNetwork(
+        Function(activation),
+        weights,
+        lambda inputs: inputs[:, 0],
+        Function(target),
+        noise,
+    )
 
 
 @pytest.mark.parametrize("rows", [7, CHUNK + 300])
 def test_batch_gradient_is_the_gradient_of_the_loss(rows):
-    p, d = 5, 4
-    W, zeta = sphere(p, d), np.array([1.0, -1.0, 0.5, 2.0, 1.0])
+    p = 5
+    d = 4
+    W = sphere(p, d)
+    zeta = np.array([1.0, -1.0, 0.5, 2.0, 1.0])
     X = rows_of("batch", rows, d)
     y = np.sin(X[:, 0]) + math.sqrt(0.2) * rows_of("batch_noise", rows, 1)[:, 0]
 
@@ -49,7 +61,9 @@ def test_batch_gradient_is_the_gradient_of_the_loss(rows):
         move = np.zeros((p, d))
         move[index] = 1e-5
         slope[index] = (loss(W + move) - loss(W - move)) / 2e-5
-    found, _ = batch_gradient(network_of("tanh", "sin(z)", 0.2, W), zeta, rows, Draws(0, "test", 0))
+    found, _ = batch_gradient(
+        network_of("tanh", "sin(z)", 0.2, W), zeta, rows, Draws(0, "test", 0)
+    )
     np.testing.assert_allclose(zeta[:, None] * found, -p * slope, atol=1e-8)
 
 
@@ -65,11 +79,17 @@ def test_batch_gradient_is_the_gradient_of_the_loss(rows):
     ],
 )
 def test_population_gradient_is_the_mean_over_huge_batches(activation, target):
-    p, d, repeats = 24, 20, 16
-    W, zeta = sphere(p, d), np.where(np.arange(p) % 3, 1.0, -1.5)
+    p = 24
+    d = 20
+    repeats = 16
+    W = sphere(p, d)
+    zeta = np.where(np.arange(p) % 3, 1.0, -1.5)
     exact = population_gradient(Function(activation), expanded(target), W, zeta, np)
     network = network_of(activation, target, 0.0, W)
-    batches = [batch_gradient(network, zeta, 8 * CHUNK, Draws(0, "test", trial))[0] for trial in range(repeats)]
+    batches = [
+        batch_gradient(network, zeta, 8 * CHUNK, Draws(0, "test", trial))[0]
+        for trial in range(repeats)
+    ]
     error = np.std(batches, axis=0, ddof=1) / math.sqrt(repeats)
     scores = (np.mean(batches, axis=0) - exact) / error
     # Student's t with 15 degrees of freedom: variance 15/13; 480 correlated entries.
@@ -79,7 +99,8 @@ def test_population_gradient_is_the_mean_over_huge_batches(activation, target):
 
 
 def test_the_batch_gradient_approaches_the_population_gradient():
-    W, zeta = sphere(30, 25), np.ones(30)
+    W = sphere(30, 25)
+    zeta = np.ones(30)
     exact = population_gradient(Function("relu"), expanded("tanh"), W, zeta, np)
     network = network_of("relu", "tanh", 0.1, W)
     gaps = [
@@ -91,7 +112,8 @@ def test_the_batch_gradient_approaches_the_population_gradient():
 
 
 def test_the_series_of_the_population_gradient_has_ended():
-    W, zeta = sphere(60, 40), np.ones(60)
+    W = sphere(60, 40)
+    zeta = np.ones(60)
     overlaps = W @ W.T
     for name in ("relu", "tanh"):
         f = Function(name)
@@ -99,6 +121,8 @@ def test_the_series_of_the_population_gradient_has_ended():
         if name == "relu":
             angle = np.arccos(np.clip(overlaps, -1, 1))
             slopes = (np.pi - angle) / (2 * np.pi)
-            exact = -(slopes @ W + (np.sin(angle) / (2 * np.pi)).sum(1)[:, None] * W) / 60
+            exact = (
+                -(slopes @ W + (np.sin(angle) / (2 * np.pi)).sum(1)[:, None] * W) / 60
+            )
             np.testing.assert_allclose(found, exact, atol=1e-12)
         assert np.isfinite(found).all()

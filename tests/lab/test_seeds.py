@@ -23,7 +23,9 @@ def test_numbers_depend_on_seed_key_trial_and_stream_only():
 
 def test_seed_and_trial_do_not_run_into_each_other():
     assert Draws(2**32, "", 0).normal("s", 1) != Draws(0, "", 1).normal("s", 1)
-    assert Draws(2**64 - 1, "", 0).normal("s", 1) != Draws(2**32 - 1, "", 0).normal("s", 1)
+    assert Draws(2**64 - 1, "", 0).normal("s", 1) != Draws(2**32 - 1, "", 0).normal(
+        "s", 1
+    )
 
 
 def test_numbers_of_this_version_are_kept():
@@ -58,8 +60,11 @@ def test_moments():
 @settings(max_examples=15, deadline=None)
 @given(rows=st.integers(1, 4 * CHUNK))
 def test_first_rows_are_the_same_whatever_the_total(rows):
-    whole = np.concatenate([x.copy() for _, _, x in Draws(0, "point", 0).chunks("x", 4 * CHUNK, 2)])
-    spans, parts = [], []
+    whole = np.concatenate(
+        [x.copy() for _, _, x in Draws(0, "point", 0).chunks("x", 4 * CHUNK, 2)]
+    )
+    spans = []
+    parts = []
     for start, stop, x in Draws(0, "point", 0).chunks("x", rows, 2):
         spans.append((start, stop))
         parts.append(x.copy())

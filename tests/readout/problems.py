@@ -1,4 +1,6 @@
-"""Features written by hand, without any family: planted shifts of several classes in a plane or on a line."""
+"""Features written by hand, without any family: planted shifts of several classes in a
+plane or on a line.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,13 @@ from giantstep.readout import Equations, Features
 
 
 def trapezoid(step: float, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes (m, N) and weights (N,) of the tensor rule of few_steps_readout section 5."""
+    """Return nodes (m, N) and weights (N,) of the tensor rule of few_steps_readout
+    section 5.
+    """
     line = step * np.arange(-np.floor(9 / step), np.floor(9 / step) + 1)
-    nodes = np.stack(np.meshgrid(*[line] * dimension, indexing="ij")).reshape(dimension, -1)
+    nodes = np.stack(np.meshgrid(*[line] * dimension, indexing="ij")).reshape(
+        dimension, -1
+    )
     return drop_rare(nodes, np.exp(-(nodes**2).sum(axis=0) / 2))
 
 
@@ -20,11 +26,15 @@ def split_plane(order: int = 8) -> tuple[np.ndarray, np.ndarray]:
     x, w = np.polynomial.legendre.leggauss(order)
 
     def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-        return (middle[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+        middle = (edges[1:] + edges[:-1]) / 2
+        half = np.diff(edges) / 2
+        return (middle[:, None] + half[:, None] * x).ravel(), (
+            half[:, None] * w
+        ).ravel()
 
     units = np.arange(-9.0, 10.0)
-    nodes, weights = [], []
+    nodes = []
+    weights = []
     for first, outer in zip(*panels(units)):
         second, inner = panels(np.unique(np.append(units, first)))
         nodes.append(np.stack([np.full_like(second, first), second]))
@@ -39,14 +49,18 @@ def drop_rare(nodes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def planted(activation, pi, U, s, rule, h, h1, hh) -> Features:
-    """Return the features of w_i = s_q w0_i + U_q, one channel for every target direction, learnt (m) or not (L)."""
+    """Return the features of w_i = s_q w0_i + U_q, one channel for every target
+    direction, learnt (m) or not (L).
+    """
     kappa, weights = rule
     pi, U, s = (np.asarray(values, dtype=float) for values in (pi, U, s))
     moments = gs.Function(activation).moments((U @ kappa)[None], s[None, :, None])
     h1 = np.asarray(h1).reshape(-1, kappa.shape[1])
     (m, N), L, k = kappa.shape, len(h1), len(pi)
     T0 = np.concatenate([kappa[:, None] * moments.slope[0], np.zeros((L, k, N))])
-    Jp = np.concatenate([np.zeros((L, m, k)), np.eye(L)[:, :, None] * np.ones(k)], axis=1)
+    Jp = np.concatenate(
+        [np.zeros((L, m, k)), np.eye(L)[:, :, None] * np.ones(k)], axis=1
+    )
     return Features(
         pi=pi,
         weights=weights[None],
@@ -64,11 +78,15 @@ def planted(activation, pi, U, s, rule, h, h1, hh) -> Features:
 
 
 def setting_e() -> Equations:
-    """Return setting E of few_steps_readout section 14: m = 2, one unlearnt direction."""
+    """Return setting E of few_steps_readout section 14: m = 2, one unlearnt
+    direction.
+    """
     rule = trapezoid(0.2, 2)
     (z1, z2), _ = rule
-    h, h1 = z1 + z1 * z2, np.tanh(z1)
-    U, s = [(1.2, 0.3), (-0.5, 1), (0.4, -1.5)], (1, 0.8, 1.2)
+    h = z1 + z1 * z2
+    h1 = np.tanh(z1)
+    U = [(1.2, 0.3), (-0.5, 1), (0.4, -1.5)]
+    s = (1, 0.8, 1.2)
     features = planted("tanh", (0.4, 0.3, 0.3), U, s, rule, h, h1, h**2 + h1**2 + 0.1)
     return ridge_fit(features, 2, 1.5, 0.05)
 
@@ -79,7 +97,14 @@ def setting_f() -> Equations:
     (z1, z2), _ = rule
     h = np.abs(z1) + np.maximum(z2 - z1, 0)
     features = planted(
-        "relu", (0.5, 0.25, 0.25), [(1.5, 0.5), (-1, 1), (0.3, -2)], (1, 1, 0.7), rule, h, [], h**2 + 0.05
+        "relu",
+        (0.5, 0.25, 0.25),
+        [(1.5, 0.5), (-1, 1), (0.3, -2)],
+        (1, 1, 0.7),
+        rule,
+        h,
+        [],
+        h**2 + 0.05,
     )
     return ridge_fit(features, 1.5, 2, 0.02)
 

@@ -1,4 +1,6 @@
-"""Many atoms of inputs as few: the same resolvent, and edges that an island of leading atoms does not hide."""
+"""Many atoms of inputs as few: the same resolvent, and edges that an island of leading
+atoms does not hide.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +25,12 @@ def test_condensed_atoms_have_the_same_resolvent(monkeypatch):
     few = gs.predict(WIDE, what="resolvent", z=z)
     sizes = []
     monkeypatch.setattr(
-        others, "condense", lambda bulk, eigenvalues, gram=None: (sizes.append(len(bulk.masses)) or bulk, gram)
+        others,
+        "condense",
+        lambda bulk, eigenvalues, gram=None: (
+            sizes.append(len(bulk.masses)) or bulk,
+            gram,
+        ),
     )
     many = gs.predict(WIDE, what="resolvent", z=z)
     assert sizes[0] == 150
@@ -33,5 +40,7 @@ def test_condensed_atoms_have_the_same_resolvent(monkeypatch):
 
 @pytest.mark.slow
 def test_the_upper_edge_is_that_of_the_leading_atoms():
-    law = gs.predict(WIDE.replace(inputs=gs.PowerLaw(0.4, 0.4, atoms=400)), what="spectrum")
+    law = gs.predict(
+        WIDE.replace(inputs=gs.PowerLaw(0.4, 0.4, atoms=400)), what="spectrum"
+    )
     np.testing.assert_allclose(law.upper_edge, [5.10684443, 5.48933659], rtol=1e-7)

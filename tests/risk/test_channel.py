@@ -1,4 +1,6 @@
-"""Channel integrals beside plain numerical integration, and the rules that would not do."""
+"""Channel integrals beside plain numerical integration, and the rules that would not
+do.
+"""
 
 import numpy as np
 import pytest
@@ -8,13 +10,22 @@ from scipy.stats import norm
 
 from giantstep.gaussian import trapezoid_rule
 from giantstep.risk import channel
-from giantstep.risk.channel import ChannelMoments, MarginLaws, both_labels, both_moments, moments_at, panel_nodes
+from giantstep.risk.channel import (
+    ChannelMoments,
+    MarginLaws,
+    both_labels,
+    both_moments,
+    moments_at,
+    panel_nodes,
+)
 from giantstep.risk.labels import BinaryLabels, LogitLabels, SignLabels, logistic_normal
 from giantstep.risk.losses import HingeLoss, LogisticLoss, MaxMarginLoss
 
 
 def one_row(mean=0.4, scale=1.3, tau=0.2, slope=0.6, variance=0.5, flip=0.1):
-    return MarginLaws(*(np.array([value]) for value in (mean, scale, tau, slope, variance, flip)))
+    return MarginLaws(
+        *(np.array([value]) for value in (mean, scale, tau, slope, variance, flip))
+    )
 
 
 def channel_moments(rows, labels, loss, V, nodes_per_panel=channel.NODES):
@@ -29,19 +40,39 @@ def channel_moments(rows, labels, loss, V, nodes_per_panel=channel.NODES):
 def brute(rows, law, loss, V, kinks):
     """Integrate by scipy.quad between the kinks."""
     mean, scale, tau, slope, variance, flip = (
-        float(getattr(rows, name)[0]) for name in ("mean", "scale", "tau", "slope", "variance", "flip")
+        float(getattr(rows, name)[0])
+        for name in ("mean", "scale", "tau", "slope", "variance", "flip")
     )
 
     def parts(xi):
-        Z, dZ = law.positive(np.array([tau + slope * xi]), np.array([variance]), np.array([flip]))
+        Z, dZ = law.positive(
+            np.array([tau + slope * xi]), np.array([variance]), np.array([flip])
+        )
         pull = loss.pull(np.array([mean + scale * xi]), np.array([V]))
-        return Z[0] * pull.g[0], Z[0] * pull.g[0] ** 2, Z[0] * pull.slope[0], dZ[0] * pull.g[0]
+        return (
+            Z[0] * pull.g[0],
+            Z[0] * pull.g[0] ** 2,
+            Z[0] * pull.slope[0],
+            dZ[0] * pull.g[0],
+        )
 
-    edges = sorted({-10.0, 10.0, *(float(k) for k in (np.asarray(kinks) - mean) / scale if abs(k) < 10)})
+    edges = sorted(
+        {
+            -10.0,
+            10.0,
+            *(float(k) for k in (np.asarray(kinks) - mean) / scale if abs(k) < 10),
+        }
+    )
     totals = []
     for i in range(4):
         pieces = [
-            quad(lambda xi, i=i: parts(xi)[i] * norm.pdf(xi), a, b, epsabs=1e-13, limit=200)[0]
+            quad(
+                lambda xi, i=i: parts(xi)[i] * norm.pdf(xi),
+                a,
+                b,
+                epsabs=1e-13,
+                limit=200,
+            )[0]
             for a, b in zip(edges[:-1], edges[1:])
         ]
         totals.append(sum(pieces))
@@ -72,33 +103,54 @@ def test_moments_agree_with_plain_integration(loss, V, kinks, law):
 def test_logistic_integrals_do_not_depend_on_the_number_of_nodes(scale, V):
     rows = one_row(scale=scale, slope=0.7, variance=1e-3)
     coarse = channel_moments(rows, SignLabels(), LogisticLoss(), np.array([V]))
-    fine = channel_moments(rows, SignLabels(), LogisticLoss(), np.array([V]), nodes_per_panel=60)
+    fine = channel_moments(
+        rows, SignLabels(), LogisticLoss(), np.array([V]), nodes_per_panel=60
+    )
     for name in ("g", "g2", "slope", "along_teacher"):
-        np.testing.assert_allclose(getattr(coarse, name), getattr(fine, name), rtol=1e-8)
+        np.testing.assert_allclose(
+            getattr(coarse, name), getattr(fine, name), rtol=1e-8
+        )
 
 
 @pytest.mark.parametrize("law", [SignLabels(), LogitLabels(), BinaryLabels()])
-@pytest.mark.parametrize(("scale", "variance"), [(0.05, 0.5), (1.0, 0.3), (2.0, 0.0), (3.0, 0.05)])
+@pytest.mark.parametrize(
+    ("scale", "variance"), [(0.05, 0.5), (1.0, 0.3), (2.0, 0.0), (3.0, 0.05)]
+)
 def test_the_trapezoidal_rule_is_as_exact_as_panels(law, scale, variance, monkeypatch):
-    """Rows that the trapezoidal rule resolves, and the same rows on panels: a step 1.5 times longer is off by 1e-10."""
+    """Rows that the trapezoidal rule resolves, and the same rows on panels: a step 1.5
+    times longer is off by 1e-10.
+    """
     slope = 0.0 if variance == 0 else 0.7
     tau = np.linspace(0.1, 0.9, 5)  # a mean of the labels, or of the teacher field
-    rows = MarginLaws(*(np.broadcast_to(value, 5) for value in (tau - 1, scale, tau, slope, variance, 0.1)))
+    rows = MarginLaws(
+        *(
+            np.broadcast_to(value, 5)
+            for value in (tau - 1, scale, tau, slope, variance, 0.1)
+        )
+    )
     V = np.geomspace(1e-3, 1e3, 5)
-    step = np.minimum(LogisticLoss().resolving_step(rows.scale), law.resolving_step(rows.slope, rows.variance))
+    step = np.minimum(
+        LogisticLoss().resolving_step(rows.scale),
+        law.resolving_step(rows.slope, rows.variance),
+    )
     assert (step > channel.LEAST_STEP).all()
     smooth = channel_moments(rows, law, LogisticLoss(), V)
     monkeypatch.setattr(channel, "LEAST_STEP", np.inf)
     panels = channel_moments(rows, law, LogisticLoss(), V, nodes_per_panel=24)
     for name in ("g", "g2", "slope", "along_teacher"):
-        np.testing.assert_allclose(getattr(smooth, name), getattr(panels, name), rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(
+            getattr(smooth, name), getattr(panels, name), rtol=1e-11, atol=1e-13
+        )
 
 
 def test_gauss_hermite_would_not_do_for_the_hinge():
-    rows, V = one_row(slope=0.0), 0.8
+    rows = one_row(slope=0.0)
+    V = 0.8
     exact = channel_moments(rows, BinaryLabels(), HingeLoss(), np.array([V])).slope[0]
     nodes, weights = np.polynomial.hermite_e.hermegauss(100)
-    plain = (weights / weights.sum()) @ HingeLoss().pull(0.4 + 1.3 * nodes, np.full(100, V)).slope
+    plain = (weights / weights.sum()) @ HingeLoss().pull(
+        0.4 + 1.3 * nodes, np.full(100, V)
+    ).slope
     chance = 0.6 * 0.8 + 0.1
     closed = -(norm.cdf((1 - 0.4) / 1.3) - norm.cdf((1 - V - 0.4) / 1.3)) / V * chance
     assert exact == pytest.approx(closed, rel=1e-13)
@@ -108,19 +160,31 @@ def test_gauss_hermite_would_not_do_for_the_hinge():
 def test_derivative_along_the_teacher_is_a_derivative():
     shift = 1e-6
     up, down = (
-        channel_moments(one_row(tau=0.2 + sign * shift), SignLabels(), HingeLoss(), np.array([0.8])).g[0]
+        channel_moments(
+            one_row(tau=0.2 + sign * shift), SignLabels(), HingeLoss(), np.array([0.8])
+        ).g[0]
         for sign in (1, -1)
     )
-    here = channel_moments(one_row(), SignLabels(), HingeLoss(), np.array([0.8])).along_teacher[0]
+    here = channel_moments(
+        one_row(), SignLabels(), HingeLoss(), np.array([0.8])
+    ).along_teacher[0]
     assert here == pytest.approx((up - down) / (2 * shift), rel=1e-7)
 
 
 def test_a_row_does_not_depend_on_its_neighbours():
     alone = channel_moments(one_row(), LogitLabels(), LogisticLoss(), np.array([2.0]))
     names = ("mean", "scale", "tau", "slope", "variance", "flip")
-    rows = [one_row(), one_row(mean=-3.0, scale=40.0, variance=9.0), one_row(scale=0.01)]
-    many = MarginLaws(*(np.concatenate([getattr(row, name) for row in rows]) for name in names))
-    together = channel_moments(many, LogitLabels(), LogisticLoss(), np.array([2.0, 1e4, 0.1]))
+    rows = [
+        one_row(),
+        one_row(mean=-3.0, scale=40.0, variance=9.0),
+        one_row(scale=0.01),
+    ]
+    many = MarginLaws(
+        *(np.concatenate([getattr(row, name) for row in rows]) for name in names)
+    )
+    together = channel_moments(
+        many, LogitLabels(), LogisticLoss(), np.array([2.0, 1e4, 0.1])
+    )
     assert together.g[0] == pytest.approx(alone.g[0], rel=1e-14)
     assert together.g2[0] == pytest.approx(alone.g2[0], rel=1e-14)
 
@@ -146,19 +210,34 @@ def test_edges_outside_or_missing_are_left_out():
     nodes = panel_nodes(np.array([[np.inf, -np.inf, np.nan], [0.1, 0.1, 30.0]]))
     (mass,) = nodes.sums(np.ones(len(nodes.xi)))
     np.testing.assert_allclose(mass, 1.0, atol=1e-14)
-    assert len(np.unique(np.bincount(nodes.row))) == 2  # one panel more where an edge is inside
+    # one panel more where an edge is inside
+    assert len(np.unique(np.bincount(nodes.row))) == 2
 
 
-@pytest.mark.parametrize("loss", [LogisticLoss(), HingeLoss()], ids=["smooth rows", "rough rows"])
+@pytest.mark.parametrize(
+    "loss", [LogisticLoss(), HingeLoss()], ids=["smooth rows", "rough rows"]
+)
 def test_both_labels_are_those_of_two_calls(loss):
-    """300 rows, more than a block; the second label sees margin and teacher with the other sign."""
+    """300 rows, more than a block; the second label sees margin and teacher with the
+    other sign.
+    """
     draws = np.random.default_rng(5)
-    columns = (draws.normal(size=300), draws.uniform(0.5, 2, 300), draws.normal(size=300), draws.normal(size=300) / 2)
+    columns = (
+        draws.normal(size=300),
+        draws.uniform(0.5, 2, 300),
+        draws.normal(size=300),
+        draws.normal(size=300) / 2,
+    )
     rows = MarginLaws(*columns, draws.uniform(0.5, 1, 300), np.full(300, 0.1))
-    V, labels = draws.uniform(0.3, 3, 300), SignLabels()
+    V = draws.uniform(0.3, 3, 300)
+    labels = SignLabels()
     pieces = {1: np.full(300, np.nan), -1: np.full(300, np.nan)}
     for label, row, margins in both_labels(rows, labels, loss, V):
         pieces[label][row] = moments_at(margins, loss, V[row]).g
-    np.testing.assert_allclose(both_moments(rows, labels, loss, V).g, pieces[1] - pieces[-1], rtol=1e-12)
+    np.testing.assert_allclose(
+        both_moments(rows, labels, loss, V).g, pieces[1] - pieces[-1], rtol=1e-12
+    )
     for label, laws in ((1, rows), (-1, rows.mirrored())):
-        np.testing.assert_allclose(pieces[label], channel_moments(laws, labels, loss, V).g, rtol=1e-12)
+        np.testing.assert_allclose(
+            pieces[label], channel_moments(laws, labels, loss, V).g, rtol=1e-12
+        )

@@ -1,4 +1,6 @@
-"""Moments of clipped Gaussians and of the rest beside plain integration, and the implicit mean step."""
+"""Moments of clipped Gaussians and of the rest beside plain integration, and the
+implicit mean step.
+"""
 
 import numpy as np
 import pytest
@@ -11,12 +13,21 @@ from giantstep.risk.losses import clipped_moments
 
 def integral(f, mean, scale, breaks):
     edges = [mean - 12 * scale, *sorted(breaks), mean + 12 * scale]
-    return sum(quad(lambda x: f(x) * norm.pdf(x, mean, scale), a, b, epsabs=1e-13)[0] for a, b in zip(edges, edges[1:]))
+    return sum(
+        quad(lambda x: f(x) * norm.pdf(x, mean, scale), a, b, epsabs=1e-13)[0]
+        for a, b in zip(edges, edges[1:])
+    )
 
 
 @pytest.mark.parametrize(
     ("mean", "scale", "reach"),
-    [(0.0, 1.0, 0.5), (0.8, 2.0, 1.5), (-1.3, 0.3, 2.2), (0.8, 2**0.5, 1.5), (-1.3, 0.5, 0.2)],
+    [
+        (0.0, 1.0, 0.5),
+        (0.8, 2.0, 1.5),
+        (-1.3, 0.3, 2.2),
+        (0.8, 2**0.5, 1.5),
+        (-1.3, 0.5, 0.2),
+    ],
 )
 def test_clipped_moments(mean, scale, reach):
     def clip(x):
@@ -43,20 +54,27 @@ def test_clipped_moments(mean, scale, reach):
 
 def test_a_threshold_of_zero_leaves_the_gaussian_as_it_is():
     moments = clipped_moments(np.array([0.5]), np.array([2**0.5]), np.array([0.0]))
-    got = [float(part[0]) for part in (moments.outside, moments.rest, moments.rest_squared)]
+    got = [
+        float(part[0]) for part in (moments.outside, moments.rest, moments.rest_squared)
+    ]
     np.testing.assert_allclose(got, [1.0, 0.5, 2.25], rtol=1e-12)
 
 
 def test_implicit_step_stays_where_the_explicit_one_diverges():
-    """One cluster, h_hat = target - V_hat h, h = response h_hat: the fixed point is response target/(1 + gain)."""
+    """One cluster, h_hat = target - V_hat h, h = response h_hat: the fixed point is
+    response target/(1 + gain).
+    """
     V_hat, response, target = 2.0, 5.0, 1.0  # a gain of 10
     fixed = response * target / (1 + V_hat * response)
-    explicit, implicit = 0.9 * fixed, np.array([[0.9 * fixed]])
+    explicit = 0.9 * fixed
+    implicit = np.array([[0.9 * fixed]])
     for _ in range(3):
         explicit = response * (target - V_hat * explicit)
         h_hat = target - V_hat * implicit
         residual = V_hat * (response * h_hat - implicit)
-        delta, _ = implicit_mean_step(residual, h_hat[:, 0], np.array([[[response]]]), np.array([[V_hat]]), False)
+        delta, _ = implicit_mean_step(
+            residual, h_hat[:, 0], np.array([[[response]]]), np.array([[V_hat]]), False
+        )
         implicit = response * (h_hat + delta)
     assert abs(explicit - fixed) > 50 * fixed
     assert implicit[0, 0] == pytest.approx(fixed, rel=1e-12)
@@ -73,5 +91,7 @@ def test_an_intercept_makes_the_pulls_cancel():
 
 
 def test_stiffness_has_a_floor():
-    V_hat, V, samples = np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]]), np.array([[2.0, 2.0]])
+    V_hat = np.array([[0.0, 1.0]])
+    V = np.array([[1.0, 1.0]])
+    samples = np.array([[2.0, 2.0]])
     np.testing.assert_allclose(stiffness(V_hat, V, samples), [[0.03, 1.0]])

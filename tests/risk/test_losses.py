@@ -30,7 +30,9 @@ def test_the_proximal_point_is_a_minimum(name, s, V):
 
     for step in (1e-3, 1.0):
         size = step * max(1.0, abs(u - s))
-        assert energy(u) <= min(energy(u - size), energy(u + size)) + 1e-12 * (1 + abs(energy(u)))
+        assert energy(u) <= min(energy(u - size), energy(u + size)) + 1e-12 * (
+            1 + abs(energy(u))
+        )
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -54,10 +56,16 @@ def test_slope_is_the_derivative_of_the_pull_between_kinks(name, V):
     s = np.linspace(-45, 20, 1201) + 0.0123
     kinks = loss.kinks(np.array(V))
     kinks = kinks[np.isfinite(kinks)]
-    away = np.all(np.abs(s[:, None] - kinks) > 1e-3, axis=1) if kinks.size else np.ones(s.shape, bool)
-    s, width = s[away], np.full(away.sum(), V)
+    if kinks.size:
+        away = np.all(np.abs(s[:, None] - kinks) > 1e-3, axis=1)
+    else:
+        away = np.ones(s.shape, bool)
+    s = s[away]
+    width = np.full(away.sum(), V)
     step = 1e-5
-    difference = (loss.pull(s + step, width).g - loss.pull(s - step, width).g) / (2 * step)
+    difference = (loss.pull(s + step, width).g - loss.pull(s - step, width).g) / (
+        2 * step
+    )
     np.testing.assert_allclose(loss.pull(s, width).slope, difference, atol=2e-8)
 
 
@@ -81,7 +89,11 @@ def test_turning_point_is_where_the_proximal_point_changes_sign(name, V):
     if np.isinf(turning[0]):
         assert loss.pull(np.array([-100.0]), np.array([V])).u[0] > 0
         return
-    assert loss.pull(turning - 1e-6, np.array([V])).u[0] < 0 < loss.pull(turning + 1e-6, np.array([V])).u[0]
+    assert (
+        loss.pull(turning - 1e-6, np.array([V])).u[0]
+        < 0
+        < loss.pull(turning + 1e-6, np.array([V])).u[0]
+    )
 
 
 def test_hinge_atom_is_mapped_onto_the_margin():
@@ -89,20 +101,29 @@ def test_hinge_atom_is_mapped_onto_the_margin():
     low, high = HingeLoss().atom(V)
     inside = np.linspace(low[0], high[0], 11)[1:-1]
     assert np.array_equal(HingeLoss().pull(inside, np.full(9, 0.8)).u, np.ones(9))
-    assert HingeLoss().pull(low - 0.1, V).u[0] < 1 < HingeLoss().pull(high + 0.1, V).u[0]
+    assert (
+        HingeLoss().pull(low - 0.1, V).u[0] < 1 < HingeLoss().pull(high + 0.1, V).u[0]
+    )
 
 
 def test_huber_of_a_large_threshold_is_the_square_loss():
-    s, V = np.linspace(-5, 5, 41), np.full(41, 0.9)
+    s = np.linspace(-5, 5, 41)
+    V = np.full(41, 0.9)
     for wide, square in zip(HuberLoss(1e9).pull(s, V), HuberLoss(np.inf).pull(s, V)):
         np.testing.assert_allclose(wide, square, atol=1e-14)
-    np.testing.assert_allclose(HuberLoss(1e9).value(s), HuberLoss(np.inf).value(s), atol=1e-13)
+    np.testing.assert_allclose(
+        HuberLoss(1e9).value(s), HuberLoss(np.inf).value(s), atol=1e-13
+    )
 
 
 def test_a_batch_of_thresholds_is_one_loss_for_each_row():
     thresholds = np.array([0.3, 2.0])
     rows = np.array([0, 0, 1])
-    s, V = np.array([-3.0, 0.5, -3.0]), np.ones(3)
+    s = np.array([-3.0, 0.5, -3.0])
+    V = np.ones(3)
     together = HuberLoss(thresholds).at(rows).pull(s, V).g
-    alone = [HuberLoss(float(thresholds[row])).pull(s[[i]], V[[i]]).g[0] for i, row in enumerate(rows)]
+    alone = [
+        HuberLoss(float(thresholds[row])).pull(s[[i]], V[[i]]).g[0]
+        for i, row in enumerate(rows)
+    ]
     np.testing.assert_array_equal(together, alone)

@@ -1,4 +1,6 @@
-"""What can become large is computed in blocks, between which the end of its time is heard; blocks change no number."""
+"""What can become large is computed in blocks, between which the end of its time is
+heard; blocks change no number.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,38 @@ from giantstep.gaussian.quadrature import trapezoid_rule
 
 
 def test_parts_cover_all_rows_once() -> None:
-    for rows, numbers, block in ((0, 3, 10), (7, 3, 10), (7, 100, 10), (7, 0, 10), (7, 1, 7)):
+    for rows, numbers, block in (
+        (0, 3, 10),
+        (7, 3, 10),
+        (7, 100, 10),
+        (7, 0, 10),
+        (7, 1, 7),
+    ):
         parts = list(blocks.split_rows(rows, numbers, block))
-        assert [row for part in parts for row in range(part.start, part.stop)] == list(range(rows))
-        assert all((part.stop - part.start) * numbers <= max(block, numbers) for part in parts)
+        assert [row for part in parts for row in range(part.start, part.stop)] == list(
+            range(rows)
+        )
+        assert all(
+            (part.stop - part.start) * numbers <= max(block, numbers) for part in parts
+        )
 
 
 def test_filled_holds_its_value_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     split = blocks.split_rows
-    monkeypatch.setattr(blocks, "split_rows", lambda rows, numbers: split(rows, numbers, 7))
+    monkeypatch.setattr(
+        blocks, "split_rows", lambda rows, numbers: split(rows, numbers, 7)
+    )
     assert np.array_equal(blocks.filled((3, 2, 5), 2.5), np.full((3, 2, 5), 2.5))
 
 
 def test_two_noisy_directions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one piece, in blocks of y, and with a likelihood that is computed anew for each."""
-    reading, M = read_target(gs.Target("z1 + relu(z2)")), np.array([[0.5, 0.1], [0.1, 0.2]])
+    """In one piece, in blocks of y, and with a likelihood that is computed anew for
+    each.
+    """
+    reading, M = (
+        read_target(gs.Target("z1 + relu(z2)")),
+        np.array([[0.5, 0.1], [0.1, 0.2]]),
+    )
 
     def answer() -> list[np.ndarray]:
         channel = pairs.PairNoisy(reading, 0.5)
@@ -42,10 +61,17 @@ def test_two_noisy_directions(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(in_blocks, expected, rtol=0, atol=1e-12)
 
 
-def test_a_likelihood_is_never_computed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of this target has 5e8 numbers: one operation on it was deaf for 20 s, four of it would not fit."""
-    density, sizes = pairs.normal_density, []
-    monkeypatch.setattr(pairs, "normal_density", lambda z: sizes.append(np.size(z)) or density(z))
+def test_a_likelihood_is_never_computed_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That of this target has 5e8 numbers: one operation on it was deaf for 20 s, four
+    of it would not fit.
+    """
+    density = pairs.normal_density
+    sizes = []
+    monkeypatch.setattr(
+        pairs, "normal_density", lambda z: sizes.append(np.size(z)) or density(z)
+    )
     s = gs.BayesLimit(target="tanh(z1) + h3(z2)", noise=0.0879, samples_per_dim=0.566)
     with pytest.warns(gs.GiantstepWarning, match="too long"):
         assert not gs.predict(s, what="thresholds", cpu_limit=0.1).converged
@@ -53,7 +79,9 @@ def test_a_likelihood_is_never_computed_in_one_piece(monkeypatch: pytest.MonkeyP
 
 
 def test_sobol_points_of_batch_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = points.Layout(directions=2, noisy=True, normals=30, mask="cycle", batches=3, steps=10)
+    layout = points.Layout(
+        directions=2, noisy=True, normals=30, mask="cycle", batches=3, steps=10
+    )
     whole = points.sobol_points(layout, 1 << 8, 3, 1)
     monkeypatch.setattr(points, "BLOCK", 1 << 9)
     drawn = points.sobol_points(layout, 1 << 8, 3, 1)
@@ -61,7 +89,9 @@ def test_sobol_points_of_batch_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
     matched = points.sobol_points(layout, 1 << 8, 3, 1)
     for name in ("target", "noise", "normals", "weights", "mask"):
         assert np.array_equal(getattr(drawn, name), getattr(whole, name))
-        np.testing.assert_allclose(getattr(matched, name), getattr(whole, name), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            getattr(matched, name), getattr(whole, name), rtol=0, atol=1e-12
+        )
 
 
 def test_a_rule_of_too_many_nodes_is_not_made() -> None:

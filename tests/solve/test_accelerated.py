@@ -12,7 +12,9 @@ def linear(gains):
     def mapping(x, active):
         return gains[active][:, None] * (x @ A.T) + 1.0
 
-    solution = np.stack([np.linalg.solve(np.eye(2) - gain * A, np.ones(2)) for gain in gains])
+    solution = np.stack(
+        [np.linalg.solve(np.eye(2) - gain * A, np.ones(2)) for gain in gains]
+    )
     return mapping, solution
 
 
@@ -29,7 +31,9 @@ def test_a_point_does_not_depend_on_its_neighbours():
 
     together = solve_accelerated(mapping, np.full((6, 1), 0.3))
     alone = solve_accelerated(lambda x, active: np.cos(x * 3), np.full((1, 1), 0.3))
-    np.testing.assert_allclose(together.x[[2, 5]], np.repeat(alone.x, 2, axis=0), rtol=1e-14)
+    np.testing.assert_allclose(
+        together.x[[2, 5]], np.repeat(alone.x, 2, axis=0), rtol=1e-14
+    )
 
 
 def test_newton_takes_over_where_mixing_fails():

@@ -9,7 +9,9 @@ from giantstep.solve.minimum import minimise_each
 def search(function, start, radius=1.0, low=-10.0, high=10.0):
     start = np.atleast_2d(np.asarray(start, dtype=float))
     k = start.shape[1]
-    return minimise_each(function, start, np.full(k, radius), np.full(k, low), np.full(k, high))
+    return minimise_each(
+        function, start, np.full(k, radius), np.full(k, low), np.full(k, high)
+    )
 
 
 def test_quartic_with_mixed_terms_each_member_its_own():
@@ -25,7 +27,11 @@ def test_quartic_with_mixed_terms_each_member_its_own():
 
 
 def test_a_bound_is_met_exactly_also_in_a_corner():
-    found = search(lambda x, index: x[:, 0] + 2 * x[:, 1] + x[:, 0] ** 2 / 100, [[1.0, 2.0]], low=-3.0)
+    found = search(
+        lambda x, index: x[:, 0] + 2 * x[:, 1] + x[:, 0] ** 2 / 100,
+        [[1.0, 2.0]],
+        low=-3.0,
+    )
     assert found.x.tolist() == [[-3.0, -3.0]]
 
 
@@ -55,7 +61,9 @@ def test_a_flat_direction_does_not_wander():
         calls.append(len(x))
         return 1 + (x[:, 0] - 1) ** 2
 
-    np.testing.assert_allclose(search(function, [[0.0, 2.0]]).x, [[1.0, 2.0]], atol=1e-6)
+    np.testing.assert_allclose(
+        search(function, [[0.0, 2.0]]).x, [[1.0, 2.0]], atol=1e-6
+    )
     assert len(calls) < 13
 
 

@@ -14,7 +14,9 @@ from .toy import Toy
 def test_scores_have_the_tail_probability_of_student():
     t = np.linspace(-8, 8, 33)
     for freedom in (1, 2, 4, 30):
-        np.testing.assert_allclose(special.ndtr(normal_score(t, freedom)), special.stdtr(freedom, t), rtol=1e-9)
+        np.testing.assert_allclose(
+            special.ndtr(normal_score(t, freedom)), special.stdtr(freedom, t), rtol=1e-9
+        )
 
 
 def test_large_scores_are_finite_sensible_and_symmetric():
@@ -23,7 +25,11 @@ def test_large_scores_are_finite_sensible_and_symmetric():
     assert 4.5 < score < 5.5
     assert float(normal_score(-50.0, 4)) == -score
     assert np.isfinite(normal_score([1e3, 1e6, 1e100], [1e3, 1e4, 4])).all()
-    assert normal_score(np.inf, 4) == np.inf and np.isnan(normal_score(np.nan, 4)) and np.isnan(normal_score(1.0, 0))
+    assert (
+        normal_score(np.inf, 4) == np.inf
+        and np.isnan(normal_score(np.nan, 4))
+        and np.isnan(normal_score(1.0, 0))
+    )
     assert normal_score(0.0, 4) == 0
 
 
@@ -37,13 +43,17 @@ def test_scores_join_smoothly_where_probabilities_underflow():
 
 
 def test_infinite_freedom_is_the_normal_law():
-    np.testing.assert_array_equal(normal_score([-3.0, 0.5, 1e5], np.inf), [-3.0, 0.5, 1e5])
+    np.testing.assert_array_equal(
+        normal_score([-3.0, 0.5, 1e5], np.inf), [-3.0, 0.5, 1e5]
+    )
     assert float(normal_score(30.0, 1e9)) == pytest.approx(30, rel=1e-5)
 
 
 def test_student_line_is_the_inverse():
     for freedom in (3, 4, 19, 500):
-        assert float(normal_score(student_line(4.2, freedom), freedom)) == pytest.approx(4.2, rel=1e-8)
+        assert float(
+            normal_score(student_line(4.2, freedom), freedom)
+        ) == pytest.approx(4.2, rel=1e-8)
     assert student_line(4.2, np.inf) == 4.2
 
 
@@ -62,9 +72,11 @@ def tails_are_normal(z):
 
 @pytest.mark.parametrize("trials", [2, 5, 20])
 def test_scores_are_calibrated(trials):
-    """100,000 experiments that agree: the tails of the scores are those of a normal law, within 6%.
+    """100,000 experiments that agree: the tails of the scores are those of a normal
+    law, within 6%.
 
-    A score that forgot Student's law would have 12% beyond 1.96 with 5 trials, 6.5% with 20, not 5%.
+    A score that forgot Student's law would have 12% beyond 1.96 with 5 trials, 6.5%
+    with 20, not 5%.
     """
     values = np.random.default_rng(trials).standard_normal((100_000, trials))
     t = values.mean(axis=1) / (values.std(axis=1, ddof=1) / trials**0.5)
@@ -72,14 +84,19 @@ def test_scores_are_calibrated(trials):
 
 
 def test_comparisons_are_calibrated():
-    """600 comparisons with 5 trials: 5% +- 3.6% beyond 1.96, where a plain ratio would have 12%."""
+    """600 comparisons with 5 trials: 5% +- 3.6% beyond 1.96, where a plain ratio would
+    have 12%.
+    """
     result = gs.compare(Toy(), dim=10, trials=5, level=np.linspace(2.5, 50, 600))
     tails_are_normal(result["mean_z"].values)
 
 
 def test_welch_counts_both_errors():
     result = gs.compare(Toy(), what="sampled", dim=100, trials=6, noise__size=1.0)
-    low, high = (float(result["sampled_stderr"].sel(source=source)) for source in ("theory", "experiment"))
+    low, high = (
+        float(result["sampled_stderr"].sel(source=source))
+        for source in ("theory", "experiment")
+    )
     freedom = (low**2 + high**2) ** 2 / (high**4 / 5)
     t = float(result["sampled_gap"]) / np.hypot(low, high)
     assert float(result["sampled_z"]) == pytest.approx(float(normal_score(t, freedom)))
@@ -103,7 +120,10 @@ def test_a_wrong_theory_is_seen_and_can_be_allowed():
     assert not report.passes() and not report.passes(allow=0.05)
     assert report.passes(allow=0.2)
     assert report.failures() == ["mean", "parts"]
-    assert report.verdict().verdict == "disagrees" and "mean disagrees: a gap of " in str(report)
+    assert (
+        report.verdict().verdict == "disagrees"
+        and "mean disagrees: a gap of " in str(report)
+    )
     row = report.rows[0]
     assert row.largest_relative_gap == pytest.approx(0.1, abs=0.05)
     assert 0 < row.smallest_visible < 0.15
@@ -114,7 +134,9 @@ def test_what_could_have_been_seen_is_what_reaches_the_line():
     row = gs.agreement(result).rows[0]
     theory = float(result["mean"].sel(source="theory"))
     error = float(result["mean_stderr"].sel(source="experiment"))
-    assert float(normal_score(row.smallest_visible * theory / error, 4)) == pytest.approx(row.chance_z, rel=1e-6)
+    assert float(
+        normal_score(row.smallest_visible * theory / error, 4)
+    ) == pytest.approx(row.chance_z, rel=1e-6)
 
 
 def test_exact_numbers_agree_and_nothing_compared_does_not():
@@ -129,7 +151,9 @@ def test_exact_numbers_agree_and_nothing_compared_does_not():
 
 
 def test_entries_without_spread_are_not_exact():
-    """Two trials that count the same in one bin have not measured it; a variable without any spread has."""
+    """Two trials that count the same in one bin have not measured it; a variable
+    without any spread has.
+    """
     from giantstep.comparison import combine
     from giantstep.family import Question, Variable
 
@@ -141,13 +165,26 @@ def test_entries_without_spread_are_not_exact():
             "exact": values[0],
             "exact_stderr": 0.0,
         }
-        return xarray.Dataset({**data, **status}, {"x": [0.0, 1.0, 2.0]}, attrs={"trials": 5})
+        return xarray.Dataset(
+            {**data, **status}, {"x": [0.0, 1.0, 2.0]}, attrs={"trials": 5}
+        )
 
-    question = Question("?", (Variable("count", ("x",), "n", "counts"), Variable("exact", (), "e", "exact")))
-    limit = side([1.0, 2.0, 1e-17], [0.0, 0.0, 0.0]).drop_vars(["count_stderr", "exact_stderr"])
+    question = Question(
+        "?",
+        (Variable("count", ("x",), "n", "counts"), Variable("exact", (), "e", "exact")),
+    )
+    limit = side([1.0, 2.0, 1e-17], [0.0, 0.0, 0.0]).drop_vars(
+        ["count_stderr", "exact_stderr"]
+    )
     limit.attrs.clear()
-    result = combine({"limit": limit, "experiment": side([1.1, 2.1, 0.0], [0.0, 0.1, 0.2])}, question)
-    assert float(result["count_z"][0]) == float(result["count_z"][1]) == pytest.approx(float(normal_score(1.0, 4)))
+    result = combine(
+        {"limit": limit, "experiment": side([1.1, 2.1, 0.0], [0.0, 0.1, 0.2])}, question
+    )
+    assert (
+        float(result["count_z"][0])
+        == float(result["count_z"][1])
+        == pytest.approx(float(normal_score(1.0, 4)))
+    )
     assert abs(float(result["count_z"][2])) < 1e-10
     assert float(result["exact_z"]) > 5
 
@@ -166,7 +203,9 @@ def test_an_event_that_no_trial_saw_contradicts_only_a_frequent_one(limit, agree
         data |= {name: ((), error) for name, error in more.items()}
         return xarray.Dataset(data, attrs={"trials": 40})
 
-    question = Question("?", (Variable("seen", (), "s", "fraction of an event", counted=True),))
+    question = Question(
+        "?", (Variable("seen", (), "s", "fraction of an event", counted=True),)
+    )
     exact = side(limit)
     del exact.attrs["trials"]
     both = combine({"limit": exact, "experiment": side(0.0, seen_stderr=0.0)}, question)
@@ -174,17 +213,28 @@ def test_an_event_that_no_trial_saw_contradicts_only_a_frequent_one(limit, agree
 
 
 def test_a_variable_that_is_zero_is_judged_on_a_scale_that_is_given():
-    s = gs.BatchReuse(target="h4(z)", activation="relu", samples_per_dim=3.0, rate=0.1, steps=2)
-    both = gs.compare(s, dim=200, trials=60, seed=1)  # the overlap of a fourth Hermite polynomial stays at zero
+    s = gs.BatchReuse(
+        target="h4(z)", activation="relu", samples_per_dim=3.0, rate=0.1, steps=2
+    )
+    # the overlap of a fourth Hermite polynomial stays at zero
+    both = gs.compare(s, dim=200, trials=60, seed=1)
     (alone,) = gs.agreement(both, "M").rows
     (row,) = gs.agreement(both, "M", scale={"M": 0.1}).rows
     gaps = np.abs(both["M_gap"].values)
     assert alone.verdict().verdict == "cannot tell" and alone.largest_relative_gap > 0.3
-    assert row.largest_relative_gap == pytest.approx(gaps.max() / 0.1) and row.relative_to == "0.1"
+    assert (
+        row.largest_relative_gap == pytest.approx(gaps.max() / 0.1)
+        and row.relative_to == "0.1"
+    )
     assert row.largest_z == alone.largest_z
     (large,) = gs.agreement(both, "M", scale={"M": 10.0}).rows
-    assert large.verdict().verdict == "agrees" and large.visible_gap == pytest.approx(row.visible_gap / 100)
-    with pytest.raises(gs.InputError, match=r"`scale` must be among the variables judged \(M\), but is .*norm"):
+    assert large.verdict().verdict == "agrees" and large.visible_gap == pytest.approx(
+        row.visible_gap / 100
+    )
+    with pytest.raises(
+        gs.InputError,
+        match=r"`scale` must be among the variables judged \(M\), but is .*norm",
+    ):
         gs.agreement(both, "M", scale={"norm": 1.0})
     with pytest.raises(gs.InputError, match=r"`scale\.M` must be a number above 0"):
         gs.agreement(both, "M", scale={"M": 0.0})

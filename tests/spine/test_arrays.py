@@ -1,4 +1,6 @@
-"""Arrays as fields: compared by content, written out where small, beside the file where large."""
+"""Arrays as fields: compared by content, written out where small, beside the file where
+large.
+"""
 
 import json
 
@@ -6,7 +8,14 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.arrays import WRITTEN_OUT, ArrayField, FrozenArray, as_array, with_arrays, write_arrays
+from giantstep.arrays import (
+    WRITTEN_OUT,
+    ArrayField,
+    FrozenArray,
+    as_array,
+    with_arrays,
+    write_arrays,
+)
 from giantstep.scenario import Part, field
 
 
@@ -17,9 +26,12 @@ class Holder(Part):
 
 
 def test_equality_is_that_of_the_content():
-    one, two = FrozenArray([[1, 2], [3, 4]]), FrozenArray(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    one = FrozenArray([[1, 2], [3, 4]])
+    two = FrozenArray(np.array([[1.0, 2.0], [3.0, 4.0]]))
     assert one == two and hash(one) == hash(two) and one.file == two.file
-    assert one != FrozenArray([1, 2, 3, 4]) and one.file != FrozenArray([1, 2, 3, 4]).file
+    assert (
+        one != FrozenArray([1, 2, 3, 4]) and one.file != FrozenArray([1, 2, 3, 4]).file
+    )
     assert FrozenArray([0.0]).file == FrozenArray([-0.0]).file
 
 
@@ -33,7 +45,17 @@ def test_it_cannot_be_changed_from_outside():
 
 
 @pytest.mark.parametrize(
-    "bad", ["text", True, [[1, 2], [3]], [1, float("nan")], [1, float("inf")], {"a": 1}, [1j], ["1"]]
+    "bad",
+    [
+        "text",
+        True,
+        [[1, 2], [3]],
+        [1, float("nan")],
+        [1, float("inf")],
+        {"a": 1},
+        [1j],
+        ["1"],
+    ],
 )
 def test_what_is_no_array_of_finite_numbers_is_refused(bad):
     with pytest.raises(gs.InputError, match="`table` must be an array"):
@@ -41,12 +63,17 @@ def test_what_is_no_array_of_finite_numbers_is_refused(bad):
 
 
 def test_small_arrays_are_written_out_and_large_ones_beside(tmp_path):
-    small, large = Holder(np.ones(WRITTEN_OUT)), Holder(np.ones(WRITTEN_OUT + 1))
+    small = Holder(np.ones(WRITTEN_OUT))
+    large = Holder(np.ones(WRITTEN_OUT + 1))
     assert small.model_dump(mode="json")["table"] == [1.0] * WRITTEN_OUT
     written = json.loads(json.dumps(large.model_dump(mode="json")))["table"]
     assert written == {"npz": large.table.file, "shape": [WRITTEN_OUT + 1]}
     assert write_arrays(small, tmp_path) == []
-    assert write_arrays(large, tmp_path) == write_arrays(large, tmp_path) == [tmp_path / large.table.file]
+    assert (
+        write_arrays(large, tmp_path)
+        == write_arrays(large, tmp_path)
+        == [tmp_path / large.table.file]
+    )
     assert with_arrays({"table": written}, tmp_path)["table"] == large.table
 
 

@@ -1,4 +1,6 @@
-"""A dimension that a family declares is read by tables, files, plots and the description."""
+"""A dimension that a family declares is read by tables, files, plots and the
+description.
+"""
 
 import numpy as np
 import pytest
@@ -34,9 +36,16 @@ def ladder():
         level: Number = field("l", "height of a rung", default=1.0, ge=0)
 
         def limit(self, points, what, settings):
-            height = points["level"][:, None, None] * np.arange(3.0)[:, None] * np.ones(2)
+            height = (
+                points["level"][:, None, None] * np.arange(3.0)[:, None] * np.ones(2)
+            )
             status = np.where(points["level"] > 5, "it falls", "")
-            return Answer({"height": height}, status, np.zeros(len(status)), np.zeros(len(status), int))
+            return Answer(
+                {"height": height},
+                status,
+                np.zeros(len(status)),
+                np.zeros(len(status), int),
+            )
 
         def trial(self, points, what, dim, draws, settings):
             height = np.arange(3.0)[:, None] * np.ones(2)
@@ -65,13 +74,19 @@ def test_a_plot_runs_along_it(ladder):
 def test_what_came_before_a_failure_stands(ladder):
     with pytest.warns(gs.GiantstepWarning, match="it falls"):
         assert np.isfinite(gs.predict(ladder(level=6.0)).height).all()
-    with pytest.warns(gs.GiantstepWarning, match="height is not a number from step 2 on"):
+    with pytest.warns(
+        gs.GiantstepWarning, match="height is not a number from step 2 on"
+    ):
         gs.simulate(ladder(), dim=5, trials=1)
 
 
 def test_the_page_is_told(ladder):
     told = describe("ladder")["questions"]["climb"]["dimensions"]
-    assert told["rung"] == {"role": "trajectory", "label": "rungs climbed", "symbol": "r"}
+    assert told["rung"] == {
+        "role": "trajectory",
+        "label": "rungs climbed",
+        "symbol": "r",
+    }
     assert told["block"]["role"] == "entries"
 
 

@@ -13,18 +13,35 @@ from .toy import Toy
 
 
 @pytest.fixture(
-    params=["point", "grid", "names", "comparison", "wave", "complex", "paired", "trials"],
+    params=[
+        "point",
+        "grid",
+        "names",
+        "comparison",
+        "wave",
+        "complex",
+        "paired",
+        "trials",
+    ],
 )
 def result(request):
     level = xarray.DataArray([1.0, 3.0], dims="curve", coords={"curve": ["a", "b"]})
     return {
         "point": lambda: gs.predict(Toy()),
-        "grid": lambda: gs.predict(Toy(), {"noise.size": [1, 2]}, far=[3.0, gs.inf], dim=[10, 20]),
+        "grid": lambda: gs.predict(
+            Toy(), {"noise.size": [1, 2]}, far=[3.0, gs.inf], dim=[10, 20]
+        ),
         "names": lambda: gs.simulate(Toy(), dim=10, shape=["relu", "tanh"]),
         "comparison": lambda: gs.compare(Toy(), dim=10, level=[1, 3, 4]),
-        "wave": lambda: gs.compare(Toy(), dim=10, what="wave", level=[1, 3], x=[0, 1, 2]),
-        "complex": lambda: gs.predict(Toy(), what="transform", level=[1, 3], z=[1j, 2j, 3j]),
-        "paired": lambda: gs.predict(Toy(), level=level, offset=level.assign_coords(curve=["a", "b"])),
+        "wave": lambda: gs.compare(
+            Toy(), dim=10, what="wave", level=[1, 3], x=[0, 1, 2]
+        ),
+        "complex": lambda: gs.predict(
+            Toy(), what="transform", level=[1, 3], z=[1j, 2j, 3j]
+        ),
+        "paired": lambda: gs.predict(
+            Toy(), level=level, offset=level.assign_coords(curve=["a", "b"])
+        ),
         "trials": lambda: gs.simulate(Toy(), dim=10, level=[1, 3], keep_trials=True),
     }[request.param]()
 
@@ -71,14 +88,24 @@ def test_csv_has_a_row_per_point_and_columns_for_small_dimensions(tmp_path):
     rows = read_csv(tmp_path / "r.csv")
     assert len(rows) == 6
     assert list(rows[0])[:4] == ["level", "offset", "mean", "parts[1,1]"]
-    assert {"parts[1,2]", "parts[2,1]", "parts[2,2]", "outliers[1]", "converged", "status"} <= set(rows[0])
+    assert {
+        "parts[1,2]",
+        "parts[2,1]",
+        "parts[2,2]",
+        "outliers[1]",
+        "converged",
+        "status",
+    } <= set(rows[0])
     assert float(rows[4]["mean"]) == 3.5
     assert float(rows[4]["parts[1,2]"]) == pytest.approx(3.5 * 0.25 * 0.75)
     assert rows[0]["converged"] == "True"
 
 
 def test_csv_of_a_comparison_has_a_row_per_source_and_x(tmp_path):
-    gs.save(gs.compare(Toy(), dim=10, what="wave", level=[1, 3], x=[0, 1, 2]), tmp_path / "r.csv")
+    gs.save(
+        gs.compare(Toy(), dim=10, what="wave", level=[1, 3], x=[0, 1, 2]),
+        tmp_path / "r.csv",
+    )
     rows = read_csv(tmp_path / "r.csv")
     assert len(rows) == 3 * 2 * 3
     assert [row["source"] for row in rows[:6]] == ["limit"] * 6
@@ -106,7 +133,10 @@ def test_csv_says_nan_and_inf(tmp_path):
 
 
 def test_tex_is_a_table_for_pgfplots(tmp_path):
-    gs.save(gs.predict(Toy(), {"noise.size": [1, 2]}, shape=["relu", "tanh"]), tmp_path / "r.tex")
+    gs.save(
+        gs.predict(Toy(), {"noise.size": [1, 2]}, shape=["relu", "tanh"]),
+        tmp_path / "r.tex",
+    )
     lines = (tmp_path / "r.tex").read_text().splitlines()
     body = [line for line in lines if not line.startswith("%")]
     assert body[0] == r"\pgfplotstableread{" and body[-1] == r"}\giantstepdata"
@@ -131,17 +161,30 @@ def test_nothing_is_half_written(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (lambda folder: gs.save(gs.predict(Toy()), folder / "r.xls"), "saved as .csv, .nc, .json, .tex"),
+        (
+            lambda folder: gs.save(gs.predict(Toy()), folder / "r.xls"),
+            "saved as .csv, .nc, .json, .tex",
+        ),
         (lambda folder: gs.save(gs.predict(Toy()), folder / "r"), "saved as"),
         (lambda folder: gs.save({}, folder / "r.csv"), "takes a result"),
-        (lambda folder: gs.save(gs.predict(Toy()), folder / "no" / "r.csv"), "There is no folder"),
+        (
+            lambda folder: gs.save(gs.predict(Toy()), folder / "no" / "r.csv"),
+            "There is no folder",
+        ),
         (lambda folder: gs.load(folder / "r.nc"), "There is no file"),
         (lambda folder: gs.load(folder / "r.csv"), "loaded from .nc, .json"),
         (
-            lambda folder: (folder / "r.json").write_text("{") and gs.load(folder / "r.json"),
+            lambda folder: (
+                (folder / "r.json").write_text("{") and gs.load(folder / "r.json")
+            ),
             "is not a result",
         ),
-        (lambda folder: (folder / "r.nc").write_text("text") and gs.load(folder / "r.nc"), "is not a result"),
+        (
+            lambda folder: (
+                (folder / "r.nc").write_text("text") and gs.load(folder / "r.nc")
+            ),
+            "is not a result",
+        ),
     ],
 )
 def test_bad_files_are_one_sentence(call, expected, tmp_path):
@@ -162,7 +205,9 @@ def test_long_settings_fit_into_netcdf(tmp_path):
 def test_cite_has_papers_and_software():
     for source in (Toy(), gs.predict(Toy())):
         text = gs.cite(source)
-        assert "@article{mei2022generalization," in text and "@software{giantstep," in text
+        assert (
+            "@article{mei2022generalization," in text and "@software{giantstep," in text
+        )
         assert text.count("{") == text.count("}")
     with pytest.raises(gs.InputError, match="cite takes"):
         gs.cite(3)

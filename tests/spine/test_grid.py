@@ -37,7 +37,9 @@ def test_lists_make_an_outer_product_in_the_order_given():
 
 def test_data_arrays_are_paired_along_shared_dimensions():
     level = xarray.DataArray([1.0, 3.0], dims="curve", coords={"curve": [10, 20]})
-    offset = xarray.DataArray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dims=("curve", "part"))
+    offset = xarray.DataArray(
+        [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dims=("curve", "part")
+    )
     grid = Grid(Toy(), {"noise.size": [1, 2], "level": level, "offset": offset})
     assert grid.dims == ("noise.size", "curve", "part")
     assert grid.shape == (2, 2, 3)
@@ -52,9 +54,15 @@ def test_data_arrays_are_paired_along_shared_dimensions():
 
 def test_data_arrays_that_do_not_fit_are_refused():
     level = xarray.DataArray([1.0, 3.0], dims="curve", coords={"curve": [10, 20]})
-    assert "2 values along `curve`" not in sentence({"level": level, "offset": level.assign_coords(curve=[1, 2])})
-    assert "along `curve`" in sentence({"level": level, "offset": xarray.DataArray([1.0, 2.0, 3.0], dims="curve")})
-    assert "a field that does not vary" in sentence({"level": xarray.DataArray([1.0, 3.0], dims="offset")})
+    assert "2 values along `curve`" not in sentence(
+        {"level": level, "offset": level.assign_coords(curve=[1, 2])}
+    )
+    assert "along `curve`" in sentence(
+        {"level": level, "offset": xarray.DataArray([1.0, 2.0, 3.0], dims="curve")}
+    )
+    assert "a field that does not vary" in sentence(
+        {"level": xarray.DataArray([1.0, 3.0], dims="offset")}
+    )
 
 
 def test_names_vary_and_split_the_batches():
@@ -72,44 +80,83 @@ def test_callables_vary():
 
 def test_list_fields_are_replaced_and_do_not_vary():
     assert Grid(Toy(), {"shares": [1, 2, 3]}).scenario.shares == (1.0, 2.0, 3.0)
-    expected = "Field `shares` is a list and cannot vary over a grid: those are different studies."
+    expected = (
+        "Field `shares` is a list and cannot vary over a grid: those are different"
+        " studies."
+    )
     assert sentence({"shares": [[1, 2], [3, 4]]}) == expected
     assert sentence({"shares": xarray.DataArray([1.0, 2.0], dims="shares")}) == expected
 
 
 def test_a_number_where_a_list_is_possible_varies():
-    spike = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.PlantedSpike())
+    spike = gs.OneStep(
+        width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.PlantedSpike()
+    )
     assert Grid(spike, {"step.strength": [1, 2, 3]}).shape == (3,)
-    blocks = spike.replace(second_layer=gs.Vocabulary([1, -1]), step=gs.PlantedSpike(strength=[1, -1]))
-    assert Grid(blocks, {"step.strength": [2, -2]}).scenario.step.strength == (2.0, -2.0)
+    blocks = spike.replace(
+        second_layer=gs.Vocabulary([1, -1]), step=gs.PlantedSpike(strength=[1, -1])
+    )
+    assert Grid(blocks, {"step.strength": [2, -2]}).scenario.step.strength == (
+        2.0,
+        -2.0,
+    )
 
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"level": []}, "Field `level` must be a list of at least one value, but is level=[]."),
-        ({"level": [1, -2.5, 3]}, "Field `level` must be a number at least 0, but is level=-2.5."),
+        (
+            {"level": []},
+            "Field `level` must be a list of at least one value, but is level=[].",
+        ),
+        (
+            {"level": [1, -2.5, 3]},
+            "Field `level` must be a number at least 0, but is level=-2.5.",
+        ),
         ({"level": [1, np.nan]}, "but is level=nan."),
-        ({"level": np.array([1, np.inf])}, "must be a number at least 0, finite, but is level=inf."),
+        (
+            {"level": np.array([1, np.inf])},
+            "must be a number at least 0, finite, but is level=inf.",
+        ),
         ({"level": [1, True]}, "in each place of the list, but is level=True."),
-        ({"level": np.array([True, False])}, "in each place of the list, but is level=True."),
-        ({"level": [1, "a"]}, "a number at least 0 in each place of the list, but is level='a'."),
-        ({"level": [[1, 2], [3, 4]]}, "in each place of the list, but is level=[1, 2]."),
+        (
+            {"level": np.array([True, False])},
+            "in each place of the list, but is level=True.",
+        ),
+        (
+            {"level": [1, "a"]},
+            "a number at least 0 in each place of the list, but is level='a'.",
+        ),
+        (
+            {"level": [[1, 2], [3, 4]]},
+            "in each place of the list, but is level=[1, 2].",
+        ),
         ({"level": np.ones((2, 2))}, "one-dimensional array"),
         ({"level": {1.0, 2.0}}, "a set has no order"),
         ({"level": "text"}, "Field `level` must be a number, but is level='text'."),
-        ({"count": [1, 2.5]}, "must be a whole number at least 1 and at most 9, but is count=2.5."),
+        (
+            {"count": [1, 2.5]},
+            "must be a whole number at least 1 and at most 9, but is count=2.5.",
+        ),
         ({"count": [1, 10]}, "but is count=10.0"),
         ({"shape": ["relu", "nothing(z)"]}, "Field `shape`"),
         ({"shape": [["relu"]]}, "a single name in each place"),
         ({"shape": []}, "at least one value"),
-        ({"noise": [Noise(1), Noise(2)]}, "Field `noise` holds a Noise and cannot vary over a list; vary a "
-                                          "field inside it (noise.size) or make a study of each."),
+        (
+            {"noise": [Noise(1), Noise(2)]},
+            (
+                "Field `noise` holds a Noise and cannot vary over a list; vary a "
+                "field inside it (noise.size) or make a study of each."
+            ),
+        ),
         ({"levels": [1]}, "(did you mean `level`?)"),
         ({"noise.sizes": [1]}, "(did you mean `noise.size`?)"),
-        ({"level": [1, 2], "far": [2, 3]}, "Field `far` must be different from level, but is far=2.0."),
+        (
+            {"level": [1, 2], "far": [2, 3]},
+            "Field `far` must be different from level, but is far=2.0.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_grids_are_refused_before_anything_runs(fields, expected):
     assert expected in sentence(fields)
 
@@ -151,7 +198,9 @@ def test_a_scenario_at_a_point_keeps_whole_numbers_whole():
 
 def test_many_points_are_cheap():
     start = time.perf_counter()
-    grid = Grid(Toy(), {"level": np.linspace(3, 5, 400), "offset": list(np.linspace(0, 1, 250))})
+    grid = Grid(
+        Toy(), {"level": np.linspace(3, 5, 400), "offset": list(np.linspace(0, 1, 250))}
+    )
     [batch] = grid.batches()
     assert len(batch.index) == 100_000
     assert time.perf_counter() - start < 0.5

@@ -18,7 +18,9 @@ print(names != [], "dask" in sys.modules)
 
 def test_a_prediction_loads_no_more_than_it_needs():
     """Neither numbers nor names as coordinates load Dask, which is installed."""
-    run = subprocess.run([sys.executable, "-c", PREDICT], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", PREDICT], capture_output=True, text=True, check=True
+    )
     assert run.stdout.split("\n")[:2] == ["[] [] [0.1, 1.0]", "True False"]
 
 
@@ -32,7 +34,11 @@ with blas_threads(1):
 
 
 def test_a_setting_of_threads_reaches_what_is_loaded_later(monkeypatch):
-    """Catches a worker of a sweep whose tasks load SciPy's BLAS after its `threads` were set."""
+    """Catches a worker of a sweep whose tasks load SciPy's BLAS after its `threads`
+    were set.
+    """
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
-    run = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", LATER], capture_output=True, text=True, check=True
+    )
     assert run.stdout == "{1}\n"

@@ -1,4 +1,6 @@
-"""Classes of a user that derive from ours: the experiment is theirs, everything else they declare or do not have."""
+"""Classes of a user that derive from ours: the experiment is theirs, everything else
+they declare or do not have.
+"""
 
 import json
 import sqlite3
@@ -14,7 +16,12 @@ from giantstep.scenario import Number, field, from_content
 
 from .toy import Shift, Toy
 
-SIZES = {"target": "tanh(z)", "noise": 0.05, "width_per_dim": 1.5, "samples_per_dim": 2.0}
+SIZES = {
+    "target": "tanh(z)",
+    "noise": 0.05,
+    "width_per_dim": 1.5,
+    "samples_per_dim": 2.0,
+}
 PART = 0.1
 
 
@@ -69,7 +76,10 @@ PLAIN = network(gs.MaximalStep(3.0, batch_per_dim=2.0))
 
 
 def test_a_step_of_ones_own_has_no_limit_of_its_parent():
-    sentence = "`steps.0` has no limit here: no theory of Damped is known, which derives from MaximalStep"
+    sentence = (
+        "`steps.0` has no limit here: no theory of Damped is known, which derives from"
+        " MaximalStep"
+    )
     with pytest.raises(gs.InputError, match=sentence):
         gs.predict(DAMPED, dim=100)
     with pytest.raises(gs.InputError, match=sentence):
@@ -85,16 +95,28 @@ def test_a_step_of_ones_own_has_no_limit_of_its_parent():
 
 
 def test_other_parts_and_scenarios_have_none_either():
-    with pytest.raises(gs.InputError, match="`readout` has no limit here: no theory of Halved is known"):
+    with pytest.raises(
+        gs.InputError, match="`readout` has no limit here: no theory of Halved is known"
+    ):
         gs.predict(PLAIN.replace(readout=Halved(0.1)))
     layer = type("Values", (gs.Vocabulary,), {})
-    with pytest.raises(gs.InputError, match="`second_layer` has no limit here: no theory of Values is known"):
+    with pytest.raises(
+        gs.InputError,
+        match="`second_layer` has no limit here: no theory of Values is known",
+    ):
         gs.predict(PLAIN.replace(second_layer=layer([1.0, -1.0])))
     spoilt = Spoilt(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
-    with pytest.raises(gs.InputError, match="The scenario has no limit here: no theory of Spoilt is known"):
+    with pytest.raises(
+        gs.InputError,
+        match="The scenario has no limit here: no theory of Spoilt is known",
+    ):
         gs.predict(spoilt)
-    inside = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=Damped(3.0))
-    with pytest.raises(gs.InputError, match="`step` has no limit here: no theory of Damped"):
+    inside = gs.OneStep(
+        width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=Damped(3.0)
+    )
+    with pytest.raises(
+        gs.InputError, match="`step` has no limit here: no theory of Damped"
+    ):
         gs.predict(inside)
     with pytest.raises(gs.InputError, match="Spoilt has no best possible error"):
         gs.best_possible(spoilt)
@@ -102,9 +124,13 @@ def test_other_parts_and_scenarios_have_none_either():
 
 def test_a_class_that_says_so_has_the_limit_of_its_parent():
     known = network(Known(3.0, batch_per_dim=2.0))
-    assert np.array_equal(gs.predict(known, dim=100).test_error, gs.predict(PLAIN, dim=100).test_error)
+    assert np.array_equal(
+        gs.predict(known, dim=100).test_error, gs.predict(PLAIN, dim=100).test_error
+    )
     both = type("Both", (gs.SmallStep,), {"advance": gs.SmallStep.advance})
-    with pytest.raises(gs.InputError, match="has no `advance` and `closed_form` of its own"):
+    with pytest.raises(
+        gs.InputError, match="has no `advance` and `closed_form` of its own"
+    ):
         gs.predict(network(both(1.0, batch_per_dim=2.0), second_layer="gaussian"))
 
     class Named(gs.OneStep):
@@ -133,7 +159,11 @@ def test_the_experiment_is_its_own_and_so_is_its_name_in_a_store(tmp_path):
         (count,) = connection.execute("SELECT count(*) FROM results").fetchone()
     assert count == 6
     assert json.loads(first.attrs["classes"]) == {
-        "steps.0": {"name": "Damped", "parent": "MaximalStep", "source": source_digest(Damped)}
+        "steps.0": {
+            "name": "Damped",
+            "parent": "MaximalStep",
+            "source": source_digest(Damped),
+        }
     }
     assert "classes" not in parent.attrs
     both = gs.simulate({"plain": PLAIN, "damped": DAMPED}, **how)
@@ -151,7 +181,9 @@ def test_another_body_or_constant_is_another_class(monkeypatch):
     assert source_digest(made(2.0)) == source_digest(made(2.0))
     assert source_digest(made(2.0)) != source_digest(made(3.0))
     middle = made(2.0)
-    assert source_digest(type("Last", (middle,), {})) != source_digest(type("Last", (made(3.0),), {}))
+    assert source_digest(type("Last", (middle,), {})) != source_digest(
+        type("Last", (made(3.0),), {})
+    )
     before = source_digest(Damped)
     monkeypatch.setitem(globals(), "PART", 0.2)
     assert source_digest(Damped) != before
@@ -161,19 +193,27 @@ def test_another_body_or_constant_is_another_class(monkeypatch):
 
 def test_fields_change_without_losing_the_class():
     assert type(DAMPED.replace(steps__0__rate=2.0).steps[0]) is Damped
-    assert type(DAMPED.replace(steps__rate=2.0, steps__0__loss="correlation").steps[0]) is Damped
+    assert (
+        type(DAMPED.replace(steps__rate=2.0, steps__0__loss="correlation").steps[0])
+        is Damped
+    )
     other = DAMPED.replace(steps__0__kind="sign")
     assert type(other.steps[0]) is gs.SignStep
     scaled = network(Scaled(3.0, batch_per_dim=2.0, scale=0.5))
     assert scaled.replace(steps__0__scale=2.0).steps[0].scale == 2.0
-    grid = gs.simulate(scaled, dim=40, trials=2, steps__0__scale=[0.0, 1.0], paired=True)
+    grid = gs.simulate(
+        scaled, dim=40, trials=2, steps__0__scale=[0.0, 1.0], paired=True
+    )
     whole = gs.simulate(PLAIN, dim=40, trials=2, paired=True)
     assert np.allclose(grid.test_error[1], whole.test_error)
     assert not np.allclose(grid.test_error[0, 1], whole.test_error[1])
 
 
 def test_no_file_form(tmp_path):
-    sentence = "`steps.0` is a Damped, a Python class derived from MaximalStep, and cannot be written to"
+    sentence = (
+        "`steps.0` is a Damped, a Python class derived from MaximalStep, and cannot be"
+        " written to"
+    )
     study = gs.Study(DAMPED)
     with pytest.raises(gs.InputError, match=f"{sentence} a file"):
         study.to_toml()
@@ -183,9 +223,15 @@ def test_no_file_form(tmp_path):
         gs.script(DAMPED)
     with pytest.raises(gs.InputError, match=f"{sentence} JSON"):
         DAMPED.model_dump_json()
-    with pytest.raises(gs.InputError, match="The scenario is a Spoilt, a Python class derived from OneStep"):
+    with pytest.raises(
+        gs.InputError,
+        match="The scenario is a Spoilt, a Python class derived from OneStep",
+    ):
         gs.Study(Spoilt(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)).to_toml()
-    with pytest.raises(gs.InputError, match="`steps.0` was a Damped, a Python class .* it lives in Python only"):
+    with pytest.raises(
+        gs.InputError,
+        match="`steps.0` was a Damped, a Python class .* it lives in Python only",
+    ):
         from_content(DAMPED.content())
 
 
@@ -198,7 +244,10 @@ def test_a_subclass_does_not_take_the_place_of_its_family():
 
 
 def test_families_and_parts_stand_for_themselves():
-    assert [parent_of(cls) for cls in (Toy, Shift, gs.OneStep, gs.FewSteps, gs.SmallStep, gs.Vocabulary)] == [None] * 6
+    assert [
+        parent_of(cls)
+        for cls in (Toy, Shift, gs.OneStep, gs.FewSteps, gs.SmallStep, gs.Vocabulary)
+    ] == [None] * 6
     assert parent_of(Damped) is gs.MaximalStep
     assert parent_of(type("Again", (Damped,), {})) is Damped
 
@@ -208,5 +257,7 @@ def test_a_family_without_a_limit_runs_its_experiment():
         family: ClassVar[str] = "counting"
         questions: ClassVar = Toy.questions
 
-    with pytest.raises(gs.InputError, match="Counting has no limit: there is no method `limit` in it"):
+    with pytest.raises(
+        gs.InputError, match="Counting has no limit: there is no method `limit` in it"
+    ):
         gs.predict(Counting())

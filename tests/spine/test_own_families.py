@@ -1,4 +1,6 @@
-"""A folder's giantstep.toml makes families known there; nothing is run that was not asked for."""
+"""A folder's giantstep.toml makes families known there; nothing is run that was not
+asked for.
+"""
 
 import sys
 
@@ -31,7 +33,9 @@ def test_a_family_of_the_folder_is_found_when_asked_for(folder, monkeypatch):
     monkeypatch.setattr(families, "_LOADED", dict(families._LOADED))
     (folder / "own_pca.py").write_text(FAMILY.format(name="OwnPCA", family="own-pca"))
     (folder / "boom.py").write_text("raise SystemExit('run although nobody asked')")
-    (folder / "giantstep.toml").write_text('[families]\nown-pca = "own_pca.py"\nboom = "boom.py"\n')
+    (folder / "giantstep.toml").write_text(
+        '[families]\nown-pca = "own_pca.py"\nboom = "boom.py"\n'
+    )
     assert {"own-pca", "boom"} <= set(gs.family_names())
     assert "own_pca" not in sys.modules
     assert family_class("own-pca").__name__ == "OwnPCA"
@@ -56,21 +60,32 @@ def test_what_the_folder_says_wrongly(folder, text, said):
 
 
 def test_modules_beside_a_family_in_one_file_are_not_its_own(folder, monkeypatch):
-    """A package may have a limit.py and an experiment.py that belong to something else."""
+    """A package may have a limit.py and an experiment.py that belong to something
+    else.
+    """
     from giantstep import families
 
     monkeypatch.setattr(families, "_LOADED", dict(families._LOADED))
-    own = FAMILY.format(name="OwnLab", family="own-lab").replace("import Question", "import Answer, Question")
+    own = FAMILY.format(name="OwnLab", family="own-lab").replace(
+        "import Question", "import Answer, Question"
+    )
     engines = (
-        "    def limit(self, points, what, settings):\n        return Answer.closed({'value': points['size']})\n"
-        "    def trial(self, points, what, dim, draws, settings):\n        return {'value': points['size']}\n"
+        "    def limit(self, points, what, settings):\n        return"
+        " Answer.closed({'value': points['size']})\n    def trial(self, points, what,"
+        " dim, draws, settings):\n        return {'value': points['size']}\n"
     )
     (folder / "ownlab").mkdir()
     (folder / "ownlab" / "__init__.py").write_text("")
     (folder / "ownlab" / "own.py").write_text(own + engines)
     for name in ("limit", "experiment"):
-        (folder / "ownlab" / f"{name}.py").write_text("raise SystemExit('run although nobody asked')")
+        (folder / "ownlab" / f"{name}.py").write_text(
+            "raise SystemExit('run although nobody asked')"
+        )
     monkeypatch.syspath_prepend(str(folder))
     from ownlab.own import OwnLab
 
-    assert float(gs.predict(OwnLab()).value) == float(gs.simulate(OwnLab(), dim=10, trials=2).value) == 1.0
+    assert (
+        float(gs.predict(OwnLab()).value)
+        == float(gs.simulate(OwnLab(), dim=10, trials=2).value)
+        == 1.0
+    )

@@ -1,4 +1,6 @@
-"""Every registered family is held to what `Scenario` promises; nothing here names one."""
+"""Every registered family is held to what `Scenario` promises; nothing here names
+one.
+"""
 
 import inspect
 import json
@@ -23,14 +25,25 @@ from . import toy
 
 assert giantstep.families._skeleton.scenario and toy  # importing a family registers it
 
-FAMILIES = [name for name in family_names() if family_class(name).__module__.startswith("giantstep.")]  # no toys
-QUESTIONS = [(family, what) for family in FAMILIES for what in family_class(family).questions]
+# no toys
+FAMILIES = [
+    name
+    for name in family_names()
+    if family_class(name).__module__.startswith("giantstep.")
+]
+QUESTIONS = [
+    (family, what) for family in FAMILIES for what in family_class(family).questions
+]
 DIM = 40
 
 
 def example_settings(family, what):
     settings = family_class(family).questions[what].settings
-    return {name: setting.example for name, setting in settings.items() if setting.example is not None}
+    return {
+        name: setting.example
+        for name, setting in settings.items()
+        if setting.example is not None
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +57,12 @@ def quiet():
 def test_it_says_what_it_is(family):
     scenario = family_class(family)
     assert scenario.family == family
-    assert scenario.title and scenario.update_rule and scenario.questions and scenario.theories
+    assert (
+        scenario.title
+        and scenario.update_rule
+        and scenario.questions
+        and scenario.theories
+    )
     assert inspect.getdoc(scenario)
     assert scenario.papers and set(scenario.papers) <= set(BIBTEX)
     assert "@software" in gs.cite(scenario.example())
@@ -70,7 +88,9 @@ def test_every_part_is_documented(family):
         for part in submodels(info.annotation):
             assert inspect.getdoc(part)
             for name, inner in part.model_fields.items():
-                assert name == "kind" or (inner.description and inner.json_schema_extra["symbol"]), (
+                assert name == "kind" or (
+                    inner.description and inner.json_schema_extra["symbol"]
+                ), (
                     part,
                     name,
                 )
@@ -95,9 +115,13 @@ def test_names_do_not_collide(family):
         for variable in question.variables:
             assert variable.symbol and variable.meaning and variable.engines
             assert not variable.name.endswith(("_stderr", "_gap", "_z"))
-            assert all(dim.removesuffix("_2") in _KNOWN for dim in variable.dims), variable.dims
+            assert all(dim.removesuffix("_2") in _KNOWN for dim in variable.dims), (
+                variable.dims
+            )
         for setting in question.settings.values():
-            assert setting.meaning and (not setting.choices or setting.default in setting.choices)
+            assert setting.meaning and (
+                not setting.choices or setting.default in setting.choices
+            )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -116,13 +140,23 @@ def test_bounds_hold_at_both_ends(family):
             if inclusive:
                 edge = float(getattr(bound, inclusive))
                 check_numbers(name, info, np.array([edge]))
-                outside = math.nextafter(edge, -math.inf if inclusive == "ge" else math.inf)
+                outside = math.nextafter(
+                    edge, -math.inf if inclusive == "ge" else math.inf
+                )
             elif exclusive:
                 outside = float(getattr(bound, exclusive))
             else:
                 continue
             with pytest.raises(gs.InputError, match=name):
-                scenario.replace({name: int(outside) if info.annotation is int and outside.is_integer() else outside})
+                scenario.replace(
+                    {
+                        name: (
+                            int(outside)
+                            if info.annotation is int and outside.is_integer()
+                            else outside
+                        )
+                    }
+                )
             with pytest.raises(gs.InputError, match=name):
                 gs.predict(scenario, {name: [outside]})
         for bad in (math.nan, "text", True, None):
@@ -133,14 +167,19 @@ def test_bounds_hold_at_both_ends(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_files_bring_it_back(family):
     scenario = family_class(family).example()
-    assert from_content(json.loads(json.dumps(scenario.content(), allow_nan=False))) == scenario
+    assert (
+        from_content(json.loads(json.dumps(scenario.content(), allow_nan=False)))
+        == scenario
+    )
     study = Study(scenario, experiment={"dim": DIM})
     for text in (study.to_toml(), study.to_toml(comments=True)):
         assert Study.from_toml(text).scenario == scenario
 
 
 def check_layout(result, question, engine, grid_dims):
-    expected = {variable.name for variable in question.variables if engine in variable.engines}
+    expected = {
+        variable.name for variable in question.variables if engine in variable.engines
+    }
     names = {str(name) for name in result.data_vars}
     assert {variable.name for variable in question.variables} & names == expected
     for variable in question.variables:
@@ -157,7 +196,9 @@ def test_both_engines_answer_with_the_declared_table(family, what):
     question = scenario.questions[what]
     settings = {"what": what, **example_settings(family, what)}
     check_layout(gs.predict(scenario, **settings), question, "limit", ())
-    check_layout(gs.simulate(scenario, dim=DIM, trials=2, **settings), question, "experiment", ())
+    check_layout(
+        gs.simulate(scenario, dim=DIM, trials=2, **settings), question, "experiment", ()
+    )
     both = gs.compare(scenario, dim=DIM, trials=2, **settings)
     for variable in question.variables:
         if variable.compared and variable.engines == ("limit", "experiment"):
@@ -165,7 +206,9 @@ def test_both_engines_answer_with_the_declared_table(family, what):
 
 
 def first_varying_field(scenario):
-    shared = [name for name in scenario.shared_fields if name in scenario.numeric_fields()]
+    shared = [
+        name for name in scenario.shared_fields if name in scenario.numeric_fields()
+    ]
     name = (shared or list(scenario.numeric_fields()))[0]
     value = scenario.numeric_fields()[name][0]
     return name, [value, 1.25 * value + 0.01]
@@ -178,24 +221,39 @@ def test_a_point_means_the_same_alone_and_in_a_grid(family, what):
     name, values = first_varying_field(scenario)
     settings = {"what": what, **example_settings(family, what)}
     for setting in question.settings:
-        if setting in gs.predict(scenario, **settings).coords and setting not in settings:
+        if (
+            setting in gs.predict(scenario, **settings).coords
+            and setting not in settings
+        ):
             settings[setting] = gs.predict(scenario, **settings)[setting].values
     engines = (
         ("limit", lambda **fields: gs.predict(scenario, **settings, **fields), 1e-8),
-        ("experiment", lambda **fields: gs.simulate(scenario, dim=DIM, trials=2, **settings, **fields), 1e-9),
+        (
+            "experiment",
+            lambda **fields: gs.simulate(
+                scenario, dim=DIM, trials=2, **settings, **fields
+            ),
+            1e-9,
+        ),
     )
     for engine, call, tolerance in engines:
-        alone, grid = call(), call(**{name.replace(".", "__"): values})
+        alone = call()
+        grid = call(**{name.replace(".", "__"): values})
         check_layout(grid, question, engine, (name,))
         for variable in question.variables:
             if engine in variable.engines:
-                one, inside = alone[variable.name].values, grid[variable.name].isel({name: 0}).values
+                one = alone[variable.name].values
+                inside = grid[variable.name].isel({name: 0}).values
                 inside = inside[tuple(slice(size) for size in one.shape)]
                 if one.dtype.kind == "U":  # a name, not a number
                     np.testing.assert_array_equal(one, inside)
                     continue
                 np.testing.assert_allclose(
-                    one, inside, rtol=tolerance, atol=tolerance, err_msg=f"{engine} {variable.name}"
+                    one,
+                    inside,
+                    rtol=tolerance,
+                    atol=tolerance,
+                    err_msg=f"{engine} {variable.name}",
                 )
 
 
@@ -203,6 +261,11 @@ def test_a_point_means_the_same_alone_and_in_a_grid(family, what):
 def test_first_question_agrees_within_chance_and_five_percent(family):
     scenario = family_class(family).example()
     report = gs.agreement(
-        gs.compare(scenario, dim=150, trials=10, **example_settings(family, next(iter(scenario.questions))))
+        gs.compare(
+            scenario,
+            dim=150,
+            trials=10,
+            **example_settings(family, next(iter(scenario.questions))),
+        )
     )
     assert report.passes(allow=0.05), str(report)

@@ -9,11 +9,16 @@ from giantstep.progress import Progress
 
 
 def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def test_importing_is_light():
-    heavy = run("import sys, giantstep; print([m for m in ('numpy', 'xarray', 'pydantic') if m in sys.modules])")
+    heavy = run(
+        "import sys, giantstep; print([m for m in ('numpy', 'xarray', 'pydantic') if m"
+        " in sys.modules])"
+    )
     assert heavy == "[]"
 
 
@@ -32,12 +37,14 @@ def test_every_family_of_the_package_is_public():
 
 
 def test_loading_a_module_hides_no_function():
-    """Catches a public function with the name of a module of the package, which takes its place when it is loaded."""
+    """Catches a public function with the name of a module of the package, which takes
+    its place when it is loaded.
+    """
     code = (
-        "import sys, types, giantstep as gs;"
-        "[getattr(gs, name) for name in gs.__all__];"
-        "print([name for name in gs.__all__ if isinstance(getattr(gs, name), types.ModuleType)],"
-        "type(gs) is types.ModuleType, {type(m) for n, m in sys.modules.items() if n.startswith('giantstep')})"
+        "import sys, types, giantstep as gs;[getattr(gs, name) for name in"
+        " gs.__all__];print([name for name in gs.__all__ if isinstance(getattr(gs,"
+        " name), types.ModuleType)],type(gs) is types.ModuleType, {type(m) for n, m in"
+        " sys.modules.items() if n.startswith('giantstep')})"
     )
     assert run(code) == "['estimators'] True {<class 'module'>}"
 

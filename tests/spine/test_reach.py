@@ -1,4 +1,6 @@
-"""How far an answer reaches: notes where the bare limit jumps, and on what a finite size leaves out."""
+"""How far an answer reaches: notes where the bare limit jumps, and on what a finite
+size leaves out.
+"""
 
 import numpy as np
 import pytest
@@ -8,13 +10,25 @@ from giantstep.family import Answer
 from giantstep.reach import Jump, jumps_of, neglected_of
 
 STEP = gs.OneStep(
-    activation="relu", target="tanh(z)", noise=0.1, width_per_dim=1.5, samples_per_dim=0.847, ridge=1.02,
-    second_layer=gs.Vocabulary([1, -1]), step=gs.MaximalStep(rate=1.0, batch_per_dim=5.15),
-)  # fmt: skip
+    activation="relu",
+    target="tanh(z)",
+    noise=0.1,
+    width_per_dim=1.5,
+    samples_per_dim=0.847,
+    ridge=1.02,
+    second_layer=gs.Vocabulary([1, -1]),
+    step=gs.MaximalStep(rate=1.0, batch_per_dim=5.15),
+)
 NEAR_SQUARE = gs.Network(
-    activation="relu", target="tanh(z)", noise=0.1, width_per_dim=1.0, samples_per_dim=1.05, readout=gs.Ridge(1e-6),
-    second_layer=gs.Vocabulary([1, -1]), steps=[gs.MaximalStep(2.0)],
-)  # fmt: skip
+    activation="relu",
+    target="tanh(z)",
+    noise=0.1,
+    width_per_dim=1.0,
+    samples_per_dim=1.05,
+    readout=gs.Ridge(1e-6),
+    second_layer=gs.Vocabulary([1, -1]),
+    steps=[gs.MaximalStep(2.0)],
+)
 
 
 def notes(result):
@@ -32,7 +46,9 @@ def test_a_limit_near_its_jump_says_so_with_what_a_network_of_a_thousand_dimensi
 
 
 def test_of_a_grid_the_points_near_the_jump_are_counted():
-    assert "At 2 of 3 points the limit jumps" in notes(gs.predict(STEP, step__rate=[1e-4, 1e-2, 3.0]))
+    assert "At 2 of 3 points the limit jumps" in notes(
+        gs.predict(STEP, step__rate=[1e-4, 1e-2, 3.0])
+    )
 
 
 def test_a_rate_of_zero_is_no_jump_but_random_features():
@@ -48,7 +64,9 @@ def test_a_rate_of_zero_is_no_jump_but_random_features():
     ],
 )
 def test_every_step_names_its_own_field(steps, field):
-    network = NEAR_SQUARE.replace(steps=steps, readout=gs.Ridge(0.1), samples_per_dim=2.0)
+    network = NEAR_SQUARE.replace(
+        steps=steps, readout=gs.Ridge(0.1), samples_per_dim=2.0
+    )
     assert f"The limit jumps at {field} = 0" in notes(gs.predict(network))
 
 
@@ -66,29 +84,43 @@ def test_n_near_p_at_a_tiny_ridge_says_how_much_is_left_out():
     result = gs.predict(NEAR_SQUARE, dim=200)
     assert "leaves out about 9.1% of test_error" in notes(result)
     assert "leaves out" not in notes(gs.predict(NEAR_SQUARE))
-    assert "leaves out" not in notes(gs.predict(NEAR_SQUARE.replace(readout=gs.Ridge(0.1)), dim=200))
-    assert "leaves out" not in notes(gs.predict(STEP.replace(samples_per_dim=2.0), dim=200))
+    assert "leaves out" not in notes(
+        gs.predict(NEAR_SQUARE.replace(readout=gs.Ridge(0.1)), dim=200)
+    )
+    assert "leaves out" not in notes(
+        gs.predict(STEP.replace(samples_per_dim=2.0), dim=200)
+    )
 
 
 def test_without_a_layer_that_learns_the_size_is_that_of_the_known_formula():
-    """The noise of n - 1 samples and p parameters is (n - 1)/(n - p - 1), of which n/(n - p) is the theory."""
-    network = NEAR_SQUARE.replace(steps=[], readout=gs.Ridge(1e-9), samples_per_dim=1.05)
+    """The noise of n - 1 samples and p parameters is (n - 1)/(n - p - 1), of which
+    n/(n - p) is the theory.
+    """
+    network = NEAR_SQUARE.replace(
+        steps=[], readout=gs.Ridge(1e-9), samples_per_dim=1.05
+    )
     points = {**network.point(), "dim": np.array([400.0])}
     answer = network.limit(points, "errors", network.prepare(points, "errors", {}))
-    n, p = 420, 400
+    n = 420
+    p = 400
     expected = (n - 1) / (n - p - 1) / (n / (n - p)) - 1
     assert neglected_of(answer, 0)[0] == pytest.approx(expected, rel=0.15)
 
 
 def test_answers_are_joined_with_what_they_say_of_themselves():
-    one, other = Answer.blank(1), Answer.blank(2)
+    one = Answer.blank(1)
+    other = Answer.blank(2)
     one.jumps["rate"], other.neglected["noise"] = np.array([5.0]), np.array([0.1, 0.2])
     whole = Answer.joined([(np.array([1]), one), (np.array([0, 2]), other)])
-    assert whole.jumps["rate"].tolist() == [0.0, 5.0, 0.0] and whole.neglected["noise"].tolist() == [0.1, 0.0, 0.2]
+    assert whole.jumps["rate"].tolist() == [0.0, 5.0, 0.0] and whole.neglected[
+        "noise"
+    ].tolist() == [0.1, 0.0, 0.2]
 
 
 class Jumpy(gs.MixtureGLM):
-    """A family of somebody else whose limit jumps where its ridge vanishes, and is twice as large at any dimension."""
+    """A family of somebody else whose limit jumps where its ridge vanishes, and is
+    twice as large at any dimension.
+    """
 
     family = ""
 
@@ -96,7 +128,9 @@ class Jumpy(gs.MixtureGLM):
         answer = super().limit(points, what, settings)
         if np.isfinite(points["dim"]).all():
             answer.values = {name: 2 * value for name, value in answer.values.items()}
-        answer.jumps = {"ridge": np.where(np.isinf(points["dim"]), 1 / points["ridge"] ** 2, 0.0)}
+        answer.jumps = {
+            "ridge": np.where(np.isinf(points["dim"]), 1 / points["ridge"] ** 2, 0.0)
+        }
         return answer
 
     @classmethod

@@ -22,29 +22,49 @@ from giantstep.paper_symbols import evaluate, symbols_in
 from giantstep.partlists import keys_of, with_place
 from giantstep.progress import Progress, duration, with_time
 from giantstep.toml import read_toml, toml_value, write_toml
-from giantstep.verdicts import chance_line, normal_score, percent, trials_for_gap, trials_text, visible_gap
+from giantstep.verdicts import (
+    chance_line,
+    normal_score,
+    percent,
+    trials_for_gap,
+    trials_text,
+    visible_gap,
+)
 
 
 def test_frozenarray():
     a = FrozenArray([[1.0, 0.0], [0.0, 1.0]])
-    assert (a == FrozenArray(np.eye(2)), a.shape, float(np.asarray(a).sum())) == (True, (2, 2), 2.0)
+    assert (a == FrozenArray(np.eye(2)), a.shape, float(np.asarray(a).sum())) == (
+        True,
+        (2, 2),
+        2.0,
+    )
 
 
 def test_split_rows():
-    assert repr(list(split_rows(5, 100, block=250))) == "[slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]"
+    assert (
+        repr(list(split_rows(5, 100, block=250)))
+        == "[slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]"
+    )
 
 
 def test_class_help(capsys):
     print(gs.NoStep.__signature__, gs.MaximalStep.__signature__)
     assert (
         capsys.readouterr().out
-        == "() (rate, batch_per_dim=inf, loss='square', precondition=0.0, weight_decay=0.0, momentum=0.0)\n"
+        == "() (rate, batch_per_dim=inf, loss='square', precondition=0.0,"
+        " weight_decay=0.0, momentum=0.0)\n"
     )
-    assert ("model_dump" in dir(gs.OneStep), "replace" in dir(gs.OneStep)) == (False, True)
+    assert ("model_dump" in dir(gs.OneStep), "replace" in dir(gs.OneStep)) == (
+        False,
+        True,
+    )
 
 
 def test_assignments():
-    assert assignments("--set", ["ridge=0.1", "step.rate=2"], lambda name, text: single(text)) == {
+    assert assignments(
+        "--set", ["ridge=0.1", "step.rate=2"], lambda name, text: single(text)
+    ) == {
         "ridge": 0.1,
         "step.rate": 2,
     }
@@ -52,7 +72,8 @@ def test_assignments():
 
 def test_single():
     assert (
-        repr((single("0.1"), single("inf"), single("tanh(z)"), single("[1, -1]"))) == "(0.1, inf, 'tanh(z)', [1, -1])"
+        repr((single("0.1"), single("inf"), single("tanh(z)"), single("[1, -1]")))
+        == "(0.1, inf, 'tanh(z)', [1, -1])"
     )
 
 
@@ -73,7 +94,11 @@ def test_describe():
 
 
 def test_dimension_named():
-    assert (dimension_named("time").is_long, dimension_named("time_2").is_long, dimension_named("block_2").role) == (
+    assert (
+        dimension_named("time").is_long,
+        dimension_named("time_2").is_long,
+        dimension_named("block_2").role,
+    ) == (
         True,
         False,
         "entries",
@@ -85,13 +110,22 @@ def test_display(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "Vocabulary",
-        "  values         zeta_q  [1, -1]     values of the second layer (`OneStep`: at the start, times sqrt(p))",
-        "  probabilities  pi_q    [0.9, 0.1]  fraction of neurons with each value; equal if left out",
+        (
+            "  values         zeta_q  [1, -1]     values of the second layer"
+            " (`OneStep`: at the start, times sqrt(p))"
+        ),
+        (
+            "  probabilities  pi_q    [0.9, 0.1]  fraction of neurons with each value;"
+            " equal if left out"
+        ),
     ]
 
 
 def test_inside_sentence():
-    assert (inside_sentence("Two-layer network"), inside_sentence("SGD of a network")) == (
+    assert (
+        inside_sentence("Two-layer network"),
+        inside_sentence("SGD of a network"),
+    ) == (
         "two-layer network",
         "SGD of a network",
     )
@@ -107,7 +141,10 @@ def test_text_table():
 
 def test_bad_field(capsys):
     print(bad_field("ridge", -0.1, "at least 0"))
-    assert capsys.readouterr().out == "Field `ridge` must be at least 0, but is ridge=-0.1.\n"
+    assert (
+        capsys.readouterr().out
+        == "Field `ridge` must be at least 0, but is ridge=-0.1.\n"
+    )
 
 
 def test_check_ending():
@@ -115,7 +152,10 @@ def test_check_ending():
 
 
 def test_nearest():
-    assert (nearest("minimize", ["minimise", "finite_size"]), nearest("rate", ["noise", "step.rate"])) == (
+    assert (
+        nearest("minimize", ["minimise", "finite_size"]),
+        nearest("rate", ["noise", "step.rate"]),
+    ) == (
         " (did you mean `minimise`?)",
         " (did you mean `step.rate`?)",
     )
@@ -123,19 +163,31 @@ def test_nearest():
 
 
 def test_json_number():
-    assert (json_number(0.5), json_number(-math.inf), json_number(math.nan)) == (0.5, "-inf", None)
+    assert (json_number(0.5), json_number(-math.inf), json_number(math.nan)) == (
+        0.5,
+        "-inf",
+        None,
+    )
 
 
 def test_notes_in():
-    assert (notes_in({"notes": "test_error 2 is above 1."}), notes_in({})) == (["test_error 2 is above 1."], [])
+    assert (notes_in({"notes": "test_error 2 is above 1."}), notes_in({})) == (
+        ["test_error 2 is above 1."],
+        [],
+    )
 
 
 def test_last_known():
-    assert repr(last_known(np.array([[1.0, 2.0], [3.0, np.nan]]), 1)) == "array([2., 3.])"
+    assert (
+        repr(last_known(np.array([[1.0, 2.0], [3.0, np.nan]]), 1)) == "array([2., 3.])"
+    )
 
 
 def test_pad_stack():
-    assert repr(pad_stack([[1.0, 2.0], None, [3.0]])) == "array([[ 1.,  2.],\n       [nan, nan],\n       [ 3., nan]])"
+    assert (
+        repr(pad_stack([[1.0, 2.0], None, [3.0]]))
+        == "array([[ 1.,  2.],\n       [nan, nan],\n       [ 3., nan]])"
+    )
 
 
 def test_symbols_in():
@@ -143,11 +195,17 @@ def test_symbols_in():
 
 
 def test_evaluate():
-    assert (evaluate("alpha*beta", {"alpha": 0.8, "beta": 2.0}), evaluate("sigma", {"sigma": "relu"})) == (1.6, "relu")
+    assert (
+        evaluate("alpha*beta", {"alpha": 0.8, "beta": 2.0}),
+        evaluate("sigma", {"sigma": "relu"}),
+    ) == (1.6, "relu")
 
 
 def test_partlists():
-    assert (with_place("eta", 1), with_place("alpha0 = n0/d", 2)) == ("eta_1", "alpha_0_2")
+    assert (with_place("eta", 1), with_place("alpha0 = n0/d", 2)) == (
+        "eta_1",
+        "alpha_0_2",
+    )
 
 
 def test_keys_of():
@@ -155,13 +213,18 @@ def test_keys_of():
 
 
 def test_progress(capsys):
-    with Progress(lambda done, total, text: print(done, total, text), 2, "trials") as progress:
+    with Progress(
+        lambda done, total, text: print(done, total, text), 2, "trials"
+    ) as progress:
         progress.advance()
     assert capsys.readouterr().out == "0 2 trials\n1 2 trials\n"
 
 
 def test_with_time():
-    assert (with_time("limit", 0.1), with_time("limit", 80.0)) == ("limit", "limit (may take about 80 s)")
+    assert (with_time("limit", 0.1), with_time("limit", 80.0)) == (
+        "limit",
+        "limit (may take about 80 s)",
+    )
 
 
 def test_duration():
@@ -174,8 +237,13 @@ def test_read_toml():
 
 def test_write_toml(capsys):
     step = {"rate": float("inf")}
-    print(write_toml({"what": "errors", "scenario": {"ridge": 0.1, "step": step}}), end="")
-    assert capsys.readouterr().out == 'what = "errors"\n\n[scenario]\nridge = 0.1\nstep = { rate = inf }\n'
+    print(
+        write_toml({"what": "errors", "scenario": {"ridge": 0.1, "step": step}}), end=""
+    )
+    assert (
+        capsys.readouterr().out
+        == 'what = "errors"\n\n[scenario]\nridge = 0.1\nstep = { rate = inf }\n'
+    )
 
 
 def test_toml_value():
@@ -183,11 +251,20 @@ def test_toml_value():
 
 
 def test_verdict_numbers():
-    assert round(float(normal_score(2.776445, 4)), 3) == 1.96  # the 97.5% point of Student's t
+    # the 97.5% point of Student's t
+    assert round(float(normal_score(2.776445, 4)), 3) == 1.96
     assert round(chance_line(1), 2) == 3.29
-    assert (float(trials_for_gap(0.1, 0.05)), float(trials_for_gap(0.1, 0.05, power=0.9))) == (50.0, 88.0)
+    assert (
+        float(trials_for_gap(0.1, 0.05)),
+        float(trials_for_gap(0.1, 0.05, power=0.9)),
+    ) == (50.0, 88.0)
     assert float(visible_gap(0.1, 88)) <= 0.05 < float(visible_gap(0.1, 87))
     shown = [percent(gap) for gap in (0.05, 0.1523, 0.002114, 94.9)]
     assert shown == ["5%", "15.2%", "0.211%", "more than 1000%"]
     said = [trials_text(trials) for trials in (88, 12345, 10**9, None)]
-    assert said == ["88 trials", "about 12,000 trials", "more than a million trials", "no known number of trials"]
+    assert said == [
+        "88 trials",
+        "about 12,000 trials",
+        "more than a million trials",
+        "no known number of trials",
+    ]

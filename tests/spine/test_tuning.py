@@ -11,7 +11,9 @@ LINEAR = gs.MixtureGLM(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.
 def test_best_ridge_of_a_gaussian_teacher_is_noise_over_signal():
     best = gs.best_ridge(LINEAR.replace(teacher_norm=2.0), "test_mse")
     assert best.ridge == pytest.approx(0.15, rel=1e-4)
-    assert best.value == pytest.approx(float(gs.predict(LINEAR, teacher_norm=2.0, ridge=0.15).test_mse), rel=1e-10)
+    assert best.value == pytest.approx(
+        float(gs.predict(LINEAR, teacher_norm=2.0, ridge=0.15).test_mse), rel=1e-10
+    )
 
 
 def test_no_ridge_nearby_is_better():
@@ -22,7 +24,9 @@ def test_no_ridge_nearby_is_better():
 
 
 def test_training_loss_wants_the_smallest_ridge():
-    assert gs.best_ridge(LINEAR, "train_loss", low=0.01, high=10.0).ridge == pytest.approx(0.01)
+    assert gs.best_ridge(
+        LINEAR, "train_loss", low=0.01, high=10.0
+    ).ridge == pytest.approx(0.01)
 
 
 def test_another_family_has_one_too():
@@ -33,7 +37,11 @@ def test_another_family_has_one_too():
 
 @pytest.mark.parametrize(
     ("variable", "range_", "match"),
-    [("q", {}, "`variable` must be one of"), ("test_mse", {"low": 0}, "`low`"), ("test_mse", {"high": 1e-9}, "`high`")],
+    [
+        ("q", {}, "`variable` must be one of"),
+        ("test_mse", {"low": 0}, "`low`"),
+        ("test_mse", {"high": 1e-9}, "`high`"),
+    ],
 )
 def test_bad_questions_are_refused(variable, range_, match):
     with pytest.raises(gs.InputError, match=match):
@@ -46,7 +54,9 @@ def test_a_family_without_a_ridge_is_refused():
 
 
 def test_what_is_no_scenario_or_no_number_is_refused():
-    with pytest.raises(gs.InputError, match="first argument must be a scenario, not a str"):
+    with pytest.raises(
+        gs.InputError, match="first argument must be a scenario, not a str"
+    ):
         gs.best_ridge("x")
     s = gs.MixtureGLM(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
     with pytest.raises(gs.InputError, match="`variable` must be one of test_error"):

@@ -1,4 +1,6 @@
-"""Comparisons on tables: the Gaussian twin runs beside them and splits the gap in finite size and data."""
+"""Comparisons on tables: the Gaussian twin runs beside them and splits the gap in
+finite size and data.
+"""
 
 import json
 
@@ -9,16 +11,28 @@ import giantstep as gs
 from giantstep.twins import DATA, SIZE, GapSplit
 
 RNG = np.random.default_rng(0)
-HEAVY = RNG.standard_normal((900, 20)) * np.exp(0.8 * RNG.standard_normal(900))[:, None] * np.linspace(1.5, 0.5, 20)
+HEAVY = (
+    RNG.standard_normal((900, 20))
+    * np.exp(0.8 * RNG.standard_normal(900))[:, None]
+    * np.linspace(1.5, 0.5, 20)
+)
 GAUSSIAN = RNG.standard_normal((900, 20)) * np.linspace(1.5, 0.5, 20)
 LABELS = np.where(HEAVY[:, 0] + RNG.standard_normal(900) > 0, 1, -1)
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")  # of few ranks and of approximations
+# of few ranks and of approximations
+pytestmark = pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
 
 
 def network(inputs, **more):
     step = gs.MaximalStep(1.0, batch_per_dim=3.0)
-    fields = {"width_per_dim": 1.5, "samples_per_dim": 4.0, "ridge": 0.1, "noise": 0.1, "step": step, **more}
+    fields = {
+        "width_per_dim": 1.5,
+        "samples_per_dim": 4.0,
+        "ridge": 0.1,
+        "noise": 0.1,
+        "step": step,
+        **more,
+    }
     return gs.OneStep(activation="relu", target="tanh(z)", inputs=inputs, **fields)
 
 
@@ -33,11 +47,16 @@ def split_of(report, name):
 
 def test_the_twin_is_the_experiment_on_gaussian_inputs(heavy):
     scenario = network(HEAVY)
-    twin = gs.simulate(scenario.replace(inputs=scenario.inputs.covariance()), trials=30, samples_per_dim=[2.0, 6.0])
+    twin = gs.simulate(
+        scenario.replace(inputs=scenario.inputs.covariance()),
+        trials=30,
+        samples_per_dim=[2.0, 6.0],
+    )
     np.testing.assert_array_equal(heavy.test_error_twin, twin.test_error)
     np.testing.assert_array_equal(heavy.test_error_twin_stderr, twin.test_error_stderr)
     alone = gs.compare(scenario, trials=30, samples_per_dim=[2.0, 6.0], twin=False)
-    np.testing.assert_array_equal(heavy.test_error, alone.test_error)  # nothing else changes
+    # nothing else changes
+    np.testing.assert_array_equal(heavy.test_error, alone.test_error)
     np.testing.assert_array_equal(heavy.test_error_z, alone.test_error_z)
 
 
@@ -45,21 +64,30 @@ def test_the_parts_add_up_to_the_gap(heavy):
     report = gs.agreement(heavy)
     for row in report.judged:
         gap = row.split.to_twin + row.split.to_data
-        assert abs(gap) == pytest.approx(row.failed_gap or row.largest_relative_gap, rel=1e-9)
+        assert abs(gap) == pytest.approx(
+            row.failed_gap or row.largest_relative_gap, rel=1e-9
+        )
         scale = (row.split.data - row.split.theory) / gap
-        assert row.split.to_twin * scale == pytest.approx(row.split.twin - row.split.theory)
+        assert row.split.to_twin * scale == pytest.approx(
+            row.split.twin - row.split.theory
+        )
         assert row.split.to_data_stderr * abs(scale) == pytest.approx(
             np.hypot(row.split.twin_stderr, row.split.data_stderr)
         )
 
 
 def test_heavy_tails_are_called_the_larger_part(heavy):
-    """Rows with the lengths of a log-normal law: most of the gap is that they are not Gaussian."""
+    """Rows with the lengths of a log-normal law: most of the gap is that they are not
+    Gaussian.
+    """
     report = gs.agreement(heavy, "test_error")
     split = split_of(report, "test_error")
     assert split.larger == DATA and abs(split.to_data) > 3 * split.to_data_stderr
     said = str(report)
-    assert "The larger part: the data are not Gaussian" in said and "twice the dimension" not in said
+    assert (
+        "The larger part: the data are not Gaussian" in said
+        and "twice the dimension" not in said
+    )
     assert "Gaussian twin" in said and "theory to twin" in said
     data = json.loads(json.dumps(report.to_dict()))
     assert data["variables"][0]["split"]["larger"] == DATA
@@ -75,7 +103,9 @@ def test_rows_that_are_gaussian_leave_nothing_to_the_data():
 def test_a_table_of_classes_has_the_twin_of_its_two_gaussians():
     scenario = gs.MixtureGLM.from_data(HEAVY, LABELS, loss="logistic", ridge=0.1)
     both = gs.compare(scenario, trials=20, samples_per_dim=[2.0, 8.0])
-    twin = gs.simulate(scenario.replace(data=None), trials=20, samples_per_dim=[2.0, 8.0])
+    twin = gs.simulate(
+        scenario.replace(data=None), trials=20, samples_per_dim=[2.0, 8.0]
+    )
     np.testing.assert_array_equal(both.train_loss_twin, twin.train_loss)
     said = str(gs.agreement(both))
     assert "theory to twin" in said and "twice the dimension" not in said
@@ -85,11 +115,17 @@ def test_a_theory_that_reads_the_rows_has_no_twin():
     scenario = gs.MixtureGLM.from_data(HEAVY, HEAVY[:, 0] ** 3, ridge=0.1)
     both = gs.compare(scenario, trials=4, samples_per_dim=3.0)
     assert both.attrs["theory"] == "gcv" and "test_mse_twin" not in both
-    assert both.attrs["without_twin"].endswith('with theory="exact" the Gaussian twin splits the gap.')
+    assert both.attrs["without_twin"].endswith(
+        'with theory="exact" the Gaussian twin splits the gap.'
+    )
     exact = gs.compare(scenario, theory="exact", trials=4, samples_per_dim=3.0)
     assert "test_mse_twin" in exact and "without_twin" not in exact.attrs
-    several = gs.compare(scenario, theory=["gcv", "exact"], trials=4, samples_per_dim=3.0)
-    np.testing.assert_array_equal(several.test_mse_twin.sel(theory="exact"), exact.test_mse_twin)
+    several = gs.compare(
+        scenario, theory=["gcv", "exact"], trials=4, samples_per_dim=3.0
+    )
+    np.testing.assert_array_equal(
+        several.test_mse_twin.sel(theory="exact"), exact.test_mse_twin
+    )
 
 
 def test_without_a_twin_the_report_says_how_to_have_one():
@@ -106,7 +142,9 @@ def test_without_a_twin_the_report_says_how_to_have_one():
 
 
 def test_what_is_no_table_has_no_twin():
-    both = gs.compare(network(gs.InputBlocks([2.0, 0.5], [0.3, 0.7], [0.5, 0.5])), dim=60, trials=2)
+    both = gs.compare(
+        network(gs.InputBlocks([2.0, 0.5], [0.3, 0.7], [0.5, 0.5])), dim=60, trials=2
+    )
     assert not any("twin" in str(name) for name in [*both.data_vars, *both.attrs])
     fixed = gs.compare(network(gs.InputRows(GAUSSIAN).covariance()), trials=2)
     assert fixed.attrs["fixed_dim"] == 1 and "without_twin" not in fixed.attrs
@@ -114,7 +152,10 @@ def test_what_is_no_table_has_no_twin():
 
 def test_scenarios_by_name_have_the_twins_of_those_that_are_tables():
     rows = network(GAUSSIAN)
-    both = gs.compare({"rows": rows, "covariance": rows.replace(inputs=rows.inputs.covariance())}, trials=3)
+    both = gs.compare(
+        {"rows": rows, "covariance": rows.replace(inputs=rows.inputs.covariance())},
+        trials=3,
+    )
     assert bool(both.test_error_twin.sel(scenario="rows").notnull().all())
     assert bool(both.test_error_twin.sel(scenario="covariance").isnull().all())
 
@@ -142,7 +183,9 @@ NUMBERS = {"theory": 1.0, "theory_stderr": 0.0, "scale": 1.0, "approximate": Fal
     ],
 )
 def test_which_part_is_larger(twin, data, error, larger, sure):
-    split = GapSplit.of(twin=twin, twin_stderr=error, data=data, data_stderr=error, trials=50, **NUMBERS)
+    split = GapSplit.of(
+        twin=twin, twin_stderr=error, data=data, data_stderr=error, trials=50, **NUMBERS
+    )
     assert (split.larger, split.sure) == (larger, sure)
     assert ("for sure" in split.sentence()) == bool(larger and not sure)
 
@@ -150,8 +193,14 @@ def test_which_part_is_larger(twin, data, error, larger, sure):
 def test_universality_of_a_table_says_what_to_ask():
     classes = gs.MixtureGLM.from_data(HEAVY, LABELS, loss="logistic", ridge=0.1)
     numbers = gs.MixtureGLM.from_data(HEAVY, HEAVY[:, 0], ridge=0.1)
-    for ask in (lambda: gs.predict(classes, what="universality"), lambda: gs.compare(numbers, what="universality")):
+    for ask in (
+        lambda: gs.predict(classes, what="universality"),
+        lambda: gs.compare(numbers, what="universality"),
+    ):
         with pytest.raises(
-            gs.InputError, match="on a table ask gs.compare for its errors, which runs the Gaussian twin"
+            gs.InputError,
+            match=(
+                "on a table ask gs.compare for its errors, which runs the Gaussian twin"
+            ),
         ):
             ask()

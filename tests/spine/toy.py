@@ -1,4 +1,6 @@
-"""Families of a few lines: the mean of noisy numbers, a list of moves. Nothing downstream of `Scenario` names them."""
+"""Families of a few lines: the mean of noisy numbers, a list of moves. Nothing
+downstream of `Scenario` names them.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,10 +13,20 @@ from giantstep.errors import bad_field
 from giantstep.family import Answer, Question, Setting, Variable
 from giantstep.paper_symbols import Paper
 from giantstep.partlists import PartList
-from giantstep.scenario import Expression, Integer, Number, Numbers, Part, Scenario, field
+from giantstep.scenario import (
+    Expression,
+    Integer,
+    Number,
+    Numbers,
+    Part,
+    Scenario,
+    field,
+)
 
 _MEAN = Variable("mean", (), "m", "mean of the numbers")
-_PARTS = Variable("parts", ("block", "block_2"), "P", "outer product of the shares with the mean")
+_PARTS = Variable(
+    "parts", ("block", "block_2"), "P", "outer product of the shares with the mean"
+)
 _OUTLIERS = Variable("outliers", ("outlier",), "z", "numbers found", compared=False)
 _EXACT = Variable("exact", (), "e", "what only the limit knows", engines=("limit",))
 _WAVE = Variable("wave", ("x",), "w(x)", "mean plus x")
@@ -30,7 +42,9 @@ class Noise(Part):
 
 
 class Toy(Scenario):
-    """The mean of `dim` noisy numbers around `level`; some levels fail, to be seen failing."""
+    """The mean of `dim` noisy numbers around `level`; some levels fail, to be seen
+    failing.
+    """
 
     family: ClassVar[str] = "toy"
     title: ClassVar[str] = "Mean of noisy numbers"
@@ -40,14 +54,24 @@ class Toy(Scenario):
         "wave": Question(
             "a curve",
             (_WAVE,),
-            settings={"x": Setting(None, "where"), "sign": Setting("up", "?", choices=("up", "down"))},
+            settings={
+                "x": Setting(None, "where"),
+                "sign": Setting("up", "?", choices=("up", "down")),
+            },
         ),
-        "transform": Question("at complex points", (_TRANSFORM,), settings={"z": Setting(None, "where")}),
+        "transform": Question(
+            "at complex points", (_TRANSFORM,), settings={"z": Setting(None, "where")}
+        ),
         "sampled": Question(
-            "by sampling", (_SAMPLED,), settings={"tests": Setting(10, "samples", engines=("experiment",))}
+            "by sampling",
+            (_SAMPLED,),
+            settings={"tests": Setting(10, "samples", engines=("experiment",))},
         ),
     }
-    theories: ClassVar[Mapping[str, str]] = {"exact": "right", "wrong": "off by a tenth"}
+    theories: ClassVar[Mapping[str, str]] = {
+        "exact": "right",
+        "wrong": "off by a tenth",
+    }
     papers: ClassVar[tuple[str, ...]] = ("mei2022generalization",)
     shared_fields: ClassVar[tuple[str, ...]] = ("offset",)
 
@@ -64,9 +88,15 @@ class Toy(Scenario):
 
     def check_points(self, points: Mapping[str, np.ndarray]) -> None:
         if np.any(points["level"] == points["far"]):
-            raise bad_field("far", points["far"][points["level"] == points["far"]][0], "different from level")
+            raise bad_field(
+                "far",
+                points["far"][points["level"] == points["far"]][0],
+                "different from level",
+            )
 
-    def prepare(self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def prepare(
+        self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
         if what == "wave" and settings["x"] is None:
             width = 2.0 if self.shape.name == "tanh" else 1.0
             return {**settings, "x": np.array([0.0, width])}
@@ -74,7 +104,9 @@ class Toy(Scenario):
             return {**settings, "z": np.array([1j, 2 + 1j])}
         return dict(settings)
 
-    def answer(self, mean: np.ndarray, what: str, settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def answer(
+        self, mean: np.ndarray, what: str, settings: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
         """Return the variables of a question at mean values (B,)."""
         if what == "wave":
             return {"wave": mean[:, None] + np.asarray(settings["x"])}
@@ -89,7 +121,9 @@ class Toy(Scenario):
             "outliers": mean[:, None],
         }
 
-    def limit(self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]) -> Answer:
+    def limit(
+        self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]
+    ) -> Answer:
         mean = points["level"] + points["offset"]
         if settings["theory"] == "wrong":
             mean = mean * 1.1
@@ -101,10 +135,17 @@ class Toy(Scenario):
             values["sampled_stderr"] = np.full(len(mean), 0.1)
         status = np.where(points["level"] > 100, "too high", "")
         attrs = {"finite_size": "1/d"} if np.isfinite(points["dim"]).all() else {}
-        return Answer(values, status, np.zeros(len(mean)), np.ones(len(mean), int), attrs=attrs)
+        return Answer(
+            values, status, np.zeros(len(mean)), np.ones(len(mean), int), attrs=attrs
+        )
 
     def trial(
-        self, points: Mapping[str, np.ndarray], what: str, dim: int, draws: Any, settings: Any
+        self,
+        points: Mapping[str, np.ndarray],
+        what: str,
+        dim: int,
+        draws: Any,
+        settings: Any,
     ) -> dict[str, np.ndarray]:
         if points["level"][0] == 60:
             raise np.linalg.LinAlgError("singular")
@@ -117,7 +158,9 @@ class Toy(Scenario):
             values["outliers"] = np.stack([mean, mean + 1], axis=1)
         return values
 
-    def memory(self, points: Mapping[str, np.ndarray], what: str, dim: int, settings: Any) -> int:
+    def memory(
+        self, points: Mapping[str, np.ndarray], what: str, dim: int, settings: Any
+    ) -> int:
         return 8 * dim
 
 
@@ -126,8 +169,12 @@ class Grow(Part):
 
     kind: Literal["grow"] = "grow"
     rate: Number = field("eta", "growth rate", gt=0)
-    power: Number = field("a_0 = b/c", "exponent of the rate", default=1.0, infinite=True)
-    loss: Literal["square", "correlation"] = field("-", "what is lost", default="square")
+    power: Number = field(
+        "a_0 = b/c", "exponent of the rate", default=1.0, infinite=True
+    )
+    loss: Literal["square", "correlation"] = field(
+        "-", "what is lost", default="square"
+    )
     times: Integer = field("t", "how often", default=1, ge=0)
 
 
@@ -136,7 +183,9 @@ class Shift(Part):
 
     kind: Literal["shift"] = "shift"
     by: ArrayField = field("U", "what is added", default=((0.0,),))
-    rate: Number | Numbers = field("eta", "factor of what is added, perhaps one of each column", default=1.0)
+    rate: Number | Numbers = field(
+        "eta", "factor of what is added, perhaps one of each column", default=1.0
+    )
 
 
 class Rest(Part):
@@ -154,22 +203,38 @@ class Chain(Scenario):
     family: ClassVar[str] = "toy-chain"
     title: ClassVar[str] = "A number through a list of moves"
     update_rule: ClassVar[str] = "x <- x rate^power, or x <- x + rate sum by"
-    questions: ClassVar[Mapping[str, Question]] = {"end": Question("the last number", (_MEAN,))}
+    questions: ClassVar[Mapping[str, Question]] = {
+        "end": Question("the last number", (_MEAN,))
+    }
     papers: ClassVar[tuple[str, ...]] = ("mei2022generalization",)
     paper_symbols: ClassVar[Mapping[str, Paper]] = {
         "mei2022generalization": Paper(
-            {"x": "start", "h": "rate of the first move", "c": "rate of the second move"},
+            {
+                "x": "start",
+                "h": "rate of the first move",
+                "c": "rate of the second move",
+            },
             {"start": "x", "moves.0(grow).rate": "h**2", "moves.1(grow).rate": "c"},
         )
     }
 
     start: Number = field("x", "start", default=1.0)
-    moves: Annotated[tuple[AnyMove, ...], PartList("moves", "[Grow(2.0)]")] = field("moves", "the moves", default=())
+    moves: Annotated[tuple[AnyMove, ...], PartList("moves", "[Grow(2.0)]")] = field(
+        "moves", "the moves", default=()
+    )
     last: AnyMove = field("last", "the last move", default=Rest())
 
     @classmethod
     def example(cls) -> "Chain":
-        return cls(start=1.0, moves=[Grow(2.0), Rest(), Shift([[1.0, 2.0]], rate=0.5), Grow(3.0, loss="correlation")])
+        return cls(
+            start=1.0,
+            moves=[
+                Grow(2.0),
+                Rest(),
+                Shift([[1.0, 2.0]], rate=0.5),
+                Grow(3.0, loss="correlation"),
+            ],
+        )
 
     def check_points(self, points: Mapping[str, np.ndarray]) -> None:
         for index, move in enumerate(self.moves):
@@ -182,18 +247,36 @@ class Chain(Scenario):
         for index, move in enumerate(self.moves):
             own = f"moves.{index}."
             if isinstance(move, Grow):
-                value = value * points[own + "rate"] ** (points[own + "power"] * points[own + "times"])
+                value = value * points[own + "rate"] ** (
+                    points[own + "power"] * points[own + "times"]
+                )
                 value = -value if move.loss == "correlation" else value
             elif isinstance(move, Shift):
                 rate = points.get(own + "rate")
-                value = value + (np.sum(move.by.values * move.rate) if rate is None else rate * np.sum(move.by.values))
+                value = value + (
+                    np.sum(move.by.values * move.rate)
+                    if rate is None
+                    else rate * np.sum(move.by.values)
+                )
         return value
 
-    def limit(self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]) -> Answer:
+    def limit(
+        self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]
+    ) -> Answer:
         mean = self.end(points)
-        return Answer({"mean": mean}, np.full(len(mean), ""), np.zeros(len(mean)), np.ones(len(mean), int))
+        return Answer(
+            {"mean": mean},
+            np.full(len(mean), ""),
+            np.zeros(len(mean)),
+            np.ones(len(mean), int),
+        )
 
     def trial(
-        self, points: Mapping[str, np.ndarray], what: str, dim: int, draws: Any, settings: Any
+        self,
+        points: Mapping[str, np.ndarray],
+        what: str,
+        dim: int,
+        draws: Any,
+        settings: Any,
     ) -> dict[str, np.ndarray]:
         return {"mean": self.end(points) + draws.normal("numbers", ()) / dim}

@@ -16,7 +16,9 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def diary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Diary:
     """Return the lines written since the last call."""
-    from .faulty import DIARY  # importing it registers a family, which is not for tests of all families
+    from .faulty import (
+        DIARY,
+    )  # importing it registers a family, which is not for tests of all families
 
     path = tmp_path / "diary.txt"
     monkeypatch.setenv(DIARY, str(path))

@@ -1,4 +1,6 @@
-"""A family whose trials go wrong on demand, and keep a diary of what was really computed."""
+"""A family whose trials go wrong on demand, and keep a diary of what was really
+computed.
+"""
 
 import gc
 import multiprocessing
@@ -21,12 +23,25 @@ from giantstep.scenario import Expression, Integer, Number, Scenario, field
 DIARY = "GIANTSTEP_TEST_DIARY"
 """Environment variable with the file in which every trial writes a line."""
 
-FINE, RAISES, KILLS, KILLS_ONCE, NEVER_ENDS, TAKES_MEMORY, SINGULAR, NO_NUMBER, DEAF, DIES_ANSWERING = range(10)
+(
+    FINE,
+    RAISES,
+    KILLS,
+    KILLS_ONCE,
+    NEVER_ENDS,
+    TAKES_MEMORY,
+    SINGULAR,
+    NO_NUMBER,
+    DEAF,
+    DIES_ANSWERING,
+) = range(10)
 COUNTS_THREADS, LEAVES_A_CHILD, HAS_CHILDREN = range(10, 13)
 
 
 class Faulty(Scenario):
-    """The mean of `dim` noisy numbers around `level`; `trouble` says what goes wrong from trial `since` on."""
+    """The mean of `dim` noisy numbers around `level`; `trouble` says what goes wrong
+    from trial `since` on.
+    """
 
     family: ClassVar[str] = "faulty"
     title: ClassVar[str] = "Mean of noisy numbers, with faults"
@@ -37,7 +52,14 @@ class Faulty(Scenario):
             (
                 Variable("mean", (), "m", "mean of the numbers"),
                 Variable("found", ("outlier",), "z", "numbers found", compared=False),
-                Variable("phase", (), "", "name of the level", engines=("limit",), compared=False),
+                Variable(
+                    "phase",
+                    (),
+                    "",
+                    "name of the level",
+                    engines=("limit",),
+                    compared=False,
+                ),
             ),
             plot=("mean",),
         )
@@ -52,9 +74,19 @@ class Faulty(Scenario):
     pause: Number = field("w", "seconds a trial takes", default=0.0)
     shape: Expression = field("g", "a function", default="relu")
 
-    def trial(self, points: Mapping[str, np.ndarray], what: str, dim: int, draws: Any, settings: Any) -> dict:
+    def trial(
+        self,
+        points: Mapping[str, np.ndarray],
+        what: str,
+        dim: int,
+        draws: Any,
+        settings: Any,
+    ) -> dict:
         noise = draws.normal("numbers", ()) / dim**0.5
-        write(f"trial {draws.trial} level {self.level:g} offsets {points['offset'].tolist()}")
+        write(
+            f"trial {draws.trial} level {self.level:g} offsets"
+            f" {points['offset'].tolist()}"
+        )
         time.sleep(self.pause)
         if self.trouble and draws.trial >= self.since:
             get_into_trouble(self.trouble)
@@ -64,7 +96,9 @@ class Faulty(Scenario):
         found = np.full((len(mean), 1 + draws.trial % 2), 7.0)
         return {"mean": mean, "found": found}
 
-    def limit(self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]) -> Answer:
+    def limit(
+        self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]
+    ) -> Answer:
         write(f"limit of {len(points['level'])}")
         if np.any(points["level"] == 13):
             raise ZeroDivisionError("thirteen")
@@ -73,7 +107,13 @@ class Faulty(Scenario):
         status = np.where(points["level"] == 11, "it does not converge", "")
         found = mean[:, None] + np.arange(2)
         values = {"mean": mean, "found": found, "phase": phase}
-        return Answer(values, status, np.zeros(len(mean)), np.ones(len(mean), int), attrs={"solver": "by hand"})
+        return Answer(
+            values,
+            status,
+            np.zeros(len(mean)),
+            np.ones(len(mean), int),
+            attrs={"solver": "by hand"},
+        )
 
 
 def write(line: str) -> None:
@@ -88,7 +128,10 @@ def get_into_trouble(kind: int) -> None:
     if kind == RAISES:
         raise RuntimeError("boom")
     if kind == COUNTS_THREADS:
-        write(f"threads {sorted({lib['num_threads'] for lib in threadpool_info() if lib['user_api'] == 'blas'})}")
+        write(
+            "threads"
+            f" {sorted({lib['num_threads'] for lib in threadpool_info() if lib['user_api'] == 'blas'})}"
+        )
     if kind == HAS_CHILDREN:
         child = multiprocessing.get_context("spawn").Process(target=print)
         child.start()
@@ -113,7 +156,9 @@ def get_into_trouble(kind: int) -> None:
 
 
 def begin_an_answer() -> None:
-    """Write the length of an answer, and nothing of it, where a worker process writes its answers."""
+    """Write the length of an answer, and nothing of it, where a worker process writes
+    its answers.
+    """
     pipes = [pipe for pipe in gc.get_objects() if isinstance(pipe, Connection)]
     assert pipes
     for pipe in pipes:

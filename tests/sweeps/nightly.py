@@ -8,7 +8,13 @@ import sys
 import giantstep as gs
 from sweeps.faulty import Faulty
 
-SETTINGS = {"dim": 10, "trials": 4, "level": [1, 2, 3, 4, 5, 6], "offset": [0, 1], "pause": 0.03}
+SETTINGS = {
+    "dim": 10,
+    "trials": 4,
+    "level": [1, 2, 3, 4, 5, 6],
+    "offset": [0, 1],
+    "pause": 0.03,
+}
 
 if __name__ == "__main__":
     engine = sys.argv[2] if len(sys.argv) > 2 else "local"

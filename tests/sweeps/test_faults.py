@@ -1,4 +1,6 @@
-"""Faults, each really done: nothing reported as done is lost or doubled, the rest is computed on resume."""
+"""Faults, each really done: nothing reported as done is lost or doubled, the rest is
+computed on resume.
+"""
 
 import os
 import random
@@ -61,7 +63,11 @@ def reported(process, at_least):
 
 
 def stored(store):
-    return {(entry.point.digest, row.trial): row for entry in entries(store) for row in entry.rows}
+    return {
+        (entry.point.digest, row.trial): row
+        for entry in entries(store)
+        for row in entry.rows
+    }
 
 
 def resumed(store, diary):
@@ -90,9 +96,15 @@ def test_sigkill_of_the_main_process(engine, store, diary):
     done = reported(process, 10)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
-    done = max([done, *(int(line.split()[0]) for line in process.communicate()[0].splitlines())])
+    done = max(
+        [
+            done,
+            *(int(line.split()[0]) for line in process.communicate()[0].splitlines()),
+        ]
+    )
     assert process.returncode == -signal.SIGKILL
-    assert not psutil.wait_procs(workers, timeout=20)[1]  # no worker survives its parent
+    # no worker survives its parent
+    assert not psutil.wait_procs(workers, timeout=20)[1]
     assert done <= len(stored(store)) < TOTAL  # everything reported is there
     assert verify(store).sound
     assert resumed(store, diary) > 0
@@ -109,18 +121,30 @@ def test_sigkill_of_a_worker_process(store, diary):
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("trouble", [DIES_ANSWERING, LEAVES_A_CHILD])
-def test_sigkill_of_a_worker_in_the_middle_of_its_answer(trouble, store, diary, monkeypatch):
+def test_sigkill_of_a_worker_in_the_middle_of_its_answer(
+    trouble, store, diary, monkeypatch
+):
     monkeypatch.setattr("giantstep.workers._LOOK", 0.5)
     faulty = Faulty(trouble=trouble, since=1)
     start = time.monotonic()
-    result = gs.sweep(faulty, store=store, engine="processes", workers=1, dim=10, trials=2)
-    assert time.monotonic() - start < 25  # the child of the dead worker holds its pipe for longer
+    result = gs.sweep(
+        faulty, store=store, engine="processes", workers=1, dim=10, trials=2
+    )
+    # the child of the dead worker holds its pipe for longer
+    assert time.monotonic() - start < 25
     assert len(diary()) == 2 + 1 and len(stored(store)) == 2
     xarray.testing.assert_identical(result, gs.simulate(faulty, dim=10, trials=2))
 
 
 def test_a_task_may_have_processes_of_its_own(store):
-    result = gs.sweep(Faulty(trouble=HAS_CHILDREN), store=store, engine="processes", workers=1, dim=10, trials=1)
+    result = gs.sweep(
+        Faulty(trouble=HAS_CHILDREN),
+        store=store,
+        engine="processes",
+        workers=1,
+        dim=10,
+        trials=1,
+    )
     assert int(result["trials_done"]) == 1
 
 
@@ -129,14 +153,31 @@ def test_workers_that_cannot_start_are_said_in_a_sentence(tmp_path):
 s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
 gs.sweep(s, engine="processes", workers=1, dim=10, trials=2)
 """
-    (tmp_path / "unguarded.py").write_text(script)  # every worker imports it, and would sweep itself
-    done = subprocess.run([sys.executable, "unguarded.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    # every worker imports it, and would sweep itself
+    (tmp_path / "unguarded.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "unguarded.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert done.returncode == 1
-    assert 'call the sweep below `if __name__ == "__main__":`' in done.stderr.splitlines()[-1]
+    assert (
+        'call the sweep below `if __name__ == "__main__":`'
+        in done.stderr.splitlines()[-1]
+    )
 
 
 def test_a_task_that_kills_every_worker_fails_alone(store, diary):
-    settings = {"store": store, "engine": "processes", "workers": 1, "dim": 10, "trials": 2, "trouble": [KILLS, 0]}
+    settings = {
+        "store": store,
+        "engine": "processes",
+        "workers": 1,
+        "dim": 10,
+        "trials": 2,
+        "trouble": [KILLS, 0],
+    }
     with pytest.warns(gs.GiantstepWarning, match="1 of 2 points were not measured"):
         result = gs.sweep(Faulty(since=1), **settings)
     assert result["trials_done"].values.tolist() == [1, 2]
@@ -147,15 +188,27 @@ def test_a_task_that_kills_every_worker_fails_alone(store, diary):
     assert diary() == []
 
 
-def test_a_task_that_raises_is_listed_and_retried_only_when_asked(store, diary, monkeypatch):
+def test_a_task_that_raises_is_listed_and_retried_only_when_asked(
+    store, diary, monkeypatch
+):
     settings = {"store": store, "dim": 10, "trials": 3, "level": [1, 2]}
     faulty = Faulty(trouble=RAISES, since=2)
     with pytest.warns(gs.GiantstepWarning, match="trial 2: RuntimeError: boom"):
         result = gs.sweep(faulty, **settings)
-    assert result["trials_done"].values.tolist() == [2, 2] and result["mean"].isnull().all()
-    failures = sorted((e.point.scenario, row.reason, row.detail) for e in entries(store) for row in e.failures)
+    assert (
+        result["trials_done"].values.tolist() == [2, 2]
+        and result["mean"].isnull().all()
+    )
+    failures = sorted(
+        (e.point.scenario, row.reason, row.detail)
+        for e in entries(store)
+        for row in e.failures
+    )
     assert len(failures) == 2 and '"level": 2.0' in failures[1][0]
-    assert failures[0][1] == "trial 2: RuntimeError: boom" and "get_into_trouble" in failures[0][2]
+    assert (
+        failures[0][1] == "trial 2: RuntimeError: boom"
+        and "get_into_trouble" in failures[0][2]
+    )
     diary()
     with pytest.warns(gs.GiantstepWarning, match="2 of 2 points were not measured"):
         gs.sweep(faulty, **settings)
@@ -169,7 +222,10 @@ def test_a_task_that_raises_is_listed_and_retried_only_when_asked(store, diary, 
 
 def test_a_batch_of_limits_loses_only_the_point_that_raises(store):
     levels = np.arange(1.0, 15.0)
-    with pytest.warns(gs.GiantstepWarning, match=r"2 of 14 points were not solved \(first reason: it does not"):
+    with pytest.warns(
+        gs.GiantstepWarning,
+        match=r"2 of 14 points were not solved \(first reason: it does not",
+    ):
         result = gs.sweep(Faulty(), source="limit", store=store, level=levels)
     assert result["status"].values[10] == "it does not converge"
     assert result["status"].values[12] == "ZeroDivisionError: thirteen"
@@ -183,7 +239,13 @@ def test_a_batch_of_limits_loses_only_the_point_that_raises(store):
 
 @pytest.mark.parametrize("engine", ["local", "processes"])
 def test_a_task_that_never_ends(engine, store):
-    settings = {"store": store, "engine": engine, "dim": 10, "trials": 2, "time_limit": 3.0}
+    settings = {
+        "store": store,
+        "engine": engine,
+        "dim": 10,
+        "trials": 2,
+        "time_limit": 3.0,
+    }
     with pytest.warns(gs.GiantstepWarning, match="trial 1: it took longer than 3 s"):
         result = gs.sweep(Faulty(trouble=NEVER_ENDS, since=1), **settings)
     assert int(result["trials_done"]) == 1
@@ -191,15 +253,31 @@ def test_a_task_that_never_ends(engine, store):
 
 
 def test_a_task_that_never_ends_in_compiled_code_loses_its_worker(store, diary):
-    settings = {"store": store, "engine": "processes", "workers": 1, "dim": 10, "trials": 2, "time_limit": 2.0}
-    with pytest.warns(gs.GiantstepWarning, match="1 of 2 points .*trial 1: it took longer than 2 s"):
+    settings = {
+        "store": store,
+        "engine": "processes",
+        "workers": 1,
+        "dim": 10,
+        "trials": 2,
+        "time_limit": 2.0,
+    }
+    with pytest.warns(
+        gs.GiantstepWarning, match="1 of 2 points .*trial 1: it took longer than 2 s"
+    ):
         result = gs.sweep(Faulty(since=1), trouble=[DEAF, 0], **settings)
     assert result["trials_done"].values.tolist() == [1, 2]
     assert len(diary()) == 4
 
 
 def test_a_task_that_runs_out_of_memory(store):
-    settings = {"store": store, "engine": "processes", "workers": 1, "memory": 0.25, "dim": 10, "trials": 2}
+    settings = {
+        "store": store,
+        "engine": "processes",
+        "workers": 1,
+        "memory": 0.25,
+        "dim": 10,
+        "trials": 2,
+    }
     with pytest.warns(gs.GiantstepWarning, match="trial 1: out of memory"):
         result = gs.sweep(Faulty(trouble=TAKES_MEMORY, since=1), **settings)  # 1 GiB
     assert int(result["trials_done"]) == 1
@@ -210,7 +288,12 @@ def test_a_task_that_runs_out_of_memory(store):
 def check_full(store, diary, make_room):
     levels = np.arange(60.0)
     said = []
-    message = sentence(store=store, level=levels, trials=10, progress=lambda done, total, text: said.append(done))
+    message = sentence(
+        store=store,
+        level=levels,
+        trials=10,
+        progress=lambda done, total, text: said.append(done),
+    )
     assert "full" in message and "make room and run the same sweep again" in message
     there = stored(store)
     assert len(there) >= said[-1] > 0
@@ -219,7 +302,9 @@ def check_full(store, diary, make_room):
     diary()
     result = gs.sweep(Faulty(), store=store, dim=10, trials=10, level=levels)
     assert len(diary()) == 600 - len(there)
-    xarray.testing.assert_identical(result, gs.simulate(Faulty(), dim=10, trials=10, level=levels))
+    xarray.testing.assert_identical(
+        result, gs.simulate(Faulty(), dim=10, trials=10, level=levels)
+    )
 
 
 def test_a_full_disk(tmp_path, diary):
@@ -280,7 +365,9 @@ def test_overwritten_pages_are_noticed(store):
 def test_damaged_text_is_said_in_a_sentence(store):
     gs.sweep(Faulty(), store=store, dim=10, trials=1)
     whole = store.read_bytes()
-    store.write_bytes(whole.replace(b"CREATE TABLE results (", b"CREATE TABLE results \xff"))
+    store.write_bytes(
+        whole.replace(b"CREATE TABLE results (", b"CREATE TABLE results \xff")
+    )
     assert "is damaged or no store (its text cannot be read)" in sentence(store=store)
     assert not sound(store)
     for old, new in ((b'"seed": 0', b'"seed"; 0'), (b"10.0", b"1\xff.0")):
@@ -290,15 +377,20 @@ def test_damaged_text_is_said_in_a_sentence(store):
 
 
 def test_an_index_that_denies_a_row_is_damage(store):
-    """Catches a check that compares no index with its table: what was inserted may not be found, and lost."""
+    """Catches a check that compares no index with its table: what was inserted may not
+    be found, and lost.
+    """
     gs.sweep(Faulty(), store=store, dim=10, trials=2, level=[1, 2])
     with sqlite3.connect(store) as connection:
         (page,) = connection.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name LIKE 'sqlite_autoindex_points%'"
+            "SELECT rootpage FROM sqlite_master WHERE name LIKE"
+            " 'sqlite_autoindex_points%'"
         ).fetchone()
     connection.close()
     content = bytearray(store.read_bytes())
-    content[(page - 1) * 4096 + 3 : (page - 1) * 4096 + 5] = b"\0\1"  # the index has one entry in place of two
+    content[(page - 1) * 4096 + 3 : (page - 1) * 4096 + 5] = (
+        b"\0\1"  # the index has one entry in place of two
+    )
     store.write_bytes(content)
     assert "damaged or no store" in sentence(store=store, trials=2)
 
@@ -313,10 +405,13 @@ def said_of(read):
 def test_random_damage_gives_a_sentence_or_the_right_numbers(store, tmp_path):
     settings = {"dim": 10, "trials": 4, "level": np.arange(12.0)}
     gs.sweep(Faulty(), store=store, **settings)
-    whole, expected = store.read_bytes(), gs.simulate(Faulty(), **settings)
+    whole = store.read_bytes()
+    expected = gs.simulate(Faulty(), **settings)
     damaged = tmp_path / "damaged.db"
     uses = [
-        lambda: xarray.testing.assert_identical(gs.sweep(Faulty(), store=damaged, **settings), expected),
+        lambda: xarray.testing.assert_identical(
+            gs.sweep(Faulty(), store=damaged, **settings), expected
+        ),
         lambda: verify(damaged),
         lambda: overview(damaged),
         lambda: list(entries(damaged)),
@@ -327,7 +422,9 @@ def test_random_damage_gives_a_sentence_or_the_right_numbers(store, tmp_path):
         chance = random.Random(seed)
         content = bytearray(whole)
         for _ in range(chance.choice([1, 2, 8, 40])):
-            content[chance.randrange(len(whole) if chance.random() < 0.6 else 8192)] = chance.randrange(256)
+            content[chance.randrange(len(whole) if chance.random() < 0.6 else 8192)] = (
+                chance.randrange(256)
+            )
         for use in uses:
             for file in tmp_path.glob("*d.db*"):
                 file.unlink()
@@ -352,8 +449,14 @@ def test_a_read_only_store_is_not_called_damaged(tmp_path, monkeypatch):
         health = verify(store)
         assert health.sound and health.results == 2
         assert len(list(entries(store))) == 1
-        assert int(gs.sweep(Faulty(), store=store, dim=10, trials=2)["trials_done"]) == 2  # there is nothing to add
-        for use in (lambda: collect_garbage(store), lambda: gs.sweep(Faulty(), store=store, dim=10, trials=3)):
+        # there is nothing to add
+        assert (
+            int(gs.sweep(Faulty(), store=store, dim=10, trials=2)["trials_done"]) == 2
+        )
+        for use in (
+            lambda: collect_garbage(store),
+            lambda: gs.sweep(Faulty(), store=store, dim=10, trials=3),
+        ):
             assert "cannot be written to" in said_of(use)
     finally:
         subprocess.run(["umount", str(folder)], check=True)
@@ -384,7 +487,8 @@ def test_two_processes_on_one_store(store, diary):
         assert out.splitlines()[-2:] == [f"{TOTAL} {TOTAL}", "finished"]
     lines = diary()
     assert len(stored(store)) == TOTAL and len(set(lines)) == TOTAL // 2
-    assert len(lines) < 0.9 * TOTAL  # they share the work: without a look into the store it would be twice as much
+    # they share the work: without a look into the store it would be twice as much
+    assert len(lines) < 0.9 * TOTAL
     assert resumed(store, diary) == 0
 
 
@@ -397,7 +501,11 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(store, diary, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(
-        Interrupted, match=f"10 of {TOTAL} trials at 12 points are stored in .*run the same sweep again"
+        Interrupted,
+        match=(
+            f"10 of {TOTAL} trials at 12 points are stored in .*run the same sweep"
+            " again"
+        ),
     ):
         gs.sweep(Faulty(), store=store, progress=stop, **SETTINGS)
     assert resumed(store, diary) == TOTAL - 10

@@ -1,4 +1,6 @@
-"""Several sweeps on one store: each ends complete, no result is lost or there twice, and the work is shared."""
+"""Several sweeps on one store: each ends complete, no result is lost or there twice,
+and the work is shared.
+"""
 
 import json
 import random
@@ -21,7 +23,9 @@ from .test_faults import TOTAL, started, stored
 
 
 def test_what_another_sweep_has_stored_meanwhile_is_taken(store, diary, monkeypatch):
-    """The other sweep is this process, which puts results back while the sweep is at work."""
+    """The other sweep is this process, which puts results back while the sweep is at
+    work.
+    """
     monkeypatch.setattr("giantstep.sweeps.backends.TOGETHER", 0.0)
     settings = {"dim": 10, "trials": 2, "level": [1, 2, 3]}
     result = gs.sweep(Faulty(), store=store, **settings)
@@ -46,18 +50,26 @@ def test_a_result_stored_twice_stays_the_first_and_a_failure_is_replaced(store):
     ask = next(entry.ask for entry in entries(store))
     with Store(store) as other:
         other.put(ask, [type(row)(row.point, row.trial, {"mean": 99.0})])
-    assert stored(store)[name].values["mean"] == row.values["mean"] and len(stored(store)) == 1
+    assert (
+        stored(store)[name].values["mean"] == row.values["mean"]
+        and len(stored(store)) == 1
+    )
     failing = Faulty(trouble=RAISES)
     with pytest.warns(gs.GiantstepWarning):
         gs.sweep(failing, store=store, dim=10, trials=1)
     (failed,) = [entry for entry in entries(store) if entry.failures]
     with Store(store) as other:
         other.put(failed.ask, [type(row)(failed.point, 0, {"mean": 1.0})])
-    assert not [entry for entry in entries(store) if entry.failures] and len(stored(store)) == 2
+    assert (
+        not [entry for entry in entries(store) if entry.failures]
+        and len(stored(store)) == 2
+    )
 
 
 def test_a_store_needs_file_locks_only(store):
-    """Catches the write-ahead log, which is not safe where several machines share a disk; an old store loses its."""
+    """Catches the write-ahead log, which is not safe where several machines share a
+    disk; an old store loses its.
+    """
     Store(store).close()
     for before in ("delete", "wal"):
         with sqlite3.connect(store) as connection:
@@ -70,7 +82,9 @@ def test_a_store_needs_file_locks_only(store):
 
 
 def test_a_store_whose_sweep_was_killed_while_it_wrote_can_be_looked_into(store):
-    """Catches a reader that may not take back what had been begun: SQLite then refuses to read at all."""
+    """Catches a reader that may not take back what had been begun: SQLite then refuses
+    to read at all.
+    """
     gs.sweep(Faulty(), store=store, dim=10, trials=3)
     script = """import os, sqlite3, sys
 c = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -86,20 +100,28 @@ os._exit(1)"""
 
 
 def computed(lines):
-    """Return what a diary says was computed: (trial, level) of each draw, which has two points."""
-    return [(int(words[1]), float(words[3])) for words in (line.split() for line in lines)]
+    """Return what a diary says was computed: (trial, level) of each draw, which has two
+    points.
+    """
+    return [
+        (int(words[1]), float(words[3])) for words in (line.split() for line in lines)
+    ]
 
 
 def draws(results):
     """Return stored results as (trial, level) of their draws."""
-    return {(trial, json.loads(row.point.scenario)["level"]) for (_, trial), row in results.items()}
+    return {
+        (trial, json.loads(row.point.scenario)["level"])
+        for (_, trial), row in results.items()
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["local", "processes"])
 def test_sweeps_at_once_end_complete_and_share_the_work(engine, tmp_path, diary):
     for repeat in range(4):
-        store, count = tmp_path / f"{repeat}.db", 2 + repeat % 2
+        store = tmp_path / f"{repeat}.db"
+        count = 2 + repeat % 2
         processes = [started(store, engine) for _ in range(count)]
         for process in processes:
             out, errors = process.communicate(timeout=300)
@@ -113,41 +135,57 @@ def test_sweeps_at_once_end_complete_and_share_the_work(engine, tmp_path, diary)
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_hundred_sigkills_lose_and_double_nothing(tmp_path, diary):
-    """Two sweeps on one store, both killed somewhere: what was reported is there, what is there is not done again."""
+    """Two sweeps on one store, both killed somewhere: what was reported is there, what
+    is there is not done again.
+    """
     expected = gs.simulate(Faulty(), **SETTINGS)
     diary()
     chance = random.Random(1)
     kills = number = 0
     while kills < 100:
         number += 1
-        store, engine = tmp_path / f"{number}.db", ("local", "processes")[number % 2]
+        store = tmp_path / f"{number}.db"
+        engine = ("local", "processes")[number % 2]
         before = {}
         while len(before) < TOTAL:
             programs = [started(store, engine) for _ in range(2)]
             done = 0
             for process in programs:
-                done = max(done, wait_or_end(process, len(before) + chance.randrange(1, 14)))
+                done = max(
+                    done, wait_or_end(process, len(before) + chance.randrange(1, 14))
+                )
                 time.sleep(chance.random() * 0.1)
                 process.send_signal(signal.SIGKILL)
                 out, _ = process.communicate()
                 kills += process.returncode == -signal.SIGKILL
-                whole = [words for words in map(str.split, out.splitlines()) if len(words) == 2]  # one may be torn
+                # one may be torn
+                whole = [
+                    words
+                    for words in map(str.split, out.splitlines())
+                    if len(words) == 2
+                ]
                 done = max([done, *(int(words[0]) for words in whole)])
-            after, lines = stored(store), computed(diary())
+            after = stored(store)
+            lines = computed(diary())
             assert len(after) >= done and verify(store).sound
             assert before.keys() <= after.keys() and not set(lines) & draws(before)
-            # what they were at when they died: local tasks of 30 ms each are stored every 0.1 s; a worker process may
-            # have begun a task while its last answer is stored
+            # what they were at when they died: local tasks of 30 ms each are stored
+            # every 0.1 s; a worker process may have begun a task while its last answer
+            # is stored
             lost = len(set(lines)) - (len(after) - len(before)) // 2
             assert 0 <= lost <= len(programs) * 4, (engine, kills, lost)
             before = after
-        xarray.testing.assert_identical(gs.sweep(Faulty(), store=store, **SETTINGS), expected)
+        xarray.testing.assert_identical(
+            gs.sweep(Faulty(), store=store, **SETTINGS), expected
+        )
         assert diary() == []
     assert kills >= 100
 
 
 def wait_or_end(process, results):
-    """Wait until a program has reported so many results, or has ended; return how many it reported."""
+    """Wait until a program has reported so many results, or has ended; return how many
+    it reported.
+    """
     done = 0
     while done < results:
         words = process.stdout.readline().split()

@@ -1,4 +1,6 @@
-"""Sweeps on a real SLURM of this machine: jobs are cancelled, programs killed, and the table is that of a local run."""
+"""Sweeps on a real SLURM of this machine: jobs are cancelled, programs killed, and the
+table is that of a local run.
+"""
 
 import os
 import signal
@@ -36,9 +38,13 @@ def slurm(tmp_path_factory):
     """Start SLURM; jobs run with this Python, on this source."""
     folder = tmp_path_factory.mktemp("slurm")
     script = str(ROOT / "tests" / "slurm" / "one_node.sh")
-    started = subprocess.run([script, "start", str(folder)], capture_output=True, text=True, timeout=600)
+    started = subprocess.run(
+        [script, "start", str(folder)], capture_output=True, text=True, timeout=600
+    )
     if started.returncode:
-        pytest.skip(f"SLURM cannot be had here: {started.stderr.strip().splitlines()[-1]}")
+        pytest.skip(
+            f"SLURM cannot be had here: {started.stderr.strip().splitlines()[-1]}"
+        )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
         yield
@@ -46,9 +52,18 @@ def slurm(tmp_path_factory):
 
 
 def jobs(state="all"):
-    listed = subprocess.run(["squeue", "-h", "-t", state, "-o", "%i %T"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["squeue", "-h", "-t", state, "-o", "%i %T"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     over = ("CANCELLED", "COMPLETED", "FAILED", "TIMEOUT")
-    return [line.split()[0] for line in listed.stdout.splitlines() if line.split()[1] not in over]
+    return [
+        line.split()[0]
+        for line in listed.stdout.splitlines()
+        if line.split()[1] not in over
+    ]
 
 
 def wait_until(condition, seconds):
@@ -64,7 +79,9 @@ def results(store):
 
 def start(folder, *words):
     with open(folder / "log.txt", "a") as log:
-        return subprocess.Popen([sys.executable, *map(str, words)], cwd=folder, stdout=log, stderr=log)
+        return subprocess.Popen(
+            [sys.executable, *map(str, words)], cwd=folder, stdout=log, stderr=log
+        )
 
 
 def kill(process):
@@ -72,13 +89,23 @@ def kill(process):
     process.wait()
 
 
-def test_a_sweep_in_jobs_that_are_cancelled_by_a_program_that_is_killed(slurm, tmp_path):
-    study, store = tmp_path / "S.toml", tmp_path / "runs.db"
+def test_a_sweep_in_jobs_that_are_cancelled_by_a_program_that_is_killed(
+    slurm, tmp_path
+):
+    study = tmp_path / "S.toml"
+    store = tmp_path / "runs.db"
     study.write_text(STUDY)
     local = gs.Study.read(study).sweep(store=tmp_path / "local.db", threads=1)
     gs.save(local, tmp_path / "local.csv")
 
-    example = [ROOT / "examples" / "slurm_sweep.py", study, store, *JOBS, "--out", tmp_path / "slurm.csv"]
+    example = [
+        ROOT / "examples" / "slurm_sweep.py",
+        study,
+        store,
+        *JOBS,
+        "--out",
+        tmp_path / "slurm.csv",
+    ]
     program = start(tmp_path, *example)
     wait_until(lambda: results(store) > 9, 120)
     subprocess.run(["scancel", jobs("RUNNING")[0]], check=True)
@@ -91,7 +118,15 @@ def test_a_sweep_in_jobs_that_are_cancelled_by_a_program_that_is_killed(slurm, t
     done = results(store)
     assert done < 360
 
-    command = [*("-m", "giantstep", "sweep"), study, "--store", store, "--engine", "slurm", *JOBS]
+    command = [
+        *("-m", "giantstep", "sweep"),
+        study,
+        "--store",
+        store,
+        "--engine",
+        "slurm",
+        *JOBS,
+    ]
     program = start(tmp_path, *command)
     wait_until(lambda: results(store) > done + 20, 120)
     program.send_signal(signal.SIGINT)
@@ -103,4 +138,6 @@ def test_a_sweep_in_jobs_that_are_cancelled_by_a_program_that_is_killed(slurm, t
     assert program.wait(600) == 0, (tmp_path / "log.txt").read_text()
     wait_until(lambda: not jobs(), 30)
     assert results(store) == 360
-    assert (tmp_path / "slurm.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
+    assert (tmp_path / "slurm.csv").read_bytes() == (
+        tmp_path / "local.csv"
+    ).read_bytes()

@@ -1,4 +1,6 @@
-"""The SLURM script of the examples: its job script, and a whole run with a local cluster in place of SLURM."""
+"""The SLURM script of the examples: its job script, and a whole run with a local
+cluster in place of SLURM.
+"""
 
 import importlib.util
 import subprocess
@@ -33,18 +35,41 @@ def script():
     return module
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
+)
 def test_it_asks_slurm_for_workers(script):
     pytest.importorskip("dask_jobqueue")
-    words = ["S.toml", "runs.db", "--queue", "cpu", "--jobs", "7", "--directive=--gres=gpu:1", "--memory", "3"]
+    words = [
+        "S.toml",
+        "runs.db",
+        "--queue",
+        "cpu",
+        "--jobs",
+        "7",
+        "--directive=--gres=gpu:1",
+        "--memory",
+        "3",
+    ]
     chosen = script.engine(script.arguments(words))
     assert chosen["engine"].jobs == 7 and chosen["memory"] == 3
     with chosen["engine"].cluster(4, 3 * 2**30) as cluster:
         job = cluster.job_script()
-    asked = ("-J giantstep", "-p cpu", "--cpus-per-task=4", "--mem=3G", "-t 01:00:00", "--gres=gpu:1")
+    asked = (
+        "-J giantstep",
+        "-p cpu",
+        "--cpus-per-task=4",
+        "--mem=3G",
+        "-t 01:00:00",
+        "--gres=gpu:1",
+    )
     for line in asked:
         assert f"#SBATCH {line}\n" in job
-    assert "--nthreads 1" in job and "--lifetime 3300s" in job and "--death-timeout 60" in job
+    assert (
+        "--nthreads 1" in job
+        and "--lifetime 3300s" in job
+        and "--death-timeout 60" in job
+    )
 
 
 PROGRAM = """
@@ -57,7 +82,9 @@ with gs.Slurm(jobs=1).cluster(1, None):
 
 
 def test_ctrl_c_is_that_of_the_program_once_jobs_are_described():
-    """The library of the jobs takes it over when it is imported: a sweep ended with status 0 and without a word."""
+    """The library of the jobs takes it over when it is imported: a sweep ended with
+    status 0 and without a word.
+    """
     pytest.importorskip("dask_jobqueue")
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True)
 
@@ -69,7 +96,10 @@ def test_ctrl_c_is_that_of_the_program_once_jobs_are_described():
         ({"queue": "a b"}, "Field `queue` must be a name of SLURM's"),
         ({"walltime": "1h"}, 'Field `walltime` must be a time such as "01:00:00"'),
         ({"walltime": "00:00:00"}, "Field `walltime` must be a time"),
-        ({"directives": "--gres=gpu:1"}, "Field `directives` must be a list of options of sbatch"),
+        (
+            {"directives": "--gres=gpu:1"},
+            "Field `directives` must be a list of options of sbatch",
+        ),
     ],
 )
 def test_jobs_are_checked(settings, expected):
@@ -92,7 +122,16 @@ def test_it_runs_on_a_cluster_and_goes_on(script, tmp_path, store, capsys):
     from .faulty import Faulty
 
     (tmp_path / "S.toml").write_text(STUDY)
-    script.main([str(tmp_path / "S.toml"), str(store), "--local", "1", "--out", str(tmp_path / "r.nc")])
+    script.main(
+        [
+            str(tmp_path / "S.toml"),
+            str(store),
+            "--local",
+            "1",
+            "--out",
+            str(tmp_path / "r.nc"),
+        ]
+    )
     expected = gs.simulate(Faulty(), dim=10, trials=2, level=[1, 2, 3])
     xarray.testing.assert_identical(gs.load(tmp_path / "r.nc"), expected)
     (line,) = overview(store)

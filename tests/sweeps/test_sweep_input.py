@@ -14,7 +14,9 @@ from .faulty import Faulty
 
 def sentence(**settings):
     with pytest.raises(gs.InputError) as caught:
-        gs.sweep(settings.pop("scenario", Faulty()), **{"dim": 10, "trials": 1, **settings})
+        gs.sweep(
+            settings.pop("scenario", Faulty()), **{"dim": 10, "trials": 1, **settings}
+        )
     return str(caught.value)
 
 
@@ -24,17 +26,35 @@ def sentence(**settings):
         ({"source": "theory"}, 'Field `source` must be "experiment" or "limit"'),
         (
             {"engine": "pbs"},
-            "Field `engine` must be one of local, processes, dask, slurm, a gs.Slurm or a Dask client",
+            (
+                "Field `engine` must be one of local, processes, dask, slurm, a"
+                " gs.Slurm or a Dask client"
+            ),
         ),
-        ({"engine": "slurm", "workers": 2}, "Field `workers` must be left out on a cluster"),
+        (
+            {"engine": "slurm", "workers": 2},
+            "Field `workers` must be left out on a cluster",
+        ),
         ({"engine": 3}, "Field `engine` must be one of"),
         ({"workers": 0}, "Field `workers` must be a whole number at least 1"),
-        ({"engine": "local", "workers": 2}, 'Field `workers` must be 1 with engine="local"'),
-        ({"engine": "processes", "scheduler": "tcp://a:1"}, "Field `scheduler` must be an address"),
-        ({"scheduler": "tcp://a:1", "workers": 2}, "Field `workers` must be left out on a cluster"),
+        (
+            {"engine": "local", "workers": 2},
+            'Field `workers` must be 1 with engine="local"',
+        ),
+        (
+            {"engine": "processes", "scheduler": "tcp://a:1"},
+            "Field `scheduler` must be an address",
+        ),
+        (
+            {"scheduler": "tcp://a:1", "workers": 2},
+            "Field `workers` must be left out on a cluster",
+        ),
         ({"scheduler": "local"}, "Field `scheduler` must be an address"),
         ({"scheduler": "dask"}, "Field `scheduler` must be an address"),
-        ({"engine": "dask", "scheduler": "tcp://a:1", "workers": 2}, "Field `workers` must be left out on a cluster"),
+        (
+            {"engine": "dask", "scheduler": "tcp://a:1", "workers": 2},
+            "Field `workers` must be left out on a cluster",
+        ),
         ({"threads": 0}, "Field `threads` must be"),
         ({"memory": -1, "workers": 2}, "Field `memory` must be a number above 0"),
         ({"memory": 1}, "Field `memory` must be left out but for worker processes"),
@@ -58,7 +78,10 @@ def test_a_store_of_another_version_is_refused(store):
         connection.close()
         before = store.read_bytes()
         said = sentence(store=store)
-        assert f"was written by {age} giantstep (store version {version}, this one reads {VERSION})" in said
+        assert (
+            f"was written by {age} giantstep (store version {version}, this one reads"
+            f" {VERSION})" in said
+        )
         assert store.read_bytes() == before
 
 
@@ -70,7 +93,11 @@ def test_another_database_is_no_store(store):
 
 
 def test_places_that_cannot_be_written(tmp_path):
-    for place in (tmp_path / "missing" / "runs.db", tmp_path, Path("/proc/runs.db")):  # read-only for root too
+    for place in (
+        tmp_path / "missing" / "runs.db",
+        tmp_path,
+        Path("/proc/runs.db"),
+    ):  # read-only for root too
         assert "must be a file in a folder that can be written" in sentence(store=place)
 
 
@@ -78,8 +105,12 @@ def test_a_read_only_store_is_refused_before_anything_runs(store, monkeypatch, d
     gs.sweep(Faulty(), store=store, dim=10, trials=1)
     diary()
     connect = sqlite3.connect
-    monkeypatch.setattr("sqlite3.connect", lambda file, **given: connect(f"file:{file}?mode=ro", uri=True, **given))
-    assert bool(gs.sweep(Faulty(), store=store, dim=10, trials=1)["converged"])  # there is nothing to add
+    monkeypatch.setattr(
+        "sqlite3.connect",
+        lambda file, **given: connect(f"file:{file}?mode=ro", uri=True, **given),
+    )
+    # there is nothing to add
+    assert bool(gs.sweep(Faulty(), store=store, dim=10, trials=1)["converged"])
     assert "cannot be written to" in sentence(store=store, trials=2)
     assert diary() == []
 
@@ -87,22 +118,30 @@ def test_a_read_only_store_is_refused_before_anything_runs(store, monkeypatch, d
 def test_a_callable_that_cannot_be_sent():
     scenario = Faulty(shape=lambda z: z**3)
     said = sentence(scenario=scenario, workers=2)
-    assert "The Python callable in `shape` ('<lambda>') cannot be loaded by a worker" in said
+    assert (
+        "The Python callable in `shape` ('<lambda>') cannot be loaded by a worker"
+        in said
+    )
     assert 'use engine="local"' in said
     assert bool(gs.sweep(scenario, dim=10, trials=1)["converged"])
 
 
 def test_a_callable_has_its_own_results(store, diary):
     for power in (2, 3):
-        gs.sweep(Faulty(shape=lambda z, power=power: z**power), store=store, dim=10, trials=1)
+        gs.sweep(
+            Faulty(shape=lambda z, power=power: z**power), store=store, dim=10, trials=1
+        )
     assert len(diary()) == 2
-    gs.sweep(Faulty(shape=lambda z: z * z * z), store=store, dim=10, trials=1)  # known by its values
+    # known by its values
+    gs.sweep(Faulty(shape=lambda z: z * z * z), store=store, dim=10, trials=1)
     assert diary() == []
 
 
 def test_what_does_not_fit_is_refused_before_anything_runs(monkeypatch, diary):
     monkeypatch.setattr(Faulty, "memory", lambda *args: 3 * 2**30)
-    monkeypatch.setattr("giantstep.lab.devices.available_memory", lambda device: 4 * 2**30)
+    monkeypatch.setattr(
+        "giantstep.lab.devices.available_memory", lambda device: 4 * 2**30
+    )
     assert bool(gs.sweep(Faulty(), dim=10, trials=1)["converged"])
     diary()
     assert "needs 6 GiB of memory" in sentence(workers=2)
@@ -110,7 +149,9 @@ def test_what_does_not_fit_is_refused_before_anything_runs(monkeypatch, diary):
 
 
 def test_a_field_that_files_leave_out_at_its_default_can_vary(tmp_path):
-    inputs = gs.InputBlocks(eigenvalues=[2.5, 0.5], fractions=[0.25, 0.75], shares=[0.5, 0.5])
+    inputs = gs.InputBlocks(
+        eigenvalues=[2.5, 0.5], fractions=[0.25, 0.75], shares=[0.5, 0.5]
+    )
     scenario = gs.FewSteps(
         target="sin(z)",
         activation="tanh",
@@ -121,7 +162,13 @@ def test_a_field_that_files_leave_out_at_its_default_can_vary(tmp_path):
         ridge=0.1,
         inputs=inputs,
     )
-    swept = gs.sweep(scenario, source="limit", precondition=[0.0, 1.0], store=tmp_path / "runs.db", progress=False)
+    swept = gs.sweep(
+        scenario,
+        source="limit",
+        precondition=[0.0, 1.0],
+        store=tmp_path / "runs.db",
+        progress=False,
+    )
     direct = gs.predict(scenario, precondition=[0.0, 1.0])
     np.testing.assert_allclose(swept.test_error, direct.test_error, rtol=1e-10)
 

@@ -12,13 +12,21 @@ from .faulty import Faulty
 def test_a_callable_hears_points_and_time_left(store, monkeypatch):
     monkeypatch.setattr("giantstep.sweeps.backends.TOGETHER", 0.0)
     said = []
-    settings = {"store": store, "dim": 10, "level": [1, 2], "progress": lambda *words: said.append(words)}
+    settings = {
+        "store": store,
+        "dim": 10,
+        "level": [1, 2],
+        "progress": lambda *words: said.append(words),
+    }
     gs.sweep(Faulty(), trials=2, **settings)
     assert [words[:2] for words in said] == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
     assert said[-1][2].endswith(", 0 s left")
     said.clear()
     gs.sweep(Faulty(), trials=3, **settings)
-    assert said[0] == (4, 6, "4 of 6 trials at 2 points done") and said[-1][:2] == (6, 6)
+    assert said[0] == (4, 6, "4 of 6 trials at 2 points done") and said[-1][:2] == (
+        6,
+        6,
+    )
 
 
 def test_lines_where_nobody_watches(caplog, capsys):
@@ -49,11 +57,23 @@ def test_a_bar_on_stderr(capsys):
 
 
 def test_durations():
-    assert [duration(seconds) for seconds in (9, 300, 10000)] == ["9 s", "5 min", "2.8 h"]
+    assert [duration(seconds) for seconds in (9, 300, 10000)] == [
+        "9 s",
+        "5 min",
+        "2.8 h",
+    ]
 
 
 def test_short_tasks_are_stored_together(store):
-    """Catches a transaction for every task of a millisecond, which costs more than the task."""
+    """Catches a transaction for every task of a millisecond, which costs more than the
+    task.
+    """
     said = []
-    gs.sweep(Faulty(), store=store, dim=10, trials=50, progress=lambda done, *_: said.append(done))
+    gs.sweep(
+        Faulty(),
+        store=store,
+        dim=10,
+        trials=50,
+        progress=lambda done, *_: said.append(done),
+    )
     assert said[-1] == 50 and len(said) < 25

@@ -1,1 +1,3 @@
-"""How far a method is from the best possible: the scenario of the same target and samples, and what is lost."""
+"""How far a method is from the best possible: the scenario of the same target and
+samples, and what is lost.
+"""

@@ -8,7 +8,8 @@ import sys
 def main() -> None:
     """Run the command line.
 
-    Exit status: 0 fine, 1 not converged or not in agreement, 2 bad input, 130 interrupted.
+    Exit status: 0 fine, 1 not converged or not in agreement, 2 bad input, 130
+    interrupted.
     """
     try:
         from giantstep.cli.app import app

@@ -15,16 +15,30 @@ from giantstep.cli.options import expand
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
 _UsageError: Any = typer.BadParameter.__base__
-"""Typer's own refusals (it brings its own copy of Click, or uses an installed one, by version)."""
+"""Typer's own refusals (it brings its own copy of Click, or uses an installed one, by
+version).
+"""
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-"""Exit statuses; the last is that of shells for Ctrl-C (128 and the number of the signal)."""
+FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130
+"""Exit statuses; the last is that of shells for Ctrl-C (128 and the number of the
+signal).
+"""
 
 
 class Commands(TyperGroup):
-    """The group of commands; says every error in one sentence on stderr and turns it into an exit status."""
+    """The group of commands; says every error in one sentence on stderr and turns it
+    into an exit status.
+    """
 
-    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **options: Any) -> Any:  # type: ignore[override]
+    def main(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        *,
+        standalone_mode: bool = True,
+        **options: Any,
+    ) -> Any:
         """Run a command and exit."""
         words = list(sys.argv[1:] if args is None else args) or ["--help"]
         with warnings.catch_warnings():
@@ -50,7 +64,8 @@ class Commands(TyperGroup):
 
     def _instead(self, error: Any) -> str:
         """Return where to look after a refusal of Typer's."""
-        option, guessed = str(getattr(error, "option_name", "")), getattr(error, "possibilities", None)
+        option = str(getattr(error, "option_name", ""))
+        guessed = getattr(error, "possibilities", None)
         if guessed or error.format_message().endswith("?"):  # Did you mean ...?
             return ""
         if option.lstrip("-") in self.commands:
@@ -64,14 +79,21 @@ def _say(text: str) -> None:
 
 
 def _ended(sentence: str) -> str:
-    return sentence if sentence.rstrip().endswith((".", "?")) else f"{sentence.rstrip()}."
+    if sentence.rstrip().endswith((".", "?")):
+        return sentence
+    return f"{sentence.rstrip()}."
 
 
 app = typer.Typer(
     cls=Commands,
     name="giantstep",
-    help="Exact high-dimensional theory of feature learning, with the experiment beside it.",
-    epilog="Start with: giantstep new one-step > S.toml, then giantstep predict S.toml.",
+    help=(
+        "Exact high-dimensional theory of feature learning, with the experiment"
+        " beside it."
+    ),
+    epilog=(
+        "Start with: giantstep new one-step > S.toml, then giantstep predict S.toml."
+    ),
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -80,12 +102,26 @@ app = typer.Typer(
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(verbs.predict, verbs.simulate, verbs.compare),
-    *(design.optimize, design.solve_for, design.sensitivity, others.phase_diagram, store.sweep),
-    *(others.forecast, others.place, others.exponents, others.learnable, others.explore),
+    *(
+        design.optimize,
+        design.solve_for,
+        design.sensitivity,
+        others.phase_diagram,
+        store.sweep,
+    ),
+    *(
+        others.forecast,
+        others.place,
+        others.exponents,
+        others.learnable,
+        others.explore,
+    ),
     *(inform.figures, inform.reproduce, others.script),
     *(inform.new, inform.describe, inform.cite, inform.doctor, inform.version),
 )
-"""In the order in which the help lists them: to ask, to design, to look at data and targets, to rebuild, to learn."""
+"""In the order in which the help lists them: to ask, to design, to look at data and
+targets, to rebuild, to learn.
+"""
 for command in _COMMANDS:
     app.command()(expand(command))
 app.add_typer(store.app)

@@ -16,14 +16,28 @@ import typer
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.cli.options import Changes, Json, Output, StudyFile, Theory, Trials, edit_study, option, print_json
+from giantstep.cli.options import (
+    Changes,
+    Json,
+    Output,
+    StudyFile,
+    Theory,
+    Trials,
+    edit_study,
+    option,
+    print_json,
+)
 from giantstep.cli.verbs import hand_over
 from giantstep.errors import InputError, bad_field
 
 if TYPE_CHECKING:
     from giantstep.sweeps.inspect import Entry
 
-app = typer.Typer(name="store", help="Look into a store that `giantstep sweep` wrote.", rich_markup_mode=None)
+app = typer.Typer(
+    name="store",
+    help="Look into a store that `giantstep sweep` wrote.",
+    rich_markup_mode=None,
+)
 
 Database = Annotated[Path, Argument(metavar="DB", help="The store.")]
 
@@ -38,8 +52,13 @@ def ls(store: Database, json: Json = False) -> None:
         print_json(asked)
         return
     for line in asked:
-        counts = "{points} points, {results} results, {failed} failed, {seconds:.3g} s".format(**line)
-        about = f"{line['family']}: {line['what']}, {line['source']}{_settings(line['settings'])}"
+        counts = "{points} points, {results} results, {failed} failed, {seconds:.3g} s".format(  # noqa: E501
+            **line
+        )
+        about = (
+            f"{line['family']}: {line['what']},"
+            f" {line['source']}{_settings(line['settings'])}"
+        )
         print(f"{about}; {counts}, {line['bytes'] / 2**20:.3g} MiB")
     if not asked:
         print("The store is empty.")
@@ -48,7 +67,9 @@ def ls(store: Database, json: Json = False) -> None:
 @app.command("show")
 def show(
     store: Database,
-    key: str = Argument("", metavar="[KEY]", help="Points whose key begins so; all if left out."),
+    key: str = Argument(
+        "", metavar="[KEY]", help="Points whose key begins so; all if left out."
+    ),
     failures: bool = Option(False, "--failures", help="Failures only."),
     json: Json = False,
 ) -> None:
@@ -57,15 +78,22 @@ def show(
 
     shown = [entry for entry in entries(store, key) if not failures or entry.failures]
     if key and not shown:
-        raise InputError(f"No point in {str(store)!r} has a key that begins with {key!r}.")
+        raise InputError(
+            f"No point in {str(store)!r} has a key that begins with {key!r}."
+        )
     if json:
         print_json([_plain(entry) for entry in shown])
     else:
-        print("\n".join(_text(entry, bool(key)) for entry in shown) or "Nothing to show.")
+        print(
+            "\n".join(_text(entry, bool(key)) for entry in shown) or "Nothing to show."
+        )
 
 
 @app.command("export")
-def export(store: Database, out: Annotated[Path, Option(metavar="FILE", help="Write to this file.")]) -> None:
+def export(
+    store: Database,
+    out: Annotated[Path, Option(metavar="FILE", help="Write to this file.")],
+) -> None:
     """Write a table with one row per point: .csv or .parquet."""
     from giantstep.sweeps.inspect import export as write_table
 
@@ -75,11 +103,16 @@ def export(store: Database, out: Annotated[Path, Option(metavar="FILE", help="Wr
 
 @app.command("gc")
 def gc(store: Database, json: Json = False) -> None:
-    """Take out damaged results and those of formulas that have changed, and free their space."""
+    """Take out damaged results and those of formulas that have changed, and free their
+    space.
+    """
     from giantstep.sweeps.inspect import collect_garbage
 
     removed = collect_garbage(store)
-    told = "{damaged} damaged and {outdated} outdated results taken out, {bytes} bytes freed".format(**removed)
+    told = (
+        "{damaged} damaged and {outdated} outdated results taken out, {bytes} bytes"
+        " freed".format(**removed)
+    )
     print_json(removed) if json else print(told)
 
 
@@ -92,8 +125,14 @@ def verify(store: Database, json: Json = False) -> None:
     if json:
         print_json({**vars(health), "sound": health.sound})
     else:
-        print(f"{health.points} points, {health.results} results, {health.failures} of them failures")
-        told = [f"the file is damaged: {health.problem}"] if health.problem else []
+        print(
+            f"{health.points} points, {health.results} results, {health.failures} of"
+            " them failures"
+        )
+        if health.problem:
+            told = [f"the file is damaged: {health.problem}"]
+        else:
+            told = []
         told += [f"damaged: {key[:16]} trial {trial}" for key, trial in health.damaged]
         print("\n".join(told or ["everything is sound"]))
     if not health.sound:
@@ -101,18 +140,33 @@ def verify(store: Database, json: Json = False) -> None:
 
 
 def _settings(settings: dict[str, Any]) -> str:
-    shown = {n: f"{len(v)} values" if isinstance(v, list) and len(v) > 4 else v for n, v in settings.items()}
-    text = ", ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
+    shown = {
+        n: f"{len(v)} values" if isinstance(v, list) and len(v) > 4 else v
+        for n, v in settings.items()
+    }
+    text = ", ".join(
+        f"{name}={value}" for name, value in shown.items() if value is not None
+    )
     return f" ({text})" if text else ""
 
 
 def _text(entry: Entry, in_full: bool) -> str:
-    point, ask = entry.point, entry.ask
+    point = entry.point
+    ask = entry.ask
     dim = "" if point.dim == float("inf") else f", dim {point.dim:g}"
-    lines = [f"{point.digest[:16]}  {ask.family}: {ask.what}, {ask.source}{dim}", f"  scenario {point.scenario}"]
-    lines += [f"  {len(entry.rows) - len(entry.failures)} of {len(entry.rows)} trials gave numbers"]
+    lines = [
+        f"{point.digest[:16]}  {ask.family}: {ask.what}, {ask.source}{dim}",
+        f"  scenario {point.scenario}",
+    ]
+    lines += [
+        f"  {len(entry.rows) - len(entry.failures)} of {len(entry.rows)} trials gave"
+        " numbers"
+    ]
     for row in entry.failures:
-        lines.append(f"  trial {row.trial} failed: {row.reason.removeprefix(f'trial {row.trial}: ')}")
+        lines.append(
+            f"  trial {row.trial} failed:"
+            f" {row.reason.removeprefix(f'trial {row.trial}: ')}"
+        )
         lines += [f"    {line}" for line in row.detail.splitlines() if in_full]
     lines += [f"  trial {trial} is damaged" for trial in entry.damaged]
     return "\n".join(lines)
@@ -123,13 +177,22 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
     return {
         "key": entry.point.digest,
-        **{name: getattr(entry.ask, name) for name in ("family", "what", "source", "settings")},
+        **{
+            name: getattr(entry.ask, name)
+            for name in ("family", "what", "source", "settings")
+        },
         "scenario": json_module.loads(entry.point.scenario),
         "dim": entry.point.dim,
         "results": [
             {
-                **{name: getattr(row, name) for name in ("trial", "reason", "detail", "seconds")},
-                "values": json_data({name: array.tolist() for name, array in row.values.items()}, LONGEST),
+                **{
+                    name: getattr(row, name)
+                    for name in ("trial", "reason", "detail", "seconds")
+                },
+                "values": json_data(
+                    {name: array.tolist() for name, array in row.values.items()},
+                    LONGEST,
+                ),
             }
             for row in entry.rows
         ],
@@ -137,7 +200,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
     }
 
 
-# -- The command ``sweep``: a study over a large grid, with a store, on this machine or on a cluster ------
+# -- The command ``sweep``: a study over a large grid, with a store, on this machine or
 
 
 INTERRUPTED = 130
@@ -149,9 +212,16 @@ _JOBS = ("queue", "jobs", "account", "walltime", "directives")
 class Run:
     """Where and how a sweep runs: keywords of `giantstep.sweep`."""
 
-    store: Path | None = option("DB", "The SQLite file that keeps the results; made where it is not there.")
+    store: Path | None = option(
+        "DB", "The SQLite file that keeps the results; made where it is not there."
+    )
     source: str = Option("experiment", help="experiment or limit.")
-    engine: str | None = Option(None, help="local, processes, dask or slurm; chosen by the options below if left out.")
+    engine: str | None = Option(
+        None,
+        help=(
+            "local, processes, dask or slurm; chosen by the options below if left out."
+        ),
+    )
     workers: int | None = Option(None, help="Tasks at once.")
     scheduler: str | None = option("ADDRESS", "A running Dask scheduler.")
     threads: int | None = Option(None, help="BLAS threads of each worker.")
@@ -164,11 +234,18 @@ class Run:
     directives: list[str] | None = option(
         "OPTION", 'Option of sbatch, as "--gres=gpu:1"; may be repeated.', "--directive"
     )
-    retry: bool = Option(False, "--retry", help="Compute failures of earlier runs again.")
+    retry: bool = Option(
+        False, "--retry", help="Compute failures of earlier runs again."
+    )
 
 
 def sweep(
-    study: Annotated[Path, StudyFile], run: Run, changes: Changes, theory: Theory, experiment: Trials, output: Output
+    study: Annotated[Path, StudyFile],
+    run: Run,
+    changes: Changes,
+    theory: Theory,
+    experiment: Trials,
+    output: Output,
 ) -> None:
     """Answer a study over a large grid; what the store has is not computed again."""
     from giantstep.sweeps.verb import Interrupted
@@ -177,7 +254,11 @@ def sweep(
     edited = edit_study(gs.Study.read(study), verb, changes, theory, experiment)
     settings = {name: value for name, value in vars(run).items() if name not in _JOBS}
     if run.store is None:
-        print("giantstep: without --store DB nothing is kept: an interrupted sweep starts again.", file=sys.stderr)
+        print(
+            "giantstep: without --store DB nothing is kept: an interrupted sweep starts"
+            " again.",
+            file=sys.stderr,
+        )
     try:
         with _telling():
             result = edited.sweep(**{**settings, "engine": _engine(run)})
@@ -189,19 +270,31 @@ def sweep(
 
 def _engine(run: Run) -> Any:
     """Return where to run: what was asked for, or SLURM jobs as they were described."""
-    if not (described := {name: getattr(run, name) for name in _JOBS if getattr(run, name) is not None}):
+    if not (
+        described := {
+            name: getattr(run, name) for name in _JOBS if getattr(run, name) is not None
+        }
+    ):
         return run.engine
     if run.engine not in (None, "slurm"):
-        raise bad_field(next(iter(described)), next(iter(described.values())), "left out but for --engine slurm")
+        raise bad_field(
+            next(iter(described)),
+            next(iter(described.values())),
+            "left out but for --engine slurm",
+        )
     return gs.Slurm(**described)
 
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Show the log of the sweep on stderr, and let a polite kill stop it as Ctrl-C does."""
-    logger, handler = logging.getLogger("giantstep"), logging.StreamHandler(sys.stderr)
+    """Show the log of the sweep on stderr, and let a polite kill stop it as Ctrl-C
+    does.
+    """
+    logger = logging.getLogger("giantstep")
+    handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("giantstep: %(message)s"))
-    level, before = logger.level, signal.signal(signal.SIGTERM, signal.default_int_handler)
+    level = logger.level
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:

@@ -1,1 +1,3 @@
-"""Answers to what people ask of a limit: what is best, what does it take, what matters most, how many trials."""
+"""Answers to what people ask of a limit: what is best, what does it take, what matters
+most, how many trials.
+"""

@@ -1,6 +1,7 @@
 """What real networks say at an optimum of the limit and beside it: whether it stands.
 
-All places of one optimum are measured on the same draws, so that their differences are less noisy than each of them.
+All places of one optimum are measured on the same draws, so that their differences are
+less noisy than each of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from giantstep.request import Request
 from giantstep.scenario import Scenario
 from giantstep.study import simulate
 from giantstep.types import Floats
-from giantstep.verdicts import POWER, SEE, chance_line, normal_score, percent, trials_for_gap, trials_text, visible_gap
+from giantstep.verdicts import (
+    POWER,
+    SEE,
+    chance_line,
+    normal_score,
+    percent,
+    trials_for_gap,
+    trials_text,
+    visible_gap,
+)
 
 if TYPE_CHECKING:
     from giantstep.design.limits import Observable
@@ -26,7 +36,9 @@ CHECKED_DIM = 200
 
 
 class Place(NamedTuple):
-    """A place that is measured: the optimum (no name), or a factor of one field; what the theory has there."""
+    """A place that is measured: the optimum (no name), or a factor of one field; what
+    the theory has there.
+    """
 
     name: str
     factor: float
@@ -39,11 +51,14 @@ class Place(NamedTuple):
 
 @dataclass
 class Measured:
-    """What networks say of one optimum: mean and standard error, percents by which its neighbours are worse."""
+    """What networks say of one optimum: mean and standard error, percents by which its
+    neighbours are worse.
+    """
 
     mean: float
     error: float
-    worse: dict[tuple[str, float], tuple[float, float]]  # (field, factor) -> percent and its standard error
+    # (field, factor) -> percent and its standard error
+    worse: dict[tuple[str, float], tuple[float, float]]
     verdict: str
     sentence: str
 
@@ -61,19 +76,46 @@ class Checks:
     def columns(self, name: str, fields: Sequence[str]) -> dict[str, Any]:
         """Return the columns of a result: own dimensions, values, what they are."""
         rows = [self.rows.get(row) for row in range(self.size)]
-        mean, error = np.array([(np.nan, np.nan) if one is None else (one.mean, one.error) for one in rows]).T
+        mean, error = np.array(
+            [(np.nan, np.nan) if one is None else (one.mean, one.error) for one in rows]
+        ).T
         columns: dict[str, Any] = {
-            f"{name}_measured": ((), mean, f"{name} of {self.trials} networks at the optimum"),
-            f"{name}_measured_stderr": ((), error, f"standard error of {name}_measured"),
+            f"{name}_measured": (
+                (),
+                mean,
+                f"{name} of {self.trials} networks at the optimum",
+            ),
+            f"{name}_measured_stderr": (
+                (),
+                error,
+                f"standard error of {name}_measured",
+            ),
         }
         for word, factor in (("half", 0.5), ("twice", 2.0)) if fields else ():
             nothing = (np.nan, np.nan)
-            found = [[nothing if one is None else one.worse.get((f, factor), nothing) for f in fields] for one in rows]
+            found = [
+                [
+                    nothing if one is None else one.worse.get((f, factor), nothing)
+                    for f in fields
+                ]
+                for one in rows
+            ]
             percents = np.array(found).reshape(len(rows), len(fields), 2)
             column = f"measured_worse_at_{word}"
-            columns[column] = (("field",), percents[..., 0], f"the same of networks, with {word} of the field")
-            columns[column + "_stderr"] = (("field",), percents[..., 1], f"standard error of {column}")
-        for key, said in (("verdict", "what networks say of the optimum"), ("checked", "the same in a sentence")):
+            columns[column] = (
+                ("field",),
+                percents[..., 0],
+                f"the same of networks, with {word} of the field",
+            )
+            columns[column + "_stderr"] = (
+                ("field",),
+                percents[..., 1],
+                f"standard error of {column}",
+            )
+        for key, said in (
+            ("verdict", "what networks say of the optimum"),
+            ("checked", "the same in a sentence"),
+        ):
             attribute = "verdict" if key == "verdict" else "sentence"
             texts = ["" if one is None else getattr(one, attribute) for one in rows]
             columns[key] = ((), np.array(texts, dtype=str), said)
@@ -81,9 +123,15 @@ class Checks:
 
 
 def check_places(
-    places: Sequence[Place], checks: Checks, request: Request, dim: int | None, progress: ProgressOption
+    places: Sequence[Place],
+    checks: Checks,
+    request: Request,
+    dim: int | None,
+    progress: ProgressOption,
 ) -> Measured:
-    """Measure the optimum, which comes first, and its neighbours; say whether it stands."""
+    """Measure the optimum, which comes first, and its neighbours; say whether it
+    stands.
+    """
     settings: Mapping[str, Any] = request.given
     size: dict[str, Any] = {} if dim is None else {"dim": dim}
     values = []
@@ -100,18 +148,33 @@ def check_places(
             **settings,
         )
         values.append(checks.observable.select(trials[checks.observable.name]).values)
-    return judge(places, np.array(values, dtype=np.float64), checks.sign, "" if dim is None else f" at d = {dim}")
+    return judge(
+        places,
+        np.array(values, dtype=np.float64),
+        checks.sign,
+        "" if dim is None else f" at d = {dim}",
+    )
 
 
-def judge(places: Sequence[Place], values: Floats, sign: float, at_dim: str) -> Measured:
-    """Return what measured `values` (places, trials) say of the optimum, which is the first place."""
+def judge(
+    places: Sequence[Place], values: Floats, sign: float, at_dim: str
+) -> Measured:
+    """Return what measured `values` (places, trials) say of the optimum, which is the
+    first place.
+    """
     trials = values.shape[1]
-    root, line, freedom = np.sqrt(trials), chance_line(len(places)), trials - 1
-    theory, optimum = places[0].theory, values[0]
-    mean, spread = float(optimum.mean()), float(optimum.std(ddof=1))
+    root = np.sqrt(trials)
+    line = chance_line(len(places))
+    freedom = trials - 1
+    theory = places[0].theory
+    optimum = values[0]
+    mean = float(optimum.mean())
+    spread = float(optimum.std(ddof=1))
     error = spread / root
     gap = mean / theory - 1
-    worse, better, room = {}, [], 0.0
+    worse = {}
+    better = []
+    room = 0.0
     for place, own in zip(places[1:], values[1:]):
         difference = 100 * sign * (own - optimum) / abs(mean)
         percents = float(difference.mean())
@@ -121,26 +184,38 @@ def judge(places: Sequence[Place], values: Floats, sign: float, at_dim: str) -> 
         if percents < 0 and _score(percents, deviation, freedom) > line:
             better.append((percents, deviation, place))
     visible = float(visible_gap(abs(spread / mean), trials, len(places)))
-    measured = f"{trials} networks{at_dim} have {mean:.4g} +- {error:.2g} there, the theory {theory:.4g}"
+    measured = (
+        f"{trials} networks{at_dim} have {mean:.4g} +- {error:.2g} there, the theory"
+        f" {theory:.4g}"
+    )
     measured += f" ({100 * gap:+.2g}%)"
     if better:
         percents, deviation, place = min(better, key=lambda one: one[0])
         there = 100 * sign * (place.theory - theory) / abs(theory)
         verdict = f"theory is {_two_digits(abs(there - percents) / 100)} off beside it"
-        also = f"; networks are better by {-percents:.2g} +- {deviation:.1g}% with {place}"
+        also = (
+            f"; networks are better by {-percents:.2g} +- {deviation:.1g}% with {place}"
+        )
     elif _score(mean - theory, error, freedom) > line:
-        verdict, also = f"theory is {_two_digits(abs(gap))} off there", _nothing_better(worse, room)
+        verdict = f"theory is {_two_digits(abs(gap))} off there"
+        also = _nothing_better(worse, room)
     elif visible > SEE:
         needed = float(trials_for_gap(abs(spread / mean), SEE, len(places), POWER))
         verdict = "cannot tell"
-        also = f"; {trials_text(int(needed)) if np.isfinite(needed) else trials_text(None)} would show a gap of 5%"
+        also = (
+            f"; {trials_text(int(needed)) if np.isfinite(needed) else trials_text(None)}"  # noqa: E501
+            " would show a gap of 5%"
+        )
     else:
-        verdict, also = "stands", _nothing_better(worse, room)
+        verdict = "stands"
+        also = _nothing_better(worse, room)
     return Measured(mean, error, worse, verdict, f"{verdict}: {measured}{also}")
 
 
 def _score(gap: float, error: float, freedom: int) -> float:
-    """Return the size of a gap as a normal score; that of an error of 0 is infinite, unless there is no gap."""
+    """Return the size of a gap as a normal score; that of an error of 0 is infinite,
+    unless there is no gap.
+    """
     if error == 0:
         return 0.0 if gap == 0 else np.inf
     return float(abs(normal_score(gap / error, freedom)))

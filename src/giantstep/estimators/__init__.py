@@ -1,13 +1,16 @@
-"""Estimators for real data: what the theory says is possible, done; scikit-learn's habits and names.
+"""Estimators for real data: what the theory says is possible, done; scikit-learn's
+habits and names.
 
-`ForecastRidge` and `ForecastRidgeClassifier` know how much more data would help them; `AMPClustering` finds clusters
-that few features tell apart. They and the rivals need scikit-learn (``pip install giantstep[estimators]``), which
-`place` does not.
+`ForecastRidge` and `ForecastRidgeClassifier` know how much more data would help them;
+`AMPClustering` finds clusters that few features tell apart. They and the rivals need
+scikit-learn (``pip install giantstep[estimators]``), which `place` does not.
 
 >>> import numpy as np
 >>> from giantstep.estimators import AMPClustering
 >>> X = np.random.default_rng(0).standard_normal((200, 100))
->>> X[:, :10] += np.where(np.arange(200) % 2, 0.8, -0.8)[:, None]  # two clusters that differ on 10 of 100 features
+>>> X[:, :10] += np.where(np.arange(200) % 2, 0.8, -0.8)[
+...     :, None
+... ]  # two clusters that differ on 10 of 100 features
 >>> model = AMPClustering(n_clusters=2, random_state=0).fit(X)
 >>> bool(model.found_), int(model.support_.sum())
 (True, 10)
@@ -20,11 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from giantstep.estimators.amp_clustering import AMPClustering
-    from giantstep.estimators.forecast_ridge import ForecastRidge, ForecastRidgeClassifier
+    from giantstep.estimators.forecast_ridge import (
+        ForecastRidge,
+        ForecastRidgeClassifier,
+    )
     from giantstep.estimators.placing import Placement, place
     from giantstep.families.subspace_clustering.rivals import rival_labels
 
-__all__ = ["AMPClustering", "ForecastRidge", "ForecastRidgeClassifier", "Placement", "place", "rival_labels"]
+__all__ = [
+    "AMPClustering",
+    "ForecastRidge",
+    "ForecastRidgeClassifier",
+    "Placement",
+    "place",
+    "rival_labels",
+]
 _MODULES = {
     "AMPClustering": "giantstep.estimators.amp_clustering",
     "ForecastRidge": "giantstep.estimators.forecast_ridge",
@@ -39,10 +52,14 @@ def __getattr__(name: str) -> Any:
     try:
         if name in ("AMPClustering", "ForecastRidge", "ForecastRidgeClassifier"):
             importlib.import_module("sklearn")
-        return getattr(importlib.import_module(_MODULES.get(name, "giantstep.estimators.placing")), name)
+        return getattr(
+            importlib.import_module(_MODULES.get(name, "giantstep.estimators.placing")),
+            name,
+        )
     except ModuleNotFoundError:
         raise ImportError(
-            f"{name} needs scikit-learn, which is not installed; `pip install giantstep[estimators]` brings it."
+            f"{name} needs scikit-learn, which is not installed; `pip install"
+            " giantstep[estimators]` brings it."
         ) from None
 
 

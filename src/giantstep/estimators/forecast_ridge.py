@@ -1,4 +1,6 @@
-"""Ridge regression and classification with the learning curve of its features, as scikit-learn estimators."""
+"""Ridge regression and classification with the learning curve of its features, as
+scikit-learn estimators.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+)
 from sklearn.linear_model import RidgeCV
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,7 +31,13 @@ class _ForecastBase(BaseEstimator):
     """What both estimators share: the fit, the forecast, the decision values."""
 
     def __init__(
-        self, ridges: Any = RIDGES, *, samples: Any = None, trials: int = 8, rows: int = 4000, random_state: int = 0
+        self,
+        ridges: Any = RIDGES,
+        *,
+        samples: Any = None,
+        trials: int = 8,
+        rows: int = 4000,
+        random_state: int = 0,
     ) -> None:
         self.ridges = ridges
         self.samples = samples
@@ -32,32 +45,52 @@ class _ForecastBase(BaseEstimator):
         self.rows = rows
         self.random_state = random_state
 
-    def samples_needed(self, error: float | None = None, mse: float | None = None) -> SamplesNeeded:
+    def samples_needed(
+        self, error: float | None = None, mse: float | None = None
+    ) -> SamplesNeeded:
         """Return how many samples a wanted error needs; see `giantstep.forecast`."""
         check_is_fitted(self)
         if self.forecast_ is None:
             raise InputError(f"There is no forecast: {self.trust_}")
         return self.forecast_.samples_needed(error=error, mse=mse)
 
-    def _fit_outputs(self, X: Floats, outputs: Floats, labels: Array, task: str) -> None:
-        """Choose the ridge, fit it, and forecast; where rows are too few for a forecast, `trust_` says why."""
+    def _fit_outputs(
+        self, X: Floats, outputs: Floats, labels: Array, task: str
+    ) -> None:
+        """Choose the ridge, fit it, and forecast; where rows are too few for a
+        forecast, `trust_` says why.
+        """
         ridges = np.unique(np.asarray(self.ridges, dtype=np.float64))
         if not len(ridges) or not np.all(ridges > 0) or not np.all(np.isfinite(ridges)):
-            raise InputError(f"Field `ridges` must be numbers above 0, but is ridges={self.ridges!r}.")
+            raise InputError(
+                "Field `ridges` must be numbers above 0, but is"
+                f" ridges={self.ridges!r}."
+            )
         warn_of_constant(constant_columns(X), getattr(self, "feature_names_in_", None))
         fit = RidgeCV(ridges, store_cv_results=True).fit(X, outputs)
-        self.loo_ = fit.cv_results_.reshape(len(X), -1, len(ridges)).sum(axis=1).mean(axis=0)
-        self.ridge_, self.coef_, self.intercept_ = float(fit.alpha_), np.atleast_2d(fit.coef_), fit.intercept_
+        self.loo_ = (
+            fit.cv_results_.reshape(len(X), -1, len(ridges)).sum(axis=1).mean(axis=0)
+        )
+        self.ridge_ = float(fit.alpha_)
+        self.coef_ = np.atleast_2d(fit.coef_)
+        self.intercept_ = fit.intercept_
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", GiantstepWarning)
                 self.forecast_: Forecast | None = forecast(
-                    X, labels, ridge=ridges, samples=self.samples, task=task, trials=self.trials, rows=self.rows,
+                    X,
+                    labels,
+                    ridge=ridges,
+                    samples=self.samples,
+                    task=task,
+                    trials=self.trials,
+                    rows=self.rows,
                     seed=self.random_state,
-                )  # fmt: skip
+                )
             self.trust_ = str(self.forecast_.attrs["trust"])
         except InputError as error:
-            self.forecast_, self.trust_ = None, str(error)
+            self.forecast_ = None
+            self.trust_ = str(error)
 
     def _values(self, X: ArrayLike) -> Floats:
         check_is_fitted(self)
@@ -66,9 +99,11 @@ class _ForecastBase(BaseEstimator):
 
 
 class ForecastRidge(MultiOutputMixin, RegressorMixin, _ForecastBase):
-    """Ridge regression, its penalty chosen by exact leave-one-out, with the learning curve of its features.
+    """Ridge regression, its penalty chosen by exact leave-one-out, with the learning
+    curve of its features.
 
-    It minimises ``|y - b - X w|^2 + ridge |w|^2``: `ridge_` is the ``alpha`` of scikit-learn.
+    It minimises ``|y - b - X w|^2 + ridge |w|^2``: `ridge_` is the ``alpha`` of
+    scikit-learn.
 
     Parameters
     ----------
@@ -85,12 +120,11 @@ class ForecastRidge(MultiOutputMixin, RegressorMixin, _ForecastBase):
 
     Attributes
     ----------
-    ridge_ : the penalty with the smallest leave-one-out error.
-    loo_ : (n_ridges,) mean squared leave-one-out errors, in increasing order of the penalties.
-    coef_, intercept_ : of the fit.
-    forecast_ : the table of `giantstep.forecast`; None where rows do not suffice for one.
-    trust_ : the statement whether to believe it, or why there is none.
-    n_features_in_ : number of features.
+    ridge_ : the penalty with the smallest leave-one-out error. loo_ : (n_ridges,) mean
+    squared leave-one-out errors, in increasing order of the penalties. coef_,
+    intercept_ : of the fit. forecast_ : the table of `giantstep.forecast`; None where
+    rows do not suffice for one. trust_ : the statement whether to believe it, or why
+    there is none. n_features_in_ : number of features.
 
     Examples
     --------
@@ -115,12 +149,19 @@ class ForecastRidge(MultiOutputMixin, RegressorMixin, _ForecastBase):
         y : (n_samples,) or (n_samples, n_outputs) numbers.
         """
         matrix, labels = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
+            self,
+            X,
+            y,
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2,
         )
         outputs = labels.astype(np.float64).reshape(len(labels), -1)
         self._fit_outputs(matrix, outputs, outputs, "regression")
         if labels.ndim == 1:
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+            self.coef_ = self.coef_[0]
+            self.intercept_ = float(self.intercept_[0])
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -130,10 +171,12 @@ class ForecastRidge(MultiOutputMixin, RegressorMixin, _ForecastBase):
 
 
 class ForecastRidgeClassifier(ClassifierMixin, _ForecastBase):
-    """Ridge classification, its penalty chosen by exact leave-one-out, with the learning curve of its features.
+    """Ridge classification, its penalty chosen by exact leave-one-out, with the
+    learning curve of its features.
 
-    Two classes are fitted as -1 and 1, more as one-hot outputs; the class with the largest value wins. Parameters and
-    attributes are those of `ForecastRidge`, and `classes_`; `samples_needed(error=...)` takes a misclassified share.
+    Two classes are fitted as -1 and 1, more as one-hot outputs; the class with the
+    largest value wins. Parameters and attributes are those of `ForecastRidge`, and
+    `classes_`; `samples_needed(error=...)` takes a misclassified share.
 
     Examples
     --------
@@ -154,22 +197,34 @@ class ForecastRidgeClassifier(ClassifierMixin, _ForecastBase):
         X : (n_samples, n_features) features.
         y : (n_samples,) classes.
         """
-        matrix, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        matrix, labels = validate_data(
+            self, X, y, dtype=np.float64, ensure_min_samples=2
+        )
         check_classification_targets(labels)
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"Classifier can't train when only one class is present: {self.classes_[0]!r}.")
+            raise ValueError(
+                "Classifier can't train when only one class is present:"
+                f" {self.classes_[0]!r}."
+            )
         two = len(self.classes_) == 2
-        outputs = np.where(numbers == 1, 1.0, -1.0)[:, None] if two else np.eye(len(self.classes_))[numbers]
+        if two:
+            outputs = np.where(numbers == 1, 1.0, -1.0)[:, None]
+        else:
+            outputs = np.eye(len(self.classes_))[numbers]
         self._fit_outputs(matrix, outputs, labels, "classes")
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return decision values: (n_samples,) for two classes, else one column for each class."""
+        """Return decision values: (n_samples,) for two classes, else one column for
+        each class.
+        """
         values = self._values(X)
         return values[:, 0] if len(self.classes_) == 2 else values
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the predicted classes."""
         values = self.decision_function(X)
-        return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
+        return self.classes_[
+            (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+        ]

@@ -1,19 +1,21 @@
 """The HTTP interface of the explorer: a page, its data, and nothing else.
 
-===========================  =========================================================================================
-``GET  /``                   the page; its scripts and styles, those of uPlot and KaTeX among them
-``GET  /opened``             the page on the file that the server was started with
-``GET  /api/families``       what `giantstep.describe` says of every family
-``GET  /api/presets``        the studies behind every published figure
-``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
-``POST /api/export/KIND``    ``toml``, ``csv``, ``python`` of what is shown; ``script``, its experiment as a program
-``POST /api/picture``        the figure as ``png``, ``svg``, ``pdf``, or as an ``html`` page of its own
-``POST /api/controls``       the controls of a study as HTML, the stages of a network, the theory in words
-``POST /api/optimum``        the best point of the ranges that a study shows
-``POST /api/sensitivities``  the derivatives of a variable at the scenario of a study
-``POST /api/forecast``       the learning curve of a table, which is the body; its name and label are in the query
-``POST /api/experiment``     start an experiment; ``GET .../NAME`` server-sent events, ``DELETE .../NAME`` kills it
-===========================  =========================================================================================
+===========================
+=========================================================================================
+``GET /`` the page; its scripts and styles, those of uPlot and KaTeX among them ``GET
+/opened`` the page on the file that the server was started with ``GET /api/families``
+what `giantstep.describe` says of every family ``GET /api/presets`` the studies behind
+every published figure ``POST /api/limit`` the limit of a study: one line of JSON, or a
+coarse and a fine one ``POST /api/export/KIND`` ``toml``, ``csv``, ``python`` of what is
+shown; ``script``, its experiment as a program ``POST /api/picture`` the figure as
+``png``, ``svg``, ``pdf``, or as an ``html`` page of its own ``POST /api/controls`` the
+controls of a study as HTML, the stages of a network, the theory in words ``POST
+/api/optimum`` the best point of the ranges that a study shows ``POST
+/api/sensitivities`` the derivatives of a variable at the scenario of a study ``POST
+/api/forecast`` the learning curve of a table, which is the body; its name and label are
+in the query ``POST /api/experiment`` start an experiment; ``GET .../NAME`` server-sent
+events, ``DELETE .../NAME`` kills it ===========================
+=========================================================================================
 """
 
 from __future__ import annotations
@@ -31,13 +33,26 @@ from typing import Any, TypeVar
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from giantstep.errors import InputError, bad_field
 from giantstep.explorer import bounds as within
-from giantstep.explorer.bounds import Bounds, Refused, check_study, parse_body, whole_number
+from giantstep.explorer.bounds import (
+    Bounds,
+    Refused,
+    check_study,
+    parse_body,
+    whole_number,
+)
 from giantstep.explorer.experiments import Experiments
 from giantstep.explorer.guard import Guard
 from giantstep.explorer.lanes import Lane, unless
@@ -52,19 +67,23 @@ MOST_STUDIES = 8
 PAGE = Path(__file__).parent / "page"
 """The files of the page; nothing else is ever read from disk."""
 _Result = TypeVar("_Result")
-_FORECAST, _PICTURE = "/api/forecast", "/api/picture"
+_FORECAST = "/api/forecast"
+_PICTURE = "/api/picture"
 _STARTING = 120.0
 """Seconds to describe families and to find presets."""
-mimetypes.add_type("text/javascript", ".js")  # some systems call it plain text, which no browser runs
+# some systems call it plain text, which no browser runs
+mimetypes.add_type("text/javascript", ".js")
 
 
 class Explorer:
     """A server: its workers, what it has found out, and its routes."""
 
     def __init__(self, port: int, bounds: Bounds | None = None, link: str = "") -> None:
-        self.bounds, self.link = bounds or Bounds(), link
+        self.bounds = bounds or Bounds()
+        self.link = link
         self._lists: dict[str, asyncio.Task[str]] = {}
-        cores, memory = usable_cores(), self.bounds.memory
+        cores = usable_cores()
+        memory = self.bounds.memory
         self.quick = Lane(max(2, min(cores, 4)), memory=memory, newest_first=True)
         self.slow = Lane(2, memory=memory, niceness=3)
         self.lab = Lane(max(1, cores // 2), memory=memory, niceness=10, queue=16)
@@ -89,10 +108,17 @@ class Explorer:
             Route("/api/experiment/{name}", self.stop_experiment, methods=["DELETE"]),
             Route("/api/experiment/{name}/csv", self.experiment_file),
         ]
-        handlers: Any = dict.fromkeys((InputError, Refused, HTTPException, ClientDisconnect, Exception), _explain)
-        application = Starlette(routes=routes, exception_handlers=handlers, lifespan=self.lifespan)
+        handlers: Any = dict.fromkeys(
+            (InputError, Refused, HTTPException, ClientDisconnect, Exception), _explain
+        )
+        application = Starlette(
+            routes=routes, exception_handlers=handlers, lifespan=self.lifespan
+        )
         self.app = Guard(
-            application, port, self.bounds.body, uploads={_FORECAST: self.bounds.upload, _PICTURE: self.bounds.picture}
+            application,
+            port,
+            self.bounds.body,
+            uploads={_FORECAST: self.bounds.upload, _PICTURE: self.bounds.picture},
         )
 
     @contextlib.asynccontextmanager
@@ -106,11 +132,13 @@ class Explorer:
         finally:
             for task in self._lists.values():
                 task.cancel()
-            await asyncio.gather(*self._lists.values(), *self.experiments.close(), return_exceptions=True)
+            await asyncio.gather(
+                *self._lists.values(), *self.experiments.close(), return_exceptions=True
+            )
             for lane in (self.quick, self.slow, self.lab):
                 await lane.close()
 
-    # -- the page ------------------------------------------------------------------------------------------------
+    # -- the page ----------------------------------------------------------------------
 
     async def front(self, request: Request) -> Response:
         """Return the page; its scripts and styles lie beside it."""
@@ -120,27 +148,40 @@ class Explorer:
         """Lead to the page as the file shows it that the server was started with."""
         return RedirectResponse(f"/#{self.link}" if self.link else "/")
 
-    # -- what there is -------------------------------------------------------------------------------------------
+    # -- what there is -----------------------------------------------------------------
 
     def _list(self, what: str) -> asyncio.Task[str]:
-        """Return a list that a worker makes; it is made once, again only where that failed."""
+        """Return a list that a worker makes; it is made once, again only where that
+        failed.
+        """
         known = self._lists.get(what)
         if known is None or (known.done() and known.exception()):
-            self._lists[what] = known = asyncio.ensure_future(self.slow.answer(what, {}, _STARTING))
+            self._lists[what] = known = asyncio.ensure_future(
+                self.slow.answer(what, {}, _STARTING)
+            )
         return known
 
     async def entries(self, request: Request) -> Response:
         """Return the families or the presets."""
-        return _json(await asyncio.shield(self._list(request.url.path.removeprefix("/api/"))))
+        return _json(
+            await asyncio.shield(self._list(request.url.path.removeprefix("/api/")))
+        )
 
-    # -- answers -------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------
 
     async def limit(self, request: Request) -> Response:
         """Answer a study with its limit, as lines of JSON."""
         data = await self._body(request)
-        study, variables = check_study(data, self.bounds), _variables(data)
-        curve = f"{_client(request, data)} {whole_number(data, 'curve', 0, 0, MOST_STUDIES)}"
-        wish = whole_number(data, "wish", 0, 0, 2**53) if "wish" in data else None
+        study = check_study(data, self.bounds)
+        variables = _variables(data)
+        curve = (
+            f"{_client(request, data)}"
+            f" {whole_number(data, 'curve', 0, 0, MOST_STUDIES)}"
+        )
+        if "wish" in data:
+            wish = whole_number(data, "wish", 0, 0, 2**53)
+        else:
+            wish = None
         answers = self.limits.answers(study, variables, curve, wish)
         first = await _unless_gone(request, anext(answers))
 
@@ -151,7 +192,10 @@ class Explorer:
                     async for text in answers:
                         yield f"{text}\n"
                 except Refused as problem:  # the first line is out already
-                    yield json.dumps({"stage": "failed", "last": True, **problem.message}) + "\n"
+                    yield (
+                        json.dumps({"stage": "failed", "last": True, **problem.message})
+                        + "\n"
+                    )
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
@@ -159,7 +203,15 @@ class Explorer:
         """Return what is shown as a file."""
         kind = request.path_params["kind"]
         if kind not in EXPORTS:
-            raise Refused(404, {"error": f"There is no export {kind[:40]!r}; there are {', '.join(EXPORTS)}."})
+            raise Refused(
+                404,
+                {
+                    "error": (
+                        f"There is no export {kind[:40]!r}; there are"
+                        f" {', '.join(EXPORTS)}."
+                    )
+                },
+            )
         shown = self._shown(await self._body(request))
         told = await self._asked(request, self.slow, "export", {"kind": kind, **shown})
         return Response(json.loads(told)["text"], media_type="text/plain")
@@ -168,24 +220,48 @@ class Explorer:
         """Return the figure that the page sends, as a file."""
         bounds = replace(self.bounds, body=self.bounds.picture, depth=16)
         data = parse_body(await request.body(), bounds)
-        kind, panels, about = data.get("kind"), data.get("panels"), data.get("about")
+        kind = data.get("kind")
+        panels = data.get("panels")
+        about = data.get("about")
         if kind not in KINDS:
             raise bad_field("kind", kind, f"one of {', '.join(KINDS)}")
-        if not isinstance(panels, list) or not all(isinstance(panel, dict) for panel in panels):
+        if not isinstance(panels, list) or not all(
+            isinstance(panel, dict) for panel in panels
+        ):
             raise InputError("`panels` must be a list of tables.")
         if (kind == "html") != isinstance(about, dict):
-            raise InputError("`about` must be a table where a page is written, and is left out elsewhere.")
+            raise InputError(
+                "`about` must be a table where a page is written, and is left out"
+                " elsewhere."
+            )
         if about is not None:
             state = about.get("state")
-            about = {**about, **self._shown(about), "state": state if isinstance(state, dict) else {}}
-        arguments = {"kind": kind, "panels": panels, "title": str(data.get("title", "")), "about": about}
+            about = {
+                **about,
+                **self._shown(about),
+                "state": state if isinstance(state, dict) else {},
+            }
+        arguments = {
+            "kind": kind,
+            "panels": panels,
+            "title": str(data.get("title", "")),
+            "about": about,
+        }
         told = await self._asked(request, self.slow, "picture", arguments)
-        return Response(base64.b64decode(json.loads(told)["content"]), media_type=KINDS[kind])
+        return Response(
+            base64.b64decode(json.loads(told)["content"]), media_type=KINDS[kind]
+        )
 
     async def controls(self, request: Request) -> Response:
         """Answer a study with its controls."""
-        data, bounds = await self._body(request), self.bounds
-        most = {"dim": bounds.dim, "trials": bounds.trials, "dots": bounds.dots, "budget": int(bounds.budget_seconds)}
+        data = await self._body(request)
+        bounds = self.bounds
+        most = {
+            "dim": bounds.dim,
+            "trials": bounds.trials,
+            "dots": bounds.dots,
+            "budget": int(bounds.budget_seconds),
+        }
         view = {
             "variables": _variables(data) or [],
             "log": str(data.get("log", "")),
@@ -193,7 +269,11 @@ class Explorer:
             "dots": whole_number(data, "dots", within.DOTS, 1, bounds.dots),
             "budget": whole_number(data, "budget", within.BUDGET, 1, most["budget"]),
         }
-        arguments = {"tables": {"scenario": {}, **check_study(data, bounds)}, "view": view, "most": most}
+        arguments = {
+            "tables": {"scenario": {}, **check_study(data, bounds)},
+            "view": view,
+            "most": most,
+        }
         return _json(await self._asked(request, self.quick, "controls", arguments))
 
     async def design(self, request: Request) -> Response:
@@ -203,30 +283,55 @@ class Explorer:
         variable = data.get("variable")
         if not isinstance(variable, str):
             raise bad_field("variable", variable, "the name of a variable")
-        arguments: dict[str, Any] = {"tables": check_study(data, self.bounds), "variable": variable}
-        arguments |= {"largest": data.get("largest") is True} if task == "optimum" else {}
+        arguments: dict[str, Any] = {
+            "tables": check_study(data, self.bounds),
+            "variable": variable,
+        }
+        arguments |= (
+            {"largest": data.get("largest") is True} if task == "optimum" else {}
+        )
         return _json(await self._asked(request, self.slow, task, arguments))
 
     async def forecast(self, request: Request) -> Response:
         """Answer a table of features and labels with its learning curve."""
-        asked = {name: request.query_params.get(name, "")[: self.bounds.text] for name in ("file", "label", "task")}
+        asked = {
+            name: request.query_params.get(name, "")[: self.bounds.text]
+            for name in ("file", "label", "task")
+        }
         arguments = {"content": await request.body(), **asked}
-        return _json(await self._asked(request, self.slow, "forecast", arguments, self.bounds.forecast_seconds))
+        return _json(
+            await self._asked(
+                request, self.slow, "forecast", arguments, self.bounds.forecast_seconds
+            )
+        )
 
     async def _body(self, request: Request) -> dict[str, Any]:
         return parse_body(await request.body(), self.bounds)
 
     async def _asked(
-        self, request: Request, lane: Lane, task: str, arguments: dict[str, Any], seconds: float | None = None
+        self,
+        request: Request,
+        lane: Lane,
+        task: str,
+        arguments: dict[str, Any],
+        seconds: float | None = None,
     ) -> str:
         """Return what a worker answers, unless the client leaves before."""
-        return await _unless_gone(request, lane.answer(task, arguments, seconds or self.bounds.limit_seconds))
+        return await _unless_gone(
+            request, lane.answer(task, arguments, seconds or self.bounds.limit_seconds)
+        )
 
     def _shown(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Return what a figure shows: studies by their labels, variables, log axes, the study of its dots."""
-        given, labels, log, dots = (data.get(name) for name in ("studies", "labels", "log", "dots"))
+        """Return what a figure shows: studies by their labels, variables, log axes, the
+        study of its dots.
+        """
+        given, labels, log, dots = (
+            data.get(name) for name in ("studies", "labels", "log", "dots")
+        )
         if not isinstance(given, list) or not 0 < len(given) <= MOST_STUDIES:
-            raise InputError(f"`studies` must be a list of 1 to {MOST_STUDIES} studies.")
+            raise InputError(
+                f"`studies` must be a list of 1 to {MOST_STUDIES} studies."
+            )
         studies = [check_study({"study": study}, self.bounds) for study in given]
         if not isinstance(labels, list) or len(set(map(str, labels))) != len(studies):
             labels = [f"curve {number + 1}" for number in range(len(studies))]
@@ -235,20 +340,29 @@ class Explorer:
         if dots is not None:
             dots = check_study({"study": {**studies[0], "grid": dots}}, self.bounds)
         named = dict(zip(map(str, labels), studies))
-        return {"studies": named, "variables": _variables(data) or [], "log": log or "", "dots": dots}
+        return {
+            "studies": named,
+            "variables": _variables(data) or [],
+            "log": log or "",
+            "dots": dots,
+        }
 
-    # -- experiments ---------------------------------------------------------------------------------------------
+    # -- experiments -------------------------------------------------------------------
 
     async def start_experiment(self, request: Request) -> Response:
         """Start an experiment and return its name."""
         data = await self._body(request)
         study = check_study(data, self.bounds)
         dots = whole_number(data, "dots", within.DOTS, 1, self.bounds.dots)
-        budget = whole_number(data, "budget", within.BUDGET, 1, int(self.bounds.budget_seconds))
+        budget = whole_number(
+            data, "budget", within.BUDGET, 1, int(self.bounds.budget_seconds)
+        )
         tables = within.check_experiment(study, dots, self.bounds)
         arguments = {"tables": tables, "shown": _variables(data) or []}
         experiment = self.experiments.start(_client(request, data), arguments, budget)
-        return JSONResponse({"name": experiment.name, "grid": tables["grid"]}, status_code=202)
+        return JSONResponse(
+            {"name": experiment.name, "grid": tables["grid"]}, status_code=202
+        )
 
     async def experiment_events(self, request: Request) -> Response:
         """Return the events of an experiment as they come."""
@@ -257,13 +371,20 @@ class Explorer:
         async def stream() -> AsyncIterator[str]:
             async with contextlib.aclosing(experiment.listen()) as events:
                 async for news in events:  # what is a file is asked for by itself
-                    yield "".join(f"event: {kind}\ndata: {text}\n\n" for kind, text in news if kind != "file")
+                    yield "".join(
+                        f"event: {kind}\ndata: {text}\n\n"
+                        for kind, text in news
+                        if kind != "file"
+                    )
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
     async def experiment_file(self, request: Request) -> Response:
         """Return a finished comparison as CSV."""
-        return Response(self.experiments.find(request.path_params["name"]).file(), media_type="text/csv")
+        return Response(
+            self.experiments.find(request.path_params["name"]).file(),
+            media_type="text/csv",
+        )
 
     async def stop_experiment(self, request: Request) -> Response:
         """Kill an experiment."""
@@ -286,7 +407,9 @@ async def _unless_gone(request: Request, answer: Awaitable[_Result]) -> _Result:
 
 
 def _client(request: Request, data: dict[str, Any]) -> str:
-    """Return who asks: a name the page made up, so that its own older requests can be dropped."""
+    """Return who asks: a name the page made up, so that its own older requests can be
+    dropped.
+    """
     client = data.get("client", "")
     if not isinstance(client, str) or len(client) > 64:
         raise bad_field("client", client, "a text of at most 64 characters")
@@ -295,13 +418,17 @@ def _client(request: Request, data: dict[str, Any]) -> str:
 
 def _variables(data: dict[str, Any]) -> list[str] | None:
     variables = data.get("variables")
-    if variables is not None and not (isinstance(variables, list) and all(isinstance(n, str) for n in variables)):
+    if variables is not None and not (
+        isinstance(variables, list) and all(isinstance(n, str) for n in variables)
+    ):
         raise bad_field("variables", variables, "a list of names")
     return variables and variables[:32]
 
 
 def _wants_a_page(request: Request) -> bool:
-    """Tell whether a person looks at the answer: a browser that opens an address, not a program that asks."""
+    """Tell whether a person looks at the answer: a browser that opens an address, not a
+    program that asks.
+    """
     opened = request.method == "GET" and not request.url.path.startswith("/api/")
     return opened and "text/html" in request.headers.get("accept", "")
 
@@ -310,8 +437,16 @@ def _no_page() -> str:
     """Return a page that leads to the one there is."""
     link = tag("a", "Open the explorer", href="/")
     title = "There is no such page"
-    text = tag("main", tag("h1", title), tag("p", "The address may have caught a character too many. ", link, "."))
-    head = tag("head", Html('<meta charset="utf-8">'), tag("title", f"{title} - giantstep explorer"))
+    text = tag(
+        "main",
+        tag("h1", title),
+        tag("p", "The address may have caught a character too many. ", link, "."),
+    )
+    head = tag(
+        "head",
+        Html('<meta charset="utf-8">'),
+        tag("title", f"{title} - giantstep explorer"),
+    )
     return joined("<!doctype html>", tag("html", head, tag("body", text), lang="en"))
 
 
@@ -323,9 +458,18 @@ async def _explain(request: Request, error: Exception) -> Response:
         return JSONResponse(error.message, status_code=error.status)
     if isinstance(error, HTTPException):
         if _wants_a_page(request):
-            return HTMLResponse(_no_page(), status_code=error.status_code, headers=error.headers)
-        sentence = f"There is nothing here for {request.method} ({error.detail.lower()})."
-        return JSONResponse({"error": sentence}, status_code=error.status_code, headers=error.headers)
+            return HTMLResponse(
+                _no_page(), status_code=error.status_code, headers=error.headers
+            )
+        sentence = (
+            f"There is nothing here for {request.method} ({error.detail.lower()})."
+        )
+        return JSONResponse(
+            {"error": sentence}, status_code=error.status_code, headers=error.headers
+        )
     if isinstance(error, ClientDisconnect):
         return Response(status_code=400)
-    return JSONResponse({"error": "The server failed on this request; its log says more."}, status_code=500)
+    return JSONResponse(
+        {"error": "The server failed on this request; its log says more."},
+        status_code=500,
+    )

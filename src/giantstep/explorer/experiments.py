@@ -1,4 +1,6 @@
-"""Running experiments: each in a process of its own, with a budget, told to whoever listens, killed on request."""
+"""Running experiments: each in a process of its own, with a budget, told to whoever
+listens, killed on request.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,19 @@ KEPT = 16
 _UNHEARD = 15.0
 """Seconds after which an experiment nobody listens to is stopped."""
 _JUDGING = 30.0
-"""Seconds after its budget that an experiment has for its last trial and for its judgement."""
+"""Seconds after its budget that an experiment has for its last trial and for its
+judgement.
+"""
 _WAIT = 300.0 + _JUDGING
-"""Seconds that an experiment waits for a worker: the longest budget of another one, and its judgement."""
+"""Seconds that an experiment waits for a worker: the longest budget of another one, and
+its judgement.
+"""
 
 
 class Experiment:
-    """One experiment: who asked for it, and the last event of each kind; who listens late hears all of them."""
+    """One experiment: who asked for it, and the last event of each kind; who listens
+    late hears all of them.
+    """
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -45,15 +53,22 @@ class Experiment:
         self._bell = asyncio.Event()
 
     async def listen(self) -> AsyncGenerator[list[tuple[str, str]], None]:
-        """Yield what was told, then what is new, up to the end; events nobody had time for are skipped."""
+        """Yield what was told, then what is new, up to the end; events nobody had time
+        for are skipped.
+        """
         heard = 0
         self.listeners += 1
         try:
             while True:
                 if self._count == heard and not self.over:
                     await self._bell.wait()
-                news = sorted((number, kind, text) for kind, (number, text) in self.last.items() if number > heard)
-                heard, over = self._count, self.over
+                news = sorted(
+                    (number, kind, text)
+                    for kind, (number, text) in self.last.items()
+                    if number > heard
+                )
+                heard = self._count
+                over = self.over
                 if news:
                     yield [(kind, text) for _, kind, text in news]
                 if over:
@@ -64,7 +79,9 @@ class Experiment:
     def file(self) -> str:
         """Return the comparison as CSV, once it is finished."""
         if "file" not in self.last:
-            raise Refused(404, {"error": "The experiment has not finished; there is no file yet."})
+            raise Refused(
+                404, {"error": "The experiment has not finished; there is no file yet."}
+            )
         return str(json.loads(self.last["file"][1])["text"])
 
     def stop(self, reason: str) -> None:
@@ -86,30 +103,43 @@ class Experiments:
         self._lane = lane
         self._known: dict[str, Experiment] = {}
 
-    def start(self, client: str, arguments: Mapping[str, Any], budget: float) -> Experiment:
+    def start(
+        self, client: str, arguments: Mapping[str, Any], budget: float
+    ) -> Experiment:
         """Start one; the client's earlier one is stopped."""
-        running = [experiment for experiment in self._known.values() if not experiment.over]
+        running = [
+            experiment for experiment in self._known.values() if not experiment.over
+        ]
         for earlier in running:
             if earlier.client == client:
                 earlier.stop("replaced by a newer one")
         if len(running) >= KEPT:
-            raise Refused(503, {"error": "Too many experiments are running; stop one first."})
+            raise Refused(
+                503, {"error": "Too many experiments are running; stop one first."}
+            )
         ended = [name for name, experiment in self._known.items() if experiment.over]
         for name in ended[: max(0, len(self._known) - KEPT + 1)]:
             del self._known[name]
         experiment = Experiment(client)
         self._known[experiment.name] = experiment
-        experiment.task = asyncio.ensure_future(self._run(experiment, arguments, budget))
+        experiment.task = asyncio.ensure_future(
+            self._run(experiment, arguments, budget)
+        )
         experiment.task.add_done_callback(experiment.ended)
         return experiment
 
     def find(self, name: str) -> Experiment:
         """Return an experiment by its name."""
         if name not in self._known:
-            raise Refused(404, {"error": "There is no such experiment; it may have been forgotten."})
+            raise Refused(
+                404,
+                {"error": "There is no such experiment; it may have been forgotten."},
+            )
         return self._known[name]
 
-    async def _run(self, experiment: Experiment, arguments: Mapping[str, Any], budget: float) -> None:
+    async def _run(
+        self, experiment: Experiment, arguments: Mapping[str, Any], budget: float
+    ) -> None:
         async def stop_unheard() -> None:
             while True:
                 await asyncio.sleep(_UNHEARD)
@@ -121,13 +151,25 @@ class Experiments:
         try:
             experiment.tell("waiting", "{}")
             most = budget + _JUDGING
-            running = self._lane.events("experiment", {**arguments, "seconds": budget}, _WAIT + most, most=most)
+            running = self._lane.events(
+                "experiment", {**arguments, "seconds": budget}, _WAIT + most, most=most
+            )
             async with contextlib.aclosing(running) as events:
                 async for kind, text in events:
                     experiment.tell(kind, text)
-            kind, told = ("stopped", spent) if "spent" in experiment.last else ("finished", {})
+            if "spent" in experiment.last:
+                kind = "stopped"
+                told = spent
+            else:
+                kind = "finished"
+                told = {}
         except Refused as refused:
-            kind, told = ("stopped", spent) if refused.status == 504 else ("refused", refused.message)
+            if refused.status == 504:
+                kind = "stopped"
+                told = spent
+            else:
+                kind = "refused"
+                told = refused.message
         finally:
             watcher.cancel()
         experiment.tell(kind, json.dumps(told), over=True)
@@ -136,4 +178,8 @@ class Experiments:
         """Stop all of them, and return what has to end."""
         for experiment in self._known.values():
             experiment.stop("the server is closing")
-        return [experiment.task for experiment in self._known.values() if experiment.task is not None]
+        return [
+            experiment.task
+            for experiment in self._known.values()
+            if experiment.task is not None
+        ]

@@ -1,4 +1,6 @@
-"""Who may ask the server: only its own page may ask, bodies are short, every answer has its security headers."""
+"""Who may ask the server: only its own page may ask, bodies are short, every answer has
+its security headers.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-        "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
+        " img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; base-uri"
+        " 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -23,22 +26,32 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-"""Sent with everything. KaTeX writes style attributes, hence `unsafe-inline` for styles; scripts have no exception."""
+"""Sent with everything. KaTeX writes style attributes, hence `unsafe-inline` for
+styles; scripts have no exception.
+"""
 
 DROPPED = 256 * 2**20
-"""Bytes of a refused request that are read and forgotten: a client that is cut off does not hear why."""
+"""Bytes of a refused request that are read and forgotten: a client that is cut off does
+not hear why.
+"""
 
 
 class Guard:
-    """Refuses other hosts' pages (Host, Origin, Sec-Fetch-Site), foreign content types and long bodies.
+    """Refuses other hosts' pages (Host, Origin, Sec-Fetch-Site), foreign content types
+    and long bodies.
 
-    A page of another site cannot read answers anyway (there is no CORS header); here it cannot even ask. The Host
-    check stops a foreign name that was pointed at this machine (DNS rebinding). A request is JSON of at most `body`
-    bytes; on the paths of `uploads` it is a file of so many.
+    A page of another site cannot read answers anyway (there is no CORS header); here it
+    cannot even ask. The Host check stops a foreign name that was pointed at this
+    machine (DNS rebinding). A request is JSON of at most `body` bytes; on the paths of
+    `uploads` it is a file of so many.
     """
 
-    def __init__(self, app: ASGIApp, port: int, body: int, uploads: Mapping[str, int]) -> None:
-        self.app, self.body, self.uploads = app, body, uploads
+    def __init__(
+        self, app: ASGIApp, port: int, body: int, uploads: Mapping[str, int]
+    ) -> None:
+        self.app = app
+        self.body = body
+        self.uploads = uploads
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
         self.origins = {f"http://{host}" for host in self.hosts}
 
@@ -58,44 +71,70 @@ class Guard:
             await send(message)
 
         most = self.uploads.get(scope["path"], self.body)
-        kind = "application/octet-stream" if scope["path"] in self.uploads else "application/json"
+        if scope["path"] in self.uploads:
+            kind = "application/octet-stream"
+        else:
+            kind = "application/json"
         refused = self._refused(scope["method"], Headers(scope=scope), kind, most)
         if refused is None:
             await self.app(scope, receive, guarded)
             return
-        seen, more = 0, True
+        seen = 0
+        more = True
         while more and seen <= DROPPED:
             message = await receive()
-            seen, more = seen + len(message.get("body", b"")), message.get("more_body", False)
+            seen = seen + len(message.get("body", b""))
+            more = message.get("more_body", False)
         status, sentence = refused
-        response = JSONResponse({"error": sentence}, status_code=status, headers={"Connection": "close"})
+        response = JSONResponse(
+            {"error": sentence}, status_code=status, headers={"Connection": "close"}
+        )
         await response(scope, receive, guarded)
 
-    def _refused(self, method: str, headers: Headers, kind: str, most: int) -> tuple[int, str] | None:
+    def _refused(
+        self, method: str, headers: Headers, kind: str, most: int
+    ) -> tuple[int, str] | None:
         if headers.get("host", "") not in self.hosts:
             return (403, "This server answers only under its own address, 127.0.0.1.")
         own = headers.get("sec-fetch-site", "none") in ("same-origin", "none")
-        if not own or headers.get("origin", next(iter(self.origins))) not in self.origins:
+        if (
+            not own
+            or headers.get("origin", next(iter(self.origins))) not in self.origins
+        ):
             return (403, "This server answers only its own page.")
-        if method == "POST" and headers.get("content-type", "").partition(";")[0].strip() != kind:
+        if (
+            method == "POST"
+            and headers.get("content-type", "").partition(";")[0].strip() != kind
+        ):
             return (415, f"A request must be {kind}.")
-        length = headers.get("content-length", "" if "transfer-encoding" in headers else "0")
-        if not length.isdigit() or int(length) > most:  # a body in chunks does not say how long it is
-            return (413, f"A request may have at most {most} bytes, and says how many it has.")
+        length = headers.get(
+            "content-length", "" if "transfer-encoding" in headers else "0"
+        )
+        if (
+            not length.isdigit() or int(length) > most
+        ):  # a body in chunks does not say how long it is
+            return (
+                413,
+                f"A request may have at most {most} bytes, and says how many it has.",
+            )
         return None
 
 
-# -- Connections that end when the other side takes too long to say what it wants -------------------------
+# -- Connections that end when the other side takes too long to say what it wants ------
 
 
 PATIENCE = 15.0
-"""Seconds within which a request must have arrived as a whole, counted from the connection or from its first byte."""
+"""Seconds within which a request must have arrived as a whole, counted from the
+connection or from its first byte.
+"""
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP that closes a connection whose request does not arrive in time; answers may take as long as they do.
+    """HTTP that closes a connection whose request does not arrive in time; answers may
+    take as long as they do.
 
-    Without it a client that sends a byte now and then holds a connection for ever, and a few hundred hold all of them.
+    Without it a client that sends a byte now and then holds a connection for ever, and
+    a few hundred hold all of them.
     """
 
     patience = PATIENCE

@@ -1,7 +1,9 @@
-"""Lanes: a few worker processes each; tasks have a deadline and end when nobody wants their answer.
+"""Lanes: a few worker processes each; tasks have a deadline and end when nobody wants
+their answer.
 
-Short limits, long limits and experiments have a lane each, so that none of them waits for another kind. Processes are
-started by threads, because a start may take seconds or stand still, and the server must go on meanwhile.
+Short limits, long limits and experiments have a lane each, so that none of them waits
+for another kind. Processes are started by threads, because a start may take seconds or
+stand still, and the server must go on meanwhile.
 """
 
 from __future__ import annotations
@@ -26,31 +28,48 @@ _Result = TypeVar("_Result")
 
 _PRELOAD = ("giantstep.explorer.preload",)
 _GRACE = 0.25
-"""Seconds a task nobody wants any more may go on before its process is killed; starting a new one costs more."""
+"""Seconds a task nobody wants any more may go on before its process is killed; starting
+a new one costs more.
+"""
 _LAST = ("end", "refused", "failed")
 """Events after which a task tells nothing more."""
 
 
-def _do_task(task: tuple[str, Mapping[str, Any]], tell: Callable[[tuple[str, str]], object]) -> None:
-    """Do a task by its name and arguments; the last event is ``end``, ``refused``, or ``failed`` where it is a bug."""
-    from giantstep.explorer.tasks import TASKS  # workers have it, the server itself computes nothing
+def _do_task(
+    task: tuple[str, Mapping[str, Any]], tell: Callable[[tuple[str, str]], object]
+) -> None:
+    """Do a task by its name and arguments; the last event is ``end``, ``refused``, or
+    ``failed`` where it is a bug.
+    """
+    from giantstep.explorer.tasks import (
+        TASKS,
+    )  # workers have it, the server itself computes nothing
 
     name, arguments = task
-    kind, said = "end", {}
+    kind = "end"
+    said = {}
     try:
         TASKS[name](lambda kind, text: tell((kind, text)), **arguments)
     except GiantstepError as error:
         kind, said = "refused", refusal(error)
     except (MemoryError, OverflowError, RecursionError) as error:
-        sentence = "This does not fit into the memory or the numbers of a worker; take smaller sizes."
-        kind, said = "refused", {"error": sentence, "field": None}
+        sentence = (
+            "This does not fit into the memory or the numbers of a worker; take smaller"
+            " sizes."
+        )
+        kind = "refused"
+        said = {"error": sentence, "field": None}
         _log.debug("%s: %s", type(error).__name__, error)
     except BrokenPipeError:  # nobody listens any more
         return
     except Exception as error:
         traceback.print_exc()
-        sentence = f"giantstep failed on this ({type(error).__name__}: {str(error)[:200]}); the server log has more."
-        kind, said = "failed", {"error": sentence, "field": None}
+        sentence = (
+            f"giantstep failed on this ({type(error).__name__}: {str(error)[:200]});"
+            " the server log has more."
+        )
+        kind = "failed"
+        said = {"error": sentence, "field": None}
     with contextlib.suppress(BrokenPipeError):
         tell((kind, json.dumps(said)))
 
@@ -77,7 +96,17 @@ class _LaneWorker(Worker):
                 return
             if message is Sign.GONE:
                 self.alive = False
-                message = "failed", json.dumps({"error": "The worker process ended unexpectedly (out of memory?)."})
+                message = (
+                    "failed",
+                    json.dumps(
+                        {
+                            "error": (
+                                "The worker process ended unexpectedly (out of"
+                                " memory?)."
+                            )
+                        }
+                    ),
+                )
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self.events.put_nowait, message)
 
@@ -89,8 +118,12 @@ class _LaneWorker(Worker):
         super().kill()
 
 
-async def unless(answer: Awaitable[_Result], other: Awaitable[Any], error: Exception) -> _Result:
-    """Return an answer; where something else happens before it is there, end the work and raise an error."""
+async def unless(
+    answer: Awaitable[_Result], other: Awaitable[Any], error: Exception
+) -> _Result:
+    """Return an answer; where something else happens before it is there, end the work
+    and raise an error.
+    """
     both = asyncio.ensure_future(answer), asyncio.ensure_future(other)
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -104,16 +137,28 @@ async def unless(answer: Awaitable[_Result], other: Awaitable[Any], error: Excep
 
 
 class Lane:
-    """A few workers, made when they are needed; each may have so many bytes, and stands back by its niceness.
+    """A few workers, made when they are needed; each may have so many bytes, and stands
+    back by its niceness.
 
-    At most `queue` tasks wait for one; `newest_first` gives it to the last who came: its hand still moves.
+    At most `queue` tasks wait for one; `newest_first` gives it to the last who came:
+    its hand still moves.
     """
 
     def __init__(
-        self, size: int, *, memory: int, niceness: int = 0, queue: int = 64, newest_first: bool = False
+        self,
+        size: int,
+        *,
+        memory: int,
+        niceness: int = 0,
+        queue: int = 64,
+        newest_first: bool = False,
     ) -> None:
-        self.size, self._queue, self._newest_first = size, queue, newest_first
-        self._plan = Plan(_do_task, partial(_confine, memory, niceness), threads=1, preload=_PRELOAD)
+        self.size = size
+        self._queue = queue
+        self._newest_first = newest_first
+        self._plan = Plan(
+            _do_task, partial(_confine, memory, niceness), threads=1, preload=_PRELOAD
+        )
         self._starting = 0
         self._free: list[_LaneWorker] = []
         self._busy: set[_LaneWorker] = set()
@@ -122,7 +167,9 @@ class Lane:
         self._closed = False
 
     def warm(self) -> None:
-        """Begin to make all workers; what fails is logged, and tried again when a task needs it."""
+        """Begin to make all workers; what fails is logged, and tried again when a task
+        needs it.
+        """
         self._share(self.size)
 
     async def events(
@@ -135,12 +182,15 @@ class Lane:
         since: float | None = None,
         heir: Lane | None = None,
     ) -> AsyncGenerator[tuple[str, str], None]:
-        """Yield what a task tells; past its deadline the process is killed, closing or cancelling this ends it.
+        """Yield what a task tells; past its deadline the process is killed, closing or
+        cancelling this ends it.
 
-        The `seconds` count `since` a time of the loop (now, if not given), waiting for a worker included; `most` of
-        them it may compute. An `heir` is a lane that takes the worker over then, where it has room.
+        The `seconds` count `since` a time of the loop (now, if not given), waiting for
+        a worker included; `most` of them it may compute. An `heir` is a lane that takes
+        the worker over then, where it has room.
         """
-        loop, lane = asyncio.get_running_loop(), self
+        loop = asyncio.get_running_loop()
+        lane = self
         deadline = (loop.time() if since is None else since) + seconds
         worker = await self._take_worker(deadline - (most or 0.0), seconds)
         until = deadline if most is None else loop.time() + most
@@ -151,21 +201,30 @@ class Lane:
                 if kind:
                     yield kind, text
                 try:
-                    async with asyncio.timeout_at(until):  # `wait_for` would swallow a cancellation now and then
+                    async with asyncio.timeout_at(
+                        until
+                    ):  # `wait_for` would swallow a cancellation now and then
                         kind, text = await worker.events.get()
                 except TimeoutError:
                     if heir is None or lane is heir or not heir._adopt(worker):
                         raise
                     self._busy.discard(worker)
                     self._share(1)
-                    lane, until, kind = heir, deadline, ""
+                    lane = heir
+                    until = deadline
+                    kind = ""
         except TimeoutError:
             worker.kill()
             allowed = seconds if most is None or lane is heir else most
-            raise Refused(504, {"error": f"This took longer than {allowed:.3g} s and was stopped."}) from None
+            raise Refused(
+                504,
+                {"error": f"This took longer than {allowed:.3g} s and was stopped."},
+            ) from None
         except OSError:
             worker.kill()
-            raise Refused(500, {"error": "The worker process is gone; try again."}) from None
+            raise Refused(
+                500, {"error": "The worker process is gone; try again."}
+            ) from None
         finally:
             if kind in _LAST or not worker.alive:
                 lane._give_back(worker)
@@ -176,13 +235,19 @@ class Lane:
         if kind != "end":
             raise Refused(400 if kind == "refused" else 500, json.loads(text))
 
-    async def answer(self, task: str, arguments: Mapping[str, Any], seconds: float, **more: Any) -> str:
+    async def answer(
+        self, task: str, arguments: Mapping[str, Any], seconds: float, **more: Any
+    ) -> str:
         """Return the first thing a task tells."""
-        async with contextlib.aclosing(self.events(task, arguments, seconds, **more)) as events:
+        async with contextlib.aclosing(
+            self.events(task, arguments, seconds, **more)
+        ) as events:
             return [text async for _, text in events][0]
 
     async def _take_worker(self, deadline: float, seconds: float) -> _LaneWorker:
-        """Return a worker that is free before a deadline, which was so many seconds away, or refuse."""
+        """Return a worker that is free before a deadline, which was so many seconds
+        away, or refuse.
+        """
         if len(self._waiting) >= self._queue:
             raise Refused(503, {"error": "The server is busy; try again in a moment."})
         waiter = asyncio.get_running_loop().create_future()
@@ -194,15 +259,22 @@ class Lane:
         except BaseException as problem:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
-            elif waiter.done() and not waiter.cancelled() and waiter.exception() is None:  # it came at the same time
+            elif (
+                waiter.done() and not waiter.cancelled() and waiter.exception() is None
+            ):  # it came at the same time
                 self._give_back(waiter.result())
             if isinstance(problem, TimeoutError):
-                sentence = f"No worker process was free within {seconds:.3g} s; try again in a moment."
+                sentence = (
+                    f"No worker process was free within {seconds:.3g} s; try again in a"
+                    " moment."
+                )
                 raise Refused(503, {"error": sentence}) from None
             raise
 
     def _share(self, wanted: int = 0) -> None:
-        """Hand free workers to those who wait; start as many as they wait for, or as are wanted, within the size."""
+        """Hand free workers to those who wait; start as many as they wait for, or as
+        are wanted, within the size.
+        """
         self._free = [worker for worker in self._free if worker.alive]
         while self._free and (waiter := self._next_waiting()) is not None:
             self._busy.add(self._free[-1])
@@ -212,7 +284,9 @@ class Lane:
             self._start_worker()
 
     def _start_worker(self) -> None:
-        """Let a thread start a process; nothing waits for the thread, not even the end of the server."""
+        """Let a thread start a process; nothing waits for the thread, not even the end
+        of the server.
+        """
         loop = asyncio.get_running_loop()
 
         def work() -> None:
@@ -234,19 +308,25 @@ class Lane:
             loop.call_soon(self._started, problem)
 
     def _started(self, made: _LaneWorker | Exception) -> None:
-        """Take a new worker in; where there is none, one of those who wait is told so."""
+        """Take a new worker in; where there is none, one of those who wait is told
+        so.
+        """
         self._starting -= 1
         if not isinstance(made, Exception):
             return self._give_back(made)
         _log.warning("A worker process could not be started: %s", made)
         if (waiter := self._next_waiting()) is not None:
             why = getattr(made, "strerror", None) or type(made).__name__
-            sentence = f"A worker process could not be started ({why}); try again in a moment."
+            sentence = (
+                f"A worker process could not be started ({why}); try again in a moment."
+            )
             waiter.set_exception(Refused(503, {"error": sentence}))
         return self._share()
 
     def _adopt(self, worker: _LaneWorker) -> bool:
-        """Take over a worker that is busy elsewhere, in place of a free one; tell whether there was room."""
+        """Take over a worker that is busy elsewhere, in place of a free one; tell
+        whether there was room.
+        """
         if self._closed or len(self._busy) + self._starting >= self.size:
             return False
         if self._free:
@@ -275,7 +355,9 @@ class Lane:
         self._share(wanted=not worker.alive)
 
     def _next_waiting(self) -> asyncio.Future[_LaneWorker] | None:
-        """Take whose turn it is from those who wait; who was cancelled a moment ago is passed over."""
+        """Take whose turn it is from those who wait; who was cancelled a moment ago is
+        passed over.
+        """
         while self._waiting:
             waiter = self._waiting.pop(-1 if self._newest_first else 0)
             if not waiter.done():
@@ -283,7 +365,9 @@ class Lane:
         return None
 
     async def close(self) -> None:
-        """Kill every worker, also those to come, and wait until nothing of theirs is left."""
+        """Kill every worker, also those to come, and wait until nothing of theirs is
+        left.
+        """
         self._closed = True
         for worker in [*self._free, *self._busy]:
             worker.kill()

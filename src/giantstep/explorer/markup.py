@@ -1,4 +1,6 @@
-"""Text for the page: symbols with Greek letters and subscripts, numbers in few digits, elements of HTML."""
+"""Text for the page: symbols with Greek letters and subscripts, numbers in few digits,
+elements of HTML.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from typing import Any
 
 _GREEK = dict(
     zip(
-        "alpha beta gamma delta epsilon eps zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega "
-        "Gamma Delta Theta Lambda Sigma Phi Psi Omega inf".split(),
+        "alpha beta gamma delta epsilon eps zeta eta theta kappa lambda mu nu xi pi rho"
+        " sigma tau phi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega inf".split(),  # noqa: E501
         "αβγδεεζηθκλμνξπρστφχψωΓΔΘΛΣΦΨΩ∞",
         strict=True,
     )
@@ -26,19 +28,27 @@ class Html(str):
 
 
 def tag(name: str, *children: Any, **attributes: Any) -> Html:
-    """Return an element. Children that are no HTML are escaped; attributes that are None or False are left out.
+    """Return an element. Children that are no HTML are escaped; attributes that are
+    None or False are left out.
 
     >>> tag("p", "a < b", class_="help", data_field="x", hidden=True)
     '<p class="help" data-field="x" hidden>a &lt; b</p>'
     """
-    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    given = {
+        key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()
+    }
     written = "".join(
         f" {key}" if value is True else f' {key}="{html.escape(str(value))}"'
         for key, value in given.items()
         if value is not None and value is not False
     )
-    inside = "".join(child if isinstance(child, Html) else html.escape(str(child)) for child in children)
-    return Html(f"<{name}{written}>" if name in _VOID else f"<{name}{written}>{inside}</{name}>")
+    inside = "".join(
+        child if isinstance(child, Html) else html.escape(str(child))
+        for child in children
+    )
+    return Html(
+        f"<{name}{written}>" if name in _VOID else f"<{name}{written}>{inside}</{name}>"
+    )
 
 
 def escaped(text: str) -> Html:
@@ -62,21 +72,32 @@ def greek(text: Any) -> str:
 
 
 def pretty(symbol: str) -> Html:
-    """Return a symbol as HTML with subscripts and superscripts; what is made of long words stays text.
+    """Return a symbol as HTML with subscripts and superscripts; what is made of long
+    words stays text.
 
     >>> pretty("alpha_0 = n_0/d^2")
     'α<sub>0</sub> = n<sub>0</sub>/d<sup>2</sup>'
     """
     if symbol in ("", "-"):
         return Html("")
-    text = greek(symbol).replace("->", "→").replace("!=", "≠").replace(" - ", " − ").replace("sqrt(", "√(")
+    text = (
+        greek(symbol)
+        .replace("->", "→")
+        .replace("!=", "≠")
+        .replace(" - ", " − ")
+        .replace("sqrt(", "√(")
+    )
     text = re.sub(r"\b([A-Za-z])_?hat\b", "\\1\u0302", text)
     text = re.sub(r"(?<![A-Za-z])sum ", "Σ ", text)
     text = html.escape(re.sub(r"(?<![A-Za-z])int ", "∫ ", text))
-    text = re.sub(r"_\{?([A-Za-z0-9α-ω*∞+'-]{1,6}?)\}?(?![A-Za-z0-9α-ω])", r"<sub>\1</sub>", text)
+    text = re.sub(
+        r"_\{?([A-Za-z0-9α-ω*∞+'-]{1,6}?)\}?(?![A-Za-z0-9α-ω])", r"<sub>\1</sub>", text
+    )
     text = text.replace("</sub><sub>", ",")
     text = re.sub(
-        r"\^(?:\(([^()]{1,8})\)|([A-Za-zα-ω]|-?\d+))", lambda match: f"<sup>{match[1] or match[2]}</sup>", text
+        r"\^(?:\(([^()]{1,8})\)|([A-Za-zα-ω]|-?\d+))",
+        lambda match: f"<sup>{match[1] or match[2]}</sup>",
+        text,
     )
     return Html(re.sub(r"([α-ωA-Za-z])(\d)(?![\d<])", r"\1<sub>\2</sub>", text))
 
@@ -90,23 +111,29 @@ def short(value: Any, digits: int = 4) -> str:
     if value is None:
         return "–"
     if isinstance(value, str | bool) or not isinstance(value, int | float):
-        return {"inf": "∞", "-inf": "−∞", "True": "true", "False": "false"}.get(str(value), str(value))
+        return {"inf": "∞", "-inf": "−∞", "True": "true", "False": "false"}.get(
+            str(value), str(value)
+        )
     if not math.isfinite(value):
         return {"inf": "∞", "-inf": "−∞"}.get(str(float(value)), "–")
     if value == 0:
         return "0"
     if abs(value) >= 1e5 or abs(value) < 1e-3:
         mantissa, _, power = f"{value:.{digits - 2}e}".partition("e")
-        return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(power)}"
+        return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(power)}"  # noqa: E501
     return f"{float(f'{value:.{digits}g}'):.12g}"
 
 
 def words(name: str) -> str:
     """Return ``test_error`` as words; what is but a letter with an index stays so."""
-    return name if re.fullmatch("[a-z]_[a-z]", name) else re.sub(r"_|\.(?!\d)", " ", name)
+    if re.fullmatch("[a-z]_[a-z]", name):
+        return name
+    return re.sub(r"_|\.(?!\d)", " ", name)
 
 
 def last_name(name: str) -> str:
-    """Return a dotted name without what it lies in; an entry of a list keeps the list, ``steps.0``."""
+    """Return a dotted name without what it lies in; an entry of a list keeps the list,
+    ``steps.0``.
+    """
     found = re.search(r"[^.]+(\.\d+)?$", name)
     return found[0] if found else name

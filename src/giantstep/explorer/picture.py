@@ -1,6 +1,8 @@
-"""The figure of the page as a file: its panels drawn by matplotlib, and one HTML page around them that needs no server.
+"""The figure of the page as a file: its panels drawn by matplotlib, and one HTML page
+around them that needs no server.
 
-The panels are those that the page draws itself: lines, dots, maps and names, with colours and dashes, as JSON.
+The panels are those that the page draws itself: lines, dots, maps and names, with
+colours and dashes, as JSON.
 """
 
 from __future__ import annotations
@@ -17,33 +19,53 @@ from giantstep.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KINDS = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf", "html": "text/html"}
+KINDS = {
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "pdf": "application/pdf",
+    "html": "text/html",
+}
 """What can be written, with its type."""
-_WIDE, _ALONE, _TALL = 5.6, 8.6, 3.9
+_WIDE = 5.6
+_ALONE = 8.6
+_TALL = 3.9
 """Inches of a panel, of one alone, and their height."""
 _MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
 _SHADE = "#E69F0022"
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{6}|[0-9a-fA-F]{8})")
-_MOST_PANELS, _MOST_SERIES = 4, 400
-"""Panels, and lines in one, that a request may ask for: the page never has more, and drawing stays below seconds."""
+_MOST_PANELS = 4
+_MOST_SERIES = 400
+"""Panels, and lines in one, that a request may ask for: the page never has more, and
+drawing stays below seconds.
+"""
 _VERDICTS = ("agrees", "disagrees")
 
 
-def figure_file(panels: Sequence[Mapping[str, Any]], kind: str, title: str = "") -> bytes:
-    """Return panels as the bytes of a PNG, SVG or PDF; what is no panel raises an `InputError`."""
+def figure_file(
+    panels: Sequence[Mapping[str, Any]], kind: str, title: str = ""
+) -> bytes:
+    """Return panels as the bytes of a PNG, SVG or PDF; what is no panel raises an
+    `InputError`.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     curves = [panel.get("series") for panel in panels]
-    is_good = all(isinstance(series, list) and len(series) <= _MOST_SERIES for series in curves)
+    is_good = all(
+        isinstance(series, list) and len(series) <= _MOST_SERIES for series in curves
+    )
     if not 0 < len(panels) <= _MOST_PANELS or not is_good:
-        raise InputError(f"A figure has 1 to {_MOST_PANELS} panels of at most {_MOST_SERIES} curves.")
+        raise InputError(
+            f"A figure has 1 to {_MOST_PANELS} panels of at most {_MOST_SERIES} curves."
+        )
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     file = BytesIO()
     try:
-        with rc_context({"svg.hashsalt": "giantstep", "font.size": 9.5, "lines.scale_dashes": False}):
+        with rc_context(
+            {"svg.hashsalt": "giantstep", "font.size": 9.5, "lines.scale_dashes": False}
+        ):
             size = ((_WIDE if columns > 1 else _ALONE) * columns, _TALL * rows)
             figure = Figure(figsize=size, layout="constrained")
             figure.suptitle(_text(title), fontsize="large", fontweight="bold")
@@ -52,25 +74,57 @@ def figure_file(panels: Sequence[Mapping[str, Any]], kind: str, title: str = "")
                 _draw(panel, axes)
             for axes in places[len(panels) :]:
                 axes.set_axis_off()
-            drawn = [series for panel in panels for series in panel["series"] if series.get("label")]
-            named = {_text(series["label"]): Line2D([], [], **_style(series)) for series in drawn}
+            drawn = [
+                series
+                for panel in panels
+                for series in panel["series"]
+                if series.get("label")
+            ]
+            named = {
+                _text(series["label"]): Line2D([], [], **_style(series))
+                for series in drawn
+            }
             if len(named) > 1:
-                look: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 3}
+                look: dict[str, Any] = {
+                    "loc": "outside lower center",
+                    "frameon": False,
+                    "handlelength": 3,
+                }
                 figure.legend(named.values(), named, ncols=min(3, len(named)), **look)
             figure.savefig(file, format=kind, dpi=200)
-    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"The figure cannot be drawn: {type(error).__name__}.") from None
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise InputError(
+            f"The figure cannot be drawn: {type(error).__name__}."
+        ) from None
     return file.getvalue()
 
 
 def _draw(panel: Mapping[str, Any], axes: Axes) -> None:
     axes.set_title(_text(panel["title"]), loc="left")
     if panel["kind"] == "text":
-        lines = [f"{entry['label']}: {entry['value']}" if entry["label"] else entry["value"] for entry in panel["text"]]
-        axes.text(0.5, 0.5, _text("\n".join(lines)), ha="center", va="center", fontsize="large")
+        lines = [
+            f"{entry['label']}: {entry['value']}" if entry["label"] else entry["value"]
+            for entry in panel["text"]
+        ]
+        axes.text(
+            0.5,
+            0.5,
+            _text("\n".join(lines)),
+            ha="center",
+            va="center",
+            fontsize="large",
+        )
         axes.set_axis_off()
         return
-    x, y = panel["x"], panel["y"]
+    x = panel["x"]
+    y = panel["y"]
     axes.set_xlabel(_text(x["label"]))
     axes.set_ylabel(_text(y.get("label", "")))
     axes.set_xscale("log" if x.get("log") else "linear")
@@ -80,19 +134,43 @@ def _draw(panel: Mapping[str, Any], axes: Axes) -> None:
     else:
         axes.grid(color="#e7eaed")
         for area in panel["areas"]:
-            axes.fill_between(area["x"], area["low"], area["high"], color=_colour(area["colour"]), alpha=0.15, lw=0)
+            axes.fill_between(
+                area["x"],
+                area["low"],
+                area["high"],
+                color=_colour(area["colour"]),
+                alpha=0.15,
+                lw=0,
+            )
         for band in panel["bands"]:
             axes.axvspan(band["from"], band["to"], color=_SHADE, label="_")
-            middle, above = (band["from"] + band["to"]) / 2, axes.get_xaxis_transform()
-            axes.text(middle, 0.96, _text(band["label"]), transform=above, ha="center", va="top")
+            middle = (band["from"] + band["to"]) / 2
+            above = axes.get_xaxis_transform()
+            axes.text(
+                middle,
+                0.96,
+                _text(band["label"]),
+                transform=above,
+                ha="center",
+                va="top",
+            )
         for series in panel["series"]:
             _draw_series(series, axes)
         if x.get("whole") and not x.get("log"):
             axes.locator_params(axis="x", integer=True)
         if x.get("names"):
-            axes.set_xticks(range(len(x["names"])), [_text(str(name)) for name in x["names"]])
+            axes.set_xticks(
+                range(len(x["names"])), [_text(str(name)) for name in x["names"]]
+            )
     for mark in panel["marks"]:
-        axes.plot([mark["x"]], [mark["y"]], marker="*", color="#E69F00", markeredgecolor="black", ms=11)
+        axes.plot(
+            [mark["x"]],
+            [mark["y"]],
+            marker="*",
+            color="#E69F00",
+            markeredgecolor="black",
+            ms=11,
+        )
 
 
 def _draw_series(series: Mapping[str, Any], axes: Axes) -> None:
@@ -104,7 +182,10 @@ def _draw_series(series: Mapping[str, Any], axes: Axes) -> None:
         xs = np.insert(xs, place + 1, [xs[place : place + 2].mean()] * 2)
     style = _style(series)
     if series["kind"] == "dots":
-        errors = np.array(series["errors"], dtype=float) if series.get("errors") else None
+        if series.get("errors"):
+            errors = np.array(series["errors"], dtype=float)
+        else:
+            errors = None
         axes.errorbar(xs, ys, yerr=errors, **style)
     else:
         axes.plot(xs, ys, **style)
@@ -114,12 +195,26 @@ def _style(series: Mapping[str, Any]) -> dict[str, Any]:
     """Return how matplotlib draws a series of the page."""
     colour = _colour(series["colour"])
     if series["kind"] == "dots":
-        return {"color": colour, "linestyle": "none", "marker": _MARKERS.get(series.get("marker", ""), "o"), "ms": 5}
+        return {
+            "color": colour,
+            "linestyle": "none",
+            "marker": _MARKERS.get(series.get("marker", ""), "o"),
+            "ms": 5,
+        }
     dash = [float(length) for length in series.get("dash", ())][:4]
-    line = (0, tuple(dash)) if len(dash) in (2, 4) and min(dash) > 0 else "-"
+    if len(dash) in (2, 4) and min(dash) > 0:
+        line: Any = (0, tuple(dash))
+    else:
+        line = "-"
     width = min(max(float(series["width"]), 0.5), 4.0)
     marker = "o" if series.get("points") else ""
-    return {"color": colour, "linestyle": line, "linewidth": width, "marker": marker, "ms": 4}
+    return {
+        "color": colour,
+        "linestyle": line,
+        "linewidth": width,
+        "marker": marker,
+        "ms": 4,
+    }
 
 
 def _draw_map(about: Mapping[str, Any], axes: Axes) -> None:
@@ -128,10 +223,22 @@ def _draw_map(about: Mapping[str, Any], axes: Axes) -> None:
 
     values = np.ma.masked_invalid(np.array(about["z"], dtype=float))
     names = about.get("names")
-    colours = ListedColormap([_colour(one) for one in about["colours"]]) if names else "viridis"
-    ends: dict[str, Any] = {"vmin": -0.5, "vmax": len(about["colours"]) - 0.5} if names else {}
+    if names:
+        colours: Any = ListedColormap([_colour(one) for one in about["colours"]])
+    else:
+        colours = "viridis"
+    ends: dict[str, Any]
+    if names:
+        ends = {"vmin": -0.5, "vmax": len(about["colours"]) - 0.5}
+    else:
+        ends = {}
     drawn = axes.pcolormesh(
-        np.array(about["x"], float), np.array(about["y"], float), values, cmap=colours, shading="nearest", **ends
+        np.array(about["x"], float),
+        np.array(about["y"], float),
+        values,
+        cmap=colours,
+        shading="nearest",
+        **ends,
     )
     bar = axes.figure.colorbar(drawn, ax=axes)
     if names:
@@ -139,7 +246,9 @@ def _draw_map(about: Mapping[str, Any], axes: Axes) -> None:
 
 
 def _colour(text: Any) -> str:
-    return text if isinstance(text, str) and _COLOUR.fullmatch(text) else "#5A5A5A"
+    if isinstance(text, str) and _COLOUR.fullmatch(text):
+        return text
+    return "#5A5A5A"
 
 
 def _text(marked: Any) -> str:
@@ -149,7 +258,11 @@ def _text(marked: Any) -> str:
     test error  m$_{u}$, cost in \$
     """
     text = str(marked).replace("$", r"\$")
-    text = re.sub(r"<(sub|sup)>([\w,+∞*-]+)</\1>", lambda found: f"${'_^'[found[1] == 'sup']}{{{found[2]}}}$", text)
+    text = re.sub(
+        r"<(sub|sup)>([\w,+∞*-]+)</\1>",
+        lambda found: f"${'_^'[found[1] == 'sup']}{{{found[2]}}}$",
+        text,
+    )
     text = text.replace("<sub>", "_").replace("<sup>", "^")
     return html.unescape(re.sub(r"</?(?:i|b|sub|sup)>", "", text))
 
@@ -164,7 +277,7 @@ figure{margin:0;overflow-x:auto}svg{width:100%;min-width:560px;height:auto}figca
 .agrees{border-color:#009e73}.disagrees{border-color:#d55e00}
 pre{background:#f6f7f8;border:1px solid #d5d9de;border-radius:8px;padding:12px 14px;overflow-x:auto;font-size:13px}
 summary{cursor:pointer;font-weight:600;margin-top:14px}
-footer{margin-top:30px;border-top:1px solid #d5d9de;padding-top:10px}"""
+footer{margin-top:30px;border-top:1px solid #d5d9de;padding-top:10px}"""  # noqa: E501
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">\
 <title>{title}</title><style>{style}</style></head>
@@ -176,27 +289,45 @@ _PAGE = """<!doctype html>
 <footer>Made with giantstep. To drag its sliders: <code>pip install 'giantstep[explorer]'</code>, then \
 <code>giantstep explore THIS-FILE.html</code>.</footer>
 <script type="application/json" id="giantstep-state">{data}</script></body></html>
-"""
+"""  # noqa: E501
 
 
-def html_file(panels: Sequence[Mapping[str, Any]], about: Mapping[str, Any], toml: str, python: str) -> bytes:
-    """Return one page with the figure, the verdicts, the scenario, and the state to go on from.
+def html_file(
+    panels: Sequence[Mapping[str, Any]],
+    about: Mapping[str, Any],
+    toml: str,
+    python: str,
+) -> bytes:
+    """Return one page with the figure, the verdicts, the scenario, and the state to go
+    on from.
 
     Parameters
     ----------
-    panels : of the figure.
-    about : ``title``, ``sentence``, ``caption``, ``verdicts`` (each a ``verdict`` and its ``sentence``), ``state``.
-    toml, python : the study, and the lines that draw the same figure.
+    panels : of the figure. about : ``title``, ``sentence``, ``caption``, ``verdicts``
+    (each a ``verdict`` and its ``sentence``), ``state``. toml, python : the study, and
+    the lines that draw the same figure.
     """
     svg = figure_file(panels, "svg").decode()  # what is no panel is refused here
     kept = ("label", "kind", "x", "y", "errors")
     results = [
-        {"name": panel.get("name"), "series": [{key: series.get(key) for key in kept} for series in panel["series"]]}
+        {
+            "name": panel.get("name"),
+            "series": [
+                {key: series.get(key) for key in kept} for series in panel["series"]
+            ],
+        }
         for panel in panels
     ]
     rows = about.get("verdicts")
-    verdicts = [_verdict(row) for row in (rows if isinstance(rows, list) else []) if isinstance(row, dict)]
-    texts = {name: html.escape(str(about.get(name, ""))) for name in ("title", "sentence", "caption")}
+    verdicts = [
+        _verdict(row)
+        for row in (rows if isinstance(rows, list) else [])
+        if isinstance(row, dict)
+    ]
+    texts = {
+        name: html.escape(str(about.get(name, "")))
+        for name in ("title", "sentence", "caption")
+    }
     text = _PAGE.format(
         **texts,
         style=_STYLE,

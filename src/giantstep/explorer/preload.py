@@ -1,6 +1,8 @@
-"""Everything a worker will need, loaded once by the process that worker processes are forked from.
+"""Everything a worker will need, loaded once by the process that worker processes are
+forked from.
 
-That process hears of its parent's end only after it has loaded everything, so it looks for it meanwhile.
+That process hears of its parent's end only after it has loaded everything, so it looks
+for it meanwhile.
 """
 
 import contextlib
@@ -33,15 +35,19 @@ def _load() -> None:
     from giantstep.families import family_class, family_names
 
     for name in family_names():
-        with contextlib.suppress(Exception):  # what cannot be loaded is reported by the task `families`
+        with contextlib.suppress(
+            Exception
+        ):  # what cannot be loaded is reported by the task `families`
             described(name)
             for engine in ("limit", "experiment"):
                 family_class(name)._engine(engine)
-    xarray.Dataset({"a": ("x", [0.0])}, {"x": [0.0]}).reindex(x=[0.0, 1.0])  # it loads half of itself at first use
+    # it loads half of itself at first use
+    xarray.Dataset({"a": ("x", [0.0])}, {"x": [0.0]}).reindex(x=[0.0, 1.0])
 
 
 _handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
-signal.signal(signal.SIGALRM, partial(_look, os.getppid()))  # no thread: a process that forks has one
+# no thread: a process that forks has one
+signal.signal(signal.SIGALRM, partial(_look, os.getppid()))
 signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
 try:
     _load()

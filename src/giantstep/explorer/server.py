@@ -17,10 +17,15 @@ ADDRESS = "127.0.0.1"
 
 
 def bind_socket(port: int | None) -> socket.socket:
-    """Return a socket on loopback: the port asked for, or the usual one, or any free one where that is taken."""
+    """Return a socket on loopback: the port asked for, or the usual one, or any free
+    one where that is taken.
+    """
     for number in [port] if port is not None else [DEFAULT_PORT, 0]:
-        # asyncio sends small pieces at once only where the protocol is named; else each waits 40 ms for the one before
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        # asyncio sends small pieces at once only where the protocol is named; else each
+        # waits 40 ms for the one before
+        listening = socket.socket(
+            socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+        )
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((ADDRESS, number))
@@ -39,9 +44,11 @@ def serve(
     browser: bool = True,
     say: Callable[[str], object] = lambda text: print(text),
 ) -> None:
-    """Serve the page until the process is interrupted, on a port of 127.0.0.1 (8765, or a free one, if left out).
+    """Serve the page until the process is interrupted, on a port of 127.0.0.1 (8765, or
+    a free one, if left out).
 
-    It opens on a `file`: one that the page wrote, or a study file. `say` is told the address.
+    It opens on a `file`: one that the page wrote, or a study file. `say` is told the
+    address.
     """
     try:
         import uvicorn
@@ -51,7 +58,8 @@ def serve(
         from giantstep.explorer.reopen import link_of, state_of_file
     except ModuleNotFoundError as error:
         raise InputError(
-            f"The explorer needs the package {error.name}; install it with: pip install 'giantstep[explorer]'."
+            f"The explorer needs the package {error.name}; install it with: pip install"
+            " 'giantstep[explorer]'."
         ) from None
     link = "" if file is None else link_of(state_of_file(file))
     listening = bind_socket(port)
@@ -73,7 +81,8 @@ def serve(
             await super().shutdown(sockets)
 
     server = Server(config)
-    say(f"The explorer runs until you press Ctrl-C: {address}")  # last in its line, where terminals find its end
+    # last in its line, where terminals find its end
+    say(f"The explorer runs until you press Ctrl-C: {address}")
     sys.stdout.flush()
     if browser:
         threading.Timer(0.8, webbrowser.open, [address]).start()

@@ -1,8 +1,10 @@
-"""One folder per problem: `scenario.py`, `limit.py`, `experiment.py`. Families never import each other.
+"""One folder per problem: `scenario.py`, `limit.py`, `experiment.py`. Families never
+import each other.
 
-`family_names` lists them. A folder with a scenario is registered by being here; the line of its class in
-``giantstep/__init__.pyi`` makes it public. A family in the folder one works in is run only when it is asked for by name
-and no installed family has that name.
+`family_names` lists them. A folder with a scenario is registered by being here; the
+line of its class in ``giantstep/__init__.pyi`` makes it public. A family in the folder
+one works in is run only when it is asked for by name and no installed family has that
+name.
 """
 
 from __future__ import annotations
@@ -21,8 +23,13 @@ SHIPPED = {
     path.parent.name.replace("_", "-"): f"{__name__}.{path.parent.name}.scenario"
     for path in sorted(Path(__file__).parent.glob("[!_]*/scenario.py"))
 }
-SHIPPED |= {name: f"{__name__}.network.{name.replace('-', '_')}" for name in ("one-step", "few-steps")}
-"""Family of this package -> the module of its scenario; two are presets of the network."""
+SHIPPED |= {
+    name: f"{__name__}.network.{name.replace('-', '_')}"
+    for name in ("one-step", "few-steps")
+}
+"""Family of this package -> the module of its scenario; two are presets of the
+network.
+"""
 _LOADED: dict[str, type[Scenario]] = {}
 
 
@@ -32,7 +39,8 @@ def register(scenario: type[Scenario]) -> None:
 
 
 def family_names() -> list[str]:
-    """Return the names of all families, those of installed packages and of the current folder included.
+    """Return the names of all families, those of installed packages and of the current
+    folder included.
 
     >>> import giantstep as gs
     >>> "one-step" in gs.family_names()
@@ -42,10 +50,14 @@ def family_names() -> list[str]:
 
 
 def _installed() -> dict[str, str]:
-    """Return the families of other packages, name -> module: their entry points ``giantstep.families``."""
+    """Return the families of other packages, name -> module: their entry points
+    ``giantstep.families``.
+    """
     from importlib.metadata import entry_points
 
-    return {entry.name: entry.module for entry in entry_points(group="giantstep.families")}
+    return {
+        entry.name: entry.module for entry in entry_points(group="giantstep.families")
+    }
 
 
 def family_class(name: str) -> type[Scenario]:
@@ -57,28 +69,42 @@ def family_class(name: str) -> type[Scenario]:
         elif name in (here := folder_families()):
             load_folder_family(here[name])
     if not isinstance(name, str) or name not in _LOADED:
-        raise bad_field("family", name, "one of " + ", ".join(family_names()) + nearest(name, family_names()))
+        raise bad_field(
+            "family",
+            name,
+            "one of " + ", ".join(family_names()) + nearest(name, family_names()),
+        )
     return _LOADED[name]
 
 
-# -- Families of the folder one works in: a line NAME = "FILE.py" under [families] of its giantstep.toml ---
+# -- Families of the folder one works in: a line NAME = "FILE.py" under [families] of it
 
 
 SETTINGS = "giantstep.toml"
 
 
 def folder_families() -> dict[str, Path]:
-    """Return the families that the current folder declares: name -> file; nothing is run."""
+    """Return the families that the current folder declares: name -> file; nothing is
+    run.
+    """
     settings = Path(SETTINGS)
     if not settings.is_file():
         return {}
     from giantstep.toml import read_toml
 
-    table = read_toml(settings.read_text(encoding="utf-8"), SETTINGS).get("families", {})
+    table = read_toml(settings.read_text(encoding="utf-8"), SETTINGS).get(
+        "families", {}
+    )
     if not isinstance(table, dict):
-        raise InputError(f'`families` in {SETTINGS} must be a table of lines NAME = "FILE.py".')
+        raise InputError(
+            f'`families` in {SETTINGS} must be a table of lines NAME = "FILE.py".'
+        )
     for name, file in table.items():
-        if not isinstance(file, str) or not file.endswith(".py") or Path(file).name != file:
+        if (
+            not isinstance(file, str)
+            or not file.endswith(".py")
+            or Path(file).name != file
+        ):
             allowed = "it must be the name of a Python file in the same folder"
             raise InputError(f"{SETTINGS} says {name} = {file!r}; {allowed}.")
     return {name: Path(file).absolute() for name, file in table.items()}
@@ -87,9 +113,15 @@ def folder_families() -> dict[str, Path]:
 def load_folder_family(file: Path) -> None:
     """Import the module that holds a family; it registers itself."""
     if not file.is_file():
-        raise InputError(f"{SETTINGS} names the file {file.name!r}, which is not in this folder.")
+        raise InputError(
+            f"{SETTINGS} names the file {file.name!r}, which is not in this folder."
+        )
     if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))  # at the end: it hides nothing, and workers find the module by its name
+        # at the end: it hides nothing, and workers find the module by its name
+        sys.path.append(str(file.parent))
     module = importlib.import_module(file.stem)
     if Path(module.__file__ or "").resolve() != file.resolve():
-        raise InputError(f"The file {file.name!r} is called like an installed module; rename it, in {SETTINGS} too.")
+        raise InputError(
+            f"The file {file.name!r} is called like an installed module; rename it, in"
+            f" {SETTINGS} too."
+        )

@@ -1,1 +1,3 @@
-"""Drawing: `giantstep.plot` for any result, and the parts that published figures share."""
+"""Drawing: `giantstep.plot` for any result, and the parts that published figures
+share.
+"""

@@ -1,4 +1,6 @@
-"""A figure that a notebook shows by itself and once, whether it is the last line of a cell or not."""
+"""A figure that a notebook shows by itself and once, whether it is the last line of a
+cell or not.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 _DOTS_PER_INCH = {"screen": 110, "paper": 180}
-"""Dots per inch of a picture in a notebook: a figure fits the column of a cell, and 8-point type can be read."""
+"""Dots per inch of a picture in a notebook: a figure fits the column of a cell, and
+8-point type can be read.
+"""
 
 
 class ShownFigure(Figure):
@@ -34,12 +38,17 @@ class ShownFigure(Figure):
         self.waiting = False
         stream = io.BytesIO()
         with style(self.paper):
-            self.savefig(stream, format="png", dpi=_DOTS_PER_INCH["screen" if self.paper is None else "paper"])
+            self.savefig(
+                stream,
+                format="png",
+                dpi=_DOTS_PER_INCH["screen" if self.paper is None else "paper"],
+            )
         return stream.getvalue()
 
 
 class TitledAxes(Axes):
-    """Axes with one title: a reader's own takes the place of ours, wherever either stands.
+    """Axes with one title: a reader's own takes the place of ours, wherever either
+    stands.
 
     >>> axes = ShownFigure().add_subplot(axes_class=TitledAxes)
     >>> _ = axes.set_title("ours", loc="left", color="grey"), axes.set_title("mine")
@@ -47,7 +56,14 @@ class TitledAxes(Axes):
     ('', 'mine')
     """
 
-    def set_title(self, label: Any, fontdict: Any = None, loc: Any = None, pad: Any = None, **look: Any) -> Any:
+    def set_title(
+        self,
+        label: Any,
+        fontdict: Any = None,
+        loc: Any = None,
+        pad: Any = None,
+        **look: Any,
+    ) -> Any:
         """Set the title; see matplotlib."""
         place = str(loc or matplotlib.rcParams["axes.titlelocation"])
         for other in {"left", "center", "right"} - {place}:
@@ -58,16 +74,19 @@ class TitledAxes(Axes):
 
 
 def shown_after_cell(figure: Figure) -> Figure:
-    """Let a notebook show the figure at the end of the cell, unless the cell shows it itself; elsewhere do nothing.
+    """Let a notebook show the figure at the end of the cell, unless the cell shows it
+    itself; elsewhere do nothing.
 
-    This is what figures of pyplot do, so that ``gs.plot(result);`` and ``figure = gs.plot(result)`` show it too.
+    This is what figures of pyplot do, so that ``gs.plot(result);`` and ``figure =
+    gs.plot(result)`` show it too.
     """
     shell = _notebook()
     if shell is None or not isinstance(figure, ShownFigure) or figure.waiting:
         return figure
 
     def show() -> None:
-        shell.events.unregister("post_execute", show)  # first: what cannot be drawn must not come back after every cell
+        # first: what cannot be drawn must not come back after every cell
+        shell.events.unregister("post_execute", show)
         if figure.waiting:
             figure.waiting = False
             importlib.import_module("IPython.display").display(figure)
@@ -78,7 +97,9 @@ def shown_after_cell(figure: Figure) -> Figure:
 
 
 def shown_by_pyplot(figure: Figure) -> Figure:
-    """Return the figure of axes that a reader gave; as the last line of a cell it is not shown by pyplot once more."""
+    """Return the figure of axes that a reader gave; as the last line of a cell it is
+    not shown by pyplot once more.
+    """
     if _notebook() is not None and "inline" in str(matplotlib.get_backend()):
 
         def take_from_pyplot() -> None:

@@ -21,17 +21,21 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def features(model: Any, X: Any, layer: str | None = None, batch: int = 1024) -> Array:
-    """Return the features (N, p) that a trained model makes of inputs, for `giantstep.forecast`.
+    """Return the features (N, p) that a trained model makes of inputs, for
+    `giantstep.forecast`.
 
-    Give rows that did not train the model: on its own training rows every forecast is too good.
+    Give rows that did not train the model: on its own training rows every forecast is
+    too good.
 
     Parameters
     ----------
-    model : a PyTorch module; a scikit-learn pipeline, transformer, MLPClassifier or MLPRegressor; or any callable.
-    X : inputs, rows = samples.
-    layer : PyTorch: the name of a module, whose output is taken (the input of the last ``Linear`` if left out); the
-        network is put into evaluation mode for it and back again. Of a pipeline all steps but the final predictor are
-        applied, of an MLP, or a final one, all layers up to the last hidden one.
+    model : a PyTorch module; a scikit-learn pipeline, transformer, MLPClassifier or
+    MLPRegressor; or any callable. X : inputs, rows = samples. layer : PyTorch: the name
+    of a module, whose output is taken (the input of the last ``Linear`` if left out);
+    the
+        network is put into evaluation mode for it and back again. Of a pipeline all
+        steps but the final predictor are applied, of an MLP, or a final one, all layers
+        up to the last hidden one.
     batch : rows that go through the model at a time.
 
     Returns
@@ -51,7 +55,10 @@ def features(model: Any, X: Any, layer: str | None = None, batch: int = 1024) ->
     if "torch" in kinds and hasattr(model, "modules"):
         return _torch_features(model, X, layer, rows)
     if layer is not None:
-        raise InputError(f"Field `layer` is for PyTorch networks, but the model is a {type(model).__name__}.")
+        raise InputError(
+            "Field `layer` is for PyTorch networks, but the model is a"
+            f" {type(model).__name__}."
+        )
     return _in_batches(_reader(model), X, rows)
 
 
@@ -66,23 +73,26 @@ def _in_batches(apply: Callable[[Any], Any], X: Any, rows: int) -> Array:
         piece = np.asarray(made.toarray() if hasattr(made, "toarray") else made)
         if piece.ndim < 2 or len(piece) != stop - start:
             raise InputError(
-                f"The model makes an array of shape {piece.shape} of {stop - start} rows; features must have rows and "
-                "columns."
+                f"The model makes an array of shape {piece.shape} of {stop - start}"
+                " rows; features must have rows and columns."
             )
         pieces.append(piece.reshape(len(piece), -1))
     return np.concatenate(pieces)
 
 
-# -- scikit-learn and callables ------------------------------------------------------------------------------------
+# -- scikit-learn and callables --------------------------------------------------------
 
 
 def _reader(model: Any) -> Callable[[Any], Any]:
     """Return the function from inputs to features."""
     if hasattr(model, "steps") and hasattr(model, "named_steps"):
-        last, before = model.steps[-1][1], model[:-1]
+        last = model.steps[-1][1]
+        before = model[:-1]
         if len(model.steps) == 1:
             return _reader(last)
-        return (lambda X: _last_hidden(last, before.transform(X))) if hasattr(last, "coefs_") else before.transform
+        if hasattr(last, "coefs_"):
+            return lambda X: _last_hidden(last, before.transform(X))
+        return before.transform
     if hasattr(model, "coefs_") and hasattr(model, "intercepts_"):
         return lambda X: _last_hidden(model, X)
     if hasattr(model, "transform"):
@@ -90,8 +100,8 @@ def _reader(model: Any) -> Callable[[Any], Any]:
     if callable(model):
         return model
     raise InputError(
-        f"Features come from a PyTorch module, a scikit-learn transformer, pipeline or MLP, or a callable, not from a "
-        f"{type(model).__name__} (is it fitted?)."
+        "Features come from a PyTorch module, a scikit-learn transformer, pipeline or"
+        f" MLP, or a callable, not from a {type(model).__name__} (is it fitted?)."
     )
 
 
@@ -103,39 +113,55 @@ def _last_hidden(model: Any, X: Any) -> Array:
     return values
 
 
-# -- PyTorch, which is imported by whoever has such a model --------------------------------------------------------
+# -- PyTorch, which is imported by whoever has such a model ----------------------------
 
 
 def _torch_features(model: Any, X: Any, layer: str | None, rows: int) -> Array:
-    """Return what the layer puts out, or what the last linear layer sees; modules go back into their modes."""
+    """Return what the layer puts out, or what the last linear layer sees; modules go
+    back into their modes.
+    """
     torch, modules = sys.modules["torch"], dict(model.named_modules())
-    linear = [module for module in modules.values() if type(module).__name__ == "Linear"]
+    linear = [
+        module for module in modules.values() if type(module).__name__ == "Linear"
+    ]
     if layer is None and not linear:
-        raise InputError(f"The network has no Linear layer; give layer=, one of {_few(list(modules))}.")
+        raise InputError(
+            "The network has no Linear layer; give layer=, one of"
+            f" {_few(list(modules))}."
+        )
     if layer is not None and (layer not in modules or layer == ""):
         raise InputError(
-            f"Field `layer` must be the name of a module ({_few(list(modules))}), but is {layer!r}"
-            f"{nearest(layer, list(modules))}."
+            f"Field `layer` must be the name of a module ({_few(list(modules))}), but"
+            f" is {layer!r}{nearest(layer, list(modules))}."
         )
     parameter, taken = next(iter(model.parameters()), None), list[Any]()
 
     def apply(block: Any) -> Array:
         taken.clear()
-        inputs = torch.as_tensor(block) if hasattr(block, "detach") else torch.as_tensor(np.asarray(block))
+        if hasattr(block, "detach"):
+            inputs = torch.as_tensor(block)
+        else:
+            inputs = torch.as_tensor(np.asarray(block))
         if parameter is not None:
             kind = parameter.dtype if inputs.is_floating_point() else inputs.dtype
             inputs = inputs.to(device=parameter.device, dtype=kind)
         model(inputs)
         if not taken:
-            raise InputError(f"The layer {layer!r} took no part in the network's answer.")
+            raise InputError(
+                f"The layer {layer!r} took no part in the network's answer."
+            )
         output = taken[-1][0] if isinstance(taken[-1], tuple) else taken[-1]
         values: Array = output.detach().float().cpu().numpy()
         return values.reshape(len(values), -1)
 
     if layer is None:
-        handle = linear[-1].register_forward_pre_hook(lambda module, inputs: taken.append(inputs[0]))
+        handle = linear[-1].register_forward_pre_hook(
+            lambda module, inputs: taken.append(inputs[0])
+        )
     else:
-        handle = modules[layer].register_forward_hook(lambda module, inputs, output: taken.append(output))
+        handle = modules[layer].register_forward_hook(
+            lambda module, inputs, output: taken.append(output)
+        )
     before = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -149,4 +175,6 @@ def _torch_features(model: Any, X: Any, layer: str | None, rows: int) -> Array:
 
 def _few(names: list[str]) -> str:
     names = [name for name in names if name]
-    return ", ".join(names) if len(names) <= 8 else ", ".join(names[:8]) + f" and {len(names) - 8} more"
+    if len(names) <= 8:
+        return ", ".join(names)
+    return ", ".join(names[:8]) + f" and {len(names) - 8} more"

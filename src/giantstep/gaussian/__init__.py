@@ -1,4 +1,6 @@
-"""Calculus under the standard Gaussian measure: functions, expressions, quadrature, Hermite polynomials."""
+"""Calculus under the standard Gaussian measure: functions, expressions, quadrature,
+Hermite polynomials.
+"""
 
 from giantstep.gaussian.expression import parse_expression as parse_expression
 from giantstep.gaussian.functions import PLANTED_LABELS as PLANTED_LABELS

@@ -31,16 +31,29 @@ from giantstep.gaussian.nodes import (
     slope,
     walk,
     without_neutral,
-)  # fmt: skip
+)
 
-LENGTH_LIMIT, DEPTH_LIMIT = 1000, 60
-"""Characters of a text and levels of its tree at most: what nobody writes by hand is refused before it costs time."""
+LENGTH_LIMIT = 1000
+DEPTH_LIMIT = 60
+"""Characters of a text and levels of its tree at most: what nobody writes by hand is
+refused before it costs time.
+"""
 ROUGH_DEPTH_LIMIT = 12
-"""Levels of functions that are not smooth inside each other: finding where costs the cube of it."""
-EXPONENT_LIMIT, VARIABLE_LIMIT, DEGREE_LIMIT = 64, 64, 64
-"""Largest exponent, number of variables and degree of a polynomial: beyond it coefficients lose their digits."""
-KINK_RANGE, KINK_STEP, KINK_LIMIT = 40.0, 1 / 200, 400
-"""Where zeros of arguments are looked for, in standard deviations, on a grid of this step, and how many at most."""
+"""Levels of functions that are not smooth inside each other: finding where costs the
+cube of it.
+"""
+EXPONENT_LIMIT = 64
+VARIABLE_LIMIT = 64
+DEGREE_LIMIT = 64
+"""Largest exponent, number of variables and degree of a polynomial: beyond it
+coefficients lose their digits.
+"""
+KINK_RANGE = 40.0
+KINK_STEP = 1 / 200
+KINK_LIMIT = 400
+"""Where zeros of arguments are looked for, in standard deviations, on a grid of this
+step, and how many at most.
+"""
 
 ALLOWED = (
     "numbers, pi, + - * / **, z or z1..z64, and the functions "
@@ -55,7 +68,9 @@ _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**
 
 
 class AffineForm(NamedTuple):
-    """``constant + linear*z + factor*function(scale*z + shift)``; `parameters` of the function beside its argument."""
+    """``constant + linear*z + factor*function(scale*z + shift)``; `parameters` of the
+    function beside its argument.
+    """
 
     function: str
     parameters: tuple[float, ...]
@@ -67,13 +82,15 @@ class AffineForm(NamedTuple):
 
 
 class Kink(NamedTuple):
-    """A point where the expression is not smooth; ``jump`` if even its value is discontinuous."""
+    """A point where the expression is not smooth; ``jump`` if even its value is
+    discontinuous.
+    """
 
     position: float
     jump: bool
 
 
-# --- reading --------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------
 
 
 def _refuse(text: str, reason: str) -> InputError:
@@ -84,7 +101,9 @@ def _refuse(text: str, reason: str) -> InputError:
 def _read(text: str) -> Node:
     """Return the tree of a text; a ValueError says why there is none."""
     if len(text) > LENGTH_LIMIT:
-        raise ValueError(f"it has {len(text)} characters and at most {LENGTH_LIMIT} are allowed")
+        raise ValueError(
+            f"it has {len(text)} characters and at most {LENGTH_LIMIT} are allowed"
+        )
     if re.search(r"\d_\d", text):
         raise ValueError("a number is written without underscores")
     if not text.strip():
@@ -98,8 +117,8 @@ def _read(text: str) -> Node:
     tree = _node(body, 0)
     if _rough_depth(tree) > ROUGH_DEPTH_LIMIT:
         raise ValueError(
-            f"functions that are not smooth (relu, abs, max, sqrt, a quotient, ...) are nested more than "
-            f"{ROUGH_DEPTH_LIMIT} levels deep"
+            "functions that are not smooth (relu, abs, max, sqrt, a quotient, ...) are"
+            f" nested more than {ROUGH_DEPTH_LIMIT} levels deep"
         )
     return tree
 
@@ -110,7 +129,9 @@ def _node(tree: ast.expr, depth: int) -> Node:
         raise ValueError(f"it is nested more than {DEPTH_LIMIT} levels deep")
     if isinstance(tree, ast.Constant):
         if isinstance(tree.value, bool) or not isinstance(tree.value, int | float):
-            raise ValueError(f"{tree.value!r} is not a real number; allowed are {ALLOWED}")
+            raise ValueError(
+                f"{tree.value!r} is not a real number; allowed are {ALLOWED}"
+            )
         if not abs(tree.value) <= sys.float_info.max:
             raise ValueError("it contains a number that is too large")
         return Number(float(tree.value))
@@ -118,17 +139,32 @@ def _node(tree: ast.expr, depth: int) -> Node:
         return _name(tree.id)
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub | ast.UAdd):
         operand = _node(tree.operand, depth + 1)
-        return operand if isinstance(tree.op, ast.UAdd) else _build("neg", operand)
+        if isinstance(tree.op, ast.UAdd):
+            return operand
+        return _build("neg", operand)
     if isinstance(tree, ast.BinOp) and type(tree.op) in _BINARY:
-        return _build(_BINARY[type(tree.op)], _node(tree.left, depth + 1), _node(tree.right, depth + 1))
+        return _build(
+            _BINARY[type(tree.op)],
+            _node(tree.left, depth + 1),
+            _node(tree.right, depth + 1),
+        )
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitXor):
         raise ValueError("`^` is not allowed, powers are written `**`")
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
+    if (
+        isinstance(tree, ast.Call)
+        and isinstance(tree.func, ast.Name)
+        and not tree.keywords
+    ):
         return _call(tree.func.id, *(_node(a, depth + 1) for a in tree.args))
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute):
-        raise ValueError(f"functions go by their names alone, `{tree.func.attr}` for `{ast.unparse(tree.func)}`")
+        raise ValueError(
+            f"functions go by their names alone, `{tree.func.attr}` for"
+            f" `{ast.unparse(tree.func)}`"
+        )
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(tree).__name__).lower()
-    raise ValueError(f"it contains Python syntax that is not allowed ({kind}); allowed are {ALLOWED}")
+    raise ValueError(
+        f"it contains Python syntax that is not allowed ({kind}); allowed are {ALLOWED}"
+    )
 
 
 def _name(name: str) -> Node:
@@ -137,12 +173,17 @@ def _name(name: str) -> Node:
     if name in _VARIABLES:
         return VariableNode(name)
     if name in CALLABLE_NAMES:
-        raise ValueError(f"`{name}` is a function and needs an argument, as in `{name}(z)`")
+        raise ValueError(
+            f"`{name}` is a function and needs an argument, as in `{name}(z)`"
+        )
     raise _unknown(name)
 
 
 def _unknown(name: str) -> ValueError:
-    hint = " (the variable is `z`)" if name in _OTHER_VARIABLES else nearest(name, [*CALLABLE_NAMES, "pi"])
+    if name in _OTHER_VARIABLES:
+        hint = " (the variable is `z`)"
+    else:
+        hint = nearest(name, [*CALLABLE_NAMES, "pi"])
     return ValueError(f"the name `{name}` is not known{hint}; allowed are {ALLOWED}")
 
 
@@ -161,8 +202,12 @@ def _call(name: str, *arguments: Node) -> Node:
 
 def _build(name: str, *arguments: Node) -> Node:
     """Return a call; that of constants is one."""
-    if name == "**" and not (isinstance(arguments[1], Number) and abs(arguments[1].value) <= EXPONENT_LIMIT):
-        raise ValueError(f"an exponent must be a constant number of size at most {EXPONENT_LIMIT}")
+    if name == "**" and not (
+        isinstance(arguments[1], Number) and abs(arguments[1].value) <= EXPONENT_LIMIT
+    ):
+        raise ValueError(
+            f"an exponent must be a constant number of size at most {EXPONENT_LIMIT}"
+        )
     if name == "/" and arguments[1] == Number(0.0):
         raise ValueError("it divides by zero")
     values = [np.float64(a.value) for a in arguments if isinstance(a, Number)]
@@ -175,11 +220,11 @@ def _build(name: str, *arguments: Node) -> Node:
     return Number(result)
 
 
-# --- walking --------------------------------------------------------------------------------------
+# --- walking --------------------------------------------------------------------------
 
 
 def _written(node: Call, binding: int) -> str:
-    return f"{node.name}({', '.join(render(argument, _written) for argument in node.arguments)})"
+    return f"{node.name}({', '.join(render(argument, _written) for argument in node.arguments)})"  # noqa: E501
 
 
 def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> Any:
@@ -190,23 +235,34 @@ def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> A
     arguments = [_value(a, values, xp) for a in node.arguments]
     if out is None and isinstance(node.arguments[0], Call) and len(node.arguments) == 1:
         fresh = arguments[0]
-        out = fresh if isinstance(fresh, xp.ndarray) and fresh.dtype.kind == "f" else None
+        if isinstance(fresh, xp.ndarray) and fresh.dtype.kind == "f":
+            out = fresh
+        else:
+            out = None
     return PRIMITIVES[node.name].value(xp, *arguments, out=out)
 
 
 def evaluate_node(node: Node, values: Mapping[str, Any]) -> Any:
-    """Return the value of a sub-tree at one array per variable, NaN or inf without a warning."""
+    """Return the value of a sub-tree at one array per variable, NaN or inf without a
+    warning.
+    """
     with np.errstate(all="ignore"):
         return _value(node, values, np)
 
 
 def degree(node: Node, only: str | None = None) -> int | None:
-    """Degree of a polynomial sub-tree (in one variable only), a bound where terms cancel; None if it is none."""
+    """Degree of a polynomial sub-tree (in one variable only), a bound where terms
+    cancel; None if it is none.
+    """
     if isinstance(node, Number):
         return 0
     if isinstance(node, VariableNode):
         return int(only is None or node.name == only)
-    known = [order for argument in node.arguments if (order := degree(argument, only)) is not None]
+    known = [
+        order
+        for argument in node.arguments
+        if (order := degree(argument, only)) is not None
+    ]
     if len(known) < len(node.arguments):
         return None
     if node.name in ("+", "-", "neg"):
@@ -217,17 +273,25 @@ def degree(node: Node, only: str | None = None) -> int | None:
         return known[0] if known[1] == 0 else None
     if node.name == "**" and isinstance(node.arguments[1], Number):
         exponent = node.arguments[1].value
-        return known[0] * int(exponent) if exponent >= 0 and exponent == int(exponent) else None
-    return known[0] * int(node.name[1:]) if re.fullmatch(r"h\d+", node.name) else None
+        if exponent >= 0 and exponent == int(exponent):
+            return known[0] * int(exponent)
+        return None
+    if re.fullmatch(r"h\d+", node.name):
+        return known[0] * int(node.name[1:])
+    return None
 
 
 def affine(node: Node, names: tuple[str, ...]) -> tuple[np.ndarray, float] | None:
-    """Return (v, c) where the sub-tree is <v, z> + c in the named variables, else None."""
+    """Return (v, c) where the sub-tree is <v, z> + c in the named variables, else
+    None.
+    """
     order = degree(node)
     if order is None or order > 1:
         return None
     origin = dict.fromkeys(names, 0.0)
-    slopes = np.array([_value(slope(node, name), origin, np) for name in names], dtype=float)
+    slopes = np.array(
+        [_value(slope(node, name), origin, np) for name in names], dtype=float
+    )
     return slopes, float(_value(node, origin, np))
 
 
@@ -252,8 +316,12 @@ def _expanded(node: Node) -> Polynomial:
     return total
 
 
-def affine_of_calls(node: Node, names: tuple[str, ...]) -> tuple[np.ndarray, float, list[tuple[float, Call]]] | None:
-    """Return (v, c, [(factor, call), ...]) where a tree is <v, z> + c + sum of factor*call, else None."""
+def affine_of_calls(
+    node: Node, names: tuple[str, ...]
+) -> tuple[np.ndarray, float, list[tuple[float, Call]]] | None:
+    """Return (v, c, [(factor, call), ...]) where a tree is <v, z> + c + sum of
+    factor*call, else None.
+    """
     calls: list[Call] = []
 
     def opened(node: Node) -> Node:
@@ -269,10 +337,14 @@ def affine_of_calls(node: Node, names: tuple[str, ...]) -> tuple[np.ndarray, flo
     form = affine(tree, (*names, *(f"f{i}" for i in range(len(calls)))))
     if form is None:
         return None
-    return form[0][: len(names)], form[1], list(zip(form[0][len(names) :].tolist(), calls))
+    return (
+        form[0][: len(names)],
+        form[1],
+        list(zip(form[0][len(names) :].tolist(), calls)),
+    )
 
 
-# --- the public object ----------------------------------------------------------------------------
+# --- the public object ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -283,66 +355,115 @@ class Expression:
 
     @cached_property
     def text(self) -> str:
-        """The canonical text: constants folded, single spaces; reading it again gives the same expression."""
+        """The canonical text: constants folded, single spaces; reading it again gives
+        the same expression.
+        """
         return render(self.tree, _written)
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
         """The variables that occur, z1 before z2 before z10."""
-        names = {node.name for node in walk(self.tree) if isinstance(node, VariableNode)}
+        names = {
+            node.name for node in walk(self.tree) if isinstance(node, VariableNode)
+        }
         return tuple(sorted(names, key=lambda name: (len(name), name)))
 
     def __str__(self) -> str:
         return self.text
 
     def evaluate(self, values: Mapping[str, Any], xp: Any = np, out: Any = None) -> Any:
-        """Return the value at one array per variable, NaN or inf without a warning; the last operation writes `out`."""
-        check_time()  # whatever averages a function looks at its deadline at every block of values
+        """Return the value at one array per variable, NaN or inf without a warning; the
+        last operation writes `out`.
+        """
+        # whatever averages a function looks at its deadline at every block of values
+        check_time()
         with np.errstate(all="ignore"):
             result = _value(self.tree, values, xp, out)
         if isinstance(self.tree, Call) and out is None:
             return result
         return _fill(result, values, xp, out)
 
-    def derivative(self, values: Mapping[str, Any], with_respect_to: str = "z", xp: Any = np) -> Any:
-        """Return the exact partial derivative at ``values``; at a kink one of the one-sided ones or between."""
+    def derivative(
+        self, values: Mapping[str, Any], with_respect_to: str = "z", xp: Any = np
+    ) -> Any:
+        """Return the exact partial derivative at ``values``; at a kink one of the
+        one-sided ones or between.
+        """
         with np.errstate(all="ignore"):
-            return _fill(_value(self._slopes.get(with_respect_to, Number(0.0)), values, xp), values, xp, None)
+            return _fill(
+                _value(self._slopes.get(with_respect_to, Number(0.0)), values, xp),
+                values,
+                xp,
+                None,
+            )
 
     @cached_property
     def _slopes(self) -> dict[str, Node]:
         return {name: slope(self.tree, name) for name in self.variables}
 
     def kinks(self) -> tuple[Kink, ...]:
-        """Return where an expression in one variable need not be smooth, increasing, also if roughness cancels."""
+        """Return where an expression in one variable need not be smooth, increasing,
+        also if roughness cancels.
+        """
         name = self.variables[0] if self.variables else "z"
-        positions = sorted(root for node in rough_arguments(self.tree) for root in roots(node, name))
-        distinct = [p for i, p in enumerate(positions) if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))]
+        positions = sorted(
+            root for node in rough_arguments(self.tree) for root in roots(node, name)
+        )
+        distinct = [
+            p
+            for i, p in enumerate(positions)
+            if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))
+        ]
         if len(distinct) > KINK_LIMIT:
-            raise _refuse(self.text, f"it is not smooth at more than {KINK_LIMIT} points")
-        return tuple(Kink(p, is_jump(lambda x: self.evaluate({name: x}), p)) for p in distinct)
+            raise _refuse(
+                self.text, f"it is not smooth at more than {KINK_LIMIT} points"
+            )
+        return tuple(
+            Kink(p, is_jump(lambda x: self.evaluate({name: x}), p)) for p in distinct
+        )
 
     def as_polynomial(self) -> np.ndarray | None:
-        """Return the coefficients in one variable, constant first, or None if it is no polynomial (degree <= 64)."""
+        """Return the coefficients in one variable, constant first, or None if it is no
+        polynomial (degree <= 64).
+        """
         order = degree(self.tree)
-        return None if order is None or order > DEGREE_LIMIT else _expanded(self.tree).trim().coef
+        if order is None or order > DEGREE_LIMIT:
+            return None
+        return _expanded(self.tree).trim().coef
 
     def as_affine_of_known(self) -> AffineForm | None:
-        """Return c0 + c1*z + c2*f(a*z + b), with f one named function, or None if it has no such form."""
+        """Return c0 + c1*z + c2*f(a*z + b), with f one named function, or None if it
+        has no such form.
+        """
         names = (self.variables[0] if self.variables else "z",)
         outer = affine_of_calls(self.tree, names)
         if outer is None or len(outer[2]) != 1:
             return None
-        (linear, constant, [(factor, call)]) = outer
+        linear, constant, [(factor, call)] = outer
         inner = affine(call.arguments[0], names)
-        if call.name in ("maximum", "minimum") or re.fullmatch(r"h\d+", call.name) or inner is None or not inner[0][0]:
+        if (
+            call.name in ("maximum", "minimum")
+            or re.fullmatch(r"h\d+", call.name)
+            or inner is None
+            or not inner[0][0]
+        ):
             return None
         parameters = tuple(a.value for a in call.arguments[1:] if isinstance(a, Number))
-        return AffineForm(call.name, parameters, factor, float(inner[0][0]), inner[1], constant, float(linear[0]))
+        return AffineForm(
+            call.name,
+            parameters,
+            factor,
+            float(inner[0][0]),
+            inner[1],
+            constant,
+            float(linear[0]),
+        )
 
 
 def parse_expression(text: str) -> Expression:
-    """Read ``text`` as a formula; anything that is not on the whitelist is an InputError."""
+    """Read ``text`` as a formula; anything that is not on the whitelist is an
+    InputError.
+    """
     if not isinstance(text, str):
         raise InputError(f"An expression must be a string, but is {text!r}.")
     try:
@@ -352,18 +473,27 @@ def parse_expression(text: str) -> Expression:
     if "z" in expression.variables and len(expression.variables) > 1:
         raise _refuse(text, "it mixes z with z1, z2, ...; use z alone or z1..zk")
     if len(expression.text) > LENGTH_LIMIT:
-        raise _refuse(text, f"with its constants written out it is longer than {LENGTH_LIMIT} characters")
+        raise _refuse(
+            text,
+            f"with its constants written out it is longer than {LENGTH_LIMIT}"
+            " characters",
+        )
     return expression
 
 
 def _fill(result: Any, values: Mapping[str, Any], xp: Any, out: Any) -> Any:
-    """Give a constant or a bare variable the common shape of the values, in an array of its own."""
+    """Give a constant or a bare variable the common shape of the values, in an array of
+    its own.
+    """
     if out is not None:
         if result is not out:
             out[...] = result
         return out
     shapes = [np.shape(v) for v in values.values()]
-    shape = shapes[0] if len(shapes) == 1 else np.broadcast_shapes(*shapes)
+    if len(shapes) == 1:
+        shape = shapes[0]
+    else:
+        shape = np.broadcast_shapes(*shapes)
     if np.shape(result) == shape and not any(result is v for v in values.values()):
         return result
     dtype = xp.result_type(*values.values()) if values else float
@@ -372,7 +502,7 @@ def _fill(result: Any, values: Mapping[str, Any], xp: Any, out: Any) -> Any:
     return filled
 
 
-# --- where it is not smooth -----------------------------------------------------------------------
+# --- where it is not smooth -----------------------------------------------------------
 
 
 def rough_arguments(tree: Node) -> Iterator[Node]:
@@ -384,7 +514,9 @@ def rough_arguments(tree: Node) -> Iterator[Node]:
 
 
 def _rough_argument(node: Node) -> Node | None:
-    """Return the sub-tree at whose zeros a node itself is not smooth, if there is one."""
+    """Return the sub-tree at whose zeros a node itself is not smooth, if there is
+    one.
+    """
     if not isinstance(node, Call):
         return None
     rough = PRIMITIVES[node.name].rough
@@ -395,11 +527,15 @@ def _rough_argument(node: Node) -> Node | None:
         return node.arguments[0]
     if rough == "second":
         return node.arguments[1]
-    return without_neutral("-", *node.arguments) if rough == "equal" else None
+    if rough == "equal":
+        return without_neutral("-", *node.arguments)
+    return None
 
 
 def _rough_depth(node: Node) -> int:
-    """Return how many nodes that are not smooth lie inside each other: finding where costs their cube."""
+    """Return how many nodes that are not smooth lie inside each other: finding where
+    costs their cube.
+    """
     if not isinstance(node, Call):
         return 0
     own = not isinstance(_rough_argument(node), Number | None)
@@ -407,10 +543,14 @@ def _rough_depth(node: Node) -> int:
 
 
 def roots(node: Node, name: str) -> list[float]:
-    """Return the zeros of a sub-tree in one variable: exact where it is affine, else those within [-40, 40]."""
+    """Return the zeros of a sub-tree in one variable: exact where it is affine, else
+    those within [-40, 40].
+    """
     coefficients = Expression(node).as_polynomial()
     if coefficients is not None and len(coefficients) <= 2:
-        return [-float(coefficients[0] / coefficients[1]) + 0.0] if len(coefficients) == 2 else []
+        if len(coefficients) == 2:
+            return [-float(coefficients[0] / coefficients[1]) + 0.0]
+        return []
 
     def value(x: np.ndarray) -> np.ndarray:
         return np.nan_to_num(_value(node, {name: x}, np) + 0 * x)
@@ -420,32 +560,44 @@ def roots(node: Node, name: str) -> list[float]:
 
     grid = np.linspace(-KINK_RANGE, KINK_RANGE, round(2 * KINK_RANGE / KINK_STEP) + 1)
     with np.errstate(all="ignore"):
-        crossings, turning = _sign_changes(value, grid), _sign_changes(derivative, grid)
+        crossings = _sign_changes(value, grid)
+        turning = _sign_changes(derivative, grid)
         touching = turning[np.abs(value(turning)) <= 1e-13 * (1 + turning**2)]
         zeros = np.concatenate([crossings, touching])
-        # an argument that vanishes on a whole interval is no kink there, nor is its rounding noise
+        # an argument that vanishes on a whole interval is no kink there, nor is its
+        # rounding noise
         around = np.maximum(np.abs(value(zeros - 1e-3)), np.abs(value(zeros + 1e-3)))
         zeros = zeros[around > np.maximum(1e-14, 100 * np.abs(value(zeros)))]
     return [float(x) + 0.0 for x in zeros]
 
 
 def _sign_changes(f: Any, grid: np.ndarray) -> np.ndarray:
-    """Bisect every grid interval at whose ends ``f`` has different signs (zero is a sign of its own)."""
+    """Bisect every grid interval at whose ends ``f`` has different signs (zero is a
+    sign of its own).
+    """
     signs = np.sign(f(grid))
     change = np.flatnonzero(signs[1:] != signs[:-1])
-    low, high, sign = grid[change], grid[change + 1], signs[change]
+    low = grid[change]
+    high = grid[change + 1]
+    sign = signs[change]
     for _ in range(60):
         middle = 0.5 * (low + high)
         left = np.sign(f(middle)) == sign
-        low, high = np.where(left, middle, low), np.where(left, high, middle)
+        low = np.where(left, middle, low)
+        high = np.where(left, high, middle)
     exact = np.sign(f(high)) == 0
-    return np.where(exact, high, np.where(np.sign(f(low)) == 0, low, 0.5 * (low + high)))
+    return np.where(
+        exact, high, np.where(np.sign(f(low)) == 0, low, 0.5 * (low + high))
+    )
 
 
 def is_jump(f: Any, position: float) -> bool:
-    """Tell whether the one-sided limits of ``f`` differ, from differences over widths 2e-4 and 2e-9."""
+    """Tell whether the one-sided limits of ``f`` differ, from differences over widths
+    2e-4 and 2e-9.
+    """
     with np.errstate(all="ignore"):
         widths = max(1.0, abs(position)) * np.array([1e-4, 1e-9])
-        above, below = np.asarray(f(position + widths)), np.asarray(f(position - widths))
+        above = np.asarray(f(position + widths))
+        below = np.asarray(f(position - widths))
     wide, narrow = np.abs(above - below)
     return bool(narrow > 0.5 * wide and narrow > 1e-6 * np.max(np.abs([above, below])))

@@ -1,4 +1,6 @@
-"""Hermite polynomials h_j = He_j/sqrt(j!) (He_2 = z^2 - 1), orthonormal under the standard Gaussian measure."""
+"""Hermite polynomials h_j = He_j/sqrt(j!) (He_2 = z^2 - 1), orthonormal under the
+standard Gaussian measure.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,16 @@ from giantstep.types import Floats
 
 
 def hermite_values(z: ArrayLike, order: int) -> np.ndarray:
-    """Return h_0(z), ..., h_order(z) along a new first axis: sqrt(j+1) h_{j+1} = z h_j - sqrt(j) h_{j-1}."""
+    """Return h_0(z), ..., h_order(z) along a new first axis: sqrt(j+1) h_{j+1} = z
+    h_j - sqrt(j) h_{j-1}.
+    """
     return _recurrence(np.asarray(z, dtype=float), order, 1.0)
 
 
 def hermite_functions(z: ArrayLike, order: int) -> np.ndarray:
-    """Return h_j(z) sqrt(phi(z)), j = 0..order, along a new first axis: orthonormal in L2(dz), they never overflow."""
+    """Return h_j(z) sqrt(phi(z)), j = 0..order, along a new first axis: orthonormal in
+    L2(dz), they never overflow.
+    """
     z = np.asarray(z, dtype=float)
     return _recurrence(z, order, np.exp(-0.25 * z * z) / (2 * np.pi) ** 0.25)
 
@@ -51,8 +57,12 @@ def multi_indices(dims: int, order: int) -> tuple[tuple[int, ...], ...]:
 
 
 def hermite_products(points: Floats, indices: Sequence[tuple[int, ...]]) -> Floats:
-    """Return h_b(z) = prod_i h_{b_i}(z_i) for every multi-index b and points (N, dims): (len(indices), N)."""
-    values = hermite_values(points, max((max(index, default=0) for index in indices), default=0))
+    """Return h_b(z) = prod_i h_{b_i}(z_i) for every multi-index b and points (N, dims):
+    (len(indices), N).
+    """
+    values = hermite_values(
+        points, max((max(index, default=0) for index in indices), default=0)
+    )
     result = np.ones((len(indices), len(points)))
     for row, index in zip(result, indices):
         for axis in np.flatnonzero(index):

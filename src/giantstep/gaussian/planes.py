@@ -1,4 +1,6 @@
-"""Planes on which a function of several Gaussian variables is not smooth, and where those of a callable are."""
+"""Planes on which a function of several Gaussian variables is not smooth, and where
+those of a callable are.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,19 @@ class Plane(NamedTuple):
 
     def within(self, dimensions: int) -> Plane:
         """Return the plane in more dimensions, along the new ones."""
-        return Plane((*self.normal, *(0.0,) * (dimensions - len(self.normal))), self.offset)
+        return Plane(
+            (*self.normal, *(0.0,) * (dimensions - len(self.normal))), self.offset
+        )
 
     def is_near(self, other: Plane) -> bool:
-        """Tell whether two planes are one, up to the error with which they are found."""
-        own, others = np.array([*self.normal, self.offset]), np.array([*other.normal, other.offset])
-        return bool(min(np.max(np.abs(own - others)), np.max(np.abs(own + others))) < 1e-6)
+        """Tell whether two planes are one, up to the error with which they are
+        found.
+        """
+        own = np.array([*self.normal, self.offset])
+        others = np.array([*other.normal, other.offset])
+        return bool(
+            min(np.max(np.abs(own - others)), np.max(np.abs(own + others))) < 1e-6
+        )
 
     @property
     def last_axis(self) -> int:
@@ -35,7 +44,9 @@ class Plane(NamedTuple):
 
 
 def turned_planes(planes: Iterable[Plane], basis: Floats) -> list[Plane]:
-    """Return planes in coordinates u with z = basis u and |normal| = 1; those that cut no axis of u are left out."""
+    """Return planes in coordinates u with z = basis u and |normal| = 1; those that cut
+    no axis of u are left out.
+    """
     turned = []
     for plane in planes:
         normal = np.array(plane.normal) @ basis
@@ -47,16 +58,23 @@ def turned_planes(planes: Iterable[Plane], basis: Floats) -> list[Plane]:
 
 
 def plane_through(normal: Floats, offset: float) -> Plane | None:
-    """Return the plane with |normal| = 1 and its first large entry positive, or None for a constant."""
+    """Return the plane with |normal| = 1 and its first large entry positive, or None
+    for a constant.
+    """
     length = float(np.linalg.norm(normal))
     if length < 1e-12:
         return None
-    sign = 1.0 if normal[np.argmax(np.abs(normal) > 1e-9 * length)] > 0 else -1.0
+    if normal[np.argmax(np.abs(normal) > 1e-9 * length)] > 0:
+        sign = 1.0
+    else:
+        sign = -1.0
     scaled = np.where(np.abs(normal) < 1e-12 * length, 0.0, sign * normal / length)
-    return Plane(tuple(np.round(scaled, 14).tolist()), round(sign * offset / length, 14) + 0.0)
+    return Plane(
+        tuple(np.round(scaled, 14).tolist()), round(sign * offset / length, 14) + 0.0
+    )
 
 
-# -- the planes of a callable ---------------------------------------------------------------------------------------
+# -- the planes of a callable ----------------------------------------------------------
 
 
 LINES = {2: 12, 3: 16, 4: 20, 5: 24, 6: 28}
@@ -71,10 +89,12 @@ _MOST_FOUND = 12
 
 
 def find_planes(f: Callable[[Floats], Floats], directions: int) -> tuple[Plane, ...]:
-    """Return the planes on which a function of arrays (N, k) is not smooth, from its edges along straight lines.
+    """Return the planes on which a function of arrays (N, k) is not smooth, from its
+    edges along straight lines.
 
-    A plane is one that holds more of the edges than chance would put there. Edges on curved sets, and planes that cut
-    nothing but lines that were not drawn, stay unknown: they show in the measured error.
+    A plane is one that holds more of the edges than chance would put there. Edges on
+    curved sets, and planes that cut nothing but lines that were not drawn, stay
+    unknown: they show in the measured error.
     """
     edges = _edges_on_lines(f, directions)
     rng = np.random.default_rng(directions)
@@ -97,7 +117,9 @@ def find_planes(f: Callable[[Floats], Floats], directions: int) -> tuple[Plane, 
 
 
 def _edges_on_lines(f: Callable[[Floats], Floats], directions: int) -> Floats:
-    """Return points (N, k) at which the function is not smooth along some straight line."""
+    """Return points (N, k) at which the function is not smooth along some straight
+    line.
+    """
     rng = np.random.default_rng(1000 + directions)
     points = [np.zeros((0, directions))]
     for _ in range(LINES[directions]):
@@ -110,25 +132,34 @@ def _edges_on_lines(f: Callable[[Floats], Floats], directions: int) -> Floats:
     return together[np.linalg.norm(together, axis=1) < _NEAR]
 
 
-def _on_line(f: Callable[[Floats], Floats], base: Floats, along: Floats, t: Floats) -> Floats:
+def _on_line(
+    f: Callable[[Floats], Floats], base: Floats, along: Floats, t: Floats
+) -> Floats:
     return f(base + t[:, None] * along)
 
 
-def _planes_through(edges: Floats, k: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return unit normals (S, k) and offsets (S,) of planes through k of the edges each."""
+def _planes_through(
+    edges: Floats, k: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return unit normals (S, k) and offsets (S,) of planes through k of the edges
+    each.
+    """
     if len(edges) < 80 and k == 2:
         chosen = np.array(list(itertools.combinations(range(len(edges)), 2)))
     else:
         chosen = rng.integers(len(edges), size=(_MOST_TRIED, k))
     corners = edges[chosen]
     _, sizes, spans = np.linalg.svd(corners[:, 1:] - corners[:, :1])
-    apart = sizes[:, -1] > 1e-2  # points that nearly lie on something smaller than a plane say nothing about it
+    # points that nearly lie on something smaller than a plane say nothing about it
+    apart = sizes[:, -1] > 1e-2
     normals = spans[apart, -1]
     return normals, -np.einsum("sk,sk->s", normals, corners[apart, 0])
 
 
 def _fitted(points: Floats) -> Plane | None:
-    """Return the plane through many points; numbers that are round up to the error of the points become round."""
+    """Return the plane through many points; numbers that are round up to the error of
+    the points become round.
+    """
     centre = points.mean(axis=0)
     normal = np.linalg.svd(points - centre)[2][-1]
     normal = np.where(np.abs(normal) < 1e-9, 0.0, normal)

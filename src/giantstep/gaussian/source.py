@@ -1,4 +1,6 @@
-"""Expressions written out as NumPy or PyTorch source text, and their derivatives: for programs without giantstep."""
+"""Expressions written out as NumPy or PyTorch source text, and their derivatives: for
+programs without giantstep.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,31 @@ from typing import Literal
 from numpy.polynomial import hermite_e
 
 from giantstep.gaussian.expression import parse_expression
-from giantstep.gaussian.nodes import Call, Node, Number, call_of, power, render, slope, times
+from giantstep.gaussian.nodes import (
+    Call,
+    Node,
+    Number,
+    call_of,
+    power,
+    render,
+    slope,
+    times,
+)
 
 Language = Literal["numpy", "torch"]
 
 _TEXTS: dict[Language, dict[str, str]] = {
     "numpy": {
-        **{name: f"np.{name}({{0}})" for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "abs", "sign")},
-        **{"erf": "erf({0})", "sigmoid": "expit({0})", "cdf": "ndtr({0})", "step": "({0} > 0)"},
+        **{
+            name: f"np.{name}({{0}})"
+            for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "abs", "sign")
+        },
+        **{
+            "erf": "erf({0})",
+            "sigmoid": "expit({0})",
+            "cdf": "ndtr({0})",
+            "step": "({0} > 0)",
+        },
         **{
             "relu": "np.maximum({0}, 0)",
             "softplus": "np.logaddexp({0}, 0)",
@@ -24,14 +43,33 @@ _TEXTS: dict[Language, dict[str, str]] = {
         **{"maximum": "np.maximum({0}, {1})", "minimum": "np.minimum({0}, {1})"},
     },
     "torch": {
-        **{name: f"torch.{name}({{0}})" for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "abs", "sign", "erf")},
-        **{"sigmoid": "torch.sigmoid({0})", "cdf": "torch.special.ndtr({0})", "step": "({0} > 0)"},
+        **{
+            name: f"torch.{name}({{0}})"
+            for name in (
+                "sqrt",
+                "exp",
+                "log",
+                "sin",
+                "cos",
+                "tanh",
+                "abs",
+                "sign",
+                "erf",
+            )
+        },
+        **{
+            "sigmoid": "torch.sigmoid({0})",
+            "cdf": "torch.special.ndtr({0})",
+            "step": "({0} > 0)",
+        },
         **{"relu": "torch.relu({0})", "softplus": "torch.nn.functional.softplus({0})"},
         **{"leaky_relu": "torch.where({0} > 0, {0}, {1})"},
         **{"maximum": "torch.maximum({0}, {1})", "minimum": "torch.minimum({0}, {1})"},
     },
 }
-"""How every function is written; `step` is 1 above 0 and 0 below, `cdf` the normal distribution function."""
+"""How every function is written; `step` is 1 above 0 and 0 below, `cdf` the normal
+distribution function.
+"""
 
 
 def expression_source(text: str, language: Language) -> str:
@@ -67,9 +105,13 @@ def _filled(tree: Node, language: Language) -> str:
         if written is not None:
             return render(written, function, binding)
         arguments = [render(argument, function) for argument in node.arguments]
-        if language == "torch" and node.name in ("maximum", "minimum"):  # they take tensors only
+        if language == "torch" and node.name in (
+            "maximum",
+            "minimum",
+        ):  # they take tensors only
             arguments = [
-                f"torch.tensor({t})" if isinstance(a, Number) else t for a, t in zip(node.arguments, arguments)
+                f"torch.tensor({t})" if isinstance(a, Number) else t
+                for a, t in zip(node.arguments, arguments)
             ]
         return _TEXTS[language][node.name].format(*arguments)
 
@@ -78,7 +120,9 @@ def _filled(tree: Node, language: Language) -> str:
 
 
 def _plain(node: Call) -> Node | None:
-    """Return what stands for a function that neither library has under one name; None where both have it."""
+    """Return what stands for a function that neither library has under one name; None
+    where both have it.
+    """
     x = node.arguments[0]
     if node.name == "gelu":
         return times(x, call_of("cdf", x))
@@ -89,7 +133,9 @@ def _plain(node: Call) -> Node | None:
     if node.name == "leaky_relu" and isinstance(node.arguments[1], Number):
         return Call("leaky_relu", (x, times(node.arguments[1], x)))
     if re.fullmatch(r"h\d+", node.name):
-        return _polynomial(hermite_e.herme2poly([0.0] * int(node.name[1:]) + [1.0]).tolist(), x)
+        return _polynomial(
+            hermite_e.herme2poly([0.0] * int(node.name[1:]) + [1.0]).tolist(), x
+        )
     return None
 
 

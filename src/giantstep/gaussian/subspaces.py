@@ -1,4 +1,6 @@
-"""Subspaces of the directions z1..zk, as orthonormal rows: complements, readable bases, their names."""
+"""Subspaces of the directions z1..zk, as orthonormal rows: complements, readable bases,
+their names.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from giantstep.types import Floats
 
 
 def complement(known: Floats, dims: int) -> Floats:
-    """Return orthonormal rows that span what is orthogonal to the rows of ``known``; the axes where none is known."""
+    """Return orthonormal rows that span what is orthogonal to the rows of ``known``;
+    the axes where none is known.
+    """
     if not len(known):
         return np.eye(dims)
     projector = np.eye(dims) - known.T @ known
@@ -21,10 +25,13 @@ def complement(known: Floats, dims: int) -> Floats:
 
 
 def tidy(rows: Floats) -> Floats:
-    """Return an orthonormal basis of the same span, the coordinate axes where they are one, first entries positive."""
+    """Return an orthonormal basis of the same span, the coordinate axes where they are
+    one, first entries positive.
+    """
     if not len(rows):
         return rows
-    echelon, rank = np.array(rows, dtype=float), 0
+    echelon = np.array(rows, dtype=float)
+    rank = 0
     for column in range(rows.shape[1]):
         if rank == len(rows):
             break
@@ -43,7 +50,9 @@ def tidy(rows: Floats) -> Floats:
 
 
 def tidy_signs(rows: Floats) -> Floats:
-    """Make the first entry of every row positive that is not small, and small entries zero."""
+    """Make the first entry of every row positive that is not small, and small entries
+    zero.
+    """
     leading = np.argmax(np.abs(rows) > 1e-6, axis=1)
     signed = rows * np.sign(rows[np.arange(len(rows)), leading])[:, None]
     return np.where(np.abs(signed) < 1e-9, 0.0, signed)
@@ -57,16 +66,26 @@ def direction_text(row: Floats) -> str:
     text = ""
     for value, name in parts:
         size = "" if abs(abs(value) - 1) < 1e-9 else f"{abs(value):.3g} "
-        sign = ("-" if value < 0 else "") if not text else (" - " if value < 0 else " + ")
+        if not text:
+            if value < 0:
+                sign = "-"
+            else:
+                sign = ""
+        elif value < 0:
+            sign = " - "
+        else:
+            sign = " + "
         text += f"{sign}{size}{name}"
     return text
 
 
-# -- Directions that are learnt ---------------------------------------------------------------------------
+# -- Directions that are learnt --------------------------------------------------------
 
 
 LEARNT = 1e-9
-"""Singular values of the shifts U, relative to max(1, the largest), below which a direction counts as not learnt."""
+"""Singular values of the shifts U, relative to max(1, the largest), below which a
+direction counts as not learnt.
+"""
 FEW_AXES = 12
 """Coordinates up to which learnt directions are chosen near the axes."""
 
@@ -77,43 +96,64 @@ def rank_of(columns: Floats) -> int:
 
 
 class Directions(NamedTuple):
-    """Orthonormal directions of R^R: learnt (R, m), and the rest of what the target sees (R, L)."""
+    """Orthonormal directions of R^R: learnt (R, m), and the rest of what the target
+    sees (R, L).
+    """
 
     learnt: Floats
     rest: Floats
 
     def along_leading(self, shifts: Floats, shown: int | None = None) -> Directions:
-        """Turn the learnt directions so that the first is the leading one of `shifts` (k, R), positive where shown."""
+        """Turn the learnt directions so that the first is the leading one of `shifts`
+        (k, R), positive where shown.
+        """
         if not self.learnt.shape[1]:
             return self
         rows = np.linalg.svd(shifts @ self.learnt)[2]
         learnt = self.learnt @ rows.T
         seen = learnt[:shown]
-        signs = np.sign(seen[np.argmax(np.abs(seen), axis=0), np.arange(learnt.shape[1])])
+        signs = np.sign(
+            seen[np.argmax(np.abs(seen), axis=0), np.arange(learnt.shape[1])]
+        )
         return Directions(learnt * signs, self.rest)
 
     def of_target(self, frame: Floats) -> int:
-        """Return how many directions of the target (r, R) lie, in part or whole, inside those that are learnt.
+        """Return how many directions of the target (r, R) lie, in part or whole, inside
+        those that are learnt.
 
-        What rows share may lie across the target, too: the noise of a batch, or Sigma w* beside w*.
+        What rows share may lie across the target, too: the noise of a batch, or Sigma
+        w* beside w*.
         """
         return rank_of(frame @ self.learnt)
 
     def silent(self) -> Floats:
-        """Return the directions that are neither learnt nor seen by the target, as columns, near the axes."""
-        R, both = len(self.learnt), np.concatenate(self, axis=1)
+        """Return the directions that are neither learnt nor seen by the target, as
+        columns, near the axes.
+        """
+        R = len(self.learnt)
+        both = np.concatenate(self, axis=1)
         projector = np.eye(R) - both @ both.T
-        return orthonormal([projector @ axis for axis in np.eye(R)], R - both.shape[1], R)
+        return orthonormal(
+            [projector @ axis for axis in np.eye(R)], R - both.shape[1], R
+        )
 
 
 def split_directions(U: Floats, frame: Floats, target: Target) -> Directions:
-    """Return a basis of the span of the rows of U (k, R), first a normal of the target, and of what is left."""
+    """Return a basis of the span of the rows of U (k, R), first a normal of the target,
+    and of what is left.
+    """
     R = U.shape[1]
     _, values, rows = np.linalg.svd(U, full_matrices=False)
     span = rows[values > LEARNT * max(1.0, float(values.max(initial=0.0)))]
     normals = [np.array(plane.normal) @ frame for plane in target.planes]
-    inside = [n for n in normals if np.linalg.norm(n - span.T @ (span @ n)) < 1e-9] if len(span) else []
-    axes = [span.T @ (span @ axis) for axis in np.eye(R)] if R <= FEW_AXES else []
+    if len(span):
+        inside = [n for n in normals if np.linalg.norm(n - span.T @ (span @ n)) < 1e-9]
+    else:
+        inside = []
+    if R <= FEW_AXES:
+        axes = [span.T @ (span @ axis) for axis in np.eye(R)]
+    else:
+        axes = []
     learnt = orthonormal([*inside, *axes, *span], len(span), R)
     left = frame - frame @ learnt @ learnt.T  # what is left of the targets
     seen = int(np.sum(np.linalg.svd(left, compute_uv=False) > 1e-9))
@@ -121,7 +161,9 @@ def split_directions(U: Floats, frame: Floats, target: Target) -> Directions:
 
 
 def orthonormal(vectors: Sequence[Floats], count: int, R: int) -> Floats:
-    """Return `count` independent vectors orthonormalised, as columns (R, count): earlier ones first, if long enough."""
+    """Return `count` independent vectors orthonormalised, as columns (R, count):
+    earlier ones first, if long enough.
+    """
     basis = np.zeros((0, R))
     for cut in (0.5, 1e-3, 1e-8, 1e-12):
         for vector in vectors:

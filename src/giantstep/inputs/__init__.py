@@ -1,1 +1,3 @@
-"""Inputs with a covariance: how it is given, and the law that the equations of a family take from it."""
+"""Inputs with a covariance: how it is given, and the law that the equations of a family
+take from it.
+"""

@@ -1,4 +1,6 @@
-"""What experiments share: devices, seeds, memory, threads, streaming Gram matrices, ridge paths; nothing of papers."""
+"""What experiments share: devices, seeds, memory, threads, streaming Gram matrices,
+ridge paths; nothing of papers.
+"""
 
 import lazy_loader
 

@@ -1,8 +1,10 @@
-"""Dense linear algebra of experiments, the one module that tells the CPU from a GPU (`giantstep.lab.cuda`).
+"""Dense linear algebra of experiments, the one module that tells the CPU from a GPU
+(`giantstep.lab.cuda`).
 
-On the CPU every large product goes through SciPy's BLAS, as the factorisations do: NumPy's has its threads,
-and where calls alternate the two sets of threads wait for each other (measured: twice the time). Symmetric
-matrices are read from their lower triangle; only that is sure to be filled.
+On the CPU every large product goes through SciPy's BLAS, as the factorisations do:
+NumPy's has its threads, and where calls alternate the two sets of threads wait for each
+other (measured: twice the time). Symmetric matrices are read from their lower triangle;
+only that is sure to be filled.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from giantstep.lab import cuda
 from giantstep.lab.devices import array_module, to_numpy
 from giantstep.types import DeviceArray, Floats
 
-_GEMM, _GEMV, _SYMV, _SYRK = get_blas_funcs(("gemm", "gemv", "symv", "syrk"), dtype=np.float64)
+_GEMM, _GEMV, _SYMV, _SYRK = get_blas_funcs(
+    ("gemm", "gemv", "symv", "syrk"), dtype=np.float64
+)
 _POTRF = get_lapack_funcs("potrf", dtype=np.float64)
 _PANEL = 2048
 """Columns of a symmetric matrix that are multiplied at a time on a GPU."""
@@ -27,9 +31,15 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def multiply(
-    left: DeviceArray, right: DeviceArray, xp: ModuleType, out: DeviceArray = None, add: bool = False
+    left: DeviceArray,
+    right: DeviceArray,
+    xp: ModuleType,
+    out: DeviceArray = None,
+    add: bool = False,
 ) -> DeviceArray:
-    """Return left @ right for matrices, written into or (`add`) added to a C-contiguous `out` where given."""
+    """Return left @ right for matrices, written into or (`add`) added to a C-contiguous
+    `out` where given.
+    """
     if xp is np:
         if out is None:
             out = np.empty((len(left), right.shape[1]))
@@ -50,9 +60,13 @@ def _as_fortran(matrix: DeviceArray) -> tuple[DeviceArray, int]:
     return (matrix, 1) if matrix.flags.f_contiguous else (matrix.T, 0)
 
 
-def column_sums(features: DeviceArray, labels: DeviceArray, xp: ModuleType) -> DeviceArray:
+def column_sums(
+    features: DeviceArray, labels: DeviceArray, xp: ModuleType
+) -> DeviceArray:
     """Return F^T y."""
-    return _GEMV(1.0, features.T, labels) if xp is np else labels @ features
+    if xp is np:
+        return _GEMV(1.0, features.T, labels)
+    return labels @ features
 
 
 def add_gram(total: DeviceArray, features: DeviceArray, xp: ModuleType) -> None:
@@ -69,11 +83,15 @@ def outer_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return F F^T."""
     if xp is np:
         return _SYRK(1.0, features.T, trans=1, lower=1)
-    return cuda.outer_gram(features, xp) if cuda.is_cuda(xp) else features @ features.T
+    if cuda.is_cuda(xp):
+        return cuda.outer_gram(features, xp)
+    return features @ features.T
 
 
 def smaller_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
-    """Return F^T F or F F^T, whichever is smaller; only its lower triangle is filled."""
+    """Return F^T F or F F^T, whichever is smaller; only its lower triangle is
+    filled.
+    """
     rows, columns = features.shape
     if columns >= rows:
         return outer_gram(features, xp)
@@ -82,7 +100,9 @@ def smaller_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
     return gram
 
 
-def symmetric_product(matrix: DeviceArray, vector: DeviceArray, xp: ModuleType) -> DeviceArray:
+def symmetric_product(
+    matrix: DeviceArray, vector: DeviceArray, xp: ModuleType
+) -> DeviceArray:
     """Return a symmetric matrix times a vector."""
     if xp is np:
         return _SYMV(1.0, matrix, vector, lower=1)
@@ -90,9 +110,15 @@ def symmetric_product(matrix: DeviceArray, vector: DeviceArray, xp: ModuleType) 
         return matrix @ vector
     product = xp.zeros(len(vector))
     for start in range(0, len(vector), _PANEL):
-        here, below = slice(start, start + _PANEL), slice(start + _PANEL, None)
-        corner, panel = xp.tril(matrix[here, here]), matrix[below, here]
-        product[here] += corner @ vector[here] + xp.tril(corner, -1).T @ vector[here] + panel.T @ vector[below]
+        here = slice(start, start + _PANEL)
+        below = slice(start + _PANEL, None)
+        corner = xp.tril(matrix[here, here])
+        panel = matrix[below, here]
+        product[here] += (
+            corner @ vector[here]
+            + xp.tril(corner, -1).T @ vector[here]
+            + panel.T @ vector[below]
+        )
         product[below] += panel @ vector[here]
     return product
 
@@ -104,28 +130,41 @@ def eigenvalues(matrix: DeviceArray, xp: ModuleType) -> DeviceArray:
     return xp.linalg.eigvalsh(matrix)
 
 
-def eigenvectors(matrix: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
-    """Return the eigenvalues of a symmetric matrix in increasing order and its eigenvectors as columns."""
+def eigenvectors(
+    matrix: DeviceArray, xp: ModuleType
+) -> tuple[DeviceArray, DeviceArray]:
+    """Return the eigenvalues of a symmetric matrix in increasing order and its
+    eigenvectors as columns.
+    """
     if xp is np:
         return scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
     return xp.linalg.eigh(matrix)
 
 
-def leading_eigenvectors(matrix: DeviceArray, count: int, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
-    """Return the `count` largest eigenvalues of a symmetric matrix, largest first, and the eigenvectors as columns."""
+def leading_eigenvectors(
+    matrix: DeviceArray, count: int, xp: ModuleType
+) -> tuple[DeviceArray, DeviceArray]:
+    """Return the `count` largest eigenvalues of a symmetric matrix, largest first, and
+    the eigenvectors as columns.
+    """
     if xp is np:
         largest = (len(matrix) - count, len(matrix) - 1)
-        values, vectors = scipy.linalg.eigh(matrix, lower=True, subset_by_index=largest, check_finite=False)
+        values, vectors = scipy.linalg.eigh(
+            matrix, lower=True, subset_by_index=largest, check_finite=False
+        )
     else:
         values, vectors = xp.linalg.eigh(matrix)
     return values[::-1][:count], vectors[:, ::-1][:, :count]
 
 
 def cholesky(matrix: DeviceArray, shift: float, xp: ModuleType) -> DeviceArray | None:
-    """Return the lower Cholesky factor of matrix + shift, None where it is not of full rank to rounding."""
+    """Return the lower Cholesky factor of matrix + shift, None where it is not of full
+    rank to rounding.
+    """
     size = len(matrix)
     diagonal = (xp.arange(size),) * 2
-    shifted = np.array(matrix, order="F") if xp is np else matrix.T.copy().T  # in Fortran's order
+    # in Fortran's order
+    shifted = np.array(matrix, order="F") if xp is np else matrix.T.copy().T
     shifted[diagonal] += shift
     sizes = shifted[diagonal]
     if xp is np:
@@ -141,30 +180,40 @@ def cholesky(matrix: DeviceArray, shift: float, xp: ModuleType) -> DeviceArray |
             factor = xp.linalg.cholesky(shifted)
         except np.linalg.LinAlgError:
             return None
-    return factor if bool(xp.all(factor[diagonal] ** 2 > 4 * size * _EPS * sizes)) else None
+    if bool(xp.all(factor[diagonal] ** 2 > 4 * size * _EPS * sizes)):
+        return factor
+    return None
 
 
-def solve_triangular(factor: DeviceArray, right: DeviceArray, transposed: bool, xp: ModuleType) -> DeviceArray:
+def solve_triangular(
+    factor: DeviceArray, right: DeviceArray, transposed: bool, xp: ModuleType
+) -> DeviceArray:
     """Solve with a lower triangular factor or its transpose."""
     if xp is np:
-        return scipy.linalg.solve_triangular(factor, right, trans=int(transposed), lower=True, check_finite=False)
+        return scipy.linalg.solve_triangular(
+            factor, right, trans=int(transposed), lower=True, check_finite=False
+        )
     if xp.__name__ == "cupy":
         solve = importlib.import_module("cupyx.scipy.linalg").solve_triangular
         return solve(factor, right, lower=True, trans=int(transposed))
     return xp.linalg.solve(factor.T if transposed else factor, right)
 
 
-# -- Leading singular vectors of a large matrix, on any device --------------------------------------------
+# -- Leading singular vectors of a large matrix, on any device -------------------------
 
 
 KRYLOV_BLOCKS = 15
 """Blocks of the Krylov space in which the leading singular vectors are found."""
 
 
-def leading_vectors(X: DeviceArray, count: int, generator: Any) -> tuple[DeviceArray, Floats]:
-    """Return the leading left singular vectors (n, count) and singular values of a matrix, in a block Krylov space.
+def leading_vectors(
+    X: DeviceArray, count: int, generator: Any
+) -> tuple[DeviceArray, Floats]:
+    """Return the leading left singular vectors (n, count) and singular values of a
+    matrix, in a block Krylov space.
 
-    Just above the edge of the bulk the vectors are those of largest variance there. Small matrices are decomposed.
+    Just above the edge of the bulk the vectors are those of largest variance there.
+    Small matrices are decomposed.
     """
     xp = array_module(X)
     n, d = X.shape
@@ -174,7 +223,9 @@ def leading_vectors(X: DeviceArray, count: int, generator: Any) -> tuple[DeviceA
         values = xp.sqrt(xp.maximum(values[::-1][:count], 1e-300))
         vectors = vectors[:, ::-1][:, :count]
         return vectors if n <= d else (X @ vectors) / values, to_numpy(values)
-    block = xp.linalg.qr(multiply(X, generator.standard_normal((d, width), dtype=np.float64), xp))[0]
+    block = xp.linalg.qr(
+        multiply(X, generator.standard_normal((d, width), dtype=np.float64), xp)
+    )[0]
     basis = block
     for _ in range(KRYLOV_BLOCKS - 1):
         block = multiply(X, multiply(X.T, xp.ascontiguousarray(block), xp), xp)
@@ -184,4 +235,6 @@ def leading_vectors(X: DeviceArray, count: int, generator: Any) -> tuple[DeviceA
         basis = xp.concatenate([basis, block], axis=1)
     image = multiply(X.T, xp.ascontiguousarray(basis), xp)
     values, vectors = xp.linalg.eigh(image.T @ image)
-    return basis @ vectors[:, ::-1][:, :count], to_numpy(xp.sqrt(xp.maximum(values[::-1][:count], 0.0)))
+    return basis @ vectors[:, ::-1][:, :count], to_numpy(
+        xp.sqrt(xp.maximum(values[::-1][:count], 0.0))
+    )

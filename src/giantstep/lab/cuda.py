@@ -1,8 +1,9 @@
-"""Symmetric float64 matrices on a GPU by cuBLAS and cuSOLVER: lower triangles, in Fortran's order, in place.
+"""Symmetric float64 matrices on a GPU by cuBLAS and cuSOLVER: lower triangles, in
+Fortran's order, in place.
 
-CuPy's own functions fill both triangles and change the order of what they factor. At p = 16384 on an H200 a Gram matrix
-of 8192 rows takes 48 ms in place of 83, and learning curves keep 88% of the rate of a matrix product, solves included,
-in place of 57%.
+CuPy's own functions fill both triangles and change the order of what they factor. At
+p = 16384 on an H200 a Gram matrix of 8192 rows takes 48 ms in place of 83, and learning
+curves keep 88% of the rate of a matrix product, solves included, in place of 57%.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ ENABLED = os.environ.get("GIANTSTEP_CUDA_LIBRARIES", "1") == "1"
 
 
 def is_cuda(xp: ModuleType) -> bool:
-    """Tell whether a namespace is CuPy itself, with its libraries, and they are to be called."""
+    """Tell whether a namespace is CuPy itself, with its libraries, and they are to be
+    called.
+    """
     return ENABLED and xp.__name__ == "cupy" and hasattr(xp, "RawKernel")
 
 
@@ -39,8 +42,12 @@ def outer_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
     return total
 
 
-def _add_products(rows: DeviceArray, total: DeviceArray, outer: bool, xp: ModuleType) -> None:
-    """Add the inner products of columns, or (`outer`) of rows, of a C-contiguous matrix: cuBLAS sees its transpose."""
+def _add_products(
+    rows: DeviceArray, total: DeviceArray, outer: bool, xp: ModuleType
+) -> None:
+    """Add the inner products of columns, or (`outer`) of rows, of a C-contiguous
+    matrix: cuBLAS sees its transpose.
+    """
     assert total.flags.f_contiguous
     cublas = _library("cublas")
     size, inner = rows.shape if outer else rows.shape[::-1]
@@ -61,13 +68,28 @@ def _add_products(rows: DeviceArray, total: DeviceArray, outer: bool, xp: Module
 
 
 def factor_in_place(matrix: DeviceArray, xp: ModuleType) -> bool:
-    """Put the Cholesky factor into the lower triangle of a matrix in Fortran's order; tell whether there is one."""
+    """Put the Cholesky factor into the lower triangle of a matrix in Fortran's order;
+    tell whether there is one.
+    """
     assert matrix.flags.f_contiguous
-    cublas, cusolver = _library("cublas"), _library("cusolver")
-    handle, lower, size = xp.cuda.device.get_cusolver_handle(), cublas.CUBLAS_FILL_MODE_LOWER, len(matrix)
+    cublas = _library("cublas")
+    cusolver = _library("cusolver")
+    handle = xp.cuda.device.get_cusolver_handle()
+    lower = cublas.CUBLAS_FILL_MODE_LOWER
+    size = len(matrix)
     length = cusolver.dpotrf_bufferSize(handle, lower, size, matrix.data.ptr, size)
-    work, failed = xp.empty(length), xp.zeros(1, dtype=np.int32)
-    cusolver.dpotrf(handle, lower, size, matrix.data.ptr, size, work.data.ptr, length, failed.data.ptr)
+    work = xp.empty(length)
+    failed = xp.zeros(1, dtype=np.int32)
+    cusolver.dpotrf(
+        handle,
+        lower,
+        size,
+        matrix.data.ptr,
+        size,
+        work.data.ptr,
+        length,
+        failed.data.ptr,
+    )
     return not int(failed[0])
 
 

@@ -1,4 +1,6 @@
-"""Ridge regression along a learning curve: every sample size and penalty from one pass over the data."""
+"""Ridge regression along a learning curve: every sample size and penalty from one pass
+over the data.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from giantstep.lab.devices import to_numpy
 from giantstep.types import DeviceArray, Floats, Integers
 
 EIGEN_PENALTIES = 24
-"""More penalties than this at one sample size take one eigendecomposition (worth 25 Cholesky factors)."""
+"""More penalties than this at one sample size take one eigendecomposition (worth 25
+Cholesky factors).
+"""
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -23,9 +27,11 @@ Blocks = Iterable[tuple[DeviceArray, DeviceArray]]
 def ridge_path(
     blocks: Blocks, width: int, sizes: Integers, penalties: Floats, xp: ModuleType
 ) -> tuple[DeviceArray, Floats]:
-    """Minimise sum (y - F b)^2 + penalty |b|^2 over the first rows of a stream, for B pairs (size, penalty).
+    """Minimise sum (y - F b)^2 + penalty |b|^2 over the first rows of a stream, for B
+    pairs (size, penalty).
 
-    Penalty 0 is the limit, the shortest solution. Returned are coefficients (width, B) and training errors (B,).
+    Penalty 0 is the limit, the shortest solution. Returned are coefficients (width, B)
+    and training errors (B,).
     """
     coefficients = xp.zeros((width, len(sizes)))
     train = np.zeros(len(sizes))
@@ -39,29 +45,44 @@ def ridge_path(
 
 
 def _fit_rows(
-    rows: Rows, sizes: Integers, penalties: Floats, coefficients: DeviceArray, train: Floats, xp: ModuleType
+    rows: Rows,
+    sizes: Integers,
+    penalties: Floats,
+    coefficients: DeviceArray,
+    train: Floats,
+    xp: ModuleType,
 ) -> None:
     few = np.flatnonzero(sizes <= rows.sizes[-1])
-    kernel = algebra.outer_gram(rows.features, xp)  # its leading blocks serve the smaller sizes
+    # its leading blocks serve the smaller sizes
+    kernel = algebra.outer_gram(rows.features, xp)
     distinct = np.unique(penalties[few])
     left = []
     for penalty in distinct:
         chosen = few[penalties[few] == penalty]
         largest = int(sizes[chosen].max())
         many = len(distinct) > EIGEN_PENALTIES * len(rows.sizes)
-        factor = None if many else algebra.cholesky(kernel[:largest, :largest], float(penalty), xp)
+        if many:
+            factor = None
+        else:
+            factor = algebra.cholesky(kernel[:largest, :largest], float(penalty), xp)
         if factor is None:
             left.extend(chosen)
             continue
         half = algebra.solve_triangular(factor, rows.labels[:largest], False, xp)
         inside = xp.arange(largest)[:, None] < xp.asarray(sizes[chosen])[None, :]
-        dual = algebra.solve_triangular(factor, xp.where(inside, half[:, None], 0.0), True, xp)
+        dual = algebra.solve_triangular(
+            factor, xp.where(inside, half[:, None], 0.0), True, xp
+        )
         del factor
         coefficients[:, chosen] = algebra.multiply(rows.features[:largest].T, dual, xp)
-        train[chosen] = to_numpy(xp.sum((float(penalty) * dual) ** 2, axis=0)) / sizes[chosen]
+        train[chosen] = (
+            to_numpy(xp.sum((float(penalty) * dual) ** 2, axis=0)) / sizes[chosen]
+        )
     for size in np.unique(sizes[left]):
         asked = [b for b in left if sizes[b] == size]
-        found = _by_eigenvectors(kernel[:size, :size], rows.labels[:size], penalties[asked], xp)
+        found = _by_eigenvectors(
+            kernel[:size, :size], rows.labels[:size], penalties[asked], xp
+        )
         for b, (dual, residual) in zip(asked, found):
             coefficients[:, b] = dual @ rows.features[:size]
             train[b] = float(residual @ residual) / size
@@ -70,52 +91,72 @@ def _fit_rows(
 def _by_eigenvectors(
     matrix: DeviceArray, right: DeviceArray, penalties: Floats, xp: ModuleType
 ) -> Iterator[tuple[DeviceArray, DeviceArray]]:
-    """Yield the shortest solution of (matrix + penalty) x = right, and right - matrix x in the eigenbasis."""
+    """Yield the shortest solution of (matrix + penalty) x = right, and right - matrix x
+    in the eigenbasis.
+    """
     values, vectors = algebra.eigenvectors(matrix, xp)
     signal = right @ vectors
     kept = values > len(values) * _EPS * values[-1]
     for penalty in penalties.tolist():
         inverse = xp.where(kept, 1 / xp.where(kept, values + penalty, 1.0), 0.0)
-        yield vectors @ (inverse * signal), xp.where(kept, penalty * inverse * signal, signal)
+        yield (
+            vectors @ (inverse * signal),
+            xp.where(kept, penalty * inverse * signal, signal),
+        )
 
 
 def _fit_gram(
-    gram: Gram, chosen: Integers, penalties: Floats, coefficients: DeviceArray, train: Floats, xp: ModuleType
+    gram: Gram,
+    chosen: Integers,
+    penalties: Floats,
+    coefficients: DeviceArray,
+    train: Floats,
+    xp: ModuleType,
 ) -> None:
     left = []
     for b in chosen:
         many = len(chosen) > EIGEN_PENALTIES
-        factor = None if many else algebra.cholesky(gram.matrix, float(penalties[b]), xp)
+        if many:
+            factor = None
+        else:
+            factor = algebra.cholesky(gram.matrix, float(penalties[b]), xp)
         if factor is None:
             left.append(b)
         else:
             half = algebra.solve_triangular(factor, gram.moment, False, xp)
             coefficients[:, b] = algebra.solve_triangular(factor, half, True, xp)
             del factor
-    for b, (solution, _) in zip(left, _by_eigenvectors(gram.matrix, gram.moment, penalties[left], xp)):
+    for b, (solution, _) in zip(
+        left, _by_eigenvectors(gram.matrix, gram.moment, penalties[left], xp)
+    ):
         coefficients[:, b] = solution
     for b in chosen:
         solution = coefficients[:, b]
         fitted = algebra.symmetric_product(gram.matrix, solution, xp)
-        excess = gram.energy - 2 * float(gram.moment @ solution) + float(solution @ fitted)
+        excess = (
+            gram.energy - 2 * float(gram.moment @ solution) + float(solution @ fitted)
+        )
         train[b] = max(excess, 0.0) / gram.size
 
 
-# -- Streaming Gram matrices: all sample sizes of a learning curve from one pass over the data ------------
+# -- Streaming Gram matrices: all sample sizes of a learning curve from one pass over th
 
 
 @dataclass
 class Rows:
     """The first rows of the data, kept because they are no more than the columns."""
 
-    sizes: tuple[int, ...]  # the sample sizes they answer, increasing; the last is the number of rows
+    # the sample sizes they answer, increasing; the last is the number of rows
+    sizes: tuple[int, ...]
     features: DeviceArray  # (n, p) array
     labels: DeviceArray  # (n,) array
 
 
 @dataclass
 class Gram:
-    """F^T F (lower triangle), F^T y and |y|^2 of the first `size` rows; the arrays grow on after the stage."""
+    """F^T F (lower triangle), F^T y and |y|^2 of the first `size` rows; the arrays grow
+    on after the stage.
+    """
 
     size: int
     matrix: DeviceArray
@@ -124,14 +165,23 @@ class Gram:
 
 
 def accumulate(
-    blocks: Blocks, width: int, sizes: Sequence[int], xp: ModuleType, keep_rows: bool = True
+    blocks: Blocks,
+    width: int,
+    sizes: Sequence[int],
+    xp: ModuleType,
+    keep_rows: bool = True,
 ) -> Iterator[Rows | Gram]:
-    """Pass once over blocks of features (m, width) and labels, also views of a buffer, and stop at every size.
+    """Pass once over blocks of features (m, width) and labels, also views of a buffer,
+    and stop at every size.
 
-    Sizes up to `width` are answered by one `Rows` stage (not with `keep_rows=False`), larger ones by a `Gram` stage.
+    Sizes up to `width` are answered by one `Rows` stage (not with `keep_rows=False`),
+    larger ones by a `Gram` stage.
     """
     wanted = sorted(set(sizes))
-    few = tuple(size for size in wanted if size <= width) if keep_rows else ()
+    if keep_rows:
+        few = tuple(size for size in wanted if size <= width)
+    else:
+        few = ()
     many = wanted[len(few) :]
     source = iter(blocks)
     features, labels = xp.empty((0, width)), xp.empty(0)
@@ -142,13 +192,19 @@ def accumulate(
             if not len(features):
                 features, labels = next(source)
             yield features[:rows], labels[:rows]
-            features, labels, rows = features[rows:], labels[rows:], rows - len(features)
+            features, labels, rows = (
+                features[rows:],
+                labels[rows:],
+                rows - len(features),
+            )
 
     head: Rows | None = None
     if few:
-        head, filled = Rows(few, xp.empty((few[-1], width)), xp.empty(few[-1])), 0
+        head = Rows(few, xp.empty((few[-1], width)), xp.empty(few[-1]))
+        filled = 0
         for some, own in pieces(few[-1]):
-            head.features[filled : filled + len(own)], head.labels[filled : filled + len(own)] = some, own
+            head.features[filled : filled + len(own)] = some
+            head.labels[filled : filled + len(own)] = own
             filled += len(own)
         yield head
     if not many:
@@ -163,7 +219,9 @@ def accumulate(
         yield sums
 
 
-def _add(sums: Gram, features: DeviceArray, labels: DeviceArray, xp: ModuleType) -> None:
+def _add(
+    sums: Gram, features: DeviceArray, labels: DeviceArray, xp: ModuleType
+) -> None:
     algebra.add_gram(sums.matrix, features, xp)
     sums.moment += algebra.column_sums(features, labels, xp)
     sums.energy += float(labels @ labels)

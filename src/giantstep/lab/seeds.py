@@ -1,4 +1,6 @@
-"""Seeds: random arrays by named stream, the same numbers wherever and in whatever order a trial runs."""
+"""Seeds: random arrays by named stream, the same numbers wherever and in whatever order
+a trial runs.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +17,33 @@ from giantstep.types import DeviceArray
 
 
 def chunk_rows(device: str) -> int:
-    """Return the rows that `Draws.chunks` draws at a time, part of what a seed means; a GPU is idle between few."""
+    """Return the rows that `Draws.chunks` draws at a time, part of what a seed means; a
+    GPU is idle between few.
+    """
     return 1024 if device == "cpu" else 8192
 
 
 class Draws:
     """Random arrays of one trial, made on its device; there is no global state.
 
-    Every named stream has a generator of its own, seeded by (seed, key, trial, stream); calls continue it. So
-    another stream, another order of calls, or more trials change no number. CPU and GPU numbers differ. `key` says in
-    words what the numbers belong to: the content of the point without the shared fields.
+    Every named stream has a generator of its own, seeded by (seed, key, trial, stream);
+    calls continue it. So another stream, another order of calls, or more trials change
+    no number. CPU and GPU numbers differ. `key` says in words what the numbers belong
+    to: the content of the point without the shared fields.
     """
 
     def __init__(self, seed: int, key: str, trial: int, device: str = "cpu") -> None:
         for name, value in (("seed", seed), ("trial", trial)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**64:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | np.integer)
+                or not 0 <= value < 2**64
+            ):
                 raise bad_field(name, value, "a whole number from 0 to 2**64 - 1")
-        self.seed, self.key, self.trial, self.device = int(seed), key, int(trial), device
+        self.seed = int(seed)
+        self.key = key
+        self.trial = int(trial)
+        self.device = device
         self.xp = namespace(device)
         self.chunk = chunk_rows(device)
         self._generators: dict[str, Any] = {}
@@ -43,19 +55,31 @@ class Draws:
         return again
 
     def generator(self, stream: str) -> Any:
-        """Return the generator of a stream (NumPy's or CuPy's), made at its first use."""
+        """Return the generator of a stream (NumPy's or CuPy's), made at its first
+        use.
+        """
         if stream not in self._generators:
-            words = (word for part in (self.seed, self.key, self.trial, stream) for word in _words(part))
+            words = (
+                word
+                for part in (self.seed, self.key, self.trial, stream)
+                for word in _words(part)
+            )
             sequence = np.random.SeedSequence(list(words))
             if self.device == "cpu":
                 bits: Any = np.random.PCG64(sequence)
             else:
-                bits = self.xp.random.Philox4x3210(seed=int(sequence.generate_state(1, np.uint64)[0]))
+                bits = self.xp.random.Philox4x3210(
+                    seed=int(sequence.generate_state(1, np.uint64)[0])
+                )
             self._generators[stream] = self.xp.random.Generator(bits)
         return self._generators[stream]
 
-    def normal(self, stream: str, shape: int | tuple[int, ...], out: DeviceArray = None) -> DeviceArray:
-        """Return the next standard normals of a stream, float64 (written into `out` where given)."""
+    def normal(
+        self, stream: str, shape: int | tuple[int, ...], out: DeviceArray = None
+    ) -> DeviceArray:
+        """Return the next standard normals of a stream, float64 (written into `out`
+        where given).
+        """
         return self.generator(stream).standard_normal(shape, dtype=np.float64, out=out)
 
     def uniform(self, stream: str, shape: int | tuple[int, ...]) -> DeviceArray:
@@ -66,8 +90,12 @@ class Draws:
         """Return the next fair signs +1.0 and -1.0 of a stream."""
         return self.xp.where(self.uniform(stream, shape) < 0.5, -1.0, 1.0)
 
-    def chunks(self, stream: str, rows: int, columns: int) -> Iterator[tuple[int, int, DeviceArray]]:
-        """Yield (start, stop, standard normals) by `chunk` rows, always drawn in full; arrays are views of a buffer."""
+    def chunks(
+        self, stream: str, rows: int, columns: int
+    ) -> Iterator[tuple[int, int, DeviceArray]]:
+        """Yield (start, stop, standard normals) by `chunk` rows, always drawn in full;
+        arrays are views of a buffer.
+        """
         buffer = self.xp.empty((self.chunk, columns))
         for start in range(0, rows, self.chunk):
             stop = min(start + self.chunk, rows)
@@ -76,5 +104,8 @@ class Draws:
 
 
 def _words(part: int | str) -> list[int]:
-    known = part.to_bytes(8, "little") if isinstance(part, int) else hashlib.sha256(part.encode()).digest()
+    if isinstance(part, int):
+        known = part.to_bytes(8, "little")
+    else:
+        known = hashlib.sha256(part.encode()).digest()
     return np.frombuffer(known, "<u4").tolist()

@@ -1,4 +1,6 @@
-"""Threads of the linear algebra: limits and small experiments run on one, which is faster where cores are busy."""
+"""Threads of the linear algebra: limits and small experiments run on one, which is
+faster where cores are busy.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,22 @@ from threading import Lock
 from typing import Any
 
 SMALL = 16 * 2**20
-"""Bytes of a trial below which its matrices are too small to share out among threads (a width of about 500)."""
+"""Bytes of a trial below which its matrices are too small to share out among threads (a
+width of about 500).
+"""
 _TAKEN = Lock()
 """Held by who has set the threads of the process to one."""
 
 
-def threads_for(bytes_needed: float, device: str = "cpu") -> AbstractContextManager[Any]:
-    """Return a context with one BLAS thread where a trial needs few bytes; larger ones keep those they have."""
-    return nullcontext() if device != "cpu" or bytes_needed > SMALL else one_blas_thread()
+def threads_for(
+    bytes_needed: float, device: str = "cpu"
+) -> AbstractContextManager[Any]:
+    """Return a context with one BLAS thread where a trial needs few bytes; larger ones
+    keep those they have.
+    """
+    if device != "cpu" or bytes_needed > SMALL:
+        return nullcontext()
+    return one_blas_thread()
 
 
 def blas_threads(count: int) -> AbstractContextManager[Any]:
@@ -29,20 +39,27 @@ def blas_threads(count: int) -> AbstractContextManager[Any]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Run on one BLAS thread; one thread of Python at a time changes this setting of the process, and gives it back."""
+    """Run on one BLAS thread; one thread of Python at a time changes this setting of
+    the process, and gives it back.
+    """
     if not _TAKEN.acquire(blocking=False):
         yield
         return
     try:
-        with _libraries("scipy.linalg._fblas" in sys.modules).limit(limits=1, user_api="blas"):
+        with _libraries("scipy.linalg._fblas" in sys.modules).limit(
+            limits=1, user_api="blas"
+        ):
             yield
     finally:
         _TAKEN.release()
 
 
-@functools.cache  # two objects at most: SciPy brings a BLAS of its own, which most predictions do without
+# two objects at most: SciPy brings a BLAS of its own, which most predictions do without
+@functools.cache
 def _libraries(with_scipy: bool) -> Any:
-    """Find the BLAS libraries that are loaded, once without SciPy's linear algebra and once with it."""
+    """Find the BLAS libraries that are loaded, once without SciPy's linear algebra and
+    once with it.
+    """
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -1,1 +1,3 @@
-"""What can be learned, by whom and in how many samples: exponents of a target, verdicts on a student."""
+"""What can be learned, by whom and in how many samples: exponents of a target, verdicts
+on a student.
+"""

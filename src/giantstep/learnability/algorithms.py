@@ -1,11 +1,14 @@
-"""Training algorithms, each as its per-sample force F: w_j <- w_j + g a_j mean_b F_j(lambda^b, y^b) x^b.
+"""Training algorithms, each as its per-sample force F: w_j <- w_j + g a_j mean_b
+F_j(lambda^b, y^b) x^b.
 
-F sees a sample only through the local fields lambda = W x, the label y, and S = |x|^2/d, which is 1 in the limit;
-gradient_dynamics section 0 has the table of them.
+F sees a sample only through the local fields lambda = W x, the label y, and S =
+|x|^2/d, which is 1 in the limit; gradient_dynamics section 0 has the table of them.
 
-Every update is w_j += g a_j F_j(lambda, y) x (gradient_dynamics section 4.2). At M = 0 and |w_j| = 1 the fields lambda
-are independent of the label, so the drift is E[fbar_j(y) z] with fbar_j(y) = E_lambda F_j: an affine function of y for
-plain SGD, a nonlinear one where data are used twice. Where that vanishes, E[lambda_j F_j] acts on m through z z^T - I.
+Every update is w_j += g a_j F_j(lambda, y) x (gradient_dynamics section 4.2). At M = 0
+and |w_j| = 1 the fields lambda are independent of the label, so the drift is
+E[fbar_j(y) z] with fbar_j(y) = E_lambda F_j: an affine function of y for plain SGD, a
+nonlinear one where data are used twice. Where that vanishes, E[lambda_j F_j] acts on m
+through z z^T - I.
 """
 
 from __future__ import annotations
@@ -42,9 +45,18 @@ class Student:
 
     @cached_property
     def pieces(self) -> list[tuple[float, float, float]]:
-        """(kink, height there, slope) of the straight pieces on both sides of every kink of the activation."""
-        sides = [(kink, kink + side) for kink in self.activation.kinks for side in (-KINK_SIDE, KINK_SIDE)]
-        return [(kink, float(self.activation(kink)), float(self.activation.derivative(at))) for kink, at in sides]
+        """(kink, height there, slope) of the straight pieces on both sides of every
+        kink of the activation.
+        """
+        sides = [
+            (kink, kink + side)
+            for kink in self.activation.kinks
+            for side in (-KINK_SIDE, KINK_SIDE)
+        ]
+        return [
+            (kink, float(self.activation(kink)), float(self.activation.derivative(at)))
+            for kink, at in sides
+        ]
 
     def output(self, fields: Any) -> Any:
         """Return f, shape (...), at local fields (..., p)."""
@@ -70,15 +82,23 @@ def correlation(net: Student, fields: Any, label: Any, inner: Any, norm: Any) ->
 
 
 def extragradient(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
-    """Return the force of the squared loss after an inner step on the same sample: l + inner S a F(l)."""
+    """Return the force of the squared loss after an inner step on the same sample: l +
+    inner S a F(l).
+    """
     first = squared(net, fields, label, inner, norm)
-    return squared(net, fields + inner * norm * net.weights(fields) * first, label, inner, norm)
+    return squared(
+        net, fields + inner * norm * net.weights(fields) * first, label, inner, norm
+    )
 
 
 def two_step(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
-    """Return the forces of two steps on one sample; the first moves the fields by inner S a F, inner = g d."""
+    """Return the forces of two steps on one sample; the first moves the fields by inner
+    S a F, inner = g d.
+    """
     first = squared(net, fields, label, inner, norm)
-    return first + squared(net, fields + inner * norm * net.weights(fields) * first, label, inner, norm)
+    return first + squared(
+        net, fields + inner * norm * net.weights(fields) * first, label, inner, norm
+    )
 
 
 def exponential(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
@@ -94,7 +114,9 @@ class Algorithm:
 
     name: str
     force: Force  # F
-    affine: bool = False  # in the label, with slope s'(l): label noise adds noise * E[s'_j s'_l] to E[F_j F_l], no more
+    # in the label, with slope s'(l): label noise adds noise * E[s'_j s'_l] to E[F_j
+    # F_l], no more
+    affine: bool = False
     repeats: bool = False  # F depends on |x|^2: the sample is used twice
     source: Any = None  # the label transform or the callable of a user's F
 
@@ -106,9 +128,16 @@ class Algorithm:
         if self.name == "correlation":
             return activation - 1 + target
         if self.repeats:
-            return max(plain, (activation - 1) * plain + max(target, activation * plain))
-        transform = self.source.polynomial if isinstance(self.source, Function) else None
-        return None if transform is None else activation - 1 + target * (len(transform) - 1)
+            return max(
+                plain, (activation - 1) * plain + max(target, activation * plain)
+            )
+        if isinstance(self.source, Function):
+            transform = self.source.polynomial
+        else:
+            transform = None
+        if transform is None:
+            return None
+        return activation - 1 + target * (len(transform) - 1)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Algorithm) and self.identity() == other.identity()
@@ -125,7 +154,12 @@ class Algorithm:
             return self.source.fingerprint()
         if self.source is not None:
             random = np.random.default_rng(0)
-            values = np.asarray(self.source(random.standard_normal((50, 1)), random.standard_normal(50)), dtype=float)
+            values = np.asarray(
+                self.source(
+                    random.standard_normal((50, 1)), random.standard_normal(50)
+                ),
+                dtype=float,
+            )
             return hashlib.sha256(np.round(values, 11).tobytes()).hexdigest()
         return self.name
 
@@ -140,13 +174,22 @@ NAMED = {
 }
 
 
-def force_breaks(algorithm: Algorithm, net: Student, label: Any, inner: Any) -> list[Any]:
-    """Return the fields at which the force of one neuron is not smooth; beside a kink it is taken as straight."""
-    a, breaks = net.second_layer[0], list(net.activation.kinks)
+def force_breaks(
+    algorithm: Algorithm, net: Student, label: Any, inner: Any
+) -> list[Any]:
+    """Return the fields at which the force of one neuron is not smooth; beside a kink
+    it is taken as straight.
+    """
+    a = net.second_layer[0]
+    breaks = list(net.activation.kinks)
     for kink, height, slope in net.pieces:
-        if algorithm.repeats:  # on a straight piece the moved field is l + rho a s'(y - a s(l))
+        if (
+            algorithm.repeats
+        ):  # on a straight piece the moved field is l + rho a s'(y - a s(l))
             pull = label - a * (height - slope * kink)
-            breaks.append((kink - inner * a * slope * pull) / (1 - inner * a * a * slope * slope))
+            breaks.append(
+                (kink - inner * a * slope * pull) / (1 - inner * a * a * slope * slope)
+            )
         if algorithm.name == "exponential" and slope != 0:  # where -y f = 2
             with np.errstate(divide="ignore"):
                 breaks.append(kink + (-CLIP / (a * label) - height) / slope)
@@ -154,18 +197,26 @@ def force_breaks(algorithm: Algorithm, net: Student, label: Any, inner: Any) -> 
 
 
 def as_algorithm(source: Any) -> Algorithm:
-    """Return an algorithm by name, from a label transform T (F = s'(l) T(y)), or from a callable F(l, y)."""
+    """Return an algorithm by name, from a label transform T (F = s'(l) T(y)), or from a
+    callable F(l, y).
+    """
     if isinstance(source, Algorithm):
         return source
     if isinstance(source, str) and source in NAMED:
         return NAMED[source]
-    allowed = f"one of {', '.join(NAMED)}, a label transform such as tanh(z), or a callable F(l, y)"
+    allowed = (
+        f"one of {', '.join(NAMED)}, a label transform such as tanh(z), or a callable"
+        " F(l, y)"
+    )
     try:
         transform = Function(source) if isinstance(source, str) else source
     except InputError:
         raise bad_field("algorithm", source, allowed) from None
     if isinstance(transform, Function):
-        on_label: Force = lambda net, l, label, *_: net.slopes(l) * transform(label)[..., None]  # noqa: E731
+
+        def on_label(net: Any, l: Any, label: Any, *_: Any) -> Any:
+            return net.slopes(l) * transform(label)[..., None]
+
         return Algorithm(transform.name, on_label, source=transform)
     if not callable(source):
         raise bad_field("algorithm", source, allowed)
@@ -173,25 +224,39 @@ def as_algorithm(source: Any) -> Algorithm:
     try:
         values = np.asarray(source(np.full((3, 1), 0.3), np.full(3, 0.2)))
     except Exception as error:
-        raise InputError(f"{needed} it raised {type(error).__name__}: {' '.join(str(error).split())}.") from error
+        raise InputError(
+            f"{needed} it raised {type(error).__name__}:"
+            f" {' '.join(str(error).split())}."
+        ) from error
     if values.shape != (3, 1) or values.dtype.kind not in "fiu":
         raise InputError(f"{needed} it returned the shape {values.shape}.")
     name = str(getattr(source, "__name__", type(source).__name__))
-    return Algorithm(name, lambda net, fields, label, inner, norm: source(fields, label), source=source)
+    return Algorithm(
+        name,
+        lambda net, fields, label, inner, norm: source(fields, label),
+        source=source,
+    )
 
 
-# -- What an update that sees a sample more than once does to a network without overlap --------------------
+# -- What an update that sees a sample more than once does to a network without overlap
 
 
 _FIELD_NODES = 40
 _FIELD_PIECES = tuple(np.linspace(-3.0, 3.0, 25).tolist())
-"""Nodes of every piece of the rule of one field, and where it breaks beside the kinks of the activation."""
+"""Nodes of every piece of the rule of one field, and where it breaks beside the kinks
+of the activation.
+"""
 _EDGES = 13
 """Even edges of the rule of one field, beside kinks that move with the label."""
-_SEARCHED, _BESIDE = np.linspace(-8.0, 8.0, 161), 1e-12
-"""Fields between which the moved field is looked at for kinks, and how near beside the kinks themselves."""
+_SEARCHED = np.linspace(-8.0, 8.0, 161)
+_BESIDE = 1e-12
+"""Fields between which the moved field is looked at for kinks, and how near beside the
+kinks themselves.
+"""
 _SOBOL = 12
-"""Logarithm (base 2) of the number of points, besides their opposites, of the fields of several neurons."""
+"""Logarithm (base 2) of the number of points, besides their opposites, of the fields of
+several neurons.
+"""
 _LABELS = 8000
 """Labels of a table at most; between them means are interpolated."""
 
@@ -201,25 +266,35 @@ class Repetition:
     """First-order quantities at M = 0, |w| = 1, for one neuron j."""
 
     value: float  # a_j
-    drift: Floats  # (r,) E[F_j z]; the cosine grows as rate a_j |drift| t, t in samples/d, rate = gamma_0
+    # (r,) E[F_j z]; the cosine grows as rate a_j |drift| t, t in samples/d, rate =
+    # gamma_0
+    drift: Floats
     growth: Floats  # (r, r) E[lambda_j F_j (z z^T - I)]
     second: float  # E[F_j^2]
 
     def rate(self, rate: float) -> tuple[float, Floats]:
-        """Return r = rate a E[lambda F (z z^T - I)]_max - rate^2 a^2 E[F^2]/2, and its direction."""
+        """Return r = rate a E[lambda F (z z^T - I)]_max - rate^2 a^2 E[F^2]/2, and its
+        direction.
+        """
         sizes, vectors = np.linalg.eigh(rate * self.value * self.growth)
-        return float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second), vectors[:, -1]
+        return (
+            float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second),
+            vectors[:, -1],
+        )
 
 
 def label_rule(target: Target) -> grids.NodeGrid:
-    """Return a rule for z that also resolves functions of the label which are not smooth."""
+    """Return a rule for z that also resolves functions of the label which are not
+    smooth.
+    """
     r = target.directions
-    smooth = (
-        grids.even_rule({1: 1 / 400, 2: 1 / 20, 3: 1 / 5}[r])
-        if r <= 3
-        else grids.hermite_rule({4: 22, 5: 14, 6: 10}[r])
+    if r <= 3:
+        smooth = grids.even_rule({1: 1 / 400, 2: 1 / 20, 3: 1 / 5}[r])
+    else:
+        smooth = grids.hermite_rule({4: 22, 5: 14, 6: 10}[r])
+    return grids.product_grid(
+        r, target.planes, smooth, {1: 200, 2: 60, 3: 24, 4: 14, 5: 8, 6: 5}[r]
     )
-    return grids.product_grid(r, target.planes, smooth, {1: 200, 2: 60, 3: 24, 4: 14, 5: 8, 6: 5}[r])
 
 
 def repetition(
@@ -231,14 +306,19 @@ def repetition(
     inner_rate: float,
     noise: float = 0.0,
 ) -> list[Repetition]:
-    """Return the first-order quantities of every different value of the second layer; a `label_rule` keeps symmetry."""
+    """Return the first-order quantities of every different value of the second layer; a
+    `label_rule` keeps symmetry.
+    """
     a = np.asarray(second_layer, dtype=float)
     y = np.asarray(target(grid.points), dtype=float)
-    net, known = Student(activation, a), NAMED[algorithm]
+    net = Student(activation, a)
+    known = NAMED[algorithm]
     fields, weights = _fields(activation, len(a))
 
     def label_means(y: Floats, j: int) -> Floats:
-        """E_lambda of F, lambda_j F and F^2 at every label; many labels are interpolated between tabulated ones."""
+        """E_lambda of F, lambda_j F and F^2 at every label; many labels are
+        interpolated between tabulated ones.
+        """
         labels = np.unique(y)
         if len(labels) > _LABELS:
             labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
@@ -250,24 +330,37 @@ def repetition(
                 here = nodes[..., None]
             else:
                 here = np.broadcast_to(fields, (len(chunk), *fields.shape))
-                nodes, measure = here[..., j], np.broadcast_to(weights, here.shape[:2])
+                nodes = here[..., j]
+                measure = np.broadcast_to(weights, here.shape[:2])
             values = known.force(net, here, chunk[:, None], inner_rate, 1.0)[..., j]
             moments = (values, values * nodes, values * values)
-            table[:, part] = [np.einsum("ln,ln->l", measure, moment) for moment in moments]
+            table[:, part] = [
+                np.einsum("ln,ln->l", measure, moment) for moment in moments
+            ]
         return np.array([np.interp(y, labels, row) for row in table])
 
     neurons = []
     for value in dict.fromkeys(a.tolist()):
         shifted = (y - np.sqrt(noise), y + np.sqrt(noise)) if noise else (y,)
-        means = np.mean([label_means(label, a.tolist().index(value)) for label in shifted], axis=0)
+        means = np.mean(
+            [label_means(label, a.tolist().index(value)) for label in shifted], axis=0
+        )
         plain, tilted, second = grid.weights * means
-        growth = (grid.points.T * tilted) @ grid.points - tilted.sum() * np.eye(grid.points.shape[1])
-        neurons.append(Repetition(value, plain @ grid.points, growth, float(second.sum())))
+        growth = (grid.points.T * tilted) @ grid.points - tilted.sum() * np.eye(
+            grid.points.shape[1]
+        )
+        neurons.append(
+            Repetition(value, plain @ grid.points, growth, float(second.sum()))
+        )
     return neurons
 
 
-def _broken_fields(net: Student, inner_rate: float, labels: Floats) -> tuple[Floats, Floats]:
-    """Rules (labels, n) for one field that break where it meets a kink, before or after the inner step."""
+def _broken_fields(
+    net: Student, inner_rate: float, labels: Floats
+) -> tuple[Floats, Floats]:
+    """Rules (labels, n) for one field that break where it meets a kink, before or after
+    the inner step.
+    """
 
     def moved(fields: Floats, labels: Floats) -> Floats:
         pull = squared(net, fields[..., None], labels, inner_rate, 1.0)[..., 0]
@@ -275,11 +368,20 @@ def _broken_fields(net: Student, inner_rate: float, labels: Floats) -> tuple[Flo
 
     kinks = np.array(net.activation.kinks)
     grid = np.unique(np.concatenate([_SEARCHED, kinks - _BESIDE, kinks + _BESIDE]))
-    beyond = moved(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])[..., None] > kinks
+    beyond = (
+        moved(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])[
+            ..., None
+        ]
+        > kinks
+    )
     crossed = (beyond[:, 1:] != beyond[:, :-1]) & (np.diff(grid) > 3 * _BESIDE)[:, None]
     row, cell, kink = np.nonzero(crossed)
     falling = np.where(beyond[row, cell, kink], 1.0, -1.0)
-    at = crossing(lambda x, i: falling[i] * (moved(x, labels[row[i]]) - kinks[kink[i]]), grid[cell], grid[cell + 1])
+    at = crossing(
+        lambda x, i: falling[i] * (moved(x, labels[row[i]]) - kinks[kink[i]]),
+        grid[cell],
+        grid[cell + 1],
+    )
     breaks = np.full((len(labels), np.bincount(row, minlength=1).max()), grids.BOUND)
     breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = at
     fixed = np.broadcast_to(kinks, (len(labels), len(kinks)))
@@ -287,9 +389,13 @@ def _broken_fields(net: Student, inner_rate: float, labels: Floats) -> tuple[Flo
 
 
 def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:
-    """Nodes (n, p) and weights of p independent fields; the kinks of the activation break the rule of one field."""
+    """Nodes (n, p) and weights of p independent fields; the kinks of the activation
+    break the rule of one field.
+    """
     if p == 1:
-        nodes, weights = grids.broken_rule((*activation.kinks, *_FIELD_PIECES), _FIELD_NODES)
+        nodes, weights = grids.broken_rule(
+            (*activation.kinks, *_FIELD_PIECES), _FIELD_NODES
+        )
         return nodes[:, None], weights
     points = grids.sobol_normals(p, _SOBOL, 11)
     points = np.concatenate([points, -points])

@@ -1,16 +1,20 @@
-"""Which directions gradient descent learns in a finite number of steps, on one reused batch or in a single pass.
+"""Which directions gradient descent learns in a finite number of steps, on one reused
+batch or in a single pass.
 
-A reused batch shows the network every function F(y) of the label: round one learns span_F E[F(y) h*], batch_reuse_dmft
-(5.1), each later one adds span_F E[F(y, h*_V) h*_perp], with V what is known already. A single pass sees F(y) = y
-only: E[y h*] first, then E[y G(h*_V) h*_perp], batch_reuse_dmft (5.2). Both are staircases whose stages have order 1.
-The parity of the activation decides which F and G occur:
+A reused batch shows the network every function F(y) of the label: round one learns
+span_F E[F(y) h*], batch_reuse_dmft (5.1), each later one adds span_F E[F(y, h*_V)
+h*_perp], with V what is known already. A single pass sees F(y) = y only: E[y h*] first,
+then E[y G(h*_V) h*_perp], batch_reuse_dmft (5.2). Both are staircases whose stages have
+order 1. The parity of the activation decides which F and G occur:
 
 - odd (tanh, erf): F is odd in (y, h*_V) jointly; a single pass has even G;
-- linear plus even (ReLU, softplus): a single pass has G = 1 and odd G; a reused batch has every F;
+- linear plus even (ReLU, softplus): a single pass has G = 1 and odd G; a reused batch
+  has every F;
 - even: nothing is learned from overlap zero; linear: E[y h*] only.
 
-From the other side, a symmetry g o O = g of the target forbids every direction that O moves (for odd activations also
-g o O = -g those that -O moves): the certificate. What is learned always lies inside what is allowed.
+From the other side, a symmetry g o O = g of the target forbids every direction that O
+moves (for odd activations also g o O = -g those that -O moves): the certificate. What
+is learned always lies inside what is allowed.
 """
 
 from __future__ import annotations
@@ -34,17 +38,22 @@ from giantstep.types import Floats
 Data = Literal["reused", "single-pass"]
 
 _SYMMETRY_POINTS = 48
-"""Random points at which a symmetry of the target is tried; one alone would be enough for most."""
+"""Random points at which a symmetry of the target is tried; one alone would be enough
+for most.
+"""
 _SAME = 1e-8
 """Difference of two values of the target, over the largest one, that is rounding."""
 
 
 @dataclass(frozen=True)
 class Symmetry:
-    """The signed permutations O of the coordinates that leave the target as it is (or, for odd activations, -O)."""
+    """The signed permutations O of the coordinates that leave the target as it is (or,
+    for odd activations, -O).
+    """
 
     elements: Floats  # (count, k, k), the group that acts on what can be learned
-    allowed: Floats  # (r, k), orthonormal basis of the directions every one of them leaves in place
+    # (r, k), orthonormal basis of the directions every one of them leaves in place
+    allowed: Floats
     odd: bool = False  # whether symmetries up to a sign are among them
 
     @property
@@ -53,10 +62,15 @@ class Symmetry:
         return len(self.allowed)
 
     def certificate(self) -> list[str]:
-        """Return simple symmetries that together forbid all that is forbidden: ``(z1, z2) -> (-z1, -z2)``."""
+        """Return simple symmetries that together forbid all that is forbidden: ``(z1,
+        z2) -> (-z1, -z2)``.
+        """
         k = self.elements.shape[1]
         changes = [int(np.sum(np.diagonal(element) != 1)) for element in self.elements]
-        swaps = [not np.array_equal(np.abs(element), np.eye(k)) for element in self.elements]  # sign flips come first
+        # sign flips come first
+        swaps = [
+            not np.array_equal(np.abs(element), np.eye(k)) for element in self.elements
+        ]
         simple = self.elements[np.lexsort((changes, swaps))]
         chosen: list[Floats] = []
         rank = k
@@ -76,7 +90,8 @@ class LearnedRounds:
     target: Target
     activation: Function
     data: Data
-    stages: tuple[Stage, ...]  # of order 1, one for each round; empty where nothing is learned
+    # of order 1, one for each round; empty where nothing is learned
+    stages: tuple[Stage, ...]
     symmetry: Symmetry  # the certificate from the other side
 
     @property
@@ -102,20 +117,35 @@ class LearnedRounds:
     @property
     def reason(self) -> str:
         """Why, in one sentence."""
-        k, learned = self.target.directions, len(self.learned)
+        k = self.target.directions
+        learned = len(self.learned)
         if self.activation.parity == "even":
-            return f"{self.activation.name} is even, so overlaps that start at zero stay there."
+            return (
+                f"{self.activation.name} is even, so overlaps that start at zero stay"
+                " there."
+            )
         if learned == k:
             return "every direction of the target is learned."
         if learned == self.symmetry.rank:
             certificate = "; ".join(self.symmetry.certificate())
-            kind = "up to the sign of (y, z), which an odd activation cannot see, " if self.symmetry.odd else ""
-            return f"{kind}the target has symmetries that forbid the rest: {certificate}."
+            if self.symmetry.odd:
+                kind = "up to the sign of (y, z), which an odd activation cannot see, "
+            else:
+                kind = ""
+            return (
+                f"{kind}the target has symmetries that forbid the rest: {certificate}."
+            )
         if self.activation.parity == "odd" and self.data == "reused":
-            return f"{self.activation.name} is odd: only odd functions of the label and the known directions count."
+            return (
+                f"{self.activation.name} is odd: only odd functions of the label and"
+                " the known directions count."
+            )
         if self.data == "single-pass":
             return "a single pass sees the label itself only, never a function of it."
-        return "no function of the label and of the known directions has a mean along the rest."
+        return (
+            "no function of the label and of the known directions has a mean along the"
+            " rest."
+        )
 
 
 def learned_rounds(
@@ -124,8 +154,11 @@ def learned_rounds(
     second_layer: Sequence[float] = (1.0,),
     data: Data = "reused",
 ) -> LearnedRounds:
-    """Return what a constant number of steps on n ~ d samples learns from overlap zero, at generic parameters."""
-    target, activation = as_target(target), as_function(activation)
+    """Return what a constant number of steps on n ~ d samples learns from overlap zero,
+    at generic parameters.
+    """
+    target = as_target(target)
+    activation = as_function(activation)
     if data not in ("reused", "single-pass"):
         raise bad_field("data", data, '"reused" or "single-pass"')
     odd = activation.parity == "odd"
@@ -133,27 +166,38 @@ def learned_rounds(
     if activation.parity != "even" and any(second_layer):
         view = PreparedTarget.of(target)
         orders = _orders(activation)
-        if data == "single-pass" or orders == {1}:  # a linear network has no other F either
+        if data == "single-pass" or orders == {
+            1
+        }:  # a linear network has no other F either
             found = staircase(*view.samples(repeated=False), cap=1, degrees=orders)
         else:
             found = staircase(*view.samples(repeated=True, odd=odd), cap=1)
-        stages = tuple(replace(stage, directions=tidy_signs(stage.directions @ view.basis)) for stage in found.stages)
+        stages = tuple(
+            replace(stage, directions=tidy_signs(stage.directions @ view.basis))
+            for stage in found.stages
+        )
     return LearnedRounds(target, activation, data, stages, symmetries(target, odd))
 
 
 def _orders(activation: Function) -> set[int]:
-    """Return the orders of G(h*_V) h*_perp that a single pass sees, whatever the lengths of the rows are."""
+    """Return the orders of G(h*_V) h*_perp that a single pass sees, whatever the
+    lengths of the rows are.
+    """
     if activation.polynomial is not None and len(activation.polynomial) <= 2:
         return {1}
-    start, step = {"odd": (1, 2), "linear+even": (2, 2)}.get(activation.parity or "", (1, 1))
+    start, step = {"odd": (1, 2), "linear+even": (2, 2)}.get(
+        activation.parity or "", (1, 1)
+    )
     return {1, *range(start, HIGHEST_DEGREE + 1, step)}
 
 
-# -- symmetries ----------------------------------------------------------------------------------------------
+# -- symmetries ------------------------------------------------------------------------
 
 
 def symmetries(target: Target, odd: bool = False) -> Symmetry:
-    """Return the signed permutations that leave the target as it is; with `odd` also those O with g o O = -g, as -O."""
+    """Return the signed permutations that leave the target as it is; with `odd` also
+    those O with g o O = -g, as -O.
+    """
     k = target.directions
     z = np.random.default_rng(5).standard_normal((_SYMMETRY_POINTS, k))
     y = np.asarray(target(z), dtype=np.float64)
@@ -169,13 +213,19 @@ def symmetries(target: Target, odd: bool = False) -> Symmetry:
             if odd and np.abs(moved + y).max() <= size:
                 matrices.append(-matrix)
     elements = np.unique(np.array(matrices), axis=0)
-    values, vectors = np.linalg.eigh(elements.mean(axis=0))  # the mean over a group is a symmetric projector
+    # the mean over a group is a symmetric projector
+    values, vectors = np.linalg.eigh(elements.mean(axis=0))
     return Symmetry(elements, tidy(vectors[:, values > 0.5].T), odd)
 
 
 def _element(matrix: Floats) -> str:
     """Write a signed permutation: ``(z1, z2) -> (-z1, -z2)``."""
-    changed, image = np.flatnonzero(np.diagonal(matrix) != 1), np.abs(matrix).argmax(axis=1)
+    changed = np.flatnonzero(np.diagonal(matrix) != 1)
+    image = np.abs(matrix).argmax(axis=1)
     before = ", ".join(f"z{i + 1}" for i in changed)
-    after = ", ".join(f"{'-' if matrix[i, image[i]] < 0 else ''}z{image[i] + 1}" for i in changed)
-    return f"({before}) -> ({after})" if len(changed) > 1 else f"{before} -> {after}"
+    after = ", ".join(
+        f"{'-' if matrix[i, image[i]] < 0 else ''}z{image[i] + 1}" for i in changed
+    )
+    if len(changed) > 1:
+        return f"({before}) -> ({after})"
+    return f"{before} -> {after}"

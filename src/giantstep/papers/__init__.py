@@ -1,4 +1,6 @@
-"""Figures of papers, and our own: a module for each BibTeX key of `giantstep.references`, with a tuple ``RECIPES``."""
+"""Figures of papers, and our own: a module for each BibTeX key of
+`giantstep.references`, with a tuple ``RECIPES``.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ OURS = frozenset(
     "reuse-phases reuse-losses giant-staircase giant-specialisation subspace-trajectory subspace-many-clusters "
     "unequal-covariances digits".split()
 )
-"""Figures in the setting of a paper that the paper does not have; our own derivations are known by their key."""
+"""Figures in the setting of a paper that the paper does not have; our own derivations
+are known by their key.
+"""
 _NAME = re.compile(r'^    \w+\(\s*"([a-z0-9-]+)",', re.MULTILINE)
 
 
 def recipes() -> dict[str, Recipe]:
-    """Return every recipe by its name, paper by paper; the name of a module is the key of its paper."""
+    """Return every recipe by its name, paper by paper; the name of a module is the key
+    of its paper.
+    """
     from giantstep.papers.recipe import FullTime
 
     times = json.loads(FULL_TIMES.read_text(encoding="utf-8"))
@@ -53,19 +59,30 @@ def papers() -> list[str]:
 
 
 def figure_names() -> list[str]:
-    """Return the names of `recipes`, read from the text of the modules: a misspelt one is refused without loading them.
+    """Return the names of `recipes`, read from the text of the modules: a misspelt one
+    is refused without loading them.
 
-    The name of a recipe is the first argument of its call in ``RECIPES``, as plain text.
+    The name of a recipe is the first argument of its call in ``RECIPES``, as plain
+    text.
     """
-    texts = [(Path(__file__).parent / f"{paper}.py").read_text(encoding="utf-8") for paper in papers()]
-    return [name for text in texts for name in _NAME.findall(text.partition("\nRECIPES = (")[2])]
+    texts = [
+        (Path(__file__).parent / f"{paper}.py").read_text(encoding="utf-8")
+        for paper in papers()
+    ]
+    return [
+        name
+        for text in texts
+        for name in _NAME.findall(text.partition("\nRECIPES = (")[2])
+    ]
 
 
 def check_figure(name: str) -> None:
     """Refuse a name that no figure has."""
     known = figure_names()
     if name not in known:
-        raise InputError(f"There is no figure `{name}`{nearest(name, known)}; `giantstep figures` lists them.")
+        raise InputError(
+            f"There is no figure `{name}`{nearest(name, known)}; `giantstep figures` lists them."
+        )
 
 
 def list_figures() -> list[Recipe]:

@@ -1,4 +1,6 @@
-"""Ba et al., NeurIPS 2022: one small step, what it does to the test error and to the first layer itself."""
+"""Ba et al., NeurIPS 2022: one small step, what it does to the test error and to the
+first layer itself.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import OneStep, SmallStep
-from giantstep.figures.panels import engines, experiment_points, key, letters, level, limit_line, vertical
+from giantstep.figures.panels import (
+    engines,
+    experiment_points,
+    key,
+    letters,
+    level,
+    limit_line,
+    vertical,
+)
 from giantstep.figures.style import BLUE, VERMILION, new_figure
-from giantstep.papers.moniri2024theory import AXIS_ZERO, CENTRED_RELU, INSIDE, TARGETS, growing, rate_axis, small
+from giantstep.papers.moniri2024theory import (
+    AXIS_ZERO,
+    CENTRED_RELU,
+    INSIDE,
+    TARGETS,
+    growing,
+    rate_axis,
+    small,
+)
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 
@@ -20,7 +38,7 @@ if TYPE_CHECKING:
 STARTS = ((0, BLUE, "o"), (1, VERMILION, "s"))
 """initial_output (a constant, or the network's own), colour, marker."""
 
-# -- test error after a small step ---------------------------------------------------------------------------
+# -- test error after a small step -----------------------------------------------------
 
 SMALL_RATES = [0.0, 0.5, 1.0, 2.0, 4.0, 8.0]
 
@@ -30,7 +48,9 @@ def small_step(size: Size) -> Studies:
     studies = {"plateau": limit(growing("linear"), {"step.exponent": [INSIDE[0]]})}
     for initial, *_ in STARTS:
         base = small("linear", update="exact", initial_output=initial)
-        studies[f"output{initial}-limit"] = limit(base, {"step.rate": np.geomspace(0.2, 20.0, 101)})
+        studies[f"output{initial}-limit"] = limit(
+            base, {"step.rate": np.geomspace(0.2, 20.0, 101)}
+        )
         studies[f"output{initial}"] = comparison(
             base, {"step.rate": SMALL_RATES}, finite_size=False, judged=("test_error", "train_error"),
             meaning=f"errors after the whole gradient step, initial_output = {initial}",
@@ -47,8 +67,13 @@ def _draw_small_step(results: Results) -> Figure:
         line = results[f"output{initial}-limit"]
         limit_line(axes, line["step.rate"], line["test_error"], colour)
         rates = [AXIS_ZERO, *SMALL_RATES[1:]]
-        experiment_points(axes, rates, results[f"output{initial}"], "test_error", colour, marker)
-        text = "starts at a constant" if initial == 0 else r"is $a\cdot\sigma(Wx)$ at the start"
+        experiment_points(
+            axes, rates, results[f"output{initial}"], "test_error", colour, marker
+        )
+        if initial == 0:
+            text = "starts at a constant"
+        else:
+            text = r"is $a\cdot\sigma(Wx)$ at the start"
         handles.append(key(colour, marker, f"output {text}"))
     untrained = float(results["output0"]["test_error"].sel(source="limit")[0])
     plateau = float(results["plateau"]["test_error"][0])
@@ -65,7 +90,9 @@ def _draw_small_step(results: Results) -> Figure:
 
 
 def _small_step_checks(results: Results) -> Iterator[Check]:
-    plain, own = (results[f"output{initial}-limit"]["test_error"].values for initial in (0, 1))
+    plain, own = (
+        results[f"output{initial}-limit"]["test_error"].values for initial in (0, 1)
+    )
     yield Check(
         "lowest test error over that of the largest step, initial_output = 1",
         "with the output of the network in the residual the error is not monotone in the step",
@@ -79,7 +106,7 @@ def _small_step_checks(results: Results) -> Iterator[Check]:
     )  # fmt: skip
 
 
-# -- the spike of the first layer ----------------------------------------------------------------------------
+# -- the spike of the first layer ------------------------------------------------------
 
 WEIGHT_RATES = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0]
 WEIGHT_PANELS = {
@@ -90,7 +117,9 @@ WEIGHT_PANELS = {
 
 
 def weights_scenario(initial_output: int) -> OneStep:
-    """Return the network of step_size_regimes section 12: Gaussian rows, p/d = 1.5, n0/d = 2, the whole gradient."""
+    """Return the network of step_size_regimes section 12: Gaussian rows, p/d = 1.5,
+    n0/d = 2, the whole gradient.
+    """
     return OneStep(
         activation=CENTRED_RELU, **TARGETS["linear"], width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
         second_layer="gaussian", rows="gaussian",
@@ -99,11 +128,15 @@ def weights_scenario(initial_output: int) -> OneStep:
 
 
 def weights_spike(size: Size) -> Studies:
-    """Return the spike of the updated first layer against the step, with both starts."""
+    """Return the spike of the updated first layer against the step, with both
+    starts.
+    """
     studies = {}
     for initial, *_ in STARTS:
         base = weights_scenario(initial)
-        studies[f"output{initial}-limit"] = limit(base, {"step.rate": np.linspace(0.0, 5.0, 401)}, "weights")
+        studies[f"output{initial}-limit"] = limit(
+            base, {"step.rate": np.linspace(0.0, 5.0, 401)}, "weights"
+        )
         studies[f"output{initial}"] = comparison(
             base, {"step.rate": WEIGHT_RATES}, "weights", finite_size=False,
             dim=size(300, 1000), trials=size(16, 10), seed=2322,
@@ -116,21 +149,40 @@ def _draw_weights_spike(results: Results) -> Figure:
     figure, axes = new_figure(1, 3, width=11.4, height=3.8)
     handles = []
     for initial, colour, marker in STARTS:
-        line, result = results[f"output{initial}-limit"], results[f"output{initial}"]
+        line = results[f"output{initial}-limit"]
+        result = results[f"output{initial}"]
         rates = line["step.rate"].values
-        onset = rates[np.argmax(line["spike_strength"].values > line["threshold"].values)]
+        onset = rates[
+            np.argmax(line["spike_strength"].values > line["threshold"].values)
+        ]
         for panel, variable in zip(axes, WEIGHT_PANELS):
             limit_line(panel, rates, np.nan_to_num(line[variable].values), colour)
             experiment_points(panel, WEIGHT_RATES, result, variable, colour, marker)
-            panel.set(xlabel=r"size of the step,  $\eta = \eta_{\mathrm{raw}}/\sqrt{p}$", ylim=(-0.03, 1.0))
+            panel.set(
+                xlabel=r"size of the step,  $\eta = \eta_{\mathrm{raw}}/\sqrt{p}$",
+                ylim=(-0.03, 1.0),
+            )
             vertical(panel, onset, colour)
-        text = "constant output" if initial == 0 else r"output $a\cdot\sigma(Wx)$"
+        if initial == 0:
+            text = "constant output"
+        else:
+            text = r"output $a\cdot\sigma(Wx)$"
         handles.append(key(colour, marker, f"{text} at the start"))
     axes[0].autoscale(axis="y")
-    level(axes[0], float(line["bulk_upper"][0]), r"edge of the bulk, $1 + \sqrt{p/d}$", at=1.0, above=False)
+    level(
+        axes[0],
+        float(line["bulk_upper"][0]),
+        r"edge of the bulk, $1 + \sqrt{p/d}$",
+        at=1.0,
+        above=False,
+    )
     axes[0].set_ylim(1.95, None)
     axes[0].legend(handles=handles, loc="upper left")
-    sides = engines(axes[1], rf"network, $d = {results.dim('output0')}$ (s.e.)", line=r"limit, $d \to \infty$")
+    sides = engines(
+        axes[1],
+        rf"network, $d = {results.dim('output0')}$ (s.e.)",
+        line=r"limit, $d \to \infty$",
+    )
     axes[1].legend(handles=sides, loc="upper left")
     letters(axes, *WEIGHT_PANELS.values())
     return figure
@@ -141,7 +193,10 @@ def _weights_checks(results: Results) -> Iterator[Check]:
     for initial, *_ in STARTS:
         result = results[f"output{initial}"]
         for variable in WEIGHT_PANELS:
-            law, measured = (np.nan_to_num(result[variable].sel(source=side)) for side in ("limit", "experiment"))
+            law, measured = (
+                np.nan_to_num(result[variable].sel(source=side))
+                for side in ("limit", "experiment")
+            )
             value = variable == "top_singular_value"
             gaps = np.abs(measured - law) / (law if value else 1.0)
             worst = int(np.argmax(gaps))

@@ -1,4 +1,6 @@
-"""Cui et al., ICML 2024: the network after one gradient step, and what an isotropic map of the step leaves out."""
+"""Cui et al., ICML 2024: the network after one gradient step, and what an isotropic map
+of the step leaves out.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,34 @@ import xarray
 
 from giantstep import MaximalStep, NoStep, OneStep, Vocabulary
 from giantstep.comparison import judged_side
-from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, level, limit_line
-from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREY, VERMILION, new_figure, plain_log_ticks
-from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies, comparison, limit
+from giantstep.figures.panels import (
+    engines,
+    error_points,
+    experiment_points,
+    key,
+    letters,
+    level,
+    limit_line,
+)
+from giantstep.figures.style import (
+    BLACK,
+    BLUE,
+    DASHED,
+    DOTTED,
+    GREY,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
+from giantstep.papers.recipe import (
+    FigureStudy,
+    Recipe,
+    Results,
+    Size,
+    Studies,
+    comparison,
+    limit,
+)
 from giantstep.papers.report import FINITE_SIZE, Check
 
 if TYPE_CHECKING:
@@ -45,15 +72,18 @@ TITLES = {
 
 
 def rejected(results: Results, name: str) -> FigureStudy:
-    """Return the isotropic map at the points of a comparison, with its measured test errors laid over it."""
-    asked, measured = results.studies[name].study, results[name].sel(source="experiment", drop=True)
+    """Return the isotropic map at the points of a comparison, with its measured test
+    errors laid over it.
+    """
+    asked = results.studies[name].study
+    measured = results[name].sel(source="experiment", drop=True)
     side = measured[["test_error", "test_error_stderr", "converged", "status"]]
     other = limit(asked.scenario, asked.grid, theory="isotropic", dim=results.dim(name))
     study = replace(other.study, experiment=asked.experiment)
     return replace(other, study=study, verb="compare", stored=side)
 
 
-# -- learning curves after a large and after a finite batch --------------------------------------------------
+# -- learning curves after a large and after a finite batch ----------------------------
 
 SEED = 2402
 SAMPLES = np.array([0.3, 0.6, 0.9, 1.2, 1.5, 2.0, 2.5, 3.0])
@@ -63,12 +93,20 @@ CURVE_BATCH = 20.0
 
 
 def curve_scenarios(batch: float) -> dict[str, OneStep]:
-    """Return a tanh network on a sine and a ReLU network on a noisy ReLU after a step on a batch n0/d."""
-    tanh, relu = NETWORKS["tanh-sin"], NETWORKS["relu-relu"].replace(target="relu(z)")
-    return {"tanh": tanh.replace(step__batch_per_dim=batch), "relu": relu.replace(step__batch_per_dim=batch)}
+    """Return a tanh network on a sine and a ReLU network on a noisy ReLU after a step
+    on a batch n0/d.
+    """
+    tanh = NETWORKS["tanh-sin"]
+    relu = NETWORKS["relu-relu"].replace(target="relu(z)")
+    return {
+        "tanh": tanh.replace(step__batch_per_dim=batch),
+        "relu": relu.replace(step__batch_per_dim=batch),
+    }
 
 
-def _curves(batch: float, samples: dict[str, np.ndarray], seed: int, dim: int, trials: int) -> Studies:
+def _curves(
+    batch: float, samples: dict[str, np.ndarray], seed: int, dim: int, trials: int
+) -> Studies:
     studies = {}
     for place, (name, base) in enumerate(curve_scenarios(batch).items()):
         points = samples[name]
@@ -105,39 +143,68 @@ def _draw_curves(results: Results, *titles: str) -> tuple[Figure, list[Axes]]:
         at_dim = f"$d = {results.dim(name)}$"
         for side, colour, label, style in (
             ("exact", BLUE, f"exact theory, {at_dim}", {}),
-            ("limit", BLUE, r"exact theory, $d \to \infty$", {"linestyle": DOTTED, "linewidth": 1.1}),
+            (
+                "limit",
+                BLUE,
+                r"exact theory, $d \to \infty$",
+                {"linestyle": DOTTED, "linewidth": 1.1},
+            ),
             ("isotropic", VERMILION, f"isotropic map, {at_dim}", {"linestyle": DASHED}),
         ):
             line = results[f"{name}-{side}"]
-            limit_line(panel, line["samples_per_dim"], line["test_error"], colour, label, **style)
+            limit_line(
+                panel,
+                line["samples_per_dim"],
+                line["test_error"],
+                colour,
+                label,
+                **style,
+            )
         points = results[name]["samples_per_dim"]
         text = rf"network, {at_dim}, mean $\pm$ 1 s.e."
         experiment_points(panel, points, results[name], "test_error", BLACK, "o", text)
-        panel.set(xlabel="fresh samples per dimension,  $\\alpha = n/d$", ylabel="test error")
+        panel.set(
+            xlabel="fresh samples per dimension,  $\\alpha = n/d$", ylabel="test error"
+        )
         panel.legend(loc="upper right")
     letters(axes, *titles)
     return figure, axes
 
 
 def _draw_large_batch(results: Results) -> Figure:
-    figure, axes = _draw_curves(results, r"tanh network, $g = \sin$, $\eta = 3$", TITLES["relu-relu"])
-    level(axes[1], float(results["relu-exact"]["affine_error"][0]), "best affine predictor", at=1.0)
+    figure, axes = _draw_curves(
+        results, r"tanh network, $g = \sin$, $\eta = 3$", TITLES["relu-relu"]
+    )
+    level(
+        axes[1],
+        float(results["relu-exact"]["affine_error"][0]),
+        "best affine predictor",
+        at=1.0,
+    )
     return figure
 
 
 def _draw_learning_curves(results: Results) -> Figure:
-    return _draw_curves(results, *(rf"{TITLES[name]}, $n_0 = 20\,d$" for name in ("tanh-sin", "relu-relu")))[0]
+    return _draw_curves(
+        results,
+        *(rf"{TITLES[name]}, $n_0 = 20\,d$" for name in ("tanh-sin", "relu-relu")),
+    )[0]
 
 
 def _curve_checks(results: Results) -> Iterator[Check]:
-    """Say how far the isotropic theory is from the network, in standard errors, beside the exact one."""
+    """Say how far the isotropic theory is from the network, in standard errors, beside
+    the exact one.
+    """
     from giantstep.verdicts import chance_line
 
     for name in ("tanh", "relu"):
         result = results[f"{name}-rejected"]
-        z, samples = np.abs(result["test_error_z"].values), result["samples_per_dim"].values
+        z = np.abs(result["test_error_z"].values)
+        samples = result["samples_per_dim"].values
         worst = int(np.argmax(z))
-        off = abs(result["test_error_gap"].values / judged_side(result)["test_error"].values)[worst]
+        off = abs(
+            result["test_error_gap"].values / judged_side(result)["test_error"].values
+        )[worst]
         yield Check(
             f"largest |z| of the isotropic theory, {name}",
             f"at n/d = {samples[worst]:g} it is off by {off:.1%}; the network rules it out beyond the line",
@@ -145,25 +212,41 @@ def _curve_checks(results: Results) -> Iterator[Check]:
         )  # fmt: skip
 
 
-# -- test error against the size of the batch, beside a stored experiment ------------------------------------
+# -- test error against the size of the batch, beside a stored experiment --------------
 
 BATCHES = [0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
 DIM = 4000
 """The stored experiment; the same study on a GPU gives its numbers again."""
-TRIALS = {"tanh-sin": 128, "relu-tanh": 64, "relu-relu": 64, "elu-tanh": 64, "selu-tanh": 64}
+TRIALS = {
+    "tanh-sin": 128,
+    "relu-tanh": 64,
+    "relu-relu": 64,
+    "elu-tanh": 64,
+    "selu-tanh": 64,
+}
 STORED_SEED = 1
 
 
 def real_network(network: str, dim: int = DIM) -> xarray.Dataset:
-    """Return the stored experiment on a network of `TRIALS`, as `simulate` would, batch sizes increasing.
+    """Return the stored experiment on a network of `TRIALS`, as `simulate` would, batch
+    sizes increasing.
 
-    `TRIALS` trials at d = 4000 (64 at 2000, 16 at 8000), made on an NVIDIA H200 by ``benchmarks/gpu_real_network.py``.
+    `TRIALS` trials at d = 4000 (64 at 2000, 16 at 8000), made on an NVIDIA H200 by
+    ``benchmarks/gpu_real_network.py``.
     """
     file = importlib.resources.files("giantstep.papers") / "data" / "real_network.csv"
-    rows = [row for row in csv.DictReader(file.read_text().splitlines()) if row.pop("network") == network]
-    columns = {name: np.array([float(row[name]) for row in rows if int(row["dim"]) == dim]) for name in rows[0]}
+    rows = [
+        row
+        for row in csv.DictReader(file.read_text().splitlines())
+        if row.pop("network") == network
+    ]
+    columns = {
+        name: np.array([float(row[name]) for row in rows if int(row["dim"]) == dim])
+        for name in rows[0]
+    }
     (trials,) = set(columns.pop("trials"))
-    along, _ = "step.batch_per_dim", columns.pop("dim")
+    along = "step.batch_per_dim"
+    _ = columns.pop("dim")
     coords = {along: columns.pop("batch_per_dim")}
     data: dict[str, Any] = {name: (along, values) for name, values in columns.items()}
     data["converged"] = along, np.ones(len(coords[along]), bool)
@@ -172,12 +255,20 @@ def real_network(network: str, dim: int = DIM) -> xarray.Dataset:
 
 
 def finite_batch(size: Size) -> Studies:
-    """Return the three networks against the size of the batch; on a GPU their experiment is made again."""
-    return {key: study for name in NETWORKS for key, study in batch_studies(name, NETWORKS[name], size).items()}
+    """Return the three networks against the size of the batch; on a GPU their
+    experiment is made again.
+    """
+    return {
+        key: study
+        for name in NETWORKS
+        for key, study in batch_studies(name, NETWORKS[name], size).items()
+    }
 
 
 def batch_studies(name: str, base: OneStep, size: Size) -> Studies:
-    """Return one network against the size of the batch: stored experiment, exact and isotropic theory."""
+    """Return one network against the size of the batch: stored experiment, exact and
+    isotropic theory.
+    """
     fine = {"step.batch_per_dim": np.geomspace(0.25, 120.0, size(41, 121))}
     return {
         name: comparison(
@@ -201,14 +292,20 @@ def _draw_finite_batch(results: Results) -> Figure:
 
 
 def draw_batches(results: Results, titles: dict[str, str]) -> Figure:
-    """Draw networks side by side against the size of the batch, and below each the difference to the exact limit."""
+    """Draw networks side by side against the size of the batch, and below each the
+    difference to the exact limit.
+    """
     from matplotlib.ticker import FuncFormatter
 
     count = len(titles)
-    figure, axes = new_figure(2, count, width=4.2 * count, height=5.4, height_ratios=(1.9, 1), sharex="col")
+    figure, axes = new_figure(
+        2, count, width=4.2 * count, height=5.4, height_ratios=(1.9, 1), sharex="col"
+    )
     for name, upper, lower in zip(titles, axes, axes[count:]):
         draw_batch_panels(upper, lower, results, name)
-        lower.set_xlabel(r"samples of the first batch per dimension,  $\alpha_0 = n_0/d$")
+        lower.set_xlabel(
+            r"samples of the first batch per dimension,  $\alpha_0 = n_0/d$"
+        )
         lower.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     letters(axes, *titles.values())
     axes[0].set_ylabel("test error")
@@ -219,14 +316,27 @@ def draw_batches(results: Results, titles: dict[str, str]) -> Figure:
 
 
 def draw_batch_panels(upper: Axes, lower: Axes, results: Results, name: str) -> None:
-    """Draw one network against the size of the batch, and the difference to the exact limit below."""
-    result, large = results[name], float(results[f"{name}-large"]["test_error"][0])
+    """Draw one network against the size of the batch, and the difference to the exact
+    limit below.
+    """
+    result = results[name]
+    large = float(results[f"{name}-large"]["test_error"][0])
     x = results[f"{name}-exact"]["step.batch_per_dim"].values
-    exact, isotropic = (results[f"{name}-{side}"]["test_error"].values for side in ("exact", "isotropic"))
+    exact, isotropic = (
+        results[f"{name}-{side}"]["test_error"].values
+        for side in ("exact", "isotropic")
+    )
     where = " (H200)" if result.attrs.get("stored") else ""
     limit_line(upper, x, exact, BLUE, "exact theory")
     limit_line(upper, x, isotropic, VERMILION, "isotropic map", linestyle=DASHED)
-    upper.axhline(large, color=GREY, linewidth=1.2, linestyle=DOTTED, zorder=1, label="large batch")
+    upper.axhline(
+        large,
+        color=GREY,
+        linewidth=1.2,
+        linestyle=DOTTED,
+        zorder=1,
+        label="large batch",
+    )
     text = f"network, $d = {DIM}${where}, $\\pm$ 1 s.e."
     experiment_points(upper, BATCHES, result, "test_error", BLACK, "o", text)
     upper.set(xscale="log", yscale="log", xlim=(x[0], x[-1]))
@@ -236,7 +346,13 @@ def draw_batch_panels(upper: Axes, lower: Axes, results: Results, name: str) -> 
     limit_line(lower, x, 100 * (isotropic / exact - 1), VERMILION, linestyle=DASHED)
     at_points = judged_side(result)["test_error"].values
     errors = result["test_error_stderr"].sel(source="experiment").values
-    error_points(lower, BATCHES, 100 * result["test_error_gap"] / at_points, 100 * errors / at_points, BLACK)
+    error_points(
+        lower,
+        BATCHES,
+        100 * result["test_error_gap"] / at_points,
+        100 * errors / at_points,
+        BLACK,
+    )
     low, high = lower.get_ylim()
     lower.set_ylim(min(low, -3.0), max(high, 3.0))
 
@@ -247,9 +363,13 @@ def _finite_batch_checks(results: Results) -> Iterator[Check]:
     from giantstep.verdicts import chance_line
 
     scores = [results[name]["test_error_z"].values for name in NETWORKS]
-    others = [np.abs(results[f"{name}-rejected"]["test_error_z"].values) for name in NETWORKS]
-    exact, isotropic = np.concatenate(scores), np.concatenate(others)
-    points, square = len(exact), float(np.sum(exact**2))
+    others = [
+        np.abs(results[f"{name}-rejected"]["test_error_z"].values) for name in NETWORKS
+    ]
+    exact = np.concatenate(scores)
+    isotropic = np.concatenate(others)
+    points = len(exact)
+    square = float(np.sum(exact**2))
     line = chance_line(points)
     yield Check(
         "largest |z| of the exact theory", f"so many points ({points}) pass the line by chance once in 1,000",
@@ -275,11 +395,20 @@ def _finite_batch_checks(results: Results) -> Iterator[Check]:
     )  # fmt: skip
     for name, z in zip(NETWORKS, others):
         where = f"at n0/d = {BATCHES[int(np.argmax(z))]:g}"
-        yield Check(f"largest |z| of the isotropic map, {name}", where, np.max(z), line=5.0, above=True)
+        yield Check(
+            f"largest |z| of the isotropic map, {name}",
+            where,
+            np.max(z),
+            line=5.0,
+            above=True,
+        )
 
 
 def _finite_batch_notes(results: Results) -> list[str]:
-    where = "stored experiment, NVIDIA H200" if results.size.device == "cpu" else "experiment of this run"
+    if results.size.device == "cpu":
+        where = "stored experiment, NVIDIA H200"
+    else:
+        where = "experiment of this run"
     return [
         f"Dots: {where}, d = {DIM}, 64 to 128 trials, mean and standard error. "
         "Exact theory and isotropic map are drawn and judged with their finite-size correction at that d; dotted: the "
@@ -287,7 +416,7 @@ def _finite_batch_notes(results: Results) -> list[str]:
     ]
 
 
-# -- test error against the step size ------------------------------------------------------------------------
+# -- test error against the step size --------------------------------------------------
 
 STEP_SEED = 2026
 RATES = np.array([0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 20.0])
@@ -301,7 +430,9 @@ STEP_CASES = (
 
 
 def step_size(size: Size) -> Studies:
-    """Return two networks against the size of the step, on a large and on a small batch."""
+    """Return two networks against the size of the step, on a large and on a small
+    batch.
+    """
     studies = {}
     dim = size(150, 400)
     fine = {"step.rate": np.geomspace(RATES[0] / 1.6, RATES[-1] * 1.5, 121)}
@@ -329,9 +460,12 @@ def _draw_step_size(results: Results) -> Figure:
     for panel, name in zip(axes, STEP_NETWORKS):
         best = []
         for case, _, _, colour, marker, _ in STEP_CASES:
-            result, line = results[f"{name}-{case}"], results[f"{name}-{case}-line"]
+            result = results[f"{name}-{case}"]
+            line = results[f"{name}-{case}-line"]
             limit_line(panel, line["step.rate"], line["test_error"], colour)
-            experiment_points(panel, result["step.rate"], result, "test_error", colour, marker)
+            experiment_points(
+                panel, result["step.rate"], result, "test_error", colour, marker
+            )
             best.append((*_best(line), colour))
         fine = line["step.rate"].values
         panel.set(xscale="log", yscale="log", xlim=(fine[0], fine[-1]))
@@ -343,13 +477,30 @@ def _draw_step_size(results: Results) -> Figure:
         panel.set(xlabel=r"step size,  $\eta$", ylabel="test error")
         panel.set_ylim(bottom=bottom)
         for rate, error, colour in best:
-            panel.plot([rate] * 2, [bottom, error], color=colour, linewidth=0.9, linestyle=DOTTED, zorder=1)
-            panel.plot(rate, bottom, marker="^", markersize=7, color=colour, clip_on=False, zorder=4)
+            panel.plot(
+                [rate] * 2,
+                [bottom, error],
+                color=colour,
+                linewidth=0.9,
+                linestyle=DOTTED,
+                zorder=1,
+            )
+            panel.plot(
+                rate,
+                bottom,
+                marker="^",
+                markersize=7,
+                color=colour,
+                clip_on=False,
+                zorder=4,
+            )
     arrow = key(GREY, "^", "best step size", "")
     arrow.set(markerfacecolor=GREY, markersize=6)
     entries = [key(colour, marker, label) for *_, colour, marker, label in STEP_CASES]
     at_dim = f"$d = {results.dim('tanh-sin-large')}$"
-    sides = engines(axes[1], rf"experiment, {at_dim}, $\pm$ 1 s.e.", line=f"theory, {at_dim}")
+    sides = engines(
+        axes[1], rf"experiment, {at_dim}, $\pm$ 1 s.e.", line=f"theory, {at_dim}"
+    )
     axes[1].legend(handles=[*entries, *sides, arrow], loc="lower left")
     letters(axes, *(TITLES[name].rsplit(",", 1)[0] for name in STEP_NETWORKS))
     return figure
@@ -360,7 +511,9 @@ def _step_size_checks(results: Results) -> Iterator[Check]:
         untrained = float(results[f"{name}-untrained"]["test_error"])
         for case, _, words, *_ in STEP_CASES:
             rate, error = _best(results[f"{name}-{case}-line"])
-            meaning = f"test error {error:.4f} there, {untrained:.4f} for random features"
+            meaning = (
+                f"test error {error:.4f} there, {untrained:.4f} for random features"
+            )
             yield Check(f"best step size, {name}, {words}", meaning, rate)
 
 

@@ -1,4 +1,6 @@
-"""Dandi, Krzakala, Loureiro, Pesce and Stephan: how two-layer networks learn, one (giant) step at a time."""
+"""Dandi, Krzakala, Loureiro, Pesce and Stephan: how two-layer networks learn, one
+(giant) step at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import GiantSteps, Vocabulary
-from giantstep.figures.panels import compared, engines, error_points, experiment_points, key, letters, level, limit_line
-from giantstep.figures.style import BLACK, BLUE, DOTTED, GREY, MARKERS, VERMILION, colours, new_figure, plain_log_ticks
-from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies, comparison, experiment, limit
+from giantstep.figures.panels import (
+    compared,
+    engines,
+    error_points,
+    experiment_points,
+    key,
+    letters,
+    level,
+    limit_line,
+)
+from giantstep.figures.style import (
+    BLACK,
+    BLUE,
+    DOTTED,
+    GREY,
+    MARKERS,
+    VERMILION,
+    colours,
+    new_figure,
+    plain_log_ticks,
+)
+from giantstep.papers.recipe import (
+    FigureStudy,
+    Recipe,
+    Results,
+    Size,
+    Studies,
+    comparison,
+    experiment,
+    limit,
+)
 from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
@@ -28,7 +58,12 @@ COSINES = r"$\cos(G_i, w^*_1)$", r"$\cos(G_i, w^*_2)$"
 
 def network(target: str, **fields: Any) -> GiantSteps:
     """Return a ReLU network with second layer +-1."""
-    known = {"activation": "relu", "second_layer": Vocabulary([1, -1]), "rate": 2.0, "batch_per_dim": 1.0}
+    known = {
+        "activation": "relu",
+        "second_layer": Vocabulary([1, -1]),
+        "rate": 2.0,
+        "batch_per_dim": 1.0,
+    }
     return GiantSteps(target=target, **{**known, **fields})
 
 
@@ -38,17 +73,31 @@ def _neurons(scenario: GiantSteps, dim: int) -> FigureStudy:
 
 
 def _cloud(axes: Axes, cosines: np.ndarray, half: int, words: str) -> None:
-    """Draw the cosines of neurons with both directions, those of the first half with a_j = 1."""
-    for sign, colour, chosen in (("1", BLUE, cosines[:half]), ("-1", VERMILION, cosines[half:])):
-        axes.plot(*chosen.T, "o", color=colour, markersize=3, alpha=0.6, label=words.format(sign))
+    """Draw the cosines of neurons with both directions, those of the first half with
+    a_j = 1.
+    """
+    for sign, colour, chosen in (
+        ("1", BLUE, cosines[:half]),
+        ("-1", VERMILION, cosines[half:]),
+    ):
+        axes.plot(
+            *chosen.T,
+            "o",
+            color=colour,
+            markersize=3,
+            alpha=0.6,
+            label=words.format(sign),
+        )
 
 
-# -- gradient orientations -----------------------------------------------------------------------------------
+# -- gradient orientations -------------------------------------------------------------
 
 
 def orientation(size: Size) -> Studies:
     """Return two targets: mean cosines of the steps, and the neurons of one network."""
-    dim, width, steps = size(400, 4096), size(100, 1024), size(3, 6)
+    dim = size(400, 4096)
+    width = size(100, 1024)
+    steps = size(3, 6)
     studies = {}
     for name, target, trials in (("ex1", EX1, 24), ("ex2", EX2, 72)):
         scenario = network(target, width=width, steps=steps)
@@ -62,7 +111,8 @@ def orientation(size: Size) -> Studies:
 
 def _draw_orientation(results: Results) -> Figure:
     """Draw the cosines of 40 neurons' steps with both directions, step after step."""
-    steps, width = results.size(3, 6), results.size(100, 1024)
+    steps = results.size(3, 6)
+    width = results.size(100, 1024)
     figure, axes = new_figure(2, steps, width=2.35 * steps + 0.6, height=5.0)
     chosen = np.r_[np.arange(20), width // 2 + np.arange(20)]
     titles = []
@@ -72,18 +122,28 @@ def _draw_orientation(results: Results) -> Figure:
         reach = 1.2 * float(np.max(np.abs(neurons[:steps])))
         for step, panel in enumerate(axes[row * steps : (row + 1) * steps]):
             _cloud(panel, neurons[step][chosen], 20, "neurons, $a_j = {}$")
-            panel.plot(*law[step].T, "x", color=BLACK, markersize=9, markeredgewidth=1.8, label="limit", zorder=4)
+            panel.plot(
+                *law[step].T,
+                "x",
+                color=BLACK,
+                markersize=9,
+                markeredgewidth=1.8,
+                label="limit",
+                zorder=4,
+            )
             panel.axhline(0, color=GREY, linewidth=0.6, zorder=0)
             panel.axvline(0, color=GREY, linewidth=0.6, zorder=0)
             panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-            panel.set(xlabel=COSINES[0] if row else "", ylabel="" if step else COSINES[1])
+            panel.set(
+                xlabel=COSINES[0] if row else "", ylabel="" if step else COSINES[1]
+            )
             titles.append(f"step {step + 1}" if step else f"{SHOWN[name]}, step 1")
     letters(axes, *titles)
     axes[0].legend(loc="upper left", fontsize=7)
     return figure
 
 
-# -- the staircase -------------------------------------------------------------------------------------------
+# -- the staircase ---------------------------------------------------------------------
 
 CLIMBS = {
     "relu-sum": ("z1 + z1*z2", "relu", r"relu, $h = z_1 + z_1 z_2$"),
@@ -113,18 +173,28 @@ def _draw_staircase(results: Results) -> Figure:
         panel.set(xlabel="steps", ylim=(-0.25, 1.0), xticks=range(6))
     letters(axes, *(title for *_, title in CLIMBS.values()))
     axes[0].set_ylabel("cosine of a neuron with $a_j = 1$")
-    handles = [key(colour, marker, f"with $w^*_{i}$") for i, colour, marker in zip((1, 2), (BLUE, VERMILION), MARKERS)]
+    handles = [
+        key(colour, marker, f"with $w^*_{i}$")
+        for i, colour, marker in zip((1, 2), (BLUE, VERMILION), MARKERS)
+    ]
     text = rf"network, $d = {results.dim('relu-sum')}$, $\pm$ 1 s.e."
     axes[1].legend(handles=[*handles, *engines(axes[0], text)], loc="upper left")
     return figure
 
 
 def _staircase_checks(results: Results) -> Iterator[Check]:
-    largest = np.max(np.abs(results["relu-product"]["cosine"].sel(source="experiment").values))
-    yield Check("largest mean cosine with z1 z2", "nothing is learned from n = 8 d", largest, line=0.1)
+    largest = np.max(
+        np.abs(results["relu-product"]["cosine"].sel(source="experiment").values)
+    )
+    yield Check(
+        "largest mean cosine with z1 z2",
+        "nothing is learned from n = 8 d",
+        largest,
+        line=0.1,
+    )
 
 
-# -- specialisation ------------------------------------------------------------------------------------------
+# -- specialisation --------------------------------------------------------------------
 
 ANGLES = {
     "angles-1": (EX2, 1.0, 16.0, VERMILION, SHOWN["ex2"] + r", $n = 16\,d$"),
@@ -134,8 +204,11 @@ ALPHAS = [0.25, 0.5, 1.0, 2.0, 4.0]
 
 
 def specialisation(size: Size) -> Studies:
-    """Return the alignment of the first gradients at n of order d^2, and the neurons of two wider networks."""
-    dim, base = size(100, 256), network("z1*z2", batch_exponent=2.0, width=40)
+    """Return the alignment of the first gradients at n of order d^2, and the neurons of
+    two wider networks.
+    """
+    dim = size(100, 256)
+    base = network("z1*z2", batch_exponent=2.0, width=40)
     fine = {"batch_per_dim": np.geomspace(0.2, 5.0, 60)}
     studies = {
         "order-2": comparison(
@@ -146,28 +219,55 @@ def specialisation(size: Size) -> Studies:
         "order-2-line": limit(base, fine, "specialisation", labels="raw", dim=dim),
     }  # fmt: skip
     for name, (target, exponent, alpha, *_) in ANGLES.items():
-        wide = network(target, batch_exponent=exponent, batch_per_dim=alpha, width=200, steps=1)
+        wide = network(
+            target, batch_exponent=exponent, batch_per_dim=alpha, width=200, steps=1
+        )
         studies[name] = _neurons(wide, dim)
     return studies
 
 
 def _draw_specialisation(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=8.2, height=3.7)
-    line, dim = results["order-2-line"], results.dim("order-2")
+    line = results["order-2-line"]
+    dim = results.dim("order-2")
     limit_line(axes[0], line["batch_per_dim"], line["alignment"], BLUE, "limit")
     text = rf"network, $d = {dim}$"
-    experiment_points(axes[0], ALPHAS, results["order-2"], "alignment", BLUE, label=text)
-    axes[0].set(xscale="log", xlabel="samples,  $n/d^2$", ylabel=r"mean of $\cos^2(G_i, V^*)$", ylim=(0, 0.8))
+    experiment_points(
+        axes[0], ALPHAS, results["order-2"], "alignment", BLUE, label=text
+    )
+    axes[0].set(
+        xscale="log",
+        xlabel="samples,  $n/d^2$",
+        ylabel=r"mean of $\cos^2(G_i, V^*)$",
+        ylim=(0, 0.8),
+    )
     plain_log_ticks(axes[0].xaxis)
     for name, (*_, colour, words) in ANGLES.items():
-        signed = results[name]["gradient_cosine"].values[0] * np.repeat([1.0, -1.0], 100)[:, None]
+        signed = (
+            results[name]["gradient_cosine"].values[0]
+            * np.repeat([1.0, -1.0], 100)[:, None]
+        )
         angles = np.degrees(np.arctan2(signed[:, 1], signed[:, 0]))
-        axes[1].hist(angles, bins=np.linspace(-180, 180, 37).tolist(), color=colour, alpha=0.6, label=words)
-    axes[1].set(xlabel="angle of the gradient in the target plane (degrees)", ylabel="neurons", xlim=(-180, 180))
+        axes[1].hist(
+            angles,
+            bins=np.linspace(-180, 180, 37).tolist(),
+            color=colour,
+            alpha=0.6,
+            label=words,
+        )
+    axes[1].set(
+        xlabel="angle of the gradient in the target plane (degrees)",
+        ylabel="neurons",
+        xlim=(-180, 180),
+    )
     axes[1].set_xticks([-180, -90, 0, 90, 180])
     for panel in axes:
         panel.legend(loc="upper left")
-    letters(axes, "$h = z_1 z_2$, one step", "one direction at $n \\sim d$, all at $n \\sim d^2$")
+    letters(
+        axes,
+        "$h = z_1 z_2$, one step",
+        "one direction at $n \\sim d$, all at $n \\sim d^2$",
+    )
     return figure
 
 
@@ -177,7 +277,7 @@ def _specialisation_checks(results: Results) -> Iterator[Check]:
     yield Check(name, "1 would be one direction", spread, line=1.5, above=True)
 
 
-# -- error against the batch ---------------------------------------------------------------------------------
+# -- error against the batch -----------------------------------------------------------
 
 KERNEL_BOUND = 0.2708333
 """Error of the best linear kernel on `PAIR`, d to infinity."""
@@ -188,8 +288,12 @@ STAIRWAY = {
 
 
 def stairway(size: Size) -> Studies:
-    """Return the errors of two targets against the batch after several steps, and the neurons of one network."""
-    dim, width, steps = size(80, 256), size(120, 512), size(4, 6)
+    """Return the errors of two targets against the batch after several steps, and the
+    neurons of one network.
+    """
+    dim = size(80, 256)
+    width = size(120, 512)
+    steps = size(4, 6)
     exponents = np.linspace(1.0, size(1.7, 1.9), size(4, 7))
     studies = {
         name: comparison(
@@ -205,22 +309,51 @@ def stairway(size: Size) -> Studies:
 
 def _draw_stairway(results: Results) -> Figure:
     figure, axes = new_figure(1, 4, width=14.6, height=3.7)
-    dim, width, steps = results.dim("pair"), results.size(120, 512), results.size(4, 6)
+    dim = results.dim("pair")
+    width = results.size(120, 512)
+    steps = results.size(4, 6)
     for panel, (name, (_, bound, _)) in zip(axes, STAIRWAY.items()):
         x = np.log(2.0 * dim ** results[name]["batch_exponent"].values) / np.log(dim)
         for time, colour in enumerate(colours(steps + 1, ordered=True)):
-            label = "random features" if time == 0 else f"{time} step{'s' if time > 1 else ''}"
+            if time == 0:
+                label = "random features"
+            else:
+                label = f"{time} step{'s' if time > 1 else ''}"
             result = results[name].isel(time=time)
-            experiment_points(panel, x, result, "test_error", colour, MARKERS[time % len(MARKERS)], label)
-            panel.plot(x, result["test_error"].sel(source="experiment"), color=colour, linewidth=0.9)
+            experiment_points(
+                panel,
+                x,
+                result,
+                "test_error",
+                colour,
+                MARKERS[time % len(MARKERS)],
+                label,
+            )
+            panel.plot(
+                x,
+                result["test_error"].sel(source="experiment"),
+                color=colour,
+                linewidth=0.9,
+            )
         level(panel, bound, "")
         panel.set(xlabel=r"$\log n/\log d$", ylabel="test error")
     handles, _ = axes[0].get_legend_handles_labels()
     kernel = key(GREY, "", "linear kernel, $d \\to \\infty$", DOTTED)
     axes[0].legend(handles=[*handles, kernel], loc="upper right", fontsize=7)
     for time, panel in enumerate(axes[2:]):
-        _cloud(panel, results["ex2-neurons"]["gradient_cosine"].values[time], width // 2, "$a_j = {}$")
-        panel.set(xlabel=COSINES[0], ylabel=COSINES[1], xlim=(-1, 1), ylim=(-1, 1), aspect="equal")
+        _cloud(
+            panel,
+            results["ex2-neurons"]["gradient_cosine"].values[time],
+            width // 2,
+            "$a_j = {}$",
+        )
+        panel.set(
+            xlabel=COSINES[0],
+            ylabel=COSINES[1],
+            xlim=(-1, 1),
+            ylim=(-1, 1),
+            aspect="equal",
+        )
         panel.set(xticks=[-1, -0.5, 0, 0.5, 1], yticks=[-1, -0.5, 0, 0.5, 1])
     axes[2].legend(loc="upper left")
     steps_shown = [f"step {time}, $n = 20\\,d$" for time in (1, 2)]
@@ -233,16 +366,24 @@ def _stairway_checks(results: Results) -> Iterator[Check]:
     for name, (_, bound, _) in STAIRWAY.items():
         value = float(results[name]["kernel_bound"].sel(source="limit").values[0])
         yield Check(
-            f"distance of the kernel bound of {name} from its known value", "7 digits", abs(value - bound), line=1e-6
+            f"distance of the kernel bound of {name} from its known value",
+            "7 digits",
+            abs(value - bound),
+            line=1e-6,
         )
-        last = results[name]["test_error"].sel(source="experiment").isel(batch_exponent=-1).values
+        last = (
+            results[name]["test_error"]
+            .sel(source="experiment")
+            .isel(batch_exponent=-1)
+            .values
+        )
         yield Check(
             f"error of {name} after {steps} steps over that of random features at the largest n",
             "steps learn features that random ones cannot have", last[-1] / last[0], line=0.8,
         )  # fmt: skip
 
 
-# -- one step ------------------------------------------------------------------------------------------------
+# -- one step --------------------------------------------------------------------------
 
 PUBLISHED = {3326: (0.3360, 0.0063), 29532: (0.2068, 0.0059), 262144: (0.0774, 0.0021)}
 """The authors' one-step errors and their spread over 10 seeds, by n, at d = 512."""
@@ -253,38 +394,83 @@ def _samples(dim: int) -> list[int]:
 
 
 def _gaussian_values(count: int) -> Vocabulary:
-    """Return a second layer of equally probable values of variance one: the means of slices of a Gaussian."""
+    """Return a second layer of equally probable values of variance one: the means of
+    slices of a Gaussian.
+    """
     law = NormalDist()
-    densities = [0.0, *(law.pdf(law.inv_cdf(index / count)) for index in range(1, count)), 0.0]
+    densities = [
+        0.0,
+        *(law.pdf(law.inv_cdf(index / count)) for index in range(1, count)),
+        0.0,
+    ]
     means = -np.diff(densities)
     return Vocabulary(np.round(means / np.sqrt(np.mean(means**2)), 6).tolist())
 
 
 def one_step(size: Size) -> Studies:
-    """Return the error after one large step at three sizes of the batch; the second layer is close to Gaussian."""
-    dim, width, values = size(128, 512), size(256, 1024), _gaussian_values(32)
+    """Return the error after one large step at three sizes of the batch; the second
+    layer is close to Gaussian.
+    """
+    dim = size(128, 512)
+    width = size(256, 1024)
+    values = _gaussian_values(32)
     studies = {}
     for n in _samples(dim):
         base = network(
-            PAIR, width=width, second_layer=values, steps=1, batch_per_dim=n / dim, rate=10 * (n / width) ** 0.5
+            PAIR,
+            width=width,
+            second_layer=values,
+            steps=1,
+            batch_per_dim=n / dim,
+            rate=10 * (n / width) ** 0.5,
         )
-        studies[f"n{n}"] = experiment(base, None, "fit", dim=dim, trials=size(4, 10), seed=SEED)
+        studies[f"n{n}"] = experiment(
+            base, None, "fit", dim=dim, trials=size(4, 10), seed=SEED
+        )
     return studies
 
 
 def _draw_one_step(results: Results) -> Figure:
-    """Draw the error after one large step against n, beside random features and the authors' numbers."""
+    """Draw the error after one large step against n, beside random features and the
+    authors' numbers.
+    """
     figure, (axes,) = new_figure(1, 1, width=5.0, height=3.8)
-    dim, fits = results.size(128, 512), list(results.values())
+    dim = results.size(128, 512)
+    fits = list(results.values())
     x = np.log(_samples(dim)) / np.log(dim)
     errors, spreads, start = (
-        [float(fit[name]) for fit in fits] for name in ("test_error", "test_error_stderr", "initial_error")
+        [float(fit[name]) for fit in fits]
+        for name in ("test_error", "test_error_stderr", "initial_error")
     )
-    axes.errorbar(x, errors, spreads, color=BLUE, marker="o", markerfacecolor="white", label=f"one step, $d = {dim}$")
-    axes.plot(x, start, color=VERMILION, marker="s", markerfacecolor="white", label="random features")
+    axes.errorbar(
+        x,
+        errors,
+        spreads,
+        color=BLUE,
+        marker="o",
+        markerfacecolor="white",
+        label=f"one step, $d = {dim}$",
+    )
+    axes.plot(
+        x,
+        start,
+        color=VERMILION,
+        marker="s",
+        markerfacecolor="white",
+        label="random features",
+    )
     means, widths = np.array(list(PUBLISHED.values())).T
     where = np.log(list(PUBLISHED)) / np.log(512)
-    error_points(axes, where, means, widths, GREY, "D", "authors, $d = 512$", markerfacecolor=GREY)
+    error_points(
+        axes,
+        where,
+        means,
+        widths,
+        GREY,
+        "D",
+        "authors, $d = 512$",
+        markerfacecolor=GREY,
+    )
     level(axes, KERNEL_BOUND, "linear kernel, $d \\to \\infty$", at=0.02, above=False)
     axes.set(xlabel=r"$\log n/\log d$", ylabel="test error", ylim=(0, None))
     axes.legend(loc="lower left")
@@ -293,13 +479,20 @@ def _draw_one_step(results: Results) -> Figure:
 
 def _one_step_checks(results: Results) -> Iterator[Check]:
     *_, last = results.values()
-    yield Check("error of one step at n = d^2", "far below the bound of kernels", float(last["test_error"]), line=0.2)
+    yield Check(
+        "error of one step at n = d^2",
+        "far below the bound of kernels",
+        float(last["test_error"]),
+        line=0.2,
+    )
     if results.size.quick:
         return
     for (n, (mean, spread)), fit in zip(PUBLISHED.items(), results.values()):
         joint = (float(fit["test_error_stderr"]) ** 2 + spread**2 / 10) ** 0.5
         z = abs(float(fit["test_error"]) - mean) / joint
-        yield Check(f"z against the authors' error at n = {n}", "10 seeds each", z, line=3.0)
+        yield Check(
+            f"z against the authors' error at n = {n}", "10 seeds each", z, line=3.0
+        )
 
 
 RECIPES = (

@@ -10,7 +10,12 @@ import numpy as np
 from giantstep import Blocks, MixtureGLM
 from giantstep.figures.panels import engines, key, letters
 from giantstep.figures.style import BLUE, DASHED, GREY, MARKERS, VERMILION, new_figure
-from giantstep.papers.pesce2023gaussian import ALPHA, SEED, draw_beside_one_gaussian, measured
+from giantstep.papers.pesce2023gaussian import (
+    ALPHA,
+    SEED,
+    draw_beside_one_gaussian,
+    measured,
+)
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 
@@ -27,15 +32,20 @@ CASES = (
 
 
 def random_labels(size: Size) -> Studies:
-    """Return the training loss of random labels where two clusters live in different blocks of coordinates."""
+    """Return the training loss of random labels where two clusters live in different
+    blocks of coordinates.
+    """
     studies = {}
-    points, fine = (
-        [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0],
-        {"samples_per_dim": np.union1d(np.linspace(0.1, 4.0, size(40, 60)), [1.0])},
-    )
+    points = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
+    fine = {"samples_per_dim": np.union1d(np.linspace(0.1, 4.0, size(40, 60)), [1.0])}
     for loss, ridge, *_ in CASES:
         scenario = MixtureGLM(
-            weights=[0.5, 0.5], covariances=THIRDS, labels="random", loss=loss, ridge=ridge, samples_per_dim=2.0
+            weights=[0.5, 0.5],
+            covariances=THIRDS,
+            labels="random",
+            loss=loss,
+            ridge=ridge,
+            samples_per_dim=2.0,
         )
         name = f"{loss}-{ridge:g}"
         studies[name] = comparison(
@@ -51,15 +61,22 @@ def _draw(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=10.4, height=4.1)
     panels = dict(zip(("square", "hinge"), axes))
     for loss, ridge, colour, marker, text in CASES:
-        name, look = f"{loss}-{ridge:g}", (colour, marker)
-        draw_beside_one_gaussian(panels[loss], results, name, "samples_per_dim", "train_loss", look, text)
+        name = f"{loss}-{ridge:g}"
+        look = (colour, marker)
+        draw_beside_one_gaussian(
+            panels[loss], results, name, "samples_per_dim", "train_loss", look, text
+        )
     for loss, panel in panels.items():
         handles, _ = panel.get_legend_handles_labels()
         sides = engines(panel, measured(results.dim("square-0.1")))
         gaussian = key(GREY, "", "limit of one Gaussian", DASHED)
         panel.legend(handles=[*handles, *sides, gaussian], loc="upper left")
         panel.set(xlabel=ALPHA, ylabel=f"training loss ({loss})", xlim=(0.0, 4.1))
-    letters(axes, "random labels, clusters in different blocks: square loss", "hinge loss: one Gaussian is not enough")
+    letters(
+        axes,
+        "random labels, clusters in different blocks: square loss",
+        "hinge loss: one Gaussian is not enough",
+    )
     return figure
 
 

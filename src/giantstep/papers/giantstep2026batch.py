@@ -1,4 +1,6 @@
-"""Figures of our own: the network after steps on finite batches, for every activation, for classes, one or several."""
+"""Figures of our own: the network after steps on finite batches, for every activation,
+for classes, one or several.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import FewSteps, MaximalStep, OneStep, Vocabulary, optimize
-from giantstep.figures.panels import engines, experiment_points, key, letters, limit_line
-from giantstep.figures.style import BLACK, BLUE, DASHED, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
-from giantstep.papers.cui2024asymptotics import DIM, NETWORKS, TITLES, batch_studies, draw_batches, rejected
+from giantstep.figures.panels import (
+    engines,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+)
+from giantstep.figures.style import (
+    BLACK,
+    BLUE,
+    DASHED,
+    GREY,
+    MARKERS,
+    PALETTE,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
+from giantstep.papers.cui2024asymptotics import (
+    DIM,
+    NETWORKS,
+    TITLES,
+    batch_studies,
+    draw_batches,
+    rejected,
+)
 from giantstep.papers.giantstep2026design import path
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
@@ -18,14 +43,30 @@ from giantstep.papers.report import Check
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# -- every activation ----------------------------------------------------------------------------------------
+# -- every activation ------------------------------------------------------------------
 
 ONES = Vocabulary([1])
 """The second layer at the start: all its values are equal."""
-SHAPE = {"width_per_dim": 1.3, "samples_per_dim": 1.5, "ridge": 0.05, "noise": 0.05, "second_layer": ONES}
+SHAPE = {
+    "width_per_dim": 1.3,
+    "samples_per_dim": 1.5,
+    "ridge": 0.05,
+    "noise": 0.05,
+    "second_layer": ONES,
+}
 NEW_NETWORKS = {
-    "elu-tanh": OneStep(activation="elu", target="tanh(2*z)", step=MaximalStep(1.5, batch_per_dim=2.0), **SHAPE),
-    "selu-tanh": OneStep(activation="selu", target="tanh(z)", step=MaximalStep(2.0, batch_per_dim=2.0), **SHAPE),
+    "elu-tanh": OneStep(
+        activation="elu",
+        target="tanh(2*z)",
+        step=MaximalStep(1.5, batch_per_dim=2.0),
+        **SHAPE,
+    ),
+    "selu-tanh": OneStep(
+        activation="selu",
+        target="tanh(z)",
+        step=MaximalStep(2.0, batch_per_dim=2.0),
+        **SHAPE,
+    ),
 }
 """Neither odd nor linear + even: their bulk needs finite_batch_general."""
 SHOWN = {**NEW_NETWORKS, **{name: NETWORKS[name] for name in ("relu-tanh", "tanh-sin")}}
@@ -37,8 +78,14 @@ SHOWN_TITLES = {
 
 
 def every_activation(size: Size) -> Studies:
-    """Return four networks against the size of the batch; on a GPU their experiment is made again."""
-    return {key: study for name, base in SHOWN.items() for key, study in batch_studies(name, base, size).items()}
+    """Return four networks against the size of the batch; on a GPU their experiment is
+    made again.
+    """
+    return {
+        key: study
+        for name, base in SHOWN.items()
+        for key, study in batch_studies(name, base, size).items()
+    }
 
 
 def _rejected_networks(results: Results) -> Studies:
@@ -65,7 +112,7 @@ def _activation_checks(results: Results) -> Iterator[Check]:
         )  # fmt: skip
 
 
-# -- classes -------------------------------------------------------------------------------------------------
+# -- classes ---------------------------------------------------------------------------
 
 CLASS_BATCHES = np.array([0.5, 1.0, 2.0, 5.0, 15.0, 50.0])
 CLASSIFIERS = {
@@ -105,12 +152,26 @@ def _draw_logistic_batch(results: Results) -> Figure:
             ("isotropic", VERMILION, "isotropic map", {"linestyle": DASHED}),
         ):
             line = results[f"{name}-{side}"]
-            limit_line(panel, line["step.batch_per_dim"], line["test_error"], colour, label, **style)
+            limit_line(
+                panel,
+                line["step.batch_per_dim"],
+                line["test_error"],
+                colour,
+                label,
+                **style,
+            )
         points = results[name]["step.batch_per_dim"]
         text = rf"network, $d = {results.dim(name)}$, $\pm$ 1 s.e."
         experiment_points(panel, points, results[name], "test_error", BLACK, "o", text)
-        panel.set(xscale="log", xlabel=r"samples of the first batch per dimension,  $\alpha_0 = n_0/d$")
-        panel.set_xticks([0.5, 1, 2, 5, 10, 20, 50], labels=["0.5", "1", "2", "5", "10", "20", "50"], minor=False)
+        panel.set(
+            xscale="log",
+            xlabel=r"samples of the first batch per dimension,  $\alpha_0 = n_0/d$",
+        )
+        panel.set_xticks(
+            [0.5, 1, 2, 5, 10, 20, 50],
+            labels=["0.5", "1", "2", "5", "10", "20", "50"],
+            minor=False,
+        )
         panel.minorticks_off()
     axes[0].set_ylabel("misclassified fraction")
     axes[0].legend(loc="upper right")
@@ -118,11 +179,15 @@ def _draw_logistic_batch(results: Results) -> Figure:
     return figure
 
 
-# -- split the batch -----------------------------------------------------------------------------------------
+# -- split the batch -------------------------------------------------------------------
 
 SPLIT = {
-    "tanh": FewSteps(activation="tanh", target="tanh(2*z)", rate=1.5, batch_per_dim=2.0, **SHAPE),
-    "relu": FewSteps(activation="relu", target="relu(z)", rate=1.5, batch_per_dim=2.0, **SHAPE),
+    "tanh": FewSteps(
+        activation="tanh", target="tanh(2*z)", rate=1.5, batch_per_dim=2.0, **SHAPE
+    ),
+    "relu": FewSteps(
+        activation="relu", target="relu(z)", rate=1.5, batch_per_dim=2.0, **SHAPE
+    ),
 }
 """Two networks of finite_batches_several_steps section 10."""
 SPLIT_TITLES = (r"tanh network, $g = \tanh 2z$", r"ReLU network, $g = {\rm ReLU}$")
@@ -131,13 +196,20 @@ PARTS = {1: "one step", 2: "two steps", 4: "four steps"}
 DOUBLINGS = 3
 """The samples of all steps go from one per dimension to eight."""
 RATES = (0.2, 15.0)
-"""Where the best rate of one step is looked for: it is 0.8 at one sample per dimension and 6 at eight."""
+"""Where the best rate of one step is looked for: it is 0.8 at one sample per dimension
+and 6 at eight.
+"""
 
 
 def split_the_batch(size: Size) -> Studies:
-    """Return two steps of a fixed rate against their batches; the figure needs the best rate of one step."""
+    """Return two steps of a fixed rate against their batches; the figure needs the best
+    rate of one step.
+    """
     batches = {"batch_per_dim": np.geomspace(0.5, 4.0, 7)}
-    return {f"{name}-fixed": limit(base.replace(steps=2), batches) for name, base in SPLIT.items()}
+    return {
+        f"{name}-fixed": limit(base.replace(steps=2), batches)
+        for name, base in SPLIT.items()
+    }
 
 
 def _points_per_doubling(size: Size) -> int:
@@ -145,17 +217,28 @@ def _points_per_doubling(size: Size) -> int:
 
 
 def _at_best_rates(results: Results) -> Studies:
-    """Return the networks with their samples in 1, 2, 4 equal steps, whose rates sum to the best rate of one step."""
-    size, studies = results.size, {}
-    totals = np.geomspace(1.0, 2.0**DOUBLINGS, DOUBLINGS * _points_per_doubling(size) + 1)
+    """Return the networks with their samples in 1, 2, 4 equal steps, whose rates sum to
+    the best rate of one step.
+    """
+    size = results.size
+    studies = {}
+    totals = np.geomspace(
+        1.0, 2.0**DOUBLINGS, DOUBLINGS * _points_per_doubling(size) + 1
+    )
     shown = slice(None, None, len(totals) // 2)
     for place, (name, base) in enumerate(SPLIT.items()):
         best = optimize(
-            base.replace(steps=1), over={"rate": RATES}, batch_per_dim=totals, minimise="test_error[time=1]", starts=4
+            base.replace(steps=1),
+            over={"rate": RATES},
+            batch_per_dim=totals,
+            minimise="test_error[time=1]",
+            starts=4,
         )["rate"].values
         for number, steps in enumerate(PARTS):
             scenario = base.replace(steps=steps)
-            studies[f"{name}-{steps}"] = limit(scenario, path(batch_per_dim=totals / steps, rate=best / steps))
+            studies[f"{name}-{steps}"] = limit(
+                scenario, path(batch_per_dim=totals / steps, rate=best / steps)
+            )
             studies[f"{name}-{steps}-networks"] = comparison(
                 scenario, path(batch_per_dim=totals[shown] / steps, rate=best[shown] / steps), judged=("test_error",),
                 meaning=f"{name}, {PARTS[steps]}: test error against the samples of all steps",
@@ -170,18 +253,32 @@ def _draw_split(results: Results) -> Figure:
         untrained = float(results[f"{name}-fixed"]["test_error"].isel(time=0)[0])
         panel.axhline(untrained, color=GREY, linestyle=DASHED, linewidth=0.9)
         for number, steps in enumerate(PARTS):
-            line, dots = (results[f"{name}-{steps}{side}"].isel(time=-1) for side in ("", "-networks"))
-            limit_line(panel, steps * line["batch_per_dim"], line["test_error"], PALETTE[number])
+            line, dots = (
+                results[f"{name}-{steps}{side}"].isel(time=-1)
+                for side in ("", "-networks")
+            )
+            limit_line(
+                panel,
+                steps * line["batch_per_dim"],
+                line["test_error"],
+                PALETTE[number],
+            )
             where = steps * dots["batch_per_dim"]
-            experiment_points(panel, where, dots, "test_error", PALETTE[number], MARKERS[number])
+            experiment_points(
+                panel, where, dots, "test_error", PALETTE[number], MARKERS[number]
+            )
         panel.set(xscale="log", xlabel=r"samples of all steps per dimension,  $A$")
         plain_log_ticks(panel.xaxis)
     axes[0].set_ylabel("test error")
-    parts = [key(PALETTE[n], MARKERS[n], words) for n, words in enumerate(PARTS.values())]
+    parts = [
+        key(PALETTE[n], MARKERS[n], words) for n, words in enumerate(PARTS.values())
+    ]
     axes[0].legend(handles=parts, loc="lower left")
     at_dim = rf"network, $d = {results.dim('tanh-1-networks')}$, $\pm$ 1 s.e."
     others = engines(axes[1], at_dim, line=r"limit, $d \to \infty$")
-    axes[1].legend(handles=[*others, key(GREY, "", "no step", DASHED)], loc="lower left")
+    axes[1].legend(
+        handles=[*others, key(GREY, "", "no step", DASHED)], loc="lower left"
+    )
     letters(axes, *SPLIT_TITLES)
     return figure
 
@@ -189,9 +286,19 @@ def _draw_split(results: Results) -> Figure:
 def _split_checks(results: Results) -> Iterator[Check]:
     doubled = _points_per_doubling(results.size)
     for name in SPLIT:
-        one, two, four = (results[f"{name}-{steps}"]["test_error"].isel(time=-1).values for steps in PARTS)
-        yield Check(f"two steps over one, {name}", "splitting helps at every size", (two / one).max(), line=1.0)
-        yield Check(f"four steps over two, {name}", "and again", (four / two).max(), line=1.0)
+        one, two, four = (
+            results[f"{name}-{steps}"]["test_error"].isel(time=-1).values
+            for steps in PARTS
+        )
+        yield Check(
+            f"two steps over one, {name}",
+            "splitting helps at every size",
+            (two / one).max(),
+            line=1.0,
+        )
+        yield Check(
+            f"four steps over two, {name}", "and again", (four / two).max(), line=1.0
+        )
         yield Check(
             f"two steps over one, twice the samples, {name}", "a second batch of the same size buys at least 14%",
             (two[doubled:] / one[:-doubled]).max(), line=0.86,

@@ -1,4 +1,6 @@
-"""Beyond the mean error of a read-out after giant steps: figures of a theory that no paper has (beyond_the_error)."""
+"""Beyond the mean error of a read-out after giant steps: figures of a theory that no
+paper has (beyond_the_error).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,23 @@ import numpy as np
 
 from giantstep import Logistic, MaximalStep, Network, Ridge, Shift, Vocabulary, inf
 from giantstep.figures.beyond import average_keys, part_keys, stack_parts
-from giantstep.figures.panels import engines, experiment_points, key, letters, limit_line
-from giantstep.figures.style import BLUE, DASHED, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
+from giantstep.figures.panels import (
+    engines,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+)
+from giantstep.figures.style import (
+    BLUE,
+    DASHED,
+    GREY,
+    MARKERS,
+    PALETTE,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 
@@ -22,17 +39,21 @@ AVERAGED = (2.0, inf)
 """Networks whose averages are drawn."""
 STEPS = ("random features", "1 step", "2 steps")
 
-# -- where the variance comes from -----------------------------------------------------------------------------
+# -- where the variance comes from -----------------------------------------------------
 
 NEXT = Network(
     target="z1 + z1*z2", activation="relu", noise=0.1, second_layer=Vocabulary([1, -1]), steps=[MaximalStep(2.0)] * 2,
     width_per_dim=1.5, samples_per_dim=2.0, readout=Ridge(0.01),
 )  # fmt: skip
-"""Setting T2 of beyond_the_error section 8, with less ridge: its error peaks at n = p."""
+"""Setting T2 of beyond_the_error section 8, with less ridge: its error peaks at
+n = p.
+"""
 
 
 def variance_parts(size: Size) -> Studies:
-    """Return the parts of the error against the samples after 0, 1 and 2 steps, with networks beside their sum."""
+    """Return the parts of the error against the samples after 0, 1 and 2 steps, with
+    networks beside their sum.
+    """
     return {
         "networks": comparison(
             NEXT, {"samples_per_dim": [0.75, 1.5, 3.0]}, "variance", judged=("test_error", "bias"),
@@ -47,21 +68,33 @@ def variance_parts(size: Size) -> Studies:
 
 def _draw_parts(results: Results) -> Figure:
     figure, axes = new_figure(1, 3, width=12.6, height=3.9)
-    line, networks = results["limit"], results["networks"]
+    line = results["limit"]
+    networks = results["networks"]
     samples = line["samples_per_dim"]
     for time, panel in enumerate(axes):
         at = line.isel(time=time)
         stack_parts(panel, samples, at, AVERAGED)
         experiment_points(
-            panel, networks["samples_per_dim"], networks.isel(time=time), "test_error", "black", MARKERS[0]
+            panel,
+            networks["samples_per_dim"],
+            networks.isel(time=time),
+            "test_error",
+            "black",
+            MARKERS[0],
         )
         top = float(at["test_error"].max())
-        panel.set(xscale="log", xlabel="samples per dimension,  $n/d$", ylim=(0, 1.5 * top))
+        panel.set(
+            xscale="log", xlabel="samples per dimension,  $n/d$", ylim=(0, 1.5 * top)
+        )
         plain_log_ticks(panel.xaxis)
     axes[0].set_ylabel("test error and its parts")
     at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
     axes[0].legend(handles=part_keys(), loc="upper right", fontsize=7, ncol=2)
-    axes[1].legend(handles=[*engines(axes[1], at_dim), *average_keys(AVERAGED)], loc="upper right", fontsize=7)
+    axes[1].legend(
+        handles=[*engines(axes[1], at_dim), *average_keys(AVERAGED)],
+        loc="upper right",
+        fontsize=7,
+    )
     letters(axes, *STEPS)
     return figure
 
@@ -74,11 +107,18 @@ def _part_checks(results: Results) -> Iterator[Check]:
         "share of the test error at n = p that is no interaction of the layer",
         "the peak is the interaction of layer, samples and noise", 1 - float(share), line=0.5,
     )  # fmt: skip
-    left = peak["ensemble_error"].sel(shared="samples", members=inf) / peak["test_error"]
-    yield Check("what an average on the same samples leaves of it", "an ensemble removes it", float(left), line=0.5)
+    left = (
+        peak["ensemble_error"].sel(shared="samples", members=inf) / peak["test_error"]
+    )
+    yield Check(
+        "what an average on the same samples leaves of it",
+        "an ensemble removes it",
+        float(left),
+        line=0.5,
+    )
 
 
-# -- calibration -----------------------------------------------------------------------------------------------
+# -- calibration -----------------------------------------------------------------------
 
 SURE = Network(
     target="sign(z1)", activation="relu", flip=0.1, second_layer=Vocabulary([1, -1]), width_per_dim=1.0,
@@ -87,7 +127,9 @@ SURE = Network(
 
 
 def calibration_temperature(size: Size) -> Studies:
-    """Return losses and the best temperature of a logistic fit against its ridge, and two reliability curves."""
+    """Return losses and the best temperature of a logistic fit against its ridge, and
+    two reliability curves.
+    """
     return {
         "networks": comparison(
             SURE, {"readout.ridge": [0.1, 1.0]}, "calibration", judged=("log_loss", "log_loss_recalibrated"),
@@ -103,17 +145,39 @@ def calibration_temperature(size: Size) -> Studies:
 
 def _draw_calibration(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=9.6, height=3.9)
-    line, networks = results["limit"].isel(time=0), results["networks"].isel(time=0)
+    line = results["limit"].isel(time=0)
+    networks = results["networks"].isel(time=0)
     ridges = line["readout.ridge"]
     for number, (name, words) in enumerate(
-        (("log_loss", "as it is"), ("log_loss_recalibrated", "best temperature"), ("log_loss_floor", "any function"))
+        (
+            ("log_loss", "as it is"),
+            ("log_loss_recalibrated", "best temperature"),
+            ("log_loss_floor", "any function"),
+        )
     ):
-        limit_line(axes[0], ridges, line[name], PALETTE[number], words, linestyle="-" if number < 2 else DASHED)
+        limit_line(
+            axes[0],
+            ridges,
+            line[name],
+            PALETTE[number],
+            words,
+            linestyle="-" if number < 2 else DASHED,
+        )
         if number < 2:
-            experiment_points(axes[0], networks["readout.ridge"], networks, name, PALETTE[number], MARKERS[number])
+            experiment_points(
+                axes[0],
+                networks["readout.ridge"],
+                networks,
+                name,
+                PALETTE[number],
+                MARKERS[number],
+            )
     at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
     names = [
-        key(PALETTE[i], "", words) for i, words in enumerate(("as it is", "best temperature", "any function of it"))
+        key(PALETTE[i], "", words)
+        for i, words in enumerate(
+            ("as it is", "best temperature", "any function of it")
+        )
     ]
     axes[0].set(xscale="log", xlabel=r"ridge $\lambda$", ylabel="log loss")
     axes[0].legend(handles=[*names, *engines(axes[0], at_dim)])
@@ -122,7 +186,13 @@ def _draw_calibration(results: Results) -> Figure:
         one = line.isel({"readout.ridge": at})
         said = rf"$\lambda = {float(one['readout.ridge']):.2g}$, $T = {float(one['temperature']):.2f}$"
         limit_line(axes[1], logits, one["reliability"], (BLUE, VERMILION)[number], said)
-    axes[1].plot(logits, 1 / (1 + np.exp(-logits)), color=GREY, linestyle=DASHED, label="what the logit says")
+    axes[1].plot(
+        logits,
+        1 / (1 + np.exp(-logits)),
+        color=GREY,
+        linestyle=DASHED,
+        label="what the logit says",
+    )
     axes[1].set(xlabel="logit,  $f(x)$", ylabel="share of the label 1")
     axes[1].legend()
     letters(axes, "log loss against the ridge", "reliability")
@@ -132,17 +202,22 @@ def _draw_calibration(results: Results) -> Figure:
 def _calibration_checks(results: Results) -> Iterator[Check]:
     line = results["limit"].isel(time=0)
     yield Check(
-        "1/T of the smallest ridge", "a weak ridge makes the fit too sure", 1 / float(line["temperature"][0]), line=0.7
+        "1/T of the smallest ridge",
+        "a weak ridge makes the fit too sure",
+        1 / float(line["temperature"][0]),
+        line=0.7,
     )
 
 
-# -- shift -----------------------------------------------------------------------------------------------------
+# -- shift -----------------------------------------------------------------------------
 
 SHIFTED = NEXT.replace(readout=Ridge(0.1), shift=Shift(scale=1.4))
 
 
 def shift_line(size: Size) -> Studies:
-    """Return disagreements and errors at inputs of another scale, for networks of many sizes."""
+    """Return disagreements and errors at inputs of another scale, for networks of many
+    sizes.
+    """
     return {
         "networks": comparison(
             SHIFTED.replace(steps=[MaximalStep(2.0)]), {"samples_per_dim": [0.75, 3.0]}, "shift",
@@ -165,14 +240,20 @@ def _draw_line(results: Results) -> Figure:
             for panel, name in zip(axes, ("disagreement", "test_error")):
                 first, second = (side[name].isel(time=time) for side in (plain, moved))
                 if name == "disagreement":
-                    first, second = first.sel(shared="samples"), second.sel(shared="samples")
-                limit_line(panel, first, second, PALETTE[time], linestyle=("-", DASHED)[number])
+                    first = first.sel(shared="samples")
+                    second = second.sel(shared="samples")
+                limit_line(
+                    panel, first, second, PALETTE[time], linestyle=("-", DASHED)[number]
+                )
     for panel, name in zip(axes, ("disagreement of two networks", "test error")):
         low, high = panel.get_xlim()
         panel.plot([low, high], [low, high], color=GREY, linewidth=0.8, linestyle=":")
         panel.set(xlabel=f"{name}, inputs of the fit", ylabel=f"{name}, longer inputs")
     steps = [key(PALETTE[t], "", name) for t, name in enumerate(STEPS)]
-    scales = [key(GREY, "", "1.2 times as long"), key(GREY, "", "1.4 times as long", DASHED)]
+    scales = [
+        key(GREY, "", "1.2 times as long"),
+        key(GREY, "", "1.4 times as long", DASHED),
+    ]
     axes[0].legend(handles=[*steps, *scales])
     letters(axes, "disagreement, same samples", "error")
     return figure
@@ -180,7 +261,8 @@ def _draw_line(results: Results) -> Figure:
 
 def _line_checks(results: Results) -> Iterator[Check]:
     line = results["limit"].isel(time=0).sel(shared="samples")["disagreement"]
-    first, second = line.sel({"shift.scale": 1.0}).values, line.sel({"shift.scale": 1.4}).values
+    first = line.sel({"shift.scale": 1.0}).values
+    second = line.sel({"shift.scale": 1.4}).values
     off = second - np.polyval(np.polyfit(first, second, 1), first)
     yield Check(
         "distance of random features from a line, over its extent",
@@ -188,11 +270,13 @@ def _line_checks(results: Results) -> Iterator[Check]:
     )  # fmt: skip
 
 
-# -- sensitivity -----------------------------------------------------------------------------------------------
+# -- sensitivity -----------------------------------------------------------------------
 
 
 def features_sensitivity(size: Size) -> Studies:
-    """Return the error against the length of a perturbation after 0, 1 and 2 steps, and the gradient's two parts."""
+    """Return the error against the length of a perturbation after 0, 1 and 2 steps, and
+    the gradient's two parts.
+    """
     base = NEXT.replace(readout=Ridge(0.1))
     lengths = np.linspace(0, 1, 11)
     return {
@@ -209,12 +293,27 @@ def _draw_sensitivity(results: Results) -> Figure:
     line = both.sel(source="limit")
     for time, name in enumerate(STEPS):
         colour = PALETTE[time]
-        limit_line(axes[0], both["eps"], line["attacked_error"].isel(time=time), colour, name)
-        experiment_points(axes[0], both["eps"], both.isel(time=time), "attacked_error", colour, MARKERS[time])
-    axes[0].set(xlabel=r"length of the perturbation,  $\epsilon$", ylabel="error, to first order", ylim=(0, None))
+        limit_line(
+            axes[0], both["eps"], line["attacked_error"].isel(time=time), colour, name
+        )
+        experiment_points(
+            axes[0],
+            both["eps"],
+            both.isel(time=time),
+            "attacked_error",
+            colour,
+            MARKERS[time],
+        )
+    axes[0].set(
+        xlabel=r"length of the perturbation,  $\epsilon$",
+        ylabel="error, to first order",
+        ylim=(0, None),
+    )
     learnt, rest = (line[name].values for name in ("gradient_learnt", "gradient_rest"))
     axes[1].bar(range(3), learnt, color=BLUE, alpha=0.6, label="along the target")
-    axes[1].bar(range(3), rest, bottom=learnt, color=VERMILION, alpha=0.6, label="across it")
+    axes[1].bar(
+        range(3), rest, bottom=learnt, color=VERMILION, alpha=0.6, label="across it"
+    )
     axes[1].set(ylabel=r"$E|\nabla f|^2$", xticks=range(3), xticklabels=STEPS)
     at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
     steps = [key(PALETTE[t], MARKERS[t], name) for t, name in enumerate(STEPS)]
@@ -226,9 +325,20 @@ def _draw_sensitivity(results: Results) -> Figure:
 
 def _sensitivity_checks(results: Results) -> Iterator[Check]:
     line = results["networks"].sel(source="limit")
-    error, learnt = line["attacked_error"].isel(eps=0).values, line["gradient_learnt"].values
-    yield Check("test error of two steps over one", "learnt features are more accurate", error[2] / error[1], line=1.0)
-    yield Check("gradient of one step over two", "and more sensitive", learnt[1] / learnt[2], line=1.0)
+    error = line["attacked_error"].isel(eps=0).values
+    learnt = line["gradient_learnt"].values
+    yield Check(
+        "test error of two steps over one",
+        "learnt features are more accurate",
+        error[2] / error[1],
+        line=1.0,
+    )
+    yield Check(
+        "gradient of one step over two",
+        "and more sensitive",
+        learnt[1] / learnt[2],
+        line=1.0,
+    )
 
 
 RECIPES = (

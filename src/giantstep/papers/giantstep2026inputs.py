@@ -1,4 +1,6 @@
-"""Giant steps on inputs with a covariance: figures of a theory that no paper has (structured_inputs)."""
+"""Giant steps on inputs with a covariance: figures of a theory that no paper has
+(structured_inputs).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,24 @@ import numpy as np
 
 from giantstep import FewSteps, InputBlocks, InputRows, PowerLaw, Vocabulary
 from giantstep.comparison import judged_side
-from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, limit_line
-from giantstep.figures.style import BLUE, COLORMAP, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
+from giantstep.figures.panels import (
+    engines,
+    error_points,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+)
+from giantstep.figures.style import (
+    BLUE,
+    COLORMAP,
+    GREY,
+    MARKERS,
+    PALETTE,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
 from giantstep.papers.real_inputs import digit_inputs, photographs
 from giantstep.papers.recipe import (
     FigureStudy,
@@ -36,7 +54,7 @@ RATE = r"step size,  $\eta$"
 STEPS = {"plain": 0.0, "whitened": 1.0}
 """Powers c of the factor Sigma^-c of a step."""
 
-# -- where the target lies -------------------------------------------------------------------------------------
+# -- where the target lies -------------------------------------------------------------
 
 SINE = FewSteps(
     target="sin(z)", activation="tanh", noise=0.05, second_layer=Vocabulary([1]), rate=1.0, steps=1, width_per_dim=1.0,
@@ -47,7 +65,9 @@ SHARES = {"leading": [1.0, 0.0], "mixed": [0.5, 0.5], "trailing": [0.0, 1.0]}
 
 
 def input_targets(size: Size) -> Studies:
-    """Return the error against the step size for targets in the leading, in both and in the trailing eigenspace."""
+    """Return the error against the step size for targets in the leading, in both and in
+    the trailing eigenspace.
+    """
     studies = {}
     for number, (name, shares) in enumerate(SHARES.items()):
         base = SINE.replace(inputs=InputBlocks([4, 0.25], [0.2, 0.8], shares))
@@ -64,20 +84,39 @@ def input_targets(size: Size) -> Studies:
 def _draw_targets(results: Results) -> Figure:
     figure, axes = new_figure(1, 3, width=12.6, height=3.9)
     for panel, name in zip(axes, SHARES):
-        line, networks = results[f"{name}-limit"], results[name]
+        line = results[f"{name}-limit"]
+        networks = results[name]
         for number, power in enumerate(STEPS.values()):
-            at, seen = line.sel(precondition=power), networks.sel(precondition=power)
-            limit_line(panel, line["rate"], at["test_error"].isel(time=1), PALETTE[number])
-            experiment_points(
-                panel, networks["rate"], seen.isel(time=1), "test_error", PALETTE[number], MARKERS[number]
+            at = line.sel(precondition=power)
+            seen = networks.sel(precondition=power)
+            limit_line(
+                panel, line["rate"], at["test_error"].isel(time=1), PALETTE[number]
             )
-        panel.axhline(float(line["test_error"].isel(time=0, rate=0, precondition=0)), color=GREY, linestyle="--", lw=1)
+            experiment_points(
+                panel,
+                networks["rate"],
+                seen.isel(time=1),
+                "test_error",
+                PALETTE[number],
+                MARKERS[number],
+            )
+        panel.axhline(
+            float(line["test_error"].isel(time=0, rate=0, precondition=0)),
+            color=GREY,
+            linestyle="--",
+            lw=1,
+        )
         panel.set(xscale="log", xlabel=RATE, ylim=(0, 0.45))
         plain_log_ticks(panel.xaxis)
     axes[0].set_ylabel("test error")
-    handles = [key(PALETTE[i], MARKERS[i], f"{name} step") for i, name in enumerate(STEPS)]
+    handles = [
+        key(PALETTE[i], MARKERS[i], f"{name} step") for i, name in enumerate(STEPS)
+    ]
     at_dim = rf"network, $d = {results.dim('leading')}$, $\pm$ 1 s.e."
-    handles += [*engines(axes[0], at_dim, line=theory_at(results, "leading")), key(GREY, "", "no step", "--")]
+    handles += [
+        *engines(axes[0], at_dim, line=theory_at(results, "leading")),
+        key(GREY, "", "no step", "--"),
+    ]
     axes[0].legend(handles=handles, loc="upper right", fontsize=8)
     titles = (f"target in the {name} eigenspace" for name in ("leading", "trailing"))
     letters(axes, next(titles), "half in each", next(titles))
@@ -94,15 +133,20 @@ def _target_checks(results: Results) -> Iterator[Check]:
     )  # fmt: skip
 
 
-# -- when a giant step hurts -----------------------------------------------------------------------------------
+# -- when a giant step hurts -----------------------------------------------------------
 
 DECAYING = SINE.replace(inputs=PowerLaw(1.0, 0.5, 20))
 EXPONENTS = [0.0, 0.5, 1.0, 1.5]
 
 
 def input_spectra(size: Size) -> Studies:
-    """Return what a step makes of the error over exponents of the spectrum and step sizes."""
-    grid = {"inputs.exponent": np.linspace(0, 1.6, size(13, 25)), "rate": np.geomspace(0.2, 10, size(13, 25))}
+    """Return what a step makes of the error over exponents of the spectrum and step
+    sizes.
+    """
+    grid = {
+        "inputs.exponent": np.linspace(0, 1.6, size(13, 25)),
+        "rate": np.geomspace(0.2, 10, size(13, 25)),
+    }
     networks = {"inputs.exponent": EXPONENTS, "precondition": list(STEPS.values())}
     return {
         "plain": limit(DECAYING, grid, dim=1000),
@@ -121,7 +165,9 @@ def _draw_spectra(results: Results) -> Figure:
     figure, axes = new_figure(1, 3, width=12.6, height=3.9)
     for panel, name in zip(axes, STEPS):
         errors = results[name]["test_error"]
-        ratio = (errors.isel(time=1) / errors.isel(time=0)).transpose("inputs.exponent", "rate")
+        ratio = (errors.isel(time=1) / errors.isel(time=0)).transpose(
+            "inputs.exponent", "rate"
+        )
         mesh = panel.pcolormesh(
             errors["rate"],
             errors["inputs.exponent"],
@@ -132,27 +178,49 @@ def _draw_spectra(results: Results) -> Figure:
             shading="gouraud",
         )
         if float(ratio.max()) > 1:
-            panel.contour(errors["rate"], errors["inputs.exponent"], ratio, [1.0], colors="black", linewidths=1.6)
-            panel.annotate("hurts", (4.5, 1.35), color="black", ha="center", fontsize=10)
+            panel.contour(
+                errors["rate"],
+                errors["inputs.exponent"],
+                ratio,
+                [1.0],
+                colors="black",
+                linewidths=1.6,
+            )
+            panel.annotate(
+                "hurts", (4.5, 1.35), color="black", ha="center", fontsize=10
+            )
         panel.annotate("helps", (2.0, 0.3), color="white", ha="center", fontsize=10)
         panel.set(xscale="log", xlabel=RATE, ylabel="exponent of the spectrum,  $a$")
         plain_log_ticks(panel.xaxis)
     bar = figure.colorbar(mesh, ax=axes[1], ticks=np.log2([0.25, 0.5, 1, 1.5]))
     bar.ax.set_yticklabels(["0.25", "0.5", "1", "1.5"])
     bar.set_label("error after the step over before")
-    seen, line = results["networks"], results["line"]["test_error"]
-    x, fine = seen["inputs.exponent"], line["inputs.exponent"]
+    seen = results["networks"]
+    line = results["line"]["test_error"]
+    x = seen["inputs.exponent"]
+    fine = line["inputs.exponent"]
     before = seen.isel(time=0, precondition=0)
     limit_line(axes[2], fine, line.isel(time=0, precondition=0), GREY)
     experiment_points(axes[2], x, before, "test_error", GREY, MARKERS[2])
     for number, power in enumerate(STEPS.values()):
         after = seen.sel(precondition=power).isel(time=1)
-        limit_line(axes[2], fine, line.sel(precondition=power).isel(time=1), PALETTE[number])
-        experiment_points(axes[2], x, after, "test_error", PALETTE[number], MARKERS[number])
-    axes[2].set(xlabel="exponent of the spectrum,  $a$", ylabel="test error", ylim=(0, 0.58))
-    handles = [key(PALETTE[i], MARKERS[i], f"{name} step") for i, name in enumerate(STEPS)]
+        limit_line(
+            axes[2], fine, line.sel(precondition=power).isel(time=1), PALETTE[number]
+        )
+        experiment_points(
+            axes[2], x, after, "test_error", PALETTE[number], MARKERS[number]
+        )
+    axes[2].set(
+        xlabel="exponent of the spectrum,  $a$", ylabel="test error", ylim=(0, 0.58)
+    )
+    handles = [
+        key(PALETTE[i], MARKERS[i], f"{name} step") for i, name in enumerate(STEPS)
+    ]
     at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
-    handles += [key(GREY, MARKERS[2], "no step"), *engines(axes[2], at_dim, line=theory_at(results, "networks"))]
+    handles += [
+        key(GREY, MARKERS[2], "no step"),
+        *engines(axes[2], at_dim, line=theory_at(results, "networks")),
+    ]
     axes[2].legend(handles=handles, loc="upper left", fontsize=8)
     letters(axes, "plain step", "whitened step", r"rate $\eta = 6$")
     return figure
@@ -164,12 +232,20 @@ def _spectra_checks(results: Results) -> Iterator[Check]:
         errors = results[name]["test_error"]
         worst[name] = float((errors.isel(time=1) / errors.isel(time=0)).max())
     yield Check(
-        "least error before over after a plain step", "on a steep spectrum it hurts", 1 / worst["plain"], line=0.95
+        "least error before over after a plain step",
+        "on a steep spectrum it hurts",
+        1 / worst["plain"],
+        line=0.95,
     )
-    yield Check("largest error after over before a whitened step", "it never hurts here", worst["whitened"], line=0.95)
+    yield Check(
+        "largest error after over before a whitened step",
+        "it never hurts here",
+        worst["whitened"],
+        line=0.95,
+    )
 
 
-# -- digits ----------------------------------------------------------------------------------------------------
+# -- digits ----------------------------------------------------------------------------
 
 NETWORKS = {
     "relu": FewSteps(
@@ -186,22 +262,33 @@ NETWORKS = {
 
 @functools.cache
 def digit_rows() -> InputRows:
-    """Return the digits of scikit-learn, columns that vary little left out, rows of one length."""
+    """Return the digits of scikit-learn, columns that vary little left out, rows of one
+    length.
+    """
     pixels, _ = digit_inputs()
     pixels = pixels[:, pixels.std(axis=0) > 0.5]
     pixels = pixels - pixels.mean(axis=0)
     return InputRows(pixels / np.linalg.norm(pixels, axis=1, keepdims=True))
 
 
-def _side_by_side(rows: InputRows, words: str, seed: int, theory: str, size: Size) -> Studies:
-    """Return theory, Gaussian twin and data for a table with a planted target, a study of twin and data by network."""
+def _side_by_side(
+    rows: InputRows, words: str, seed: int, theory: str, size: Size
+) -> Studies:
+    """Return theory, Gaussian twin and data for a table with a planted target, a study
+    of twin and data by network.
+    """
     studies = {}
     for number, (name, base) in enumerate(NETWORKS.items()):
         trials = {"trials": size(20, 60), "seed": seed + number, "dim": rows.own_dim}
-        twin, data = base.replace(inputs=rows.covariance()), base.replace(inputs=rows)
+        twin = base.replace(inputs=rows.covariance())
+        data = base.replace(inputs=rows)
         studies[f"{name}-data"] = experiment(data, {}, **trials)
         studies[f"{name}-twin"] = comparison(
-            twin, {}, meaning=f"{name}: Gaussian inputs of the covariance of {words}", theory=theory, **trials
+            twin,
+            {},
+            meaning=f"{name}: Gaussian inputs of the covariance of {words}",
+            theory=theory,
+            **trials,
         )
     return studies
 
@@ -211,16 +298,34 @@ def input_digits(size: Size) -> Studies:
     return _side_by_side(digit_rows(), "digits", SEED + 10, "isotropic", size)
 
 
-def _draw_beside(panel: Axes, twin: xarray.Dataset, data: xarray.Dataset, first: int, bar: int) -> None:
-    """Draw theory (bars), twin and data before and after the step, at `first` and beside it."""
-    measured, x = twin.sel(source="experiment"), first + np.arange(2)
-    panel.plot(x, judged_side(twin)["test_error"], "_", color=BLUE, ms=bar, mew=2.2, zorder=2)
-    for shift, side, colour, marker in ((-0.08, measured, BLUE, "o"), (0.08, data, VERMILION, "s")):
-        error_points(panel, x + shift, side["test_error"].values, side["test_error_stderr"].values, colour, marker)
+def _draw_beside(
+    panel: Axes, twin: xarray.Dataset, data: xarray.Dataset, first: int, bar: int
+) -> None:
+    """Draw theory (bars), twin and data before and after the step, at `first` and
+    beside it.
+    """
+    measured = twin.sel(source="experiment")
+    x = first + np.arange(2)
+    panel.plot(
+        x, judged_side(twin)["test_error"], "_", color=BLUE, ms=bar, mew=2.2, zorder=2
+    )
+    for shift, side, colour, marker in (
+        (-0.08, measured, BLUE, "o"),
+        (0.08, data, VERMILION, "s"),
+    ):
+        error_points(
+            panel,
+            x + shift,
+            side["test_error"].values,
+            side["test_error_stderr"].values,
+            colour,
+            marker,
+        )
 
 
 def _beside_keys(results: Results, name: str, words: str) -> list[Any]:
-    twin, data = key(BLUE, "o", "Gaussian twin", "none"), key(VERMILION, "s", words, "none")
+    twin = key(BLUE, "o", "Gaussian twin", "none")
+    data = key(VERMILION, "s", words, "none")
     return [key(BLUE, "", theory_at(results, name)), twin, data]
 
 
@@ -232,26 +337,35 @@ def _draw_digits(results: Results) -> Figure:
         top = 1.12 * float(twin["test_error"].max())
         panel.set(xticks=[0, 1], xlim=(-0.5, 1.5), ylim=(0, top), ylabel="test error")
         panel.set_xticklabels(["no step", "one giant step"])
-    axes[0].legend(handles=_beside_keys(results, "relu-twin", "digits"), loc="lower left")
+    axes[0].legend(
+        handles=_beside_keys(results, "relu-twin", "digits"), loc="lower left"
+    )
     letters(axes, "relu, two classes", "tanh, one class")
     return figure
 
 
 def _gap(results: Results, name: str) -> float:
     """Return the largest relative distance of data and theory."""
-    theory, data = judged_side(results[f"{name}-twin"])["test_error"], results[f"{name}-data"]["test_error"]
+    theory = judged_side(results[f"{name}-twin"])["test_error"]
+    data = results[f"{name}-data"]["test_error"]
     return float(np.max(np.abs(data.values / theory.values - 1)))
 
 
 def _digit_checks(results: Results) -> Iterator[Check]:
     for name in NETWORKS:
         gap = _gap(results, name)
-        yield Check(f"largest gap of theory and digits, {name}", "digits are within 30% of the theory", gap, line=0.3)
+        yield Check(
+            f"largest gap of theory and digits, {name}",
+            "digits are within 30% of the theory",
+            gap,
+            line=0.3,
+        )
 
 
-# -- photographs -----------------------------------------------------------------------------------------------
+# -- photographs -----------------------------------------------------------------------
 
-SIDE, STRIDE = 12, 6
+SIDE = 12
+STRIDE = 6
 """Pixels of a patch and between patches."""
 CONTRASTS = {"equal": "one length", "raw": "raw contrast"}
 """What becomes of the lengths of patches."""
@@ -259,28 +373,43 @@ CONTRASTS = {"equal": "one length", "raw": "raw contrast"}
 
 @functools.cache
 def patch_rows(one_length: bool) -> InputRows:
-    """Return patches of the two photographs of scikit-learn: grey, their mean left out, half whitened.
+    """Return patches of the two photographs of scikit-learn: grey, their mean left out,
+    half whitened.
 
-    Half whitened means a covariance with the square roots of the eigenvalues. With `one_length` every patch is then
-    rescaled to the same length; else its contrast stays what it is in the photograph.
+    Half whitened means a covariance with the square roots of the eigenvalues. With
+    `one_length` every patch is then rescaled to the same length; else its contrast
+    stays what it is in the photograph.
     """
     patches = []
     for picture in photographs():
-        windows = np.lib.stride_tricks.sliding_window_view(picture.mean(axis=2), (SIDE, SIDE))[::STRIDE, ::STRIDE]
+        windows = np.lib.stride_tricks.sliding_window_view(
+            picture.mean(axis=2), (SIDE, SIDE)
+        )[::STRIDE, ::STRIDE]
         patches.append(windows.reshape(-1, SIDE**2))
     rows = np.concatenate(patches)
     rows = rows - rows.mean(axis=1, keepdims=True)
     rows -= rows.mean(axis=0)
     eigenvalues, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
-    rows = rows @ vectors[:, 1:] / eigenvalues[1:] ** 0.25  # the first is the constant patch
-    return InputRows(rows / np.linalg.norm(rows, axis=1, keepdims=True) if one_length else rows)
+    # the first is the constant patch
+    rows = rows @ vectors[:, 1:] / eigenvalues[1:] ** 0.25
+    return InputRows(
+        rows / np.linalg.norm(rows, axis=1, keepdims=True) if one_length else rows
+    )
 
 
 def input_patches(size: Size) -> Studies:
-    """Return theory, Gaussian twin and data for patches of photographs, of one length and of raw contrast."""
+    """Return theory, Gaussian twin and data for patches of photographs, of one length
+    and of raw contrast.
+    """
     studies: dict[str, FigureStudy] = {}
     for number, (name, words) in enumerate(CONTRASTS.items()):
-        part = _side_by_side(patch_rows(name == "equal"), f"patches, {words}", SEED + 20 + 2 * number, "auto", size)
+        part = _side_by_side(
+            patch_rows(name == "equal"),
+            f"patches, {words}",
+            SEED + 20 + 2 * number,
+            "auto",
+            size,
+        )
         studies |= {f"{name}-{which}": study for which, study in part.items()}
     return studies
 
@@ -289,14 +418,29 @@ def _draw_patches(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=8.6, height=4.2)
     for panel, name in zip(axes, NETWORKS):
         for first, contrast in zip((0, 2), CONTRASTS):
-            _draw_beside(panel, results[f"{contrast}-{name}-twin"], results[f"{contrast}-{name}-data"], first, 30)
+            _draw_beside(
+                panel,
+                results[f"{contrast}-{name}-twin"],
+                results[f"{contrast}-{name}-data"],
+                first,
+                30,
+            )
         panel.axvline(1.5, color=GREY, lw=0.8)
         panel.set(xticks=range(4), xlim=(-0.5, 3.5), ylabel="test error")
         panel.set_ylim(bottom=0)
         panel.set_xticklabels(["no step", "one step"] * 2)
         for middle, contrast in zip((0.25, 0.75), CONTRASTS.values()):
-            panel.text(middle, -0.12, contrast, ha="center", va="top", transform=panel.transAxes)
-    axes[0].legend(handles=_beside_keys(results, "equal-relu-twin", "patches"), loc="upper left")
+            panel.text(
+                middle,
+                -0.12,
+                contrast,
+                ha="center",
+                va="top",
+                transform=panel.transAxes,
+            )
+    axes[0].legend(
+        handles=_beside_keys(results, "equal-relu-twin", "patches"), loc="upper left"
+    )
     letters(axes, "relu, two classes", "tanh, one class")
     return figure
 
@@ -304,10 +448,21 @@ def _draw_patches(results: Results) -> Figure:
 def _patch_checks(results: Results) -> Iterator[Check]:
     for name in NETWORKS:
         gap = _gap(results, f"equal-{name}")
-        yield Check(f"largest gap of theory and patches of one length, {name}", "within 15%", gap, line=0.15)
-    theory, data = judged_side(results["raw-relu-twin"])["test_error"], results["raw-relu-data"]["test_error"]
+        yield Check(
+            f"largest gap of theory and patches of one length, {name}",
+            "within 15%",
+            gap,
+            line=0.15,
+        )
+    theory = judged_side(results["raw-relu-twin"])["test_error"]
+    data = results["raw-relu-data"]["test_error"]
     ratio = float(np.min(theory.values / data.values))
-    yield Check("theory over patches of raw contrast, relu", "the theory fails by a factor above two", ratio, line=0.5)
+    yield Check(
+        "theory over patches of raw contrast, relu",
+        "the theory fails by a factor above two",
+        ratio,
+        line=0.5,
+    )
 
 
 RECIPES = (
@@ -345,7 +500,9 @@ RECIPES = (
         input_digits,
         _draw_digits,
         _digit_checks,
-        notes=["The limit is that of Gaussian inputs; digits have the effective ranks 13 and 5, far below 100 and 20."],
+        notes=[
+            "The limit is that of Gaussian inputs; digits have the effective ranks 13 and 5, far below 100 and 20."
+        ],
         seconds=8,
         quiet=True,
     ),

@@ -1,4 +1,6 @@
-"""Adam's first step, the sign of the gradient: figures of a theory that no paper has (sign_step)."""
+"""Adam's first step, the sign of the gradient: figures of a theory that no paper has
+(sign_step).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep import Coordinates, MaximalStep, Network, Ridge, SignStep, Vocabulary, inf, optimize
-from giantstep.figures.panels import engines, experiment_points, key, letters, limit_line
+from giantstep import (
+    Coordinates,
+    MaximalStep,
+    Network,
+    Ridge,
+    SignStep,
+    Vocabulary,
+    inf,
+    optimize,
+)
+from giantstep.figures.panels import (
+    engines,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+)
 from giantstep.figures.style import (
     BLACK,
     BLUE,
@@ -32,15 +49,30 @@ if TYPE_CHECKING:
 SEED = 3600
 BATCH = r"samples of the first batch per dimension,  $\alpha_0 = n_0/d$"
 
-# -- plain and sign --------------------------------------------------------------------------------------------
+# -- plain and sign --------------------------------------------------------------------
 
-SHAPE = {"width_per_dim": 1.0, "samples_per_dim": 2.0, "readout": Ridge(0.1), "noise": 0.05}
+SHAPE = {
+    "width_per_dim": 1.0,
+    "samples_per_dim": 2.0,
+    "readout": Ridge(0.1),
+    "noise": 0.05,
+}
 NETWORKS = {
-    "tanh": Network(activation="tanh", target="sin(z)", second_layer=Vocabulary([1]), **SHAPE),
-    "relu": Network(activation="relu", target="0.5 + z + 0.4*(z**2 - 1)", second_layer=Vocabulary([1, -1]), **SHAPE),
+    "tanh": Network(
+        activation="tanh", target="sin(z)", second_layer=Vocabulary([1]), **SHAPE
+    ),
+    "relu": Network(
+        activation="relu",
+        target="0.5 + z + 0.4*(z**2 - 1)",
+        second_layer=Vocabulary([1, -1]),
+        **SHAPE,
+    ),
 }
 """The two networks of sign_step section 10."""
-TITLES = (r"tanh network, $g = \sin z$", r"ReLU network, $g = \frac{1}{2} + z + \frac{2}{5}(z^2 - 1)$")
+TITLES = (
+    r"tanh network, $g = \sin z$",
+    r"ReLU network, $g = \frac{1}{2} + z + \frac{2}{5}(z^2 - 1)$",
+)
 LAWS = {
     "plain": ("plain gradient, any coordinates", "gaussian"),
     "equal": ("sign, coordinates of equal size", "equal"),
@@ -53,18 +85,29 @@ RATES = {"plain": (0.05, 20.0), "sign": (0.05, 10.0)}
 
 
 def _network(name: str, law: str) -> Network:
-    step = MaximalStep(1.0, batch_per_dim=2.0) if law == "plain" else SignStep(1.0, 2.0)
+    step: MaximalStep | SignStep
+    if law == "plain":
+        step = MaximalStep(1.0, batch_per_dim=2.0)
+    else:
+        step = SignStep(1.0, 2.0)
     return NETWORKS[name].replace(steps=[step], coordinates=LAWS[law][1])
 
 
 def adam_first_step(size: Size) -> Studies:
-    """Return both networks at the rate one, with their errors before the step; the others need their best rates."""
+    """Return both networks at the rate one, with their errors before the step; the
+    others need their best rates.
+    """
     batches = {"steps.0.batch_per_dim": _batches(size)}
-    return {f"{name}-one": limit(_network(name, "equal"), batches, dim=_dim(size)) for name in NETWORKS}
+    return {
+        f"{name}-one": limit(_network(name, "equal"), batches, dim=_dim(size))
+        for name in NETWORKS
+    }
 
 
 def _dim(size: Size) -> int:
-    """Return the dimension of lines and networks: small rates make large what a dimension does."""
+    """Return the dimension of lines and networks: small rates make large what a
+    dimension does.
+    """
     return int(size(400, 1000))
 
 
@@ -74,8 +117,10 @@ def _batches(size: Size) -> Floats:
 
 
 def _at_best_rates(results: Results) -> Studies:
-    size, studies = results.size, {}
-    dim, batches = _dim(size), _batches(size)
+    size = results.size
+    studies = {}
+    dim = _dim(size)
+    batches = _batches(size)
     fields = ("steps.0.batch_per_dim", "steps.0.rate")
     for place, name in enumerate(NETWORKS):
         for number, law in enumerate(LAWS):
@@ -83,7 +128,9 @@ def _at_best_rates(results: Results) -> Studies:
             over = {"steps.0.rate": RATES["plain" if law == "plain" else "sign"]}
             search: dict[str, Any] = {"over": over, "dim": dim, "starts": 6}
             lines = optimize(scenario, steps__0__batch_per_dim=batches, **search)
-            dots = optimize(scenario, steps__0__batch_per_dim=list(SHOWN_BATCHES), **search)
+            dots = optimize(
+                scenario, steps__0__batch_per_dim=list(SHOWN_BATCHES), **search
+            )
             studies[f"{name}-{law}"] = limit(scenario, along(lines, *fields), dim=dim)
             studies[f"{name}-{law}-networks"] = comparison(
                 scenario, along(dots, *fields), judged=("test_error",),
@@ -97,22 +144,40 @@ def _draw_adam(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=9.6, height=4.0)
     for panel, name in zip(axes, NETWORKS):
         panel.axhline(
-            float(results[f"{name}-one"]["test_error"].isel(time=0)[0]), color=GREY, linestyle=DASHED, linewidth=0.9
+            float(results[f"{name}-one"]["test_error"].isel(time=0)[0]),
+            color=GREY,
+            linestyle=DASHED,
+            linewidth=0.9,
         )
         for number, law in enumerate(LAWS):
             colour = (BLACK, BLUE, VERMILION, GREEN)[number]
-            line, dots = results[f"{name}-{law}"].isel(time=1), results[f"{name}-{law}-networks"].isel(time=1)
+            line = results[f"{name}-{law}"].isel(time=1)
+            dots = results[f"{name}-{law}-networks"].isel(time=1)
             limit_line(panel, line["steps.0.batch_per_dim"], line["test_error"], colour)
-            experiment_points(panel, dots["steps.0.batch_per_dim"], dots, "test_error", colour, MARKERS[number])
+            experiment_points(
+                panel,
+                dots["steps.0.batch_per_dim"],
+                dots,
+                "test_error",
+                colour,
+                MARKERS[number],
+            )
         panel.set(xscale="log", yscale="log", xlabel=BATCH)
         plain_log_ticks(panel.xaxis)
         plain_log_ticks(panel.yaxis)
     axes[0].set_ylabel("test error at the best rate")
     dim = results.dim("tanh-equal-networks")
-    keys = [key((BLACK, BLUE, VERMILION, GREEN)[n], MARKERS[n], LAWS[law][0]) for n, law in enumerate(LAWS)]
+    keys = [
+        key((BLACK, BLUE, VERMILION, GREEN)[n], MARKERS[n], LAWS[law][0])
+        for n, law in enumerate(LAWS)
+    ]
     axes[1].legend(handles=keys, loc="lower left")
-    others = engines(axes[0], rf"network, $d = {dim}$, $\pm$ 1 s.e.", line=rf"limit, $d = {dim}$")
-    axes[0].legend(handles=[*others, key(GREY, "", "no step", DASHED)], loc="lower left")
+    others = engines(
+        axes[0], rf"network, $d = {dim}$, $\pm$ 1 s.e.", line=rf"limit, $d = {dim}$"
+    )
+    axes[0].legend(
+        handles=[*others, key(GREY, "", "no step", DASHED)], loc="lower left"
+    )
     letters(axes, *TITLES)
     return figure
 
@@ -120,7 +185,11 @@ def _draw_adam(results: Results) -> Figure:
 def _adam_checks(results: Results) -> Iterator[Check]:
     for name in NETWORKS:
         errors = {
-            law: results[f"{name}-{law}-networks"]["test_error"].sel(source="limit").isel(time=1).values for law in LAWS
+            law: results[f"{name}-{law}-networks"]["test_error"]
+            .sel(source="limit")
+            .isel(time=1)
+            .values
+            for law in LAWS
         }
         yield Check(
             f"sign over plain at n0/d = 10, {name}, equal coordinates", "the sign decodes the target",
@@ -137,7 +206,7 @@ def _adam_checks(results: Results) -> Iterator[Check]:
         )  # fmt: skip
 
 
-# -- dither ----------------------------------------------------------------------------------------------------
+# -- dither ----------------------------------------------------------------------------
 
 DITHERED = Network(
     activation="tanh", target="sin(z)", second_layer=Vocabulary([1]), width_per_dim=1.0, samples_per_dim=1.5,
@@ -163,29 +232,51 @@ def sign_dither(size: Size) -> Studies:
 
 def _draw_dither(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=9.6, height=3.9)
-    line, rows = results["limit"].isel(time=1), results["alignment"].isel(time=1)
-    dots, last = results["networks"].isel(time=1), float(results["population"]["test_error"][1])
+    line = results["limit"].isel(time=1)
+    rows = results["alignment"].isel(time=1)
+    dots = results["networks"].isel(time=1)
+    last = float(results["population"]["test_error"][1])
     x = line["steps.0.batch_per_dim"]
     limit_line(axes[0], x, line["test_error"], BLUE)
-    experiment_points(axes[0], dots["steps.0.batch_per_dim"], dots, "test_error", BLUE, "o")
+    experiment_points(
+        axes[0], dots["steps.0.batch_per_dim"], dots, "test_error", BLUE, "o"
+    )
     axes[0].axhline(last, color=GREY, linestyle=DASHED, linewidth=0.9)
     best = int(np.argmin(line["test_error"].values))
-    axes[0].plot(float(x[best]), float(line["test_error"][best]), "*", color=VERMILION, markersize=11, zorder=4)
+    axes[0].plot(
+        float(x[best]),
+        float(line["test_error"][best]),
+        "*",
+        color=VERMILION,
+        markersize=11,
+        zorder=4,
+    )
     axes[0].set(xscale="log", xlabel=BATCH, ylabel="test error")
     axes[0].legend(
         handles=[
-            *engines(axes[0], rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."),
+            *engines(
+                axes[0], rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
+            ),
             key(GREY, "", "population gradient", DASHED),
             key(VERMILION, "*", rf"the best batch, $n_0/d = {float(x[best]):.0f}$", ""),
         ]
     )
     limit_line(axes[1], x, rows["gamma"].isel(direction=0), PALETTE[0])
     axes[1].axhline(np.sqrt(2 / np.pi), color=GREY, linestyle=DASHED, linewidth=0.9)
-    axes[1].set(xscale="log", xlabel=BATCH, ylabel=r"alignment with the target,  $\gamma$")
-    axes[1].legend(handles=[key(GREY, "", r"population gradient, $\sqrt{2/\pi}$", DASHED)], loc="lower right")
+    axes[1].set(
+        xscale="log", xlabel=BATCH, ylabel=r"alignment with the target,  $\gamma$"
+    )
+    axes[1].legend(
+        handles=[key(GREY, "", r"population gradient, $\sqrt{2/\pi}$", DASHED)],
+        loc="lower right",
+    )
     for panel in axes:
         plain_log_ticks(panel.xaxis)
-    letters(axes, "beyond the star larger batches are worse", "the noise of the batch is a dither")
+    letters(
+        axes,
+        "beyond the star larger batches are worse",
+        "the noise of the batch is a dither",
+    )
     return figure
 
 
@@ -196,7 +287,12 @@ def _dither_checks(results: Results) -> Iterator[Check]:
         float(line.min()) / float(results["population"]["test_error"][1]), line=0.98,
     )  # fmt: skip
     best = float(line["steps.0.batch_per_dim"][int(np.argmin(line.values))])
-    yield Check("the best n0/d", "sign_step section 10: near 80 of 2, 10, 40, 80, 400", abs(best / 80 - 1), line=0.5)
+    yield Check(
+        "the best n0/d",
+        "sign_step section 10: near 80 of 2, 10, 40, 80, 400",
+        abs(best / 80 - 1),
+        line=0.5,
+    )
 
 
 RECIPES = (

@@ -1,4 +1,6 @@
-"""Several giant steps, then a read-out: figures of a theory that no paper has (few_steps_readout)."""
+"""Several giant steps, then a read-out: figures of a theory that no paper has
+(few_steps_readout).
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,26 @@ from giantstep.figures.panels import (
     limit_line,
     sides,
 )
-from giantstep.figures.style import BLUE, DASHED, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
+from giantstep.figures.style import (
+    BLUE,
+    DASHED,
+    GREY,
+    MARKERS,
+    PALETTE,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
 from giantstep.figures.views import histogram
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit, theory_at
+from giantstep.papers.recipe import (
+    Recipe,
+    Results,
+    Size,
+    Studies,
+    comparison,
+    limit,
+    theory_at,
+)
 from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
@@ -32,7 +51,7 @@ SEED = 2026
 STEPS = ("random features", "1 step", "2 steps", "3 steps")
 SAMPLES = "samples per dimension,  $n/d$"
 
-# -- the staircase in the error --------------------------------------------------------------------------------
+# -- the staircase in the error --------------------------------------------------------
 
 STAIRS = FewSteps(
     target="z1 + z1*z2 + z2*z3", activation="relu", noise=0.1, second_layer=Vocabulary([1, -1, 0.4], [0.35, 0.35, 0.3]),
@@ -42,7 +61,9 @@ STAIRS = FewSteps(
 
 
 def error_staircase(size: Size) -> Studies:
-    """Return the test error against the samples after 0 to 3 steps, with networks beside it."""
+    """Return the test error against the samples after 0 to 3 steps, with networks
+    beside it.
+    """
     return {
         "networks": comparison(
             STAIRS, {"samples_per_dim": [0.5, 1.0, 2.0, 4.0, 8.0]}, judged=("test_error",),
@@ -55,26 +76,42 @@ def error_staircase(size: Size) -> Studies:
 
 def _draw_staircase(results: Results) -> Figure:
     figure, (axes,) = new_figure(1, 1, width=6.4, height=4.2)
-    line, networks = results["limit"], results["networks"]
+    line = results["limit"]
+    networks = results["networks"]
     for time, name in enumerate(STEPS):
         colour = PALETTE[time]
         at = line.isel(time=time)
         limit_line(axes, line["samples_per_dim"], at["test_error"], colour, name)
         experiment_points(
-            axes, networks["samples_per_dim"], networks.isel(time=time), "test_error", colour, MARKERS[time]
+            axes,
+            networks["samples_per_dim"],
+            networks.isel(time=time),
+            "test_error",
+            colour,
+            MARKERS[time],
         )
-        axes.axhline(float(at["all_data_error"][0]), color=colour, linestyle=DASHED, linewidth=0.9, zorder=1)
+        axes.axhline(
+            float(at["all_data_error"][0]),
+            color=colour,
+            linestyle=DASHED,
+            linewidth=0.9,
+            zorder=1,
+        )
     axes.set(xscale="log", xlabel=SAMPLES, ylabel="test error", ylim=(0.9, 4.6))
     plain_log_ticks(axes.xaxis)
     steps = [key(PALETTE[t], MARKERS[t], name) for t, name in enumerate(STEPS)]
     at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
     floor = key(GREY, "", "all data, same width", DASHED)
-    axes.legend(handles=[*steps, *engines(axes, at_dim), floor], loc="upper right", ncol=2)
+    axes.legend(
+        handles=[*steps, *engines(axes, at_dim), floor], loc="upper right", ncol=2
+    )
     return figure
 
 
 def _staircase_checks(results: Results) -> Iterator[Check]:
-    errors = results["limit"]["test_error"].sel(samples_per_dim=4.0, method="nearest").values
+    errors = (
+        results["limit"]["test_error"].sel(samples_per_dim=4.0, method="nearest").values
+    )
     for time in range(1, 4):
         yield Check(
             f"test error after step {time} over the one before",
@@ -83,7 +120,7 @@ def _staircase_checks(results: Results) -> Iterator[Check]:
         )  # fmt: skip
 
 
-# -- what the next step buys -----------------------------------------------------------------------------------
+# -- what the next step buys -----------------------------------------------------------
 
 NEXT = FewSteps(
     target="z1 + z1*z2", activation="relu", noise=0.1, second_layer=Vocabulary([1, -1]), rate=2.0, steps=3,
@@ -93,17 +130,31 @@ NEXT = FewSteps(
 
 
 def next_step(size: Size) -> Studies:
-    """Return the test error after every step, against the samples and against the width."""
+    """Return the test error after every step, against the samples and against the
+    width.
+    """
     sizes = {"judged": ("test_error",), "dim": size(150, 800), "trials": size(16, 60)}
     return {
         "samples": comparison(
-            NEXT, {"samples_per_dim": [0.5, 1.5, 5.0]}, meaning="what a step buys against n/d", seed=SEED + 1, **sizes
+            NEXT,
+            {"samples_per_dim": [0.5, 1.5, 5.0]},
+            meaning="what a step buys against n/d",
+            seed=SEED + 1,
+            **sizes,
         ),
         "width": comparison(
-            NEXT, {"width_per_dim": [0.5, 1.5, 4.0]}, meaning="what a step buys against p/d", seed=SEED + 2, **sizes
+            NEXT,
+            {"width_per_dim": [0.5, 1.5, 4.0]},
+            meaning="what a step buys against p/d",
+            seed=SEED + 2,
+            **sizes,
         ),
-        "samples-limit": limit(NEXT, {"samples_per_dim": np.geomspace(0.3, 10, size(31, 81))}),
-        "width-limit": limit(NEXT, {"width_per_dim": np.geomspace(0.3, 8, size(31, 81))}),
+        "samples-limit": limit(
+            NEXT, {"samples_per_dim": np.geomspace(0.3, 10, size(31, 81))}
+        ),
+        "width-limit": limit(
+            NEXT, {"width_per_dim": np.geomspace(0.3, 8, size(31, 81))}
+        ),
     }
 
 
@@ -113,19 +164,30 @@ def _draw_next_step(results: Results) -> Figure:
         (axes[0], "samples", "samples_per_dim", SAMPLES),
         (axes[1], "width", "width_per_dim", "neurons per dimension,  $p/d$"),
     ):
-        line, networks = results[f"{side}-limit"], results[side]
+        line = results[f"{side}-limit"]
+        networks = results[side]
         for time in range(1, 4):
-            before, after = line["test_error"].isel(time=time - 1), line["test_error"].isel(time=time)
-            limit_line(panel, line[field], 1 - after / before, PALETTE[time], f"step {time}")
+            before = line["test_error"].isel(time=time - 1)
+            after = line["test_error"].isel(time=time)
+            limit_line(
+                panel, line[field], 1 - after / before, PALETTE[time], f"step {time}"
+            )
             measured = networks.sel(source="experiment")
-            means, errors = measured["test_error"], measured["test_error_stderr"]
+            means = measured["test_error"]
+            errors = measured["test_error_stderr"]
             ratio = means.isel(time=time) / means.isel(time=time - 1)
             spread = ratio * np.hypot(
-                errors.isel(time=time) / means.isel(time=time), errors.isel(time=time - 1) / means.isel(time=time - 1)
+                errors.isel(time=time) / means.isel(time=time),
+                errors.isel(time=time - 1) / means.isel(time=time - 1),
             )
-            error_points(panel, networks[field], 1 - ratio, spread, PALETTE[time], MARKERS[time])
+            error_points(
+                panel, networks[field], 1 - ratio, spread, PALETTE[time], MARKERS[time]
+            )
         panel.set(
-            xscale="log", xlabel=label, ylabel="share of the test error that the step takes away", ylim=(-0.12, 0.98)
+            xscale="log",
+            xlabel=label,
+            ylabel="share of the test error that the step takes away",
+            ylim=(-0.12, 0.98),
         )
         panel.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
         plain_log_ticks(panel.xaxis)
@@ -136,14 +198,18 @@ def _draw_next_step(results: Results) -> Figure:
     return figure
 
 
-# -- vocabulary against steps ----------------------------------------------------------------------------------
+# -- vocabulary against steps ----------------------------------------------------------
 
 LAWS = {k: Vocabulary(np.linspace(-1, 1, k).tolist()) for k in (2, 4, 6, 8)}
-"""Values of the second layer, spread evenly over [-1, 1] (even numbers: no neuron stands still)."""
+"""Values of the second layer, spread evenly over [-1, 1] (even numbers: no neuron
+stands still).
+"""
 
 
 def vocabulary_or_steps(size: Size) -> Studies:
-    """Return the error after up to three steps for second layers of more and more values."""
+    """Return the error after up to three steps for second layers of more and more
+    values.
+    """
     base = NEXT.replace(samples_per_dim=6.0, width_per_dim=2.0)
     return {
         f"values-{k}": comparison(
@@ -158,25 +224,49 @@ def _draw_vocabulary(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=9.6, height=3.9)
     compared = {k: results[f"values-{k}"] for k in LAWS}
     for time in range(1, 4):
-        colour, marker = PALETTE[time], MARKERS[time]
+        colour = PALETTE[time]
+        marker = MARKERS[time]
         lines = {k: judged_side(side).isel(time=time) for k, side in compared.items()}
-        dots = {k: side.sel(source="experiment").isel(time=time) for k, side in compared.items()}
-        limit_line(axes[0], list(LAWS), [float(line["test_error"]) for line in lines.values()], colour, linewidth=1.0)
-        means, errors = ([float(dot[name]) for dot in dots.values()] for name in ("test_error", "test_error_stderr"))
+        dots = {
+            k: side.sel(source="experiment").isel(time=time)
+            for k, side in compared.items()
+        }
+        limit_line(
+            axes[0],
+            list(LAWS),
+            [float(line["test_error"]) for line in lines.values()],
+            colour,
+            linewidth=1.0,
+        )
+        means, errors = (
+            [float(dot[name]) for dot in dots.values()]
+            for name in ("test_error", "test_error_stderr")
+        )
         error_points(axes[0], list(LAWS), means, errors, colour, marker)
-        limit_line(axes[1], list(LAWS), [float(line["floor"]) for line in lines.values()], colour, marker=marker)
+        limit_line(
+            axes[1],
+            list(LAWS),
+            [float(line["floor"]) for line in lines.values()],
+            colour,
+            marker=marker,
+        )
     axes[0].set(ylabel="test error")
     axes[1].set(ylabel="least error of the features at any width", ylim=(0, None))
     for panel in axes:
         panel.set(xlabel="values of the second layer,  $k$", xticks=list(LAWS))
     handles = [key(PALETTE[t], MARKERS[t], STEPS[t]) for t in range(1, 4)]
     at_dim = rf"network, $d = {results.dim('values-2')}$, $\pm$ 1 s.e."
-    axes[0].legend(handles=[*handles, *engines(axes[0], at_dim, line=theory_at(results, "values-2"))])
+    axes[0].legend(
+        handles=[
+            *handles,
+            *engines(axes[0], at_dim, line=theory_at(results, "values-2")),
+        ]
+    )
     letters(axes, "$n/d = 6$, $p/d = 2$", "all data, all widths")
     return figure
 
 
-# -- spectra after every step ----------------------------------------------------------------------------------
+# -- spectra after every step ----------------------------------------------------------
 
 
 def step_spectra(size: Size) -> Studies:
@@ -200,10 +290,27 @@ def _draw_spectra(results: Results) -> Figure:
         bars(panel, edges, heights)
         density = law["density"].values
         limit_line(panel, x[density > 0], density[density > 0], BLUE)
-        spikes = [f"{z:.0f} ({m:.0f})" for z, m in zip(law["outliers"].values, seen["outliers"].values) if z == z]
-        text = f"spikes (measured):\n{', '.join(spikes)}" if spikes else "no spikes"
-        panel.annotate(text, (0.97, 0.6), xycoords="axes fraction", ha="right", va="top", fontsize=8, color=VERMILION)
-        panel.set(xlabel=r"eigenvalue of $\Phi^\top\Phi/p$", yscale="log", ylim=(3e-3, 30))
+        spikes = [
+            f"{z:.0f} ({m:.0f})"
+            for z, m in zip(law["outliers"].values, seen["outliers"].values)
+            if z == z
+        ]
+        if spikes:
+            text = f"spikes (measured):\n{', '.join(spikes)}"
+        else:
+            text = "no spikes"
+        panel.annotate(
+            text,
+            (0.97, 0.6),
+            xycoords="axes fraction",
+            ha="right",
+            va="top",
+            fontsize=8,
+            color=VERMILION,
+        )
+        panel.set(
+            xlabel=r"eigenvalue of $\Phi^\top\Phi/p$", yscale="log", ylim=(3e-3, 30)
+        )
     axes[0].set_ylabel("density of the bulk")
     network = bars_key(rf"network, $d = {results.dim('spectrum')}$")
     axes[0].legend(handles=[key(BLUE, "", theory_at(results, "spectrum")), network])
@@ -211,7 +318,7 @@ def _draw_spectra(results: Results) -> Figure:
     return figure
 
 
-# -- the loss of the steps -------------------------------------------------------------------------------------
+# -- the loss of the steps -------------------------------------------------------------
 
 
 def step_losses(size: Size) -> Studies:
@@ -231,12 +338,36 @@ def _draw_losses(results: Results) -> Figure:
     for panel, rate in zip(axes, (1.0, 2.0)):
         for number, loss in enumerate(("square", "correlation")):
             side = results[loss].sel(rate=rate)
-            limit_line(panel, side["time"], judged_side(side)["test_error"], PALETTE[number], linewidth=1.0)
-            experiment_points(panel, side["time"], side, "test_error", PALETTE[number], MARKERS[number])
-        panel.set(xlabel="steps made", ylabel="test error", xticks=range(5), yscale="log")
-    handles = [key(PALETTE[i], MARKERS[i], f"{loss} loss") for i, loss in enumerate(("square", "correlation"))]
+            limit_line(
+                panel,
+                side["time"],
+                judged_side(side)["test_error"],
+                PALETTE[number],
+                linewidth=1.0,
+            )
+            experiment_points(
+                panel,
+                side["time"],
+                side,
+                "test_error",
+                PALETTE[number],
+                MARKERS[number],
+            )
+        panel.set(
+            xlabel="steps made", ylabel="test error", xticks=range(5), yscale="log"
+        )
+    handles = [
+        key(PALETTE[i], MARKERS[i], f"{loss} loss")
+        for i, loss in enumerate(("square", "correlation"))
+    ]
     at_dim = rf"network, $d = {results.dim('square')}$, $\pm$ 1 s.e."
-    axes[0].legend(handles=[*handles, *engines(axes[0], at_dim, line=theory_at(results, "square"))], loc="upper right")
+    axes[0].legend(
+        handles=[
+            *handles,
+            *engines(axes[0], at_dim, line=theory_at(results, "square")),
+        ],
+        loc="upper right",
+    )
     letters(axes, r"rate $\eta = 1$", r"rate $\eta = 2$")
     return figure
 

@@ -8,15 +8,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import OneStep, Vocabulary
-from giantstep.figures.panels import engines, experiment_points, key, letters, level, limit_line, vertical
-from giantstep.figures.style import BLUE, GREEN, MARKERS, VERMILION, new_figure, plain_log_ticks
+from giantstep.figures.panels import (
+    engines,
+    experiment_points,
+    key,
+    letters,
+    level,
+    limit_line,
+    vertical,
+)
+from giantstep.figures.style import (
+    BLUE,
+    GREEN,
+    MARKERS,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH_PER_SAMPLE = np.array([0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0])
+WIDTH_PER_SAMPLE = np.array(
+    [0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0]
+)
 RIDGES = (1e-4, 1e-2, 1e-1)
 """lambda of the paper; ours is n/d times as large."""
 RATIO = 3.0
@@ -31,7 +48,9 @@ def double_descent(size: Size) -> Studies:
     """Return test and training error against the width for three ridges."""
     ridges = [RATIO * ridge for ridge in RIDGES]
     points = np.union1d(WIDTH_PER_SAMPLE[:: size(2, 1)], [1.0])
-    fine = np.union1d(np.geomspace(points[0], points[-1], 160), np.linspace(0.9, 1.1, 41))
+    fine = np.union1d(
+        np.geomspace(points[0], points[-1], 160), np.linspace(0.9, 1.1, 41)
+    )
     return {
         "errors": comparison(
             SCENARIO, {"width_per_dim": RATIO * points, "ridge": ridges}, meaning="errors against p/n for three ridges",
@@ -42,15 +61,30 @@ def double_descent(size: Size) -> Studies:
 
 
 def _draw(results: Results) -> Figure:
-    result, line = results["errors"], results["limit"]
+    result = results["errors"]
+    line = results["limit"]
     figure, axes = new_figure(1, 2, width=9.6, height=3.9)
     keys = []
     for index, (ridge, colour) in enumerate(zip(RIDGES, (BLUE, VERMILION, GREEN))):
         for panel, name in zip(axes, ("test_error", "train_error")):
-            limit_line(panel, line["width_per_dim"] / RATIO, line[name].isel(ridge=index), colour)
+            limit_line(
+                panel,
+                line["width_per_dim"] / RATIO,
+                line[name].isel(ridge=index),
+                colour,
+            )
             points = result.isel(ridge=index)
-            experiment_points(panel, points["width_per_dim"] / RATIO, points, name, colour, MARKERS[index])
-        keys.append(key(colour, MARKERS[index], rf"$\lambda = 10^{{{round(np.log10(ridge))}}}$"))
+            experiment_points(
+                panel,
+                points["width_per_dim"] / RATIO,
+                points,
+                name,
+                colour,
+                MARKERS[index],
+            )
+        keys.append(
+            key(colour, MARKERS[index], rf"$\lambda = 10^{{{round(np.log10(ridge))}}}$")
+        )
     for panel, text in zip(axes, ("test error", "train error")):
         vertical(panel, 1.0)
         panel.set(yscale="log", xlabel="neurons per sample,  $p/n$", ylabel=text)
@@ -61,8 +95,13 @@ def _draw(results: Results) -> Figure:
     low, high = axes[0].get_ylim()
     axes[0].set_ylim(min(low, 0.7 * floor), 2.0 * high)
     plain_log_ticks(axes[0].yaxis)
-    axes[0].legend(handles=[*keys, *engines(axes[0], r"experiment $\pm$ 1 s.e.")], loc="upper right")
-    letters(axes, "test error: the peak at $n = p$ and the second descent", "training error")
+    axes[0].legend(
+        handles=[*keys, *engines(axes[0], r"experiment $\pm$ 1 s.e.")],
+        loc="upper right",
+    )
+    letters(
+        axes, "test error: the peak at $n = p$ and the second descent", "training error"
+    )
     return figure
 
 

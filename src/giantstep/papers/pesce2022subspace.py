@@ -1,4 +1,6 @@
-"""Pesce, Loureiro, Krzakala and Zdeborova, NeurIPS 2022: phases of subspace clustering, and AMP beside its theory."""
+"""Pesce, Loureiro, Krzakala and Zdeborova, NeurIPS 2022: phases of subspace clustering,
+and AMP beside its theory.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,18 @@ from giantstep.figures.panels import (
     limit_line,
     vertical,
 )
-from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, MARKERS, PURPLE, VERMILION, new_figure
+from giantstep.figures.style import (
+    BLACK,
+    BLUE,
+    DASHED,
+    DOTTED,
+    GREEN,
+    GREY,
+    MARKERS,
+    PURPLE,
+    VERMILION,
+    new_figure,
+)
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 from giantstep.types import Floats
@@ -34,24 +47,42 @@ RATIO = r"signal to noise,  $\lambda\,\sqrt{\alpha}/k$"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE)
 
 
-def scenario(clusters: int = 2, sparsity: float = 0.05, ratio: float = 1.0) -> SubspaceClustering:
-    """Return two samples per dimension, with the snr in units of the algorithmic threshold."""
+def scenario(
+    clusters: int = 2, sparsity: float = 0.05, ratio: float = 1.0
+) -> SubspaceClustering:
+    """Return two samples per dimension, with the snr in units of the algorithmic
+    threshold.
+    """
     snr = ratio * clusters / np.sqrt(2.0)
-    return SubspaceClustering(clusters=clusters, sparsity=sparsity, snr=float(snr), samples_per_dim=2.0)
+    return SubspaceClustering(
+        clusters=clusters, sparsity=sparsity, snr=float(snr), samples_per_dim=2.0
+    )
 
 
-# -- the phase diagram ---------------------------------------------------------------------------------------
+# -- the phase diagram -----------------------------------------------------------------
 
-FILLS = {"impossible": "#E6E6E6", "hard": "#F4C7AB", "suboptimal": "#F0E442", "optimal": "#CFE8D5"}
+FILLS = {
+    "impossible": "#E6E6E6",
+    "hard": "#F4C7AB",
+    "suboptimal": "#F0E442",
+    "optimal": "#CFE8D5",
+}
 LOOPS = (0.09, 0.11, 0.13, 0.15)
 END = 0.2088104
-"""Where the first-order line ends in rho, by an independent root finder for both derivatives of lam(m)."""
+"""Where the first-order line ends in rho, by an independent root finder for both
+derivatives of lam(m).
+"""
 
 
 def phases(size: Size) -> Studies:
-    """Return the end of the first-order line, thresholds, and the phases of a grid of points."""
-    base, unit, count = scenario(), scenario().threshold, size(16, 50)
-    rho, ratio = np.linspace(0.008, 0.35, count), np.linspace(0.0317, 1.4983, count)
+    """Return the end of the first-order line, thresholds, and the phases of a grid of
+    points.
+    """
+    base = scenario()
+    unit = scenario().threshold
+    count = size(16, 50)
+    rho = np.linspace(0.008, 0.35, count)
+    ratio = np.linspace(0.0317, 1.4983, count)
     return {
         "end": limit(base, None, "critical"),
         "loops": limit(base, {"sparsity": list(LOOPS)}, "thresholds"),
@@ -66,20 +97,35 @@ def _edge(results: Results) -> tuple[float, float]:
 
 
 def _thresholds(results: Results) -> Studies:
-    """Return the thresholds on a grid that is finer up to the end of the first-order line."""
+    """Return the thresholds on a grid that is finer up to the end of the first-order
+    line.
+    """
     size = results.size
-    ends = np.geomspace(0.002, 0.35, size(24, 120)), np.linspace(0.14, _edge(results)[0], size(10, 24))
-    return {"thresholds": limit(scenario(), {"sparsity": np.unique(np.concatenate(ends))}, "thresholds")}
+    ends = (
+        np.geomspace(0.002, 0.35, size(24, 120)),
+        np.linspace(0.14, _edge(results)[0], size(10, 24)),
+    )
+    return {
+        "thresholds": limit(
+            scenario(), {"sparsity": np.unique(np.concatenate(ends))}, "thresholds"
+        )
+    }
 
 
 def _draw_phases(results: Results) -> Figure:
-    """Draw the phases, what happens where the first-order line ends, and the curves lam(m) behind them."""
+    """Draw the phases, what happens where the first-order line ends, and the curves
+    lam(m) behind them.
+    """
     figure, axes = new_figure(1, 3, width=13.2, height=4.0)
     for panel in axes[:2]:
         _regions(panel, results["thresholds"], _edge(results))
     axes[0].set(xlim=(0.0, 0.35), ylim=(0.0, 1.5))
     axes[1].set(xlim=(0.12, 0.24), ylim=(0.9, 1.04))
-    for text, position in (("impossible", (0.19, 0.45)), ("hard", (0.055, 0.87)), ("optimal", (0.19, 1.25))):
+    for text, position in (
+        ("impossible", (0.19, 0.45)),
+        ("hard", (0.055, 0.87)),
+        ("optimal", (0.19, 1.25)),
+    ):
         axes[0].text(*position, text, ha="center", va="center")
     axes[1].text(0.225, 0.95, "impossible", ha="center", va="center")
     axes[1].text(0.135, 0.975, "hard", ha="center", va="center")
@@ -96,33 +142,88 @@ def _draw_phases(results: Results) -> Figure:
 
 def _regions(axes: Axes, lines: xarray.Dataset, edge: tuple[float, float]) -> None:
     rho = lines["sparsity"].values
-    dyn, it, jump, top = (lines[f"ratio_{name}"].values for name in ("dyn", "it", "jump", "algB"))
-    dyn, jump, top = (np.where(rho == edge[0], edge[1], line) for line in (dyn, jump, top))
+    dyn, it, jump, top = (
+        lines[f"ratio_{name}"].values for name in ("dyn", "it", "jump", "algB")
+    )
+    dyn, jump, top = (
+        np.where(rho == edge[0], edge[1], line) for line in (dyn, jump, top)
+    )
     first = (lines["transition"].values == "first-order") | (rho == edge[0])
     axes.fill_between(rho, 1.0, 2.0, color=FILLS["optimal"], linewidth=0)
     axes.fill_between(rho, 0.0, it, color=FILLS["impossible"], linewidth=0)
     axes.fill_between(rho, it, 1.0, color=FILLS["hard"], linewidth=0)
-    axes.fill_between(rho, np.maximum(jump, 1.0), top, color=FILLS["suboptimal"], linewidth=0, where=first)
-    axes.axhline(1.0, color=BLACK, linewidth=1.0, label=r"$\lambda_{\rm alg}$: AMP finds something")
-    axes.plot(rho[first], top[first], color=VERMILION, label=r"$\lambda_{\rm alg}^{\rm Bayes}$: AMP is optimal")
-    axes.plot(rho[first], jump[first], color=BLUE, label=r"$\lambda_{\rm jump}$: optimal overlap jumps")
+    axes.fill_between(
+        rho,
+        np.maximum(jump, 1.0),
+        top,
+        color=FILLS["suboptimal"],
+        linewidth=0,
+        where=first,
+    )
+    axes.axhline(
+        1.0,
+        color=BLACK,
+        linewidth=1.0,
+        label=r"$\lambda_{\rm alg}$: AMP finds something",
+    )
     axes.plot(
-        rho[first], dyn[first], color=PURPLE, linestyle=DASHED, label=r"$\lambda_{\rm dyn}$: informed branch appears"
+        rho[first],
+        top[first],
+        color=VERMILION,
+        label=r"$\lambda_{\rm alg}^{\rm Bayes}$: AMP is optimal",
+    )
+    axes.plot(
+        rho[first],
+        jump[first],
+        color=BLUE,
+        label=r"$\lambda_{\rm jump}$: optimal overlap jumps",
+    )
+    axes.plot(
+        rho[first],
+        dyn[first],
+        color=PURPLE,
+        linestyle=DASHED,
+        label=r"$\lambda_{\rm dyn}$: informed branch appears",
     )
     axes.plot(*edge, marker="o", color=BLACK, markersize=4, linestyle="none")
     axes.set(xlabel=r"fraction of active features,  $\rho$", ylabel=RATIO)
 
 
 def _loops(axes: Axes, results: Results) -> None:
-    """Draw lam(m)/lam_alg along the curve of fixed points; its extrema are the spinodals."""
+    """Draw lam(m)/lam_alg along the curve of fixed points; its extrema are the
+    spinodals.
+    """
     m = np.geomspace(1e-3, 0.2, results.size(60, 200))
     for rho, colour in zip(LOOPS, COLOURS):
-        limit_line(axes, m, snr_at_overlap(2, 2.0, rho, m) / scenario().threshold, colour, rf"$\rho = {rho:g}$")
+        limit_line(
+            axes,
+            m,
+            snr_at_overlap(2, 2.0, rho, m) / scenario().threshold,
+            colour,
+            rf"$\rho = {rho:g}$",
+        )
         turning = results["loops"].sel(sparsity=rho)
-        axes.plot(float(turning["m_jump"]), float(turning["ratio_jump"]), "o", color=colour, markerfacecolor="white")
-        axes.plot(float(turning["m_dyn"]), float(turning["ratio_dyn"]), "s", color=colour, markerfacecolor="white")
+        axes.plot(
+            float(turning["m_jump"]),
+            float(turning["ratio_jump"]),
+            "o",
+            color=colour,
+            markerfacecolor="white",
+        )
+        axes.plot(
+            float(turning["m_dyn"]),
+            float(turning["ratio_dyn"]),
+            "s",
+            color=colour,
+            markerfacecolor="white",
+        )
     axes.axhline(1.0, color=GREY, linewidth=0.9, linestyle=DOTTED, zorder=0)
-    axes.set(xlim=(0.0, 0.2), ylim=(0.755, 1.03), xlabel="overlap of the assignments,  $m_u$", ylabel=RATIO)
+    axes.set(
+        xlim=(0.0, 0.2),
+        ylim=(0.755, 1.03),
+        xlabel="overlap of the assignments,  $m_u$",
+        ylabel=RATIO,
+    )
     handles, _ = axes.get_legend_handles_labels()
     marks = [
         key(GREY, "o", "optimal overlap jumps", linestyle="none"),
@@ -132,14 +233,28 @@ def _loops(axes: Axes, results: Results) -> None:
 
 
 def _phases_checks(results: Results) -> Iterator[Check]:
-    """Check that the phases of a grid of points, by free entropy, lie between the thresholds, found otherwise."""
-    points, limits = results["phases"], results["phases-thresholds"]
+    """Check that the phases of a grid of points, by free entropy, lie between the
+    thresholds, found otherwise.
+    """
+    points = results["phases"]
+    limits = results["phases-thresholds"]
     ratio = points["snr"].values / scenario().threshold
-    it, jump, top = (limits[f"ratio_{name}"].values[:, None] for name in ("it", "jump", "algB"))
-    expected = np.where(ratio < it, "impossible", np.where(ratio < 1, "hard", "optimal"))
-    expected = np.where((ratio > np.maximum(jump, 1)) & (ratio < top), "suboptimal", expected)
+    it, jump, top = (
+        limits[f"ratio_{name}"].values[:, None] for name in ("it", "jump", "algB")
+    )
+    expected = np.where(
+        ratio < it, "impossible", np.where(ratio < 1, "hard", "optimal")
+    )
+    expected = np.where(
+        (ratio > np.maximum(jump, 1)) & (ratio < top), "suboptimal", expected
+    )
     wrong = int(np.sum(points["phase"].values != expected))
-    yield Check("points of the grid in another phase than their thresholds say", f"of {expected.size}", wrong, line=0.5)
+    yield Check(
+        "points of the grid in another phase than their thresholds say",
+        f"of {expected.size}",
+        wrong,
+        line=0.5,
+    )
     yield Check(
         f"distance of the end of the line from rho = {END}",
         "the value of an independent root finder for both derivatives of lam(m)",
@@ -147,20 +262,30 @@ def _phases_checks(results: Results) -> Iterator[Check]:
     )  # fmt: skip
 
 
-# -- overlaps against the snr --------------------------------------------------------------------------------
+# -- overlaps against the snr ----------------------------------------------------------
 
 SPARSE = {
     "random": ([0.2, 0.5, 0.8, 1.25, 1.4, 1.55], "uninformed", VERMILION, "o"),
     "informed": ([0.35, 0.85, 1.0, 1.15, 1.32, 1.48, 1.62], "informed", PURPLE, "s"),
 }
 """Starts of AMP: snr over the threshold, the branch they reach, and their look."""
-DENSE = {"dense-near": [0.1, 0.4, 0.7, 0.9, 1.0, 1.1], "dense": [1.3, 1.55, 1.8, 2.05, 2.3, 2.5]}
-OVERLAPS = (("m_u", BLUE, MARKERS[0], "assignments, $m_u$"), ("m_v", VERMILION, MARKERS[1], "cluster means, $m_v$"))
+DENSE = {
+    "dense-near": [0.1, 0.4, 0.7, 0.9, 1.0, 1.1],
+    "dense": [1.3, 1.55, 1.8, 2.05, 2.3, 2.5],
+}
+OVERLAPS = (
+    ("m_u", BLUE, MARKERS[0], "assignments, $m_u$"),
+    ("m_v", VERMILION, MARKERS[1], "cluster means, $m_v$"),
+)
 
 
 def overlaps(size: Size) -> Studies:
-    """Return the error of the assignments from two starts, and the overlaps where half of the features are active."""
-    sparse, dense, unit = scenario(), scenario(sparsity=0.5), scenario().threshold
+    """Return the error of the assignments from two starts, and the overlaps where half
+    of the features are active.
+    """
+    sparse = scenario()
+    dense = scenario(sparsity=0.5)
+    unit = scenario().threshold
     fine = np.unique(np.append(np.linspace(0.1, 2.5, size(80, 500)), 1.0))
     studies = {"sparse-thresholds": limit(sparse, None, "thresholds")}
     for start, (ratios, *_) in SPARSE.items():
@@ -181,8 +306,10 @@ def overlaps(size: Size) -> Studies:
 
 def _branches(results: Results) -> Studies:
     """Return the error of every branch on a grid with both sides of its jumps."""
-    limits, size = results["sparse-thresholds"], results.size
-    jump, dyn = float(limits["ratio_jump"]), float(limits["ratio_dyn"])
+    limits = results["sparse-thresholds"]
+    size = results.size
+    jump = float(limits["ratio_jump"])
+    dyn = float(limits["ratio_dyn"])
     fine = both_sides(np.linspace(0.1, 1.7, size(81, 321)), [dyn, jump])
     return {"sparse-limit": limit(scenario(), {"snr": fine * scenario().threshold})}
 
@@ -191,19 +318,27 @@ def _draw_overlaps(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=10.4, height=4.0)
     _draw_error(axes[0], results)
     _draw_dense(axes[1], results)
-    letters(axes, r"a gap: $\rho = 0.05$, $k = 2$, $\alpha = 2$", r"no gap: $\rho = 0.5$, $k = 2$, $\alpha = 2$")
+    letters(
+        axes,
+        r"a gap: $\rho = 0.05$, $k = 2$, $\alpha = 2$",
+        r"no gap: $\rho = 0.5$, $k = 2$, $\alpha = 2$",
+    )
     return figure
 
 
 def _without_jumps(values: Floats, most: float) -> Floats:
-    """Return a curve with a gap where it jumps by more than `most`: a jump is not a line."""
+    """Return a curve with a gap where it jumps by more than `most`: a jump is not a
+    line.
+    """
     values = values.copy()
     values[1:][np.abs(np.diff(values)) > most] = np.nan
     return values
 
 
 def _draw_error(axes: Axes, results: Results) -> None:
-    line, limits, unit = results["sparse-limit"], results["sparse-thresholds"], scenario().threshold
+    line = results["sparse-limit"]
+    limits = results["sparse-thresholds"]
+    unit = scenario().threshold
     thin = {"linewidth": 1.5, "alpha": 1.0}
     for branch, colour, look in (
         ("informed", PURPLE, {"linestyle": DASHED, **thin}),
@@ -213,13 +348,30 @@ def _draw_error(axes: Axes, results: Results) -> None:
         values = _without_jumps(line["mse_u"].sel(branch=branch).values, 0.03)
         limit_line(axes, line["snr"] / unit, values, colour, branch, **look)
     for start, (ratios, branch, colour, marker) in SPARSE.items():
-        experiment_points(axes, ratios, results[f"sparse-{start}"].sel(branch=branch), "mse_u", colour, marker)
-    jump, dyn = float(limits["ratio_jump"]), float(limits["ratio_dyn"])
-    for value, text in ((dyn, r"$\lambda_{\rm dyn}$"), (jump, r"  $\lambda_{\rm IT}$"), (1.0, r"$\lambda_{\rm alg}$")):
+        experiment_points(
+            axes,
+            ratios,
+            results[f"sparse-{start}"].sel(branch=branch),
+            "mse_u",
+            colour,
+            marker,
+        )
+    jump = float(limits["ratio_jump"])
+    dyn = float(limits["ratio_dyn"])
+    for value, text in (
+        (dyn, r"$\lambda_{\rm dyn}$"),
+        (jump, r"  $\lambda_{\rm IT}$"),
+        (1.0, r"$\lambda_{\rm alg}$"),
+    ):
         vertical(axes, value)
         side = "right" if value == dyn else "left"
         axes.text(value, 0.207, f" {text} ", color=GREY, ha=side, fontsize=8)
-    axes.set(xlim=(0.1, 1.7), ylim=(0.2, 0.52), xlabel=RATIO, ylabel="squared error of the assignments")
+    axes.set(
+        xlim=(0.1, 1.7),
+        ylim=(0.2, 0.52),
+        xlabel=RATIO,
+        ylabel="squared error of the assignments",
+    )
     handles, _ = axes.get_legend_handles_labels()
     text = rf"AMP, $d = {results.dim('sparse-random')}$, $\pm$ 1 s.e."
     axes.legend(handles=[*handles[:3], *engines(axes, text)[1:]], loc="upper right")
@@ -229,25 +381,44 @@ def _draw_dense(axes: Axes, results: Results) -> None:
     line = results["dense-limit"].sel(branch="uninformed")
     for variable, colour, marker, _ in OVERLAPS:
         for name, ratios in DENSE.items():
-            experiment_points(axes, ratios, results[name].sel(branch="uninformed"), variable, colour, marker)
+            experiment_points(
+                axes,
+                ratios,
+                results[name].sel(branch="uninformed"),
+                variable,
+                colour,
+                marker,
+            )
         limit_line(axes, line["snr"] / scenario().threshold, line[variable], colour)
     vertical(axes, 1.0)
-    keys: list[Any] = [key(colour, marker, text) for _, colour, marker, text in OVERLAPS]
+    keys: list[Any] = [
+        key(colour, marker, text) for _, colour, marker, text in OVERLAPS
+    ]
     sides = engines(axes, r"AMP, $d = 1000$, $\pm$ 1 s.e.", line="state evolution")
     axes.legend(handles=[*keys, *sides], loc="lower right")
-    axes.set(xlim=(0.1, 2.55), ylim=(-0.02, 0.85), xlabel=RATIO, ylabel="overlap with the truth")
+    axes.set(
+        xlim=(0.1, 2.55),
+        ylim=(-0.02, 0.85),
+        xlabel=RATIO,
+        ylabel="overlap with the truth",
+    )
 
 
-# -- sweep by sweep ------------------------------------------------------------------------------------------
+# -- sweep by sweep --------------------------------------------------------------------
 
-PHASES = {"easy": (scenario(3, 0.1, 1.3), (0.1, 0.3, 0.8), 10), "hard": (scenario(2, 0.05, 0.8), (0.01, 0.15, 0.6), 12)}
+PHASES = {
+    "easy": (scenario(3, 0.1, 1.3), (0.1, 0.3, 0.8), 10),
+    "hard": (scenario(2, 0.05, 0.8), (0.01, 0.15, 0.6), 12),
+}
 """Scenario, overlaps of the starts, and sweeps."""
 LATE = (0.15, 0.6)
 """Starts in the hard phase whose sweeps scatter most."""
 
 
 def trajectory(size: Size) -> Studies:
-    """Return AMP sweep by sweep from three starts, in the easy and in the hard phase."""
+    """Return AMP sweep by sweep from three starts, in the easy and in the hard
+    phase.
+    """
     return {
         f"{phase}-{overlap:g}": comparison(
             base, None, "trajectory", overlap=overlap, steps=steps, judged=("m_u",), scale={"m_u": 0.2},
@@ -264,12 +435,23 @@ def _draw_trajectory(results: Results) -> Figure:
     for panel, (phase, (_, starts, _)) in zip(axes, PHASES.items()):
         for overlap, colour, marker in zip(starts, COLOURS, MARKERS):
             result = results[f"{phase}-{overlap:g}"]
-            compared(panel, result["time"], result, "m_u", colour, marker, f"start at {overlap:g}")
+            compared(
+                panel,
+                result["time"],
+                result,
+                "m_u",
+                colour,
+                marker,
+                f"start at {overlap:g}",
+            )
         panel.set(xlabel="sweeps", ylabel="overlap of the assignments,  $m_u$")
         panel.set_ylim(bottom=-0.02)
     handles, _ = axes[0].get_legend_handles_labels()
     text = rf"AMP, $d = {results.dim('easy-0.1')}$, $\pm$ 1 s.e."
-    axes[0].legend(handles=[*handles, *engines(axes[0], text, line="state evolution")], loc="lower right")
+    axes[0].legend(
+        handles=[*handles, *engines(axes[0], text, line="state evolution")],
+        loc="lower right",
+    )
     axes[1].legend()
     letters(
         axes, r"easy phase: $k = 3$, $\rho = 0.1$, $\lambda = 1.3\,\lambda_{\rm alg}$",
@@ -278,7 +460,7 @@ def _draw_trajectory(results: Results) -> Figure:
     return figure
 
 
-# -- algorithms compared, few active features ----------------------------------------------------------------
+# -- algorithms compared, few active features ------------------------------------------
 
 LOOKS = {
     "amp": ("AMP, spectral start", BLUE, "o"),
@@ -296,13 +478,27 @@ HARD = ("amp", "amp-thresholding", "pca", "thresholding")
 
 
 def rivals(size: Size) -> Studies:
-    """Return the accuracy of message passing and of its rivals where few features are active."""
-    sizes: dict[str, Any] = {"dim": size(500, 1000), "trials": size(3, 10), "seed": SEED + 3}
+    """Return the accuracy of message passing and of its rivals where few features are
+    active.
+    """
+    sizes: dict[str, Any] = {
+        "dim": size(500, 1000),
+        "trials": size(3, 10),
+        "seed": SEED + 3,
+    }
     base = scenario(sparsity=10 / sizes["dim"])
     studies = {
-        "rivals-limit": limit(base, {"snr": np.linspace(0.3, 2.0, size(60, 160)) * base.threshold}, "rivals"),
+        "rivals-limit": limit(
+            base,
+            {"snr": np.linspace(0.3, 2.0, size(60, 160)) * base.threshold},
+            "rivals",
+        ),
         "rivals-snr": comparison(
-            base, {"snr": RIVAL_RATIOS * base.threshold}, "rivals", meaning="accuracy with 10 active features", **sizes
+            base,
+            {"snr": RIVAL_RATIOS * base.threshold},
+            "rivals",
+            meaning="accuracy with 10 active features",
+            **sizes,
         ),
     }
     for ratio in (0.5, 0.8):
@@ -311,7 +507,10 @@ def rivals(size: Size) -> Studies:
             meaning=f"accuracy at {ratio:g} of the threshold against the number of active features", **sizes,
         )  # fmt: skip
         studies[f"rivals-best-{ratio:g}"] = limit(
-            scenario(ratio=ratio), {"sparsity": FINE_ACTIVE / sizes["dim"]}, "rivals", algorithms=", ".join(HARD)
+            scenario(ratio=ratio),
+            {"sparsity": FINE_ACTIVE / sizes["dim"]},
+            "rivals",
+            algorithms=", ".join(HARD),
         )
     return studies
 
@@ -329,44 +528,91 @@ def _draw_rivals(results: Results) -> Figure:
 
 def _against_snr(axes: Axes, results: Results) -> None:
     lines = results["rivals-limit"]
-    for name, colour, style in (("amp", BLUE, "-"), ("pca", VERMILION, "-"), ("bayes", BLACK, DASHED)):
+    for name, colour, style in (
+        ("amp", BLUE, "-"),
+        ("pca", VERMILION, "-"),
+        ("bayes", BLACK, DASHED),
+    ):
         values = _without_jumps(lines["accuracy"].sel(algorithm=name).values, 0.05)
-        limit_line(axes, lines["snr"] / scenario().threshold, values, colour, linestyle=style)
+        limit_line(
+            axes, lines["snr"] / scenario().threshold, values, colour, linestyle=style
+        )
     _accuracies(axes, RIVAL_RATIOS, results["rivals-snr"], tuple(LOOKS))
     vertical(axes, 1.0)
     axes.set(xlim=(0.3, 2.0), ylim=(0.48, 1.05), xlabel=RATIO, ylabel="accuracy")
-    handles: list[Any] = [key(colour, marker, text, linestyle="none") for text, colour, marker in LOOKS.values()]
-    axes.legend(handles=[*handles, key(GREY, "", "limit (black: Bayes)")], loc="upper left", fontsize=7.5, ncols=2)
+    handles: list[Any] = [
+        key(colour, marker, text, linestyle="none")
+        for text, colour, marker in LOOKS.values()
+    ]
+    axes.legend(
+        handles=[*handles, key(GREY, "", "limit (black: Bayes)")],
+        loc="upper left",
+        fontsize=7.5,
+        ncols=2,
+    )
 
 
 def _against_active(axes: Axes, results: Results) -> None:
     """Draw the accuracy in the hard phase against the number of active features."""
     for ratio, style, shift in ((0.5, DOTTED, 1 / 1.05), (0.8, DASHED, 1.05)):
         result = results[f"rivals-active-{ratio:g}"]
-        best = results[f"rivals-best-{ratio:g}"]["accuracy"].sel(algorithm="bayes").values
+        best = (
+            results[f"rivals-best-{ratio:g}"]["accuracy"].sel(algorithm="bayes").values
+        )
         label = rf"Bayes, {ratio:g} $\lambda_{{\rm alg}}$"
-        limit_line(axes, FINE_ACTIVE, _without_jumps(best, 0.05), BLACK, label, linestyle=style)
+        limit_line(
+            axes, FINE_ACTIVE, _without_jumps(best, 0.05), BLACK, label, linestyle=style
+        )
         _accuracies(axes, ACTIVE * shift, result, HARD, filled=ratio == 0.8)
-    axes.set(xscale="log", ylim=(0.48, 0.85), xlabel="active features, $s$", ylabel="accuracy")
+    axes.set(
+        xscale="log",
+        ylim=(0.48, 0.85),
+        xlabel="active features, $s$",
+        ylabel="accuracy",
+    )
     axes.set_xticks(ACTIVE, [str(value) for value in ACTIVE])
     axes.minorticks_off()
-    handles: list[Any] = [key(LOOKS[name][1], LOOKS[name][2], LOOKS[name][0], linestyle="none") for name in HARD]
-    axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], loc="upper right", fontsize=7.5)
+    handles: list[Any] = [
+        key(LOOKS[name][1], LOOKS[name][2], LOOKS[name][0], linestyle="none")
+        for name in HARD
+    ]
+    axes.legend(
+        handles=[*handles, *axes.get_legend_handles_labels()[0]],
+        loc="upper right",
+        fontsize=7.5,
+    )
 
 
 def _accuracies(
-    axes: Axes, x: np.ndarray, result: xarray.Dataset, names: tuple[str, ...], filled: bool = False
+    axes: Axes,
+    x: np.ndarray,
+    result: xarray.Dataset,
+    names: tuple[str, ...],
+    filled: bool = False,
 ) -> None:
     for name in names:
         own, (_, colour, marker) = result.sel(algorithm=name), LOOKS[name]
         experiment_points(axes, x, own, "accuracy", colour, marker)
         if filled:
-            axes.plot(x, own["accuracy"].sel(source="experiment"), marker, color=colour, markersize=4, zorder=4)
+            axes.plot(
+                x,
+                own["accuracy"].sel(source="experiment"),
+                marker,
+                color=colour,
+                markersize=4,
+                zorder=4,
+            )
 
 
 def _rivals_checks(results: Results) -> Iterator[Check]:
-    measured = results["rivals-snr"]["accuracy"].sel(source="experiment").isel(snr=RIVAL_RATIOS > 1.1)
-    best = measured.sel(algorithm=["pca", "sparse-pca", "thresholding", "kmeans"]).max("algorithm")
+    measured = (
+        results["rivals-snr"]["accuracy"]
+        .sel(source="experiment")
+        .isel(snr=RIVAL_RATIOS > 1.1)
+    )
+    best = measured.sel(algorithm=["pca", "sparse-pca", "thresholding", "kmeans"]).max(
+        "algorithm"
+    )
     lead = (best - measured.sel(algorithm="amp-thresholding")).max()
     name = "lead of the best rival over AMP above the threshold"
     yield Check(name, "in accuracy, largest of 3", float(lead), line=0.02)

@@ -1,4 +1,6 @@
-"""Real inputs that come with scikit-learn, for figures that lay data beside the theory."""
+"""Real inputs that come with scikit-learn, for figures that lay data beside the
+theory.
+"""
 
 from __future__ import annotations
 

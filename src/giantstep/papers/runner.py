@@ -1,7 +1,9 @@
-"""`reproduce`: answers the studies of a recipe, judges them, draws the figure, and writes it with its data and report.
+"""`reproduce`: answers the studies of a recipe, judges them, draws the figure, and
+writes it with its data and report.
 
-Everything is computed and drawn before the first file is written. With a store every trial and every point of a limit
-is kept as soon as it exists, so that an interrupted figure goes on where it was.
+Everything is computed and drawn before the first file is written. With a store every
+trial and every point of a limit is kept as soon as it exists, so that an interrupted
+figure goes on where it was.
 """
 
 from __future__ import annotations
@@ -38,29 +40,36 @@ def reproduce(
     progress: ProgressOption = None,
     store: str | Path | None = None,
 ) -> Report:
-    """Rebuild a figure: PNG and PDF, data as CSV, studies as TOML, and a report of the agreement.
+    """Rebuild a figure: PNG and PDF, data as CSV, studies as TOML, and a report of the
+    agreement.
 
     Parameters
     ----------
-    name : one of `giantstep.papers.list_figures`.
-    out : folder; the files go to ``out/name``.
-    quick : smaller sizes and fewer trials.
-    device : ``"cpu"`` or ``"cuda"``.
-    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
-    store : a file (as of `giantstep.sweep`) that keeps every result; what it holds is not computed again.
+    name : one of `giantstep.papers.list_figures`. out : folder; the files go to
+    ``out/name``. quick : smaller sizes and fewer trials. device : ``"cpu"`` or
+    ``"cuda"``. progress : True, False or a callable(done, total, text); a line on a
+    terminal if left out. store : a file (as of `giantstep.sweep`) that keeps every
+    result; what it holds is not computed again.
 
     Returns
     -------
     Report
-        Prints as the report; ``verdict()`` says whether limit and experiment agree, disagree, or cannot tell, and
-        ``agrees`` that nothing disagrees.
+        Prints as the report; ``verdict()`` says whether limit and experiment agree,
+        disagree, or cannot tell, and ``agrees`` that nothing disagrees.
     """
     check_figure(name)
-    return rebuild(recipes()[name], out, Size(quick, device), progress=progress, store=store)
+    return rebuild(
+        recipes()[name], out, Size(quick, device), progress=progress, store=store
+    )
 
 
 def rebuild(
-    recipe: Recipe, out: str | Path, size: Size, *, progress: ProgressOption = None, store: str | Path | None = None
+    recipe: Recipe,
+    out: str | Path,
+    size: Size,
+    *,
+    progress: ProgressOption = None,
+    store: str | Path | None = None,
 ) -> Report:
     """Carry out one recipe; files appear only once all of them are written."""
     folder = _folder(Path(out), recipe.name)
@@ -73,8 +82,15 @@ def rebuild(
     return report
 
 
-def answer(recipe: Recipe, size: Size, progress: ProgressOption = None, store: str | Path | None = None) -> Results:
-    """Return the results of all studies of a recipe, those that need earlier results last."""
+def answer(
+    recipe: Recipe,
+    size: Size,
+    progress: ProgressOption = None,
+    store: str | Path | None = None,
+) -> Results:
+    """Return the results of all studies of a recipe, those that need earlier results
+    last.
+    """
     results = Results(size)
     with warnings.catch_warnings():
         if recipe.quiet:
@@ -85,15 +101,27 @@ def answer(recipe: Recipe, size: Size, progress: ProgressOption = None, store: s
     return results
 
 
-def _answer(studies: Studies, results: Results, progress: ProgressOption, store: str | Path | None) -> None:
+def _answer(
+    studies: Studies,
+    results: Results,
+    progress: ProgressOption,
+    store: str | Path | None,
+) -> None:
     for name, asked in studies.items():
-        _log.info("%s: %s %s", name, asked.meaning or asked.verb, dict(asked.study.experiment))
+        _log.info(
+            "%s: %s %s", name, asked.meaning or asked.verb, dict(asked.study.experiment)
+        )
         results.studies[name] = asked
-        results[name] = _result(asked, results.size.device, _named(progress, name), store)
+        results[name] = _result(
+            asked, results.size.device, _named(progress, name), store
+        )
 
 
-def _result(asked: FigureStudy, device: str, progress: ProgressOption, store: str | Path | None) -> xarray.Dataset:
-    study, stored = asked.study, asked.stored
+def _result(
+    asked: FigureStudy, device: str, progress: ProgressOption, store: str | Path | None
+) -> xarray.Dataset:
+    study = asked.study
+    stored = asked.stored
     if store is not None:
         kept: dict[str, Any] = {"store": store, "engine": "local", "progress": progress}
         if asked.verb == "predict":
@@ -126,37 +154,63 @@ def draw(recipe: Recipe, results: Results) -> Figure:
 
 
 def judge(recipe: Recipe, results: Results) -> Report:
-    """Return the report of results: the agreement of what is judged, the checks, the notes."""
+    """Return the report of results: the agreement of what is judged, the checks, the
+    notes.
+    """
     from giantstep.agreements import agreement
 
     size = results.size
-    report = Report(recipe.name, recipe.title, recipe.paper, size.quick, size.device, 0.0, ours=recipe.ours)
+    report = Report(
+        recipe.name,
+        recipe.title,
+        recipe.paper,
+        size.quick,
+        size.device,
+        0.0,
+        ours=recipe.ours,
+    )
     for name, asked in results.studies.items():
         if asked.judged:
             settings = dict(asked.study.experiment)
-            answer = results[name] if asked.until == math.inf else results[name].sel(time=slice(None, asked.until))
+            if asked.until == math.inf:
+                answer = results[name]
+            else:
+                answer = results[name].sel(time=slice(None, asked.until))
             rows = agreement(answer, asked.judged, scale=asked.scale)
             allow = FINITE_SIZE / (settings["dim"] * _smallest_rank(answer))
-            report.comparisons.append(Comparison(name, asked.meaning, rows, allow, settings))
+            report.comparisons.append(
+                Comparison(name, asked.meaning, rows, allow, settings)
+            )
     report.checks += recipe.checks(results)
-    report.notes += recipe.notes(results) if callable(recipe.notes) else recipe.notes
+    if callable(recipe.notes):
+        report.notes += recipe.notes(results)
+    else:
+        report.notes += recipe.notes
     return report
 
 
 def _smallest_rank(answer: xarray.Dataset) -> float:
-    """Return r_eff/d: for inputs with a covariance it is r_eff that must be large, structured_inputs, section 8."""
-    return float(answer["effective_rank"].min()) if "effective_rank" in answer else 1.0
+    """Return r_eff/d: for inputs with a covariance it is r_eff that must be large,
+    structured_inputs, section 8.
+    """
+    if "effective_rank" in answer:
+        return float(answer["effective_rank"].min())
+    return 1.0
 
 
 def _folder(out: Path, name: str) -> Path:
     if out.exists() and not out.is_dir():
         raise bad_field("out", str(out), "a folder")
     if (out / name).exists() and not (out / name).is_dir():
-        raise InputError(f"`{out / name}` is a file, but the figure needs a folder of that name.")
+        raise InputError(
+            f"`{out / name}` is a file, but the figure needs a folder of that name."
+        )
     return out / name
 
 
-def _write(folder: Path, name: str, figure: Figure, results: Results, report: Report) -> list[Path]:
+def _write(
+    folder: Path, name: str, figure: Figure, results: Results, report: Report
+) -> list[Path]:
     """Write everything beside the folder first, then move it there, file by file."""
     from giantstep.figures.plot import save_figure
     from giantstep.files import save, write_text
@@ -165,7 +219,9 @@ def _write(folder: Path, name: str, figure: Figure, results: Results, report: Re
         folder.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
     except OSError as error:
-        raise InputError(f"`{folder}` cannot be written: {(error.strerror or str(error)).lower()}.") from None
+        raise InputError(
+            f"`{folder}` cannot be written: {(error.strerror or str(error)).lower()}."
+        ) from None
     try:
         for ending in ("png", "pdf"):
             save_figure(figure, staging / f"{name}.{ending}")

@@ -1,7 +1,9 @@
-"""Test and training error of the ridge fit, given the first-order solution: least squares and a linear system.
+"""Test and training error of the ridge fit, given the first-order solution: least
+squares and a linear system.
 
-finite_size_steps (3.7) for the errors of one network, beyond_the_error (2.12)-(2.14) for two of them. Of the unlearnt
-directions the residual given kappa stands for that given z.
+finite_size_steps (3.7) for the errors of one network, beyond_the_error (2.12)-(2.14)
+for two of them. Of the unlearnt directions the residual given kappa stands for that
+given z.
 """
 
 from __future__ import annotations
@@ -16,7 +18,12 @@ from giantstep.gaussian import normal_distribution
 from giantstep.readout.bulk import Response
 from giantstep.readout.common_rows import IsotropicBulk
 from giantstep.readout.features import Features
-from giantstep.readout.finite_size import FiniteSize, gram_at_nodes, push_of_means, stretched_variance
+from giantstep.readout.finite_size import (
+    FiniteSize,
+    gram_at_nodes,
+    push_of_means,
+    stretched_variance,
+)
 from giantstep.readout.first_order import Equations, FirstOrder, spread_through
 from giantstep.readout.signal import Signal, direction_error, prior_factor, solve_signal
 from giantstep.readout.stacked import Stacked
@@ -31,11 +38,18 @@ def field_variance(features: Features) -> Floats:
     return own if features.blur is None else own + features.blur
 
 
-def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats, turned: Floats | float = 0.0) -> Floats:
-    """Return P(sign f != the class), spiked_features (4.8); NaN where the features know no classes.
+def misclassified(
+    features: Features,
+    c0: Floats,
+    c1: Floats,
+    variance: Floats,
+    turned: Floats | float = 0.0,
+) -> Floats:
+    """Return P(sign f != the class), spiked_features (4.8); NaN where the features know
+    no classes.
 
-    Given kappa, f has mean c0 (B, N), variance (B, N) and parts c1 (B, L, N) along the unlearnt directions, and the
-    class is `turned` with a probability (B, N).
+    Given kappa, f has mean c0 (B, N), variance (B, N) and parts c1 (B, L, N) along the
+    unlearnt directions, and the class is `turned` with a probability (B, N).
     """
     if features.field is None or features.rho is None:
         return np.full(len(c0), np.nan)
@@ -44,7 +58,8 @@ def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats, 
     field = np.broadcast_to(features.field, c0.shape)
     x = c0 / np.sqrt(Q)
     error = np.empty_like(x)
-    known, mixed = np.flatnonzero(~(spread > 0)), np.flatnonzero(spread > 0)
+    known = np.flatnonzero(~(spread > 0))
+    mixed = np.flatnonzero(spread > 0)
     error[known] = normal_distribution(-np.sign(field[known]) * x[known])
     if mixed.size:
         wide = spread[mixed, None]
@@ -57,18 +72,29 @@ def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats, 
 
 
 def opposite_signs(x: Floats, y: Floats, correlation: Floats) -> Floats:
-    """Return P(sign X != sign Y) for unit normals of means x, y: Owen's formula, in which a zero counts as +0."""
+    """Return P(sign X != sign Y) for unit normals of means x, y: Owen's formula, in
+    which a zero counts as +0.
+    """
     x, y = x + 0.0, y + 0.0  # -0.0 becomes 0.0
     root = np.sqrt(1 - correlation**2)
     neither = (x == 0) & (y == 0)
-    first = scipy.special.owens_t(x, (np.where(neither, 1.0, y / x) - correlation) / root)
-    second = scipy.special.owens_t(y, (np.where(neither, 1.0, x / y) - correlation) / root)
+    first = scipy.special.owens_t(
+        x, (np.where(neither, 1.0, y / x) - correlation) / root
+    )
+    second = scipy.special.owens_t(
+        y, (np.where(neither, 1.0, x / y) - correlation) / root
+    )
     return 2 * (first + second) + ((x < 0) != (y < 0))
 
 
-def sign_disagreement(mean: Floats, variance: Floats, shared: Floats, weights: Floats) -> float:
-    """Return how often outputs (N,) of the covariance `shared` differ in sign: beyond_the_error (2.6)."""
-    own, other = np.maximum(variance - shared, 0.0), np.maximum(variance + shared, 1e-300)
+def sign_disagreement(
+    mean: Floats, variance: Floats, shared: Floats, weights: Floats
+) -> float:
+    """Return how often outputs (N,) of the covariance `shared` differ in sign:
+    beyond_the_error (2.6).
+    """
+    own = np.maximum(variance - shared, 0.0)
+    other = np.maximum(variance + shared, 1e-300)
     x = mean / np.sqrt(np.maximum(variance, 1e-300))
     return float(weights @ (4 * scipy.special.owens_t(x, np.sqrt(own / other))))
 
@@ -76,12 +102,16 @@ def sign_disagreement(mean: Floats, variance: Floats, shared: Floats, weights: F
 def negative_positive(x: Floats, y: Floats, correlation: Floats) -> Floats:
     """Return P(X < 0 < Y) for unit normals of means x, y."""
     within = np.clip(correlation, -1 + 1e-15, 1 - 1e-15)
-    return 0.5 * (opposite_signs(x, y, within) + normal_distribution(-x) - normal_distribution(-y))
+    return 0.5 * (
+        opposite_signs(x, y, within) + normal_distribution(-x) - normal_distribution(-y)
+    )
 
 
 @dataclass
 class Observables(Stacked):
-    """What is known of a fit at B points; the letters are those of few_steps_readout section 4."""
+    """What is known of a fit at B points; the letters are those of few_steps_readout
+    section 4.
+    """
 
     test: Floats
     train: Floats
@@ -91,7 +121,8 @@ class Observables(Stacked):
     theta: Floats
     x: Floats  # coefficients of the channels (B, X), called t in (4.5)
     tau: Floats  # what they make of the unlearnt directions (B, L, k)
-    Q1: Floats  # without the target's directions: spiked_features adds sum_l tau_l tau_l^T
+    # without the target's directions: spiked_features adds sum_l tau_l tau_l^T
+    Q1: Floats
     Q2: Floats
     identity: Floats  # by how much (4.10), or that the fit is stationary, is violated
 
@@ -102,19 +133,32 @@ class Errors(Observables):
 
     null: Floats
     neglected: Floats
-    """Estimated size of what a finite number of samples adds and the theory leaves out, relative to the test error."""
+    """Estimated size of what a finite number of samples adds and the theory leaves out,
+    relative to the test error.
+    """
     along: Floats
     """RES and c0 at the nodes (B, 2, N), if asked for; else without nodes."""
 
 
 def ridge_errors(
-    first: FirstOrder, size: FiniteSize | None = None, *, packed: bool | None = None, at_nodes: bool = False
+    first: FirstOrder,
+    size: FiniteSize | None = None,
+    *,
+    packed: bool | None = None,
+    at_nodes: bool = False,
 ) -> Errors:
-    """Return the errors at each point, in the limit or at their finite size; `along` if asked for `at_nodes`."""
+    """Return the errors at each point, in the limit or at their finite size; `along` if
+    asked for `at_nodes`.
+    """
     size = FiniteSize(np.zeros(len(first.V))) if size is None else size
-    equations, response = first.equations, first.response
+    equations = first.equations
+    response = first.response
     packed = equations.packed if packed is None else packed
-    solved = np.isfinite(first.residual) & np.all(first.denominator > 0, axis=1) & np.all(response.R > 0, axis=1)
+    solved = (
+        np.isfinite(first.residual)
+        & np.all(first.denominator > 0, axis=1)
+        & np.all(response.R > 0, axis=1)
+    )
     solved &= np.isfinite(response.S).all(axis=(1, 2))
     index = np.flatnonzero(solved)
     parts = [
@@ -125,37 +169,59 @@ def ridge_errors(
         return Errors.join(parts)
     features = equations.features
     (k, N), L, X = features.mu1.shape[1:], features.Jp.shape[1], features.omega.shape[1]
-    shapes = {"theta": (k,), "x": (X,), "tau": (L, k), "Q1": (k, k), "Q2": (k,), "along": (2, N if at_nodes else 0)}
-    blank = {name: np.full((len(first.V), *shapes.get(name, ())), np.nan) for name in Errors.__dataclass_fields__}
+    shapes = {
+        "theta": (k,),
+        "x": (X,),
+        "tau": (L, k),
+        "Q1": (k, k),
+        "Q2": (k,),
+        "along": (2, N if at_nodes else 0),
+    }
+    blank = {
+        name: np.full((len(first.V), *shapes.get(name, ())), np.nan)
+        for name in Errors.__dataclass_fields__
+    }
     whole = Errors(**blank)
     if parts:
         whole.put(index, Errors.join(parts))
     return whole
 
 
-def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: bool) -> Errors:
-    equations, features = first.equations, first.equations.features
+def _chunk_errors(
+    first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: bool
+) -> Errors:
+    equations = first.equations
+    features = first.equations.features
     denominator = first.denominator
     signal = fit_means(first, size)
     res, Q1, Q2, of_means = fluctuations(first, signal, size, packed)
 
-    w, a, b, hh = features.weights, equations.a, equations.b, features.hh
+    w = features.weights
+    a = equations.a
+    b = equations.b
+    hh = features.hh
     train_over_b = b * np.sum(w * res / denominator**2, axis=1)
     norm = Q2.sum(axis=1)
     # the identity divided by b, so that it says something at b = 0 too
     loss_over_b = train_over_b + a / equations.ratio * norm
     explained = signal.c0 * features.h + (features.h1 * signal.c1).sum(axis=1)
     expected = np.sum(w * (hh - explained) / denominator, axis=1)
-    # a perfect fit is what is left of hh after cancellation: nothing can be said below its rounding
+    # a perfect fit is what is left of hh after cancellation: nothing can be said below
+    # its rounding
     rounding = 1e-7 * np.sum(w * hh / denominator, axis=1)
     identity = np.abs(loss_over_b - expected) / np.maximum(np.abs(expected), rounding)
     variance = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1)
     neglected = np.zeros(len(res))
     if not size.in_limit:
-        neglected = neglected_fluctuations(first, signal, size, packed, res, Q1 - of_means, Q2)
+        neglected = neglected_fluctuations(
+            first, signal, size, packed, res, Q1 - of_means, Q2
+        )
     if size.directions is not None and not size.in_limit:
-        more_res, more_V = count_parameters(first, signal.penalty, res, Q1 - of_means, Q2, size)
-        res, denominator = res + more_res, denominator + more_V
+        more_res, more_V = count_parameters(
+            first, signal.penalty, res, Q1 - of_means, Q2, size
+        )
+        res = res + more_res
+        denominator = denominator + more_V
         train_over_b = b * np.sum(w * res / denominator**2, axis=1)
         loss_over_b = train_over_b + a / equations.ratio * norm
     test = np.sum(w * res, axis=1)
@@ -179,25 +245,38 @@ def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: b
 
 def fit_means(first: FirstOrder, size: FiniteSize) -> Signal:
     """Return the means of the ridge fit: few_steps_readout (4.5)."""
-    features, weights = first.equations.features, first.node_weights
-    psih = np.swapaxes((features.mu1 * weights[:, None, :]) @ np.swapaxes(features.h1, 1, 2), 1, 2)
-    return solve_signal(first.equations, first.response, weights, features.h, psih, size)
+    features = first.equations.features
+    weights = first.node_weights
+    psih = np.swapaxes(
+        (features.mu1 * weights[:, None, :]) @ np.swapaxes(features.h1, 1, 2), 1, 2
+    )
+    return solve_signal(
+        first.equations, first.response, weights, features.h, psih, size
+    )
 
 
 def mean_residual(first: FirstOrder, signal: Signal, size: FiniteSize) -> Floats:
-    """Return RES at the nodes without the fluctuations Q of the fit: few_steps_readout (4.6), and the stretch."""
+    """Return RES at the nodes without the fluctuations Q of the fit: few_steps_readout
+    (4.6), and the stretch.
+    """
     features = first.equations.features
     source = features.hh - 2 * signal.c0 * features.h + signal.c0**2
     source = source + ((signal.c1 - 2 * features.h1) * signal.c1).sum(axis=1)
     source = source + first.equations.bulk.tangents(first.response).unseen(signal.dual)
-    return source if size.in_limit else source + stretched_variance(features, signal.theta, size)
+    if size.in_limit:
+        return source
+    return source + stretched_variance(features, signal.theta, size)
 
 
 def fluctuations(
     first: FirstOrder, signal: Signal, size: FiniteSize, packed: bool
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return RES at the nodes, Q1, Q2 of few_steps_readout (4.6)-(4.8), and what the means alone leave in Q1."""
-    equations, features, squared = first.equations, first.equations.features, first.squared_weights
+    """Return RES at the nodes, Q1, Q2 of few_steps_readout (4.6)-(4.8), and what the
+    means alone leave in Q1.
+    """
+    equations = first.equations
+    features = first.equations.features
+    squared = first.squared_weights
     tangents = equations.bulk.tangents(first.response)
     width = equations.width[:, None, None]
     source = mean_residual(first, signal, size)
@@ -205,18 +284,23 @@ def fluctuations(
     Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
     if not size.in_limit:
         of_means = means.through(tangents)
-        Q1, Q2 = Q1 + of_means[0], Q2 + of_means[1]
-    res = spread_through(equations, tangents, squared, source + features.quadratic(Q1, Q2), packed)
+        Q1 = Q1 + of_means[0]
+        Q2 = Q2 + of_means[1]
+    res = spread_through(
+        equations, tangents, squared, source + features.quadratic(Q1, Q2), packed
+    )
     dQ1, dQ2 = tangents.apply(*features.moments(squared * res))
     return res, Q1 + dQ1 / width, Q2 + dQ2 / width[:, 0], means.Q1
 
 
-# -- The fitted means are k + k C parameters --------------------------------------------------------------
+# -- The fitted means are k + k C parameters -------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class FittedMeans:
-    """How the coefficients (theta, x) of B points, F of them, answer to what drives them."""
+    """How the coefficients (theta, x) of B points, F of them, answer to what drives
+    them.
+    """
 
     features: Features
     response: Response
@@ -224,29 +308,54 @@ class FittedMeans:
     size: FiniteSize
     functions: Floats  # mu0 and T0 (1 or B, F, N)
     pairs: Floats
-    """Products of what two channels have along the unlearnt directions that are treated on their own (B, X, X)."""
+    """Products of what two channels have along the unlearnt directions that are treated
+    on their own (B, X, X).
+    """
     inverse: Floats  # H^-1 (B, F, F)
     correlated: Floats | None = None
-    """P (B, X, X) of `Bulk.covariance` where it is not diag(omega R), which holds for independent coefficients."""
+    """P (B, X, X) of `Bulk.covariance` where it is not diag(omega R), which holds for
+    independent coefficients.
+    """
 
     @classmethod
     def of(
-        cls, equations: Equations, response: Response, weights: Floats, penalty: Floats, size: FiniteSize
+        cls,
+        equations: Equations,
+        response: Response,
+        weights: Floats,
+        penalty: Floats,
+        size: FiniteSize,
     ) -> FittedMeans:
-        """Return those of a fit whose least squares has `weights` at the nodes (B, N) and this `penalty` of theta."""
+        """Return those of a fit whose least squares has `weights` at the nodes (B, N)
+        and this `penalty` of theta.
+        """
         features = equations.features
         assert size.directions is not None and features.kappa is not None
-        k, X = len(features.pi), features.omega.shape[1]
+        k = len(features.pi)
+        X = features.omega.shape[1]
         functions = np.concatenate([features.mu0, features.T0], axis=1)
         covariance, absorbed = equations.bulk.covariance(response, features.omega)
         if absorbed.any() or not isinstance(equations.bulk, IsotropicBulk):
-            return cls._of_correlated(equations, response, weights, penalty, size, functions, covariance, absorbed)
-        treated = np.arange(features.Jp.shape[1]) < size.directions[:, None] - features.kappa.shape[1]
+            return cls._of_correlated(
+                equations,
+                response,
+                weights,
+                penalty,
+                size,
+                functions,
+                covariance,
+                absorbed,
+            )
+        treated = (
+            np.arange(features.Jp.shape[1])
+            < size.directions[:, None] - features.kappa.shape[1]
+        )
         Jp = features.Jp * treated[:, :, None]
         pairs = np.swapaxes(Jp, 1, 2) @ Jp
         H = _along_and_across(features, functions, pairs, weights)
         H[:, :k, :k] += penalty
-        R, own = features.per_channel(response.R), np.arange(k, k + X)
+        R = features.per_channel(response.R)
+        own = np.arange(k, k + X)
         H[:, own, own] += 1 / (features.omega * R)
         scale = np.sqrt(np.concatenate([response.R, features.omega * R], axis=1))
         unit = scale[:, :, None] * scale[:, None, :]
@@ -265,13 +374,15 @@ class FittedMeans:
         covariance: Floats,
         absorbed: Floats,
     ) -> FittedMeans:
-        """Return those of channels whose coefficients are correlated, as steps on finite batches leave them.
+        """Return those of channels whose coefficients are correlated, as steps on
+        finite batches leave them.
 
-        Every direction that the features have is treated on its own. The prior enters through its factor C, in whose
-        coordinates it is 1: it may be singular.
+        Every direction that the features have is treated on its own. The prior enters
+        through its factor C, in whose coordinates it is 1: it may be singular.
         """
         features = equations.features
-        k, X = len(features.pi), features.omega.shape[1]
+        k = len(features.pi)
+        X = features.omega.shape[1]
         along_directions = direction_error(equations, response)
         C = prior_factor(covariance, along_directions - absorbed, response.R)
         coordinates = np.zeros((len(C), k + X, k + X))
@@ -282,9 +393,20 @@ class FittedMeans:
         H = np.swapaxes(coordinates, 1, 2) @ H @ coordinates
         own = np.arange(k, k + X)
         H[:, own, own] += 1.0
-        inverse = coordinates @ solve_each(H, np.eye(k + X)) @ np.swapaxes(coordinates, 1, 2)
+        inverse = (
+            coordinates @ solve_each(H, np.eye(k + X)) @ np.swapaxes(coordinates, 1, 2)
+        )
         pairs = np.swapaxes(features.Jp, 1, 2) @ features.Jp
-        return cls(features, response, equations.width, size, functions, pairs, inverse, covariance)
+        return cls(
+            features,
+            response,
+            equations.width,
+            size,
+            functions,
+            pairs,
+            inverse,
+            covariance,
+        )
 
     @property
     def per_neuron(self) -> Floats:
@@ -292,85 +414,134 @@ class FittedMeans:
         return (self.size.inverse_dim / self.width)[:, None, None]
 
     def covariance(self, driven: Floats, Q2: Floats) -> Floats:
-        """Return the covariance of the coefficients (B, F, F), for E[(y - f)^2] times weights at the nodes (B, N).
+        """Return the covariance of the coefficients (B, F, F), for E[(y - f)^2] times
+        weights at the nodes (B, N).
 
-        `Q2` (B, k) is the noise of the layer's own rows, which networks with the same layer share.
+        `Q2` (B, k) is the noise of the layer's own rows, which networks with the same
+        layer share.
         """
-        features, R = self.features, self.features.per_channel(self.response.R)
-        k, X = len(features.pi), features.omega.shape[1]
-        sigma, own = _along_and_across(features, self.functions, self.pairs, driven), np.arange(k, k + X)
+        features = self.features
+        R = self.features.per_channel(self.response.R)
+        k = len(features.pi)
+        X = features.omega.shape[1]
+        sigma = _along_and_across(features, self.functions, self.pairs, driven)
+        own = np.arange(k, k + X)
         of_rows = features.per_channel(self.width[:, None] * Q2)
         if self.correlated is None:
             sigma[:, own, own] += of_rows / (features.omega * R**2)
         else:
-            sigma[:, k:, k:] += _noise_of_rows(self.correlated, np.sqrt(np.maximum(of_rows / R, 0.0)))
+            sigma[:, k:, k:] += _noise_of_rows(
+                self.correlated, np.sqrt(np.maximum(of_rows / R, 0.0))
+            )
         return self.per_neuron * (self.inverse @ sigma @ self.inverse)
 
     def at_nodes(self, matrix: Floats, bulk: Floats) -> Floats:
         """Return the form of a matrix (B, F, F) at the nodes (B, N).
 
-        `bulk` (B, k, k) has counted the directions that are treated on their own already. Where no feature depends on
-        kappa its direction is like all others: the mean over kappa stands for the values at the nodes.
+        `bulk` (B, k, k) has counted the directions that are treated on their own
+        already. Where no feature depends on kappa its direction is like all others: the
+        mean over kappa stands for the values at the nodes.
         """
-        features, k = self.features, len(self.features.pi)
-        folded = (self.pairs * matrix[:, k:, k:]).reshape(len(matrix), features.channels, k, features.channels, k)
+        features = self.features
+        k = len(self.features.pi)
+        folded = (self.pairs * matrix[:, k:, k:]).reshape(
+            len(matrix), features.channels, k, features.channels, k
+        )
         rest = folded.sum(axis=(1, 3)) - self.counted_twice(bulk)
         form = np.sum(self.functions * (matrix @ self.functions), axis=1)
         added = form + features.quadratic(rest, np.zeros(rest.shape[:2]))
         if features.even:
-            added = np.broadcast_to(np.sum(features.weights * added, axis=1, keepdims=True), added.shape)
+            added = np.broadcast_to(
+                np.sum(features.weights * added, axis=1, keepdims=True), added.shape
+            )
         return np.asarray(added)
 
     def counted_twice(self, bulk: Floats) -> Floats:
-        """Return what a matrix of the bulk (B, k, k) has of the directions that are treated on their own."""
+        """Return what a matrix of the bulk (B, k, k) has of the directions that are
+        treated on their own.
+        """
         assert self.size.directions is not None
         return (self.size.directions * self.size.inverse_dim)[:, None, None] * bulk
 
 
 def ridge_drive(first: FirstOrder, res: Floats) -> Floats:
-    """Return what drives the means of a ridge fit of this residual at the nodes (B, N)."""
+    """Return what drives the means of a ridge fit of this residual at the nodes (B,
+    N).
+    """
     features = first.equations.features
     if features.even:
-        res = np.broadcast_to(np.sum(features.weights * res, axis=1, keepdims=True), res.shape)
+        res = np.broadcast_to(
+            np.sum(features.weights * res, axis=1, keepdims=True), res.shape
+        )
     return np.asarray(first.squared_weights * res)
 
 
 def count_parameters(
-    first: FirstOrder, penalty: Floats, res: Floats, Q1: Floats, Q2: Floats, size: FiniteSize
+    first: FirstOrder,
+    penalty: Floats,
+    res: Floats,
+    Q1: Floats,
+    Q2: Floats,
+    size: FiniteSize,
 ) -> tuple[Floats, Floats]:
-    """Return what k + k C fitted parameters add to RES and V at the nodes (B, N): (3.7), for isotropic rows.
+    """Return what k + k C fitted parameters add to RES and V at the nodes (B, N):
+    (3.7), for isotropic rows.
 
-    `penalty` is that of theta, Q1 without the part of the means; the directions that the features treat on their own
-    are not counted twice, and unlearnt ones beyond them are like all others.
+    `penalty` is that of theta, Q1 without the part of the means; the directions that
+    the features treat on their own are not counted twice, and unlearnt ones beyond them
+    are like all others.
     """
-    means = FittedMeans.of(first.equations, first.response, first.node_weights, penalty, size)
+    means = FittedMeans.of(
+        first.equations, first.response, first.node_weights, penalty, size
+    )
     added = means.at_nodes(means.covariance(ridge_drive(first, res), Q2), Q1)
-    return added, means.at_nodes(means.per_neuron * means.inverse, first.response.S / means.width[:, None, None])
+    return added, means.at_nodes(
+        means.per_neuron * means.inverse, first.response.S / means.width[:, None, None]
+    )
 
 
 def neglected_fluctuations(
-    first: FirstOrder, signal: Signal, size: FiniteSize, packed: bool, res: Floats, Q1: Floats, Q2: Floats
+    first: FirstOrder,
+    signal: Signal,
+    size: FiniteSize,
+    packed: bool,
+    res: Floats,
+    Q1: Floats,
+    Q2: Floats,
 ) -> Floats:
-    """Return about how much, relative to the test error, the samples add beyond what is counted: (3.8), (B,).
+    """Return about how much, relative to the test error, the samples add beyond what is
+    counted: (3.8), (B,).
 
-    Two things. The fitted means, to second order where `size` counts them, else to first order. And the fluctuation of
-    the fit itself: noise that n samples amplify by A, as n/(n - p), is amplified more, as (n - 1)/(n - p - 1).
+    Two things. The fitted means, to second order where `size` counts them, else to
+    first order. And the fluctuation of the fit itself: noise that n samples amplify by
+    A, as n/(n - p), is amplified more, as (n - 1)/(n - p - 1).
     """
-    equations, features = first.equations, first.equations.features
+    equations = first.equations
+    features = first.equations.features
     w = features.weights
     of_means = np.zeros(len(res))
     if features.kappa is not None:
         counted = size.directions is not None
         directions = features.kappa.shape[1] + features.Jp.shape[1]
-        own = size if counted else dataclasses.replace(size, directions=np.full(len(res), float(directions)))
+        if counted:
+            own = size
+        else:
+            own = dataclasses.replace(
+                size, directions=np.full(len(res), float(directions))
+            )
         more, _ = count_parameters(first, signal.penalty, res, Q1, Q2, own)
         with np.errstate(divide="ignore", invalid="ignore"):
-            of_means = np.nan_to_num(np.maximum(np.sum(w * more, axis=1) / np.sum(w * res, axis=1), 0.0))
+            of_means = np.nan_to_num(
+                np.maximum(np.sum(w * more, axis=1) / np.sum(w * res, axis=1), 0.0)
+            )
         if counted:
             of_means = of_means**2
     noise = np.ones_like(res)
     tangents = equations.bulk.tangents(first.response)
-    amplified = np.sum(w * spread_through(equations, tangents, first.squared_weights, noise, packed), axis=1)
+    amplified = np.sum(
+        w * spread_through(equations, tangents, first.squared_weights, noise, packed),
+        axis=1,
+    )
     share = 1 - 1 / amplified
     per_sample = size.inverse_dim / (equations.ratio * equations.width)
     of_fit = np.maximum(share * (amplified - 1), 0.0) * per_sample
@@ -378,9 +549,11 @@ def neglected_fluctuations(
 
 
 def _noise_of_rows(covariance: Floats, share: Floats) -> Floats:
-    """Return P^-1 N P^-1 for the noise N = P share share^T, entry by entry, of coefficients of covariance P (B, X, X).
+    """Return P^-1 N P^-1 for the noise N = P share share^T, entry by entry, of
+    coefficients of covariance P (B, X, X).
 
-    `share` (B, X) is sqrt(beta Q2/R) of each coefficient: rows that are correlated as the prior is carry the noise.
+    `share` (B, X) is sqrt(beta Q2/R) of each coefficient: rows that are correlated as
+    the prior is carry the noise.
     """
     solved = np.isfinite(covariance).all(axis=(1, 2)) & np.isfinite(share).all(axis=1)
     broken = np.logical_not(solved).reshape(-1, 1, 1)
@@ -390,10 +563,16 @@ def _noise_of_rows(covariance: Floats, share: Floats) -> Floats:
     return np.asarray(inverse @ noise @ inverse)
 
 
-def _along_and_across(features: Features, functions: Floats, pairs: Floats, weights: Floats) -> Floats:
-    """Return sum_n weights B B^T (B, F, F), with what channels have along the unlearnt directions."""
+def _along_and_across(
+    features: Features, functions: Floats, pairs: Floats, weights: Floats
+) -> Floats:
+    """Return sum_n weights B B^T (B, F, F), with what channels have along the unlearnt
+    directions.
+    """
     k = len(features.pi)
     matrix = gram_at_nodes(functions, weights)
     across = features.moments(weights)[0]
-    matrix[:, k:, k:] += pairs * np.tile(across, (1, features.channels, features.channels))
+    matrix[:, k:, k:] += pairs * np.tile(
+        across, (1, features.channels, features.channels)
+    )
     return matrix

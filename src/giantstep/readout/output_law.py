@@ -1,8 +1,10 @@
-"""The law of the output of a fitted network at inputs whose coordinates z along the target are given.
+"""The law of the output of a fitted network at inputs whose coordinates z along the
+target are given.
 
-beyond_the_error (1.1), (1.2) and, for inputs of another law than those of the fit, (4.1)-(4.3): the output is Gaussian
-with mean m(z) and variance Q(z). Neither asks which directions were learnt. One point at a time: k blocks of neurons,
-R coordinates of the input that any row or the target depends on, N inputs.
+beyond_the_error (1.1), (1.2) and, for inputs of another law than those of the fit,
+(4.1)-(4.3): the output is Gaussian with mean m(z) and variance Q(z). Neither asks which
+directions were learnt. One point at a time: k blocks of neurons, R coordinates of the
+input that any row or the target depends on, N inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from giantstep.types import Floats
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The first layer: rows s_q b_i + U_q, which spread by (JU_q, Js_q) eps_i/sqrt(d) inside block q."""
+    """The first layer: rows s_q b_i + U_q, which spread by (JU_q, Js_q) eps_i/sqrt(d)
+    inside block q.
+    """
 
     activation: Function
     U: Floats
@@ -36,7 +40,9 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The second layer: its means theta (k,), its channels x (C, k), and its fluctuations."""
+    """The second layer: its means theta (k,), its channels x (C, k), and its
+    fluctuations.
+    """
 
     theta: Floats
     x: Floats
@@ -45,14 +51,20 @@ class Fitted:
     Q2: Floats
     """(k,)."""
     covariance: Floats | None = None
-    """Of (theta, x) from sample to sample (k + C k, k + C k), of order 1/d; None: not counted. (2.12)."""
+    """Of (theta, x) from sample to sample (k + C k, k + C k), of order 1/d; None: not
+    counted. (2.12).
+    """
     counted_twice: Floats | None = None
-    """What Q1 has of the R coordinates (k, k), which the covariance counts, too: (2.14)."""
+    """What Q1 has of the R coordinates (k, k), which the covariance counts, too:
+    (2.14).
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class LayerAt:
-    """The first layer at inputs z (N, R) whose other coordinates have the standard deviation `bulk`, for all fits."""
+    """The first layer at inputs z (N, R) whose other coordinates have the standard
+    deviation `bulk`, for all fits.
+    """
 
     blocks: Blocks
     z: Floats
@@ -80,7 +92,12 @@ class LayerAt:
     @cached_property
     def mu2(self) -> Floats:
         """(4.2) (k, N)."""
-        return np.maximum(self._at(self.blocks.activation, lambda f, A, s: f.moments(A, s).noise[None])[0], 0.0)
+        return np.maximum(
+            self._at(
+                self.blocks.activation, lambda f, A, s: f.moments(A, s).noise[None]
+            )[0],
+            0.0,
+        )
 
     @property
     def stretch(self) -> Floats:
@@ -90,7 +107,8 @@ class LayerAt:
     @cached_property
     def functions(self) -> Floats:
         """B of (4.1), the means first, then channel after channel (k + C k, N)."""
-        blocks, D = self.blocks, self.D
+        blocks = self.blocks
+        D = self.D
         channels = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[1]
         channels = channels + blocks.Js.T[:, :, None] * self.stretch * D[2]
         return np.concatenate([D[0], channels.reshape(-1, len(self.z))])
@@ -98,9 +116,16 @@ class LayerAt:
     @cached_property
     def function_gradients(self) -> Floats:
         """dB/dz (k + C k, N, R)."""
-        blocks, D = self.blocks, self.D
-        bent = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[2] + blocks.Js.T[:, :, None] * self.stretch * D[3]
-        channels = bent[..., None] * blocks.U[:, None] + D[1][..., None] * np.moveaxis(blocks.JU, 2, 0)[:, :, None]
+        blocks = self.blocks
+        D = self.D
+        bent = (
+            np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[2]
+            + blocks.Js.T[:, :, None] * self.stretch * D[3]
+        )
+        channels = (
+            bent[..., None] * blocks.U[:, None]
+            + D[1][..., None] * np.moveaxis(blocks.JU, 2, 0)[:, :, None]
+        )
         means = D[1][..., None] * blocks.U[:, None]
         return np.concatenate([means, channels.reshape(-1, *means.shape[1:])])
 
@@ -112,13 +137,19 @@ class LayerAt:
     @cached_property
     def slope_noise(self) -> Floats:
         """E sigma'^2 - D_1^2 (k, N)."""
-        power = self._at(_slope_of(self.blocks.activation), lambda f, A, s: f.second_moment(A, s)[None])[0]
+        power = self._at(
+            _slope_of(self.blocks.activation),
+            lambda f, A, s: f.second_moment(A, s)[None],
+        )[0]
         return np.maximum(power - self.D[1] ** 2, 0.0)
 
     @cached_property
     def value_slope(self) -> Floats:
         """x_q = E sigma sigma' - D_0 D_1 - mu1 e1 (k, N)."""
-        product = self._at(_product_of(self.blocks.activation), lambda f, A, s: f.moments(A, s).mean[None])[0]
+        product = self._at(
+            _product_of(self.blocks.activation),
+            lambda f, A, s: f.moments(A, s).mean[None],
+        )[0]
         return product - self.D[0] * self.D[1] - self.mu1 * self.e1
 
 
@@ -131,22 +162,33 @@ class OutputLaw:
 
     @cached_property
     def along(self) -> tuple[Floats, Floats]:
-        """What the channels make of the rows: (J t)_q along the coordinates (k, R), and on s (k,)."""
-        x, blocks = self.fitted.x, self.layer.blocks
-        return np.einsum("qrc,cq->qr", blocks.JU, x), np.einsum("qc,cq->q", blocks.Js, x)
+        """What the channels make of the rows: (J t)_q along the coordinates (k, R), and
+        on s (k,).
+        """
+        x = self.fitted.x
+        blocks = self.layer.blocks
+        return np.einsum("qrc,cq->qr", blocks.JU, x), np.einsum(
+            "qc,cq->q", blocks.Js, x
+        )
 
     @cached_property
     def mean(self) -> Floats:
         """m(z) (N,), (4.1)."""
         (Jt, Jts), layer = self.along, self.layer
-        channels = (Jt @ layer.z.T) * layer.D[1] + Jts[:, None] * layer.stretch * layer.D[2]
+        channels = (Jt @ layer.z.T) * layer.D[1] + Jts[
+            :, None
+        ] * layer.stretch * layer.D[2]
         return self.fitted.theta @ layer.D[0] + np.sum(channels, axis=0)
 
     @cached_property
     def gradient(self) -> Floats:
         """dm/dz (N, R), (5.1)."""
         (Jt, Jts), layer, D = self.along, self.layer, self.layer.D
-        bent = self.fitted.theta[:, None] * D[1] + (Jt @ layer.z.T) * D[2] + Jts[:, None] * layer.stretch * D[3]
+        bent = (
+            self.fitted.theta[:, None] * D[1]
+            + (Jt @ layer.z.T) * D[2]
+            + Jts[:, None] * layer.stretch * D[3]
+        )
         return bent.T @ layer.blocks.U + D[1].T @ Jt
 
     def quadratic(self, Q1: Floats, Q2: Floats) -> Floats:
@@ -161,8 +203,11 @@ class OutputLaw:
 
     @cached_property
     def spread(self) -> Floats:
-        """What the variation of the fitted means adds to the variance at a finite dimension (N,): (2.13), (2.14)."""
-        fitted, mu1 = self.fitted, self.layer.mu1
+        """What the variation of the fitted means adds to the variance at a finite
+        dimension (N,): (2.13), (2.14).
+        """
+        fitted = self.fitted
+        mu1 = self.layer.mu1
         if fitted.covariance is None or fitted.counted_twice is None:
             return np.zeros(len(self.layer.z))
         functions = self.layer.functions
@@ -171,11 +216,17 @@ class OutputLaw:
 
 
 def _slope_of(activation: Function) -> Function:
-    return Function(activation.derivative, kinks=activation.kinks, name=f"slope of {activation.name}")
+    return Function(
+        activation.derivative,
+        kinks=activation.kinks,
+        name=f"slope of {activation.name}",
+    )
 
 
 def _product_of(activation: Function) -> Function:
     def product(z: Floats) -> Floats:
         return np.asarray(activation(z) * activation.derivative(z))
 
-    return Function(product, kinks=activation.kinks, name=f"{activation.name} times its slope")
+    return Function(
+        product, kinks=activation.kinks, name=f"{activation.name} times its slope"
+    )

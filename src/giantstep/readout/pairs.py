@@ -1,8 +1,11 @@
-"""Two ridge read-outs of one target: how their outputs overlap, and which parts the variance of one has.
+"""Two ridge read-outs of one target: how their outputs overlap, and which parts the
+variance of one has.
 
-beyond_the_error section 2. Given z the outputs of two networks have the covariance Q_ab = mu1^T Q1_ab mu1 + mu2 Q2_ab.
-Networks with the same first layer share the noise of all their common samples, (2.3), (2.4): that is the linear system
-of the errors, with other sources. Networks with layers of their own share only what is linear in the input, (2.5).
+beyond_the_error section 2. Given z the outputs of two networks have the covariance
+Q_ab = mu1^T Q1_ab mu1 + mu2 Q2_ab. Networks with the same first layer share the noise
+of all their common samples, (2.3), (2.4): that is the linear system of the errors, with
+other sources. Networks with layers of their own share only what is linear in the input,
+(2.5).
 """
 
 from __future__ import annotations
@@ -12,7 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.readout.errors import FittedMeans, count_parameters, fit_means, fluctuations, mean_residual, ridge_drive
+from giantstep.readout.errors import (
+    FittedMeans,
+    count_parameters,
+    fit_means,
+    fluctuations,
+    mean_residual,
+    ridge_drive,
+)
 from giantstep.readout.features import packed_products, packing
 from giantstep.readout.finite_size import FiniteSize, push_of_means
 from giantstep.readout.first_order import FirstOrder, packed_coupling
@@ -31,15 +41,19 @@ class Overlap(Stacked):
     Q2: Floats
     """(B, k), 0 where the layers differ."""
     mean: Floats
-    """E Q_ab (B,), with what the finite number of samples adds through the fitted means."""
+    """E Q_ab (B,), with what the finite number of samples adds through the fitted
+    means.
+    """
 
 
 @dataclass
 class Parts(Stacked):
-    """Overlaps of networks that are alike, by what they share, and what is no variance of any of them.
+    """Overlaps of networks that are alike, by what they share, and what is no variance
+    of any of them.
 
-    They share layer, samples and label noise; layer and samples; the layer; samples with their label noise; samples
-    without it. Networks that share nothing do not overlap.
+    They share layer, samples and label noise; layer and samples; the layer; samples
+    with their label noise; samples without it. Networks that share nothing do not
+    overlap.
     """
 
     everything: Overlap
@@ -48,11 +62,15 @@ class Parts(Stacked):
     samples: Overlap
     inputs: Overlap
     bias: Floats
-    """Squared error (B,) of the mean of infinitely many networks that share nothing, without the label noise."""
+    """Squared error (B,) of the mean of infinitely many networks that share nothing,
+    without the label noise.
+    """
 
     def variance(self) -> dict[str, Floats]:
         """Return the parts of the error, label noise left out: (2.7)."""
-        layer, samples, but_noise = self.layer.mean, self.inputs.mean, self.but_noise.mean
+        layer = self.layer.mean
+        samples = self.inputs.mean
+        but_noise = self.but_noise.mean
         noise = self.samples.mean - samples
         return {
             "bias": self.bias,
@@ -65,25 +83,44 @@ class Parts(Stacked):
 
 
 def ridge_parts(first: FirstOrder, noise: Floats, size: FiniteSize) -> Parts:
-    """Return the overlaps of networks that are alike, at points whose label noise has the variance `noise` (B,)."""
+    """Return the overlaps of networks that are alike, at points whose label noise has
+    the variance `noise` (B,).
+    """
     equations = first.equations
-    chunks = equations.split_points(np.arange(len(first.V)), equations.chunk(equations.packed))
-    return Parts.join([_chunk_parts(first.take(chunk), noise[chunk], size.take(chunk)) for chunk in chunks])
+    chunks = equations.split_points(
+        np.arange(len(first.V)), equations.chunk(equations.packed)
+    )
+    return Parts.join(
+        [
+            _chunk_parts(first.take(chunk), noise[chunk], size.take(chunk))
+            for chunk in chunks
+        ]
+    )
 
 
-def spread_of_means(first: FirstOrder, size: FiniteSize) -> tuple[Floats, Floats] | None:
-    """Return the covariance of the fitted coefficients (B, F, F) and what Q1 has of it, too (B, k, k); None: no term.
+def spread_of_means(
+    first: FirstOrder, size: FiniteSize
+) -> tuple[Floats, Floats] | None:
+    """Return the covariance of the fitted coefficients (B, F, F) and what Q1 has of it,
+    too (B, k, k); None: no term.
 
     beyond_the_error (2.12), (2.14) for one network.
     """
     if size.directions is None or size.in_limit:
         return None
-    equations, covariances, counted = first.equations, [], []
-    for chunk in equations.split_points(np.arange(len(first.V)), equations.chunk(equations.packed)):
-        part, own = first.take(chunk), size.take(chunk)
+    equations = first.equations
+    covariances = []
+    counted = []
+    for chunk in equations.split_points(
+        np.arange(len(first.V)), equations.chunk(equations.packed)
+    ):
+        part = first.take(chunk)
+        own = size.take(chunk)
         signal = fit_means(part, own)
         res, Q1, Q2, of_means = fluctuations(part, signal, own, part.equations.packed)
-        means = FittedMeans.of(part.equations, part.response, part.node_weights, signal.penalty, own)
+        means = FittedMeans.of(
+            part.equations, part.response, part.node_weights, signal.penalty, own
+        )
         covariances.append(means.covariance(ridge_drive(part, res), Q2))
         counted.append(means.counted_twice(Q1 - of_means))
     return np.concatenate(covariances), np.concatenate(counted)
@@ -105,37 +142,65 @@ def _chunk_parts(first: FirstOrder, noise: Floats, size: FiniteSize) -> Parts:
 
 
 def _without_noise(first: FirstOrder, noise: Floats) -> FirstOrder:
-    """Return the solution seen with label noises of their own on common samples: hh - delta in (2.2)."""
+    """Return the solution seen with label noises of their own on common samples: hh -
+    delta in (2.2).
+    """
     features = first.equations.features
     quiet = features.hh - (noise[:1] if len(features.hh) == 1 else noise)[:, None]
-    equations = dataclasses.replace(first.equations, features=dataclasses.replace(features, hh=quiet))
+    equations = dataclasses.replace(
+        first.equations, features=dataclasses.replace(features, hh=quiet)
+    )
     return dataclasses.replace(first, equations=equations)
 
 
 def _same_sample(first: FirstOrder, signal: Signal, size: FiniteSize) -> Overlap:
-    """Return the overlap of networks with the same layer on the same samples: (2.3), (2.4) with rho_12 = rho."""
+    """Return the overlap of networks with the same layer on the same samples: (2.3),
+    (2.4) with rho_12 = rho.
+    """
     res, Q1, Q2, of_means = fluctuations(first, signal, size, first.equations.packed)
     return _overlap(first, signal, size, res, Q1, Q2, of_means)
 
 
 def _same_layer(first: FirstOrder, signal: Signal, size: FiniteSize) -> Overlap:
-    """Return the overlap of networks with the same layer on samples of their own: (2.3), (2.4) with rho_12 = 0."""
+    """Return the overlap of networks with the same layer on samples of their own:
+    (2.3), (2.4) with rho_12 = 0.
+    """
     equations = first.equations
     means = push_of_means(equations.bulk, first.response, signal.theta, size)
     tangents = equations.bulk.tangents(first.response)
     Q1, Q2 = tangents.push(equations.features.omega, signal.x, signal.dual, means.paid)
-    return _overlap(first, signal, size, np.zeros_like(first.V), Q1 + means.Q1, Q2 + means.Q2, means.Q1)
+    return _overlap(
+        first,
+        signal,
+        size,
+        np.zeros_like(first.V),
+        Q1 + means.Q1,
+        Q2 + means.Q2,
+        means.Q1,
+    )
 
 
 def _own_layers(first: FirstOrder, signal: Signal, size: FiniteSize) -> Overlap:
-    """Return the overlap of networks with layers of their own on the same samples: (2.5)."""
-    res, Q1 = overlap_of_layers(first, mean_residual(first, signal, size), first.squared_weights)
-    return _overlap(first, signal, size, res, Q1, np.zeros_like(first.response.R), np.zeros_like(Q1))
+    """Return the overlap of networks with layers of their own on the same samples:
+    (2.5).
+    """
+    res, Q1 = overlap_of_layers(
+        first, mean_residual(first, signal, size), first.squared_weights
+    )
+    return _overlap(
+        first, signal, size, res, Q1, np.zeros_like(first.response.R), np.zeros_like(Q1)
+    )
 
 
-def overlap_of_layers(first: FirstOrder, source: Floats, squared: Floats) -> tuple[Floats, Floats]:
-    """Solve RES = source + mu1^T Q1 mu1, Q1 = S E[mu1 mu1^T squared RES] S/beta: RES (B, N) and Q1 (B, k, k)."""
-    equations, features, S = first.equations, first.equations.features, first.response.S
+def overlap_of_layers(
+    first: FirstOrder, source: Floats, squared: Floats
+) -> tuple[Floats, Floats]:
+    """Solve RES = source + mu1^T Q1 mu1, Q1 = S E[mu1 mu1^T squared RES] S/beta: RES
+    (B, N) and Q1 (B, k, k).
+    """
+    equations = first.equations
+    features = first.equations.features
+    S = first.response.S
     width = equations.width[:, None, None]
     if equations.packed:
         lift = packed_products(S) / width
@@ -147,16 +212,29 @@ def overlap_of_layers(first: FirstOrder, source: Floats, squared: Floats) -> tup
         Q1 = packing(len(features.pi)).unpack(np.concatenate([Q, nothing], axis=1))[0]
         return source + features.quadratic(Q1, nothing), Q1
     kernel = (np.swapaxes(features.mu1, 1, 2) @ (S @ features.mu1)) ** 2 / width
-    res = solve_each(np.eye(kernel.shape[1]) - kernel * squared[:, None, :], source[:, :, None])[:, :, 0]
+    res = solve_each(
+        np.eye(kernel.shape[1]) - kernel * squared[:, None, :], source[:, :, None]
+    )[:, :, 0]
     return res, S @ features.moments(squared * res)[0] @ S / width
 
 
 def _overlap(
-    first: FirstOrder, signal: Signal, size: FiniteSize, res: Floats, Q1: Floats, Q2: Floats, of_means: Floats
+    first: FirstOrder,
+    signal: Signal,
+    size: FiniteSize,
+    res: Floats,
+    Q1: Floats,
+    Q2: Floats,
+    of_means: Floats,
 ) -> Overlap:
-    """Return an overlap with its mean; the fitted means vary, too, with the samples: finite_size_steps (3.7)."""
+    """Return an overlap with its mean; the fitted means vary, too, with the samples:
+    finite_size_steps (3.7).
+    """
     features = first.equations.features
     along = features.quadratic(Q1, Q2)
     if size.directions is not None and not size.in_limit:
-        along = along + count_parameters(first, signal.penalty, res, Q1 - of_means, Q2, size)[0]
+        along = (
+            along
+            + count_parameters(first, signal.penalty, res, Q1 - of_means, Q2, size)[0]
+        )
     return Overlap(Q1, Q2, np.sum(features.weights * along, axis=1))

@@ -1,21 +1,28 @@
-"""The bulk that a sign step leaves behind: its variance depends on the coordinate (sign_step section 5).
+"""The bulk that a sign step leaves behind: its variance depends on the coordinate
+(sign_step section 5).
 
-A sign step moves the coordinate i of neuron j by e_q S_ji/sqrt(d), S_ji the sign of a_i + xi_ji. All neurons share
-a_i, and xi_ji is a neuron's own. Coordinates with the same a_i are alike: they make a *cell*. Given the batch
+A sign step moves the coordinate i of neuron j by e_q S_ji/sqrt(d), S_ji the sign of
+a_i + xi_ji. All neurons share a_i, and xi_ji is a neuron's own. Coordinates with the
+same a_i are alike: they make a *cell*. Given the batch
 
-    S = m + l xi + rest,   Sigma_q = (I + e c2 D A)(I + e c2 A D) + (e^2 v/alpha0) D B D + e^2 diag(r2),   D = diag(l),
+    S = m + l xi + rest, Sigma_q = (I + e c2 D A)(I + e c2 A D) + (e^2 v/alpha0) D B D +
+    e^2 diag(r2), D = diag(l),
 
-sign_step (5.1), with A, B of spiked_features section 6. An infinite batch is alpha0 = inf in the same equations.
+sign_step (5.1), with A, B of spiked_features section 6. An infinite batch is alpha0 =
+inf in the same equations.
 
-Notation. With Dr = diag(R) (+) I the matrices of (5.2)-(5.3) are L = Dr^1/2 l Dr^1/2, Y_c = Dr^1/2 y_c Dr^1/2,
-Z = Dr^-1/2 z Dr^-1/2, Gm = Dr^-1/2 gm Dr^-1/2, P_c = Dr^-1/2 p_c Dr^1/2; the lower-case ones, used here, depend on
-R only through z = R^1/2 Vh1 R^1/2 (+) -I:
+Notation. With Dr = diag(R) (+) I the matrices of (5.2)-(5.3) are L = Dr^1/2 l Dr^1/2,
+Y_c = Dr^1/2 y_c Dr^1/2, Z = Dr^-1/2 z Dr^-1/2, Gm = Dr^-1/2 gm Dr^-1/2, P_c = Dr^-1/2
+p_c Dr^1/2; the lower-case ones, used here, depend on R only through z = R^1/2 Vh1 R^1/2
+(+) -I:
 
-    lh = l (I + gm l/alpha0)^-1,   yt = E_b[lh],   y_c = (1 + e^2 r2_c) (+) 0 + p_c^T yt p_c,   p_c = [l_c I, 0; I, I]
-    n_c = (I + z y_c)^-1,   h_c = n_c z,   gm = sum_c mu_c p_c h_c p_c^T
-    R_q D_q + sum_c mu_c (1 - n_c)_qq = beta_q,   S = beta V1 = R^1/2 [sum_c mu_c y_c n_c]_11 R^1/2             (5.3)
+    lh = l (I + gm l/alpha0)^-1, yt = E_b[lh], y_c = (1 + e^2 r2_c) (+) 0 + p_c^T yt
+    p_c, p_c = [l_c I, 0; I, I] n_c = (I + z y_c)^-1, h_c = n_c z, gm = sum_c mu_c p_c
+    h_c p_c^T R_q D_q + sum_c mu_c (1 - n_c)_qq = beta_q, S = beta V1 = R^1/2 [sum_c
+    mu_c y_c n_c]_11 R^1/2 (5.3)
 
-The channels of the features are t, psi, y, as after a plain step; `g` of a response is gm.
+The channels of the features are t, psi, y, as after a plain step; `g` of a response is
+gm.
 """
 
 from __future__ import annotations
@@ -44,12 +51,16 @@ from giantstep.solve import solve_each
 from giantstep.types import Array, Floats, Integers
 
 COMPLEX_STEP = 1e-30
-"""Imaginary part, relative to one, that a derivative is read from: its square is below rounding."""
+"""Imaginary part, relative to one, that a derivative is read from: its square is below
+rounding.
+"""
 
 
 @dataclass(frozen=True)
 class Cells(Stacked):
-    """Coordinates that are alike, (B, C) each: functions of a on C cells, sign_step (2.3) and (5.6)-(5.7)."""
+    """Coordinates that are alike, (B, C) each: functions of a on C cells, sign_step
+    (2.3) and (5.6)-(5.7).
+    """
 
     mass: Floats
     target: Floats
@@ -119,9 +130,14 @@ class SignBulk(NewtonBulk):
         """The matrices l at every node (B, J, 2k, 2k), (5.2)."""
         count, k = self.strength.shape
         l = np.zeros((count, self.nodes.shape[1], 2 * k, 2 * k))
-        q, rho = np.arange(k), self.nodes[:, :, None]
-        l[:, :, q, q] = (self.strength**2 * (self.excess * self.per_sample)[:, None])[:, None] * rho**2
-        l[:, :, q, k + q] = l[:, :, k + q, q] = (self.strength * self.bend[:, None])[:, None] * rho
+        q = np.arange(k)
+        rho = self.nodes[:, :, None]
+        l[:, :, q, q] = (self.strength**2 * (self.excess * self.per_sample)[:, None])[
+            :, None
+        ] * rho**2
+        l[:, :, q, k + q] = l[:, :, k + q, q] = (self.strength * self.bend[:, None])[
+            :, None
+        ] * rho
         return l
 
     @cached_property
@@ -134,16 +150,20 @@ class SignBulk(NewtonBulk):
         p[:, :, k + q, q] = p[:, :, k + q, k + q] = 1.0
         return p
 
-    # -- the inner equations ---------------------------------------------------------------------------------------
+    # -- the inner equations -----------------------------------------------------------
 
     def start(self, a: Array, block_width: Floats) -> Response:
         """Return a start without gm: `solve` guesses it, knowing Vh1."""
-        return Response.at_zero(a, block_width, np.full((len(a), self.size, self.size), np.nan))
+        return Response.at_zero(
+            a, block_width, np.full((len(a), self.size, self.size), np.nan)
+        )
 
     def guess(self, inside: Inside) -> tuple[Array, Array]:
         """Return where a cold solve starts, (5.3)."""
         k = inside.D.shape[1]
-        R = inside.block_width / (inside.D + np.einsum("bqq->bq", inside.Vh1) * self.row_norm)
+        R = inside.block_width / (
+            inside.D + np.einsum("bqq->bq", inside.Vh1) * self.row_norm
+        )
         root = np.sqrt(np.abs(R))
         gm = np.zeros((len(R), 2 * k, 2 * k), R.dtype)
         gm[:, range(k, 2 * k), range(k, 2 * k)] = -0.5
@@ -151,16 +171,24 @@ class SignBulk(NewtonBulk):
         return gm, R
 
     def motion(self, g: Array, R: Array, inside: Inside) -> Motion:
-        """Evaluate (5.3) at (gm, R) and linearise it; the plain map goes half a step."""
+        """Evaluate (5.3) at (gm, R) and linearise it; the plain map goes half a
+        step.
+        """
         pencil = SignPencil.at(self, g, R, inside.Vh1)
         (count, k), size = R.shape, self.size
-        dVh1, square = packed_directions(k), size * size
-        pairs, directions = len(dVh1) - k, len(dVh1) + 1
-        scale = pencil.sign[:, :, None] * pencil.root[:, :, None] * pencil.root[:, None, :]
+        dVh1 = packed_directions(k)
+        square = size * size
+        pairs = len(dVh1) - k
+        directions = len(dVh1) + 1
+        scale = (
+            pencil.sign[:, :, None] * pencil.root[:, :, None] * pencil.root[:, None, :]
+        )
         dz = np.zeros((count, directions, size, size), np.result_type(pencil.n, R))
         dz[:, :-1, :k, :k] = scale[:, None] * dVh1
         flat = dz.reshape(count, directions, square).swapaxes(1, 2)
-        right = np.concatenate([pencil.turned @ flat, -(pencil.diagonal_of_z @ flat)], axis=1)
+        right = np.concatenate(
+            [pencil.turned @ flat, -(pencil.diagonal_of_z @ flat)], axis=1
+        )
         q = np.arange(k)
         right[:, square + q, pairs + q] -= R
         right[:, :, -1] = pencil.missed(R, inside.D, inside.block_width)
@@ -168,12 +196,19 @@ class SignBulk(NewtonBulk):
         dlog = np.swapaxes(change[:, square:], 1, 2)
         dz = dz + np.einsum("baq,bqmn->bamn", dlog, pencil.scalings)
         moved = pencil.batch_pairs @ change[:, :square]
-        ds = -(np.swapaxes(pencil.turned, 1, 2) @ moved).swapaxes(1, 2).reshape(dz.shape)
+        ds = (
+            -(np.swapaxes(pencil.turned, 1, 2) @ moved).swapaxes(1, 2).reshape(dz.shape)
+        )
         between = pair_operator(self.cells.mass, pencil.s, pencil.s)
-        ds = ds - (between @ dz.reshape(count, directions, square).swapaxes(1, 2)).swapaxes(1, 2).reshape(dz.shape)
+        ds = ds - (
+            between @ dz.reshape(count, directions, square).swapaxes(1, 2)
+        ).swapaxes(1, 2).reshape(dz.shape)
         S = scale * pencil.over_cells(pencil.s)[:, :k, :k]
         S = 0.5 * (S + np.swapaxes(S, 1, 2))
-        dS = scale[:, None] * ds[:, :, :k, :k] + 0.5 * (dlog[..., None] + dlog[:, :, None]) * S[:, None]
+        dS = (
+            scale[:, None] * ds[:, :, :k, :k]
+            + 0.5 * (dlog[..., None] + dlog[:, :, None]) * S[:, None]
+        )
         dgm = change[:, :square].swapaxes(1, 2).reshape(dz.shape)
         plain_R = 0.5 * (R + inside.block_width / (inside.D + pencil.gap / R))
         return Motion(
@@ -192,14 +227,21 @@ class SignBulk(NewtonBulk):
         return SignTangents(response, self.motion_of(response), self)
 
     def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
-        """Return P of (5.10), which has counted the directions t and psi as the rest of the bulk: Vh1 each."""
+        """Return P of (5.10), which has counted the directions t and psi as the rest of
+        the bulk: Vh1 each.
+        """
         k = response.R.shape[1]
         absorbed = np.zeros((len(response.R), 3 * k, 3 * k), response.Vh1.dtype)
         absorbed[:, :k, :k] = absorbed[:, k : 2 * k, k : 2 * k] = response.Vh1
         pencil = SignPencil.at(self, response.g, response.R, response.Vh1)
         roots = np.tile(pencil.root, (1, 3))
-        P = SignSignal.at(pencil).form(np.broadcast_to(np.eye(3 * k), (len(roots), 3 * k, 3 * k)))
-        return pencil.sign[:, :, None] * roots[:, :, None] * P * roots[:, None, :], absorbed
+        P = SignSignal.at(pencil).form(
+            np.broadcast_to(np.eye(3 * k), (len(roots), 3 * k, 3 * k))
+        )
+        return (
+            pencil.sign[:, :, None] * roots[:, :, None] * P * roots[:, None, :],
+            absorbed,
+        )
 
 
 @dataclass
@@ -220,7 +262,8 @@ class SignPencil:
     @classmethod
     def at(cls, bulk: SignBulk, gm: Array, R: Array, Vh1: Array) -> SignPencil:
         """Evaluate the matrices."""
-        k, size = R.shape[1], bulk.size
+        k = R.shape[1]
+        size = bulk.size
         root, sign = real_root(R)
         sign = sign[:, None]
         z = np.zeros((len(R), size, size), np.result_type(R, Vh1))
@@ -228,7 +271,9 @@ class SignPencil:
         z[:, range(k, size), range(k, size)] = -1.0
         eye = np.eye(size)
         if np.any(bulk.per_sample):
-            response = small_product((gm * bulk.per_sample[:, None, None])[:, None], bulk.ladder)
+            response = small_product(
+                (gm * bulk.per_sample[:, None, None])[:, None], bulk.ladder
+            )
             lh = small_product(bulk.ladder, small_inverse(eye + response))
         else:
             lh = bulk.ladder
@@ -274,7 +319,9 @@ class SignPencil:
     def gap(self) -> Array:
         """sum_c mu_c (1 - n_c)_qq (B, k)."""
         diagonal = np.einsum("bcqq->bcq", self.n[:, :, : self.blocks, : self.blocks])
-        return self.bulk.cells.mass.sum(axis=1)[:, None] - np.einsum("bc,bcq->bq", self.bulk.cells.mass, diagonal)
+        return self.bulk.cells.mass.sum(axis=1)[:, None] - np.einsum(
+            "bc,bcq->bq", self.bulk.cells.mass, diagonal
+        )
 
     def over_cells(self, matrices: Array) -> Array:
         """Return sum_c mu_c of matrices (B, C, ., .)."""
@@ -287,9 +334,11 @@ class SignPencil:
         if not np.any(self.bulk.per_sample):
             return np.asarray(of_R)
         scale = 1 + np.max(np.abs(self.gm), axis=(1, 2))
-        return np.maximum(of_R, np.max(np.abs(self.gm - self.next_gm), axis=(1, 2)) / scale)
+        return np.maximum(
+            of_R, np.max(np.abs(self.gm - self.next_gm), axis=(1, 2)) / scale
+        )
 
-    # -- linearisation ---------------------------------------------------------------------------------------------
+    # -- linearisation -----------------------------------------------------------------
 
     @cached_property
     def batch_pairs(self) -> Array:
@@ -304,26 +353,36 @@ class SignPencil:
 
     @cached_property
     def turned(self) -> Array:
-        """The matrix of dz -> sum_c mu_c (p n) dz (p n)^T, on flattened matrices; its transpose is that of dyt."""
+        """The matrix of dz -> sum_c mu_c (p n) dz (p n)^T, on flattened matrices; its
+        transpose is that of dyt.
+        """
         return pair_operator(self.bulk.cells.mass, self.pn, np.swapaxes(self.pn, 2, 3))
 
     @cached_property
     def diagonal_of_yt(self) -> Array:
         """The matrix (B, k, 4k^2) of dyt -> sum_c mu_c (h p^T dyt p n)_qq."""
-        k, count = self.blocks, len(self.root)
+        k = self.blocks
+        count = len(self.root)
         weighted = self.bulk.cells.mass[:, :, None, None] * self.ph[..., :k]
-        return np.einsum("bcaq,bceq->bqae", weighted, self.pn[..., :k]).reshape(count, k, -1)
+        return np.einsum("bcaq,bceq->bqae", weighted, self.pn[..., :k]).reshape(
+            count, k, -1
+        )
 
     @cached_property
     def diagonal_of_z(self) -> Array:
         """The matrix (B, k, 4k^2) of dz -> sum_c mu_c (n dz y n)_qq."""
-        k, count = self.blocks, len(self.root)
+        k = self.blocks
+        count = len(self.root)
         weighted = self.bulk.cells.mass[:, :, None, None] * self.n[:, :, :k]
-        return np.einsum("bcqa,bceq->bqae", weighted, self.s[..., :k]).reshape(count, k, -1)
+        return np.einsum("bcqa,bceq->bqae", weighted, self.s[..., :k]).reshape(
+            count, k, -1
+        )
 
     @cached_property
     def scalings(self) -> Array:
-        """Change dz of z with log R_q, rows and columns by one half each (B, k, 2k, 2k)."""
+        """Change dz of z with log R_q, rows and columns by one half each (B, k, 2k,
+        2k).
+        """
         k = self.blocks
         dz = np.zeros((len(self.root), k, *self.z.shape[1:]), self.z.dtype)
         for q in range(k):
@@ -336,7 +395,9 @@ class SignPencil:
         (count, k), square = R.shape, self.bulk.size**2
         scalings = self.scalings.reshape(count, k, square).swapaxes(1, 2)
         matrix = np.zeros((count, square + k, square + k), np.result_type(self.n, R))
-        matrix[:, :square, :square] = np.eye(square) - self.cell_pairs @ self.batch_pairs
+        matrix[:, :square, :square] = (
+            np.eye(square) - self.cell_pairs @ self.batch_pairs
+        )
         matrix[:, :square, square:] = -self.turned @ scalings
         matrix[:, square:, :square] = -self.diagonal_of_yt @ self.batch_pairs
         matrix[:, square:, square:] = self.diagonal_of_z @ scalings
@@ -347,7 +408,9 @@ class SignPencil:
     def missed(self, R: Array, D: Array, block_width: Floats) -> Array:
         """Return by how much the equations for (gm, R) are missed (B, 4k^2 + k)."""
         wrong = block_width - R * D - self.gap
-        return np.concatenate([(self.next_gm - self.gm).reshape(len(R), -1), wrong], axis=1)
+        return np.concatenate(
+            [(self.next_gm - self.gm).reshape(len(R), -1), wrong], axis=1
+        )
 
 
 @dataclass
@@ -356,9 +419,14 @@ class SignTangents(MotionTangents):
 
     bulk: SignBulk
 
-    def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
-        """Return -dE of spiked_features section 6.3: E moves by dual^T dP dual + t^T dVh1 t + psi^T dVh1 psi + paid."""
-        response, motion = self.response, self.motion
+    def push(
+        self, omega: Floats, x: Floats, dual: Floats, paid: Floats
+    ) -> tuple[Array, Array]:
+        """Return -dE of spiked_features section 6.3: E moves by dual^T dP dual + t^T
+        dVh1 t + psi^T dVh1 psi + paid.
+        """
+        response = self.response
+        motion = self.motion
         (count, k), packed = response.R.shape, packing(response.R.shape[1])
         dVh1 = packed_directions(k)
         many = len(dVh1)
@@ -367,9 +435,12 @@ class SignTangents(MotionTangents):
         def moved(value: Array, change: Array) -> Array:
             return (value[:, None] + tiny * change).reshape(-1, *value.shape[1:])
 
-        gm, R = moved(response.g, motion.dg[:, :-1]), moved(response.R, motion.dR[:, :-1])
+        gm = moved(response.g, motion.dg[:, :-1])
+        R = moved(response.R, motion.dR[:, :-1])
         Vh1 = moved(response.Vh1, np.broadcast_to(dVh1, (count, *dVh1.shape)))
-        pencil = SignPencil.at(self.bulk.take(np.repeat(np.arange(count), many)), gm, R, Vh1)
+        pencil = SignPencil.at(
+            self.bulk.take(np.repeat(np.arange(count), many)), gm, R, Vh1
+        )
         probe = np.repeat(dual, many, axis=0) * np.tile(pencil.root, (1, 3))
         E = pencil.sign[:, 0] * SignSignal.at(pencil).form(probe[:, None])[:, 0, 0]
         dE = E.imag.reshape(count, many) / COMPLEX_STEP

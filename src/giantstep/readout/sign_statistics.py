@@ -1,4 +1,6 @@
-"""What a sign step does to the coordinates: their cells and the averages over the batch, sign_step sections 2 and 5."""
+"""What a sign step does to the coordinates: their cells and the averages over the
+batch, sign_step sections 2 and 5.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giantstep.gaussian import Function, expectation, gauss_legendre_panels, normal_density
+from giantstep.gaussian import (
+    Function,
+    expectation,
+    gauss_legendre_panels,
+    normal_density,
+)
 from giantstep.gaussian.conditional import label_law
 from giantstep.gaussian.grids import even_rule
 from giantstep.gaussian.moments import sign
@@ -16,19 +23,29 @@ from giantstep.gaussian.target import Target
 from giantstep.readout.sign_bulk import Cells, SignBulk
 from giantstep.types import Floats
 
-REACH, STEP = 8.2, 0.3
-"""The trapezoidal rule over the shared part of the gradient, in standard deviations: how far, and how fine at most."""
+REACH = 8.2
+STEP = 0.3
+"""The trapezoidal rule over the shared part of the gradient, in standard deviations:
+how far, and how fine at most.
+"""
 SHARP = 0.02
-"""Own part over shared part of the gradient below which the mean of a sign jumps, and panels stand for the rule."""
-PANEL_REACH, PANEL_NODES = 9.0, 10
+"""Own part over shared part of the gradient below which the mean of a sign jumps, and
+panels stand for the rule.
+"""
+PANEL_REACH = 9.0
+PANEL_NODES = 10
 FLOOR = 1e-10
-"""The least own part of the gradient over its shared part: errors of its order, sign_step section 3."""
+"""The least own part of the gradient over its shared part: errors of its order,
+sign_step section 3.
+"""
 ZERO = 1e-12
 """Coefficients below this are rounding."""
 
 
 class Component(NamedTuple):
-    """A part of the law of a target's coordinates, in units of their root mean square: a Gaussian or, if 0, an atom."""
+    """A part of the law of a target's coordinates, in units of their root mean square:
+    a Gaussian or, if 0, an atom.
+    """
 
     weight: float
     mean: float
@@ -36,7 +53,9 @@ class Component(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """Moments of an activation and of sp = sigma' - c1 - c2 z: finite_batch_general 17.2."""
+    """Moments of an activation and of sp = sigma' - c1 - c2 z: finite_batch_general
+    17.2.
+    """
 
     c0: float
     c1: float
@@ -55,7 +74,8 @@ class Slopes(NamedTuple):
     def of(cls, activation: Function) -> Slopes:
         """Integrate, with breaks at the kinks."""
         c0, c1, c2, c3 = (
-            0.0 if abs(c) < ZERO else float(c) for c in activation.hermite(3) * np.sqrt([1.0, 1.0, 2.0, 6.0])
+            0.0 if abs(c) < ZERO else float(c)
+            for c in activation.hermite(3) * np.sqrt([1.0, 1.0, 2.0, 6.0])
         )
 
         def mean(function: Any) -> float:
@@ -66,7 +86,8 @@ class Slopes(NamedTuple):
 
         v, k3, k4 = (mean(lambda z, j=j: sp(z) ** j) for j in (2, 3, 4))
         a1, a2 = (mean(lambda z, j=j: z**j * sp(z) ** 2) for j in (1, 2))
-        a3, e3 = mean(lambda z: z * sp(z) ** 3), mean(lambda z: z**3 * sp(z))
+        a3 = mean(lambda z: z * sp(z) ** 3)
+        e3 = mean(lambda z: z**3 * sp(z))
         return cls(c0, c1, c2, c3, v, k3, k4, a1, a2, a3, e3, a2 - v)
 
 
@@ -76,7 +97,9 @@ class SignGradient(NamedTuple):
     slope: float
     """c1 = E sigma'."""
     shared: float
-    """A1 = c1 g1, the part that all neurons share, in units of the target's coordinate."""
+    """A1 = c1 g1, the part that all neurons share, in units of the target's
+    coordinate.
+    """
     shared_noise: float
     """M2 c1^2/alpha0, the variance of what the batch adds to it."""
     own: float
@@ -84,15 +107,24 @@ class SignGradient(NamedTuple):
     by_weight: float
     """B = c2 M1, the covariance of the own part with the neuron's own weight."""
     chi: float
-    """d chi of (6.2): the squared overlap of a row with the gradient over tau^2, 0 where it does nothing."""
+    """d chi of (6.2): the squared overlap of a row with the gradient over tau^2, 0
+    where it does nothing.
+    """
 
     @classmethod
-    def of(cls, s: Slopes, M1: float, M2: float, g1: float, per_sample: float) -> SignGradient:
+    def of(
+        cls, s: Slopes, M1: float, M2: float, g1: float, per_sample: float
+    ) -> SignGradient:
         """Return the parts of the gradient; coefficients that are rounding are zero."""
         M1, g1 = (0.0 if abs(value) < ZERO else float(value) for value in (M1, g1))
         tau = float(np.sqrt((s.c2 * M1) ** 2 + M2 * (s.v + s.c2**2) * per_sample))
         overlap = s.c3**2 * (g1**2 + M2 * per_sample)
-        chi = 0.0 if overlap == 0 or s.c2 * M1 != 0 else overlap / tau**2 if tau > 0 else np.inf
+        if overlap == 0 or s.c2 * M1 != 0:
+            chi = 0.0
+        elif tau > 0:
+            chi = overlap / tau**2
+        else:
+            chi = np.inf
         return cls(s.c1, s.c1 * g1, M2 * s.c1**2 * per_sample, tau, s.c2 * M1, chi)
 
 
@@ -104,14 +136,19 @@ def sign_gradients(
     g0, g1 = target.hermite(1)
     square = float(target.second_moment(np.zeros(1), np.ones(1))[0])
     M2 = square - 2 * g0 * offset + offset**2 + noise
-    return [SignGradient.of(slopes, g0 - offset, m2, g1, 1 / a) for m2, a in zip(M2, alpha0)]
+    return [
+        SignGradient.of(slopes, g0 - offset, m2, g1, 1 / a) for m2, a in zip(M2, alpha0)
+    ]
 
 
 def cells_of(gradient: SignGradient, law: Sequence[Component]) -> tuple[Floats, ...]:
-    """Return mass, a, mean and variance of the target's coordinate in every cell: sign_step section 2, Blocks."""
+    """Return mass, a, mean and variance of the target's coordinate in every cell:
+    sign_step section 2, Blocks.
+    """
     parts = []
     for weight, mu, variance in law:
-        A1, tau = gradient.shared, gradient.own
+        A1 = gradient.shared
+        tau = gradient.own
         spread = np.sqrt(A1**2 * variance + gradient.shared_noise)
         if spread == 0:
             parts.append(np.array([[weight], [A1 * mu], [mu], [variance]]))
@@ -120,17 +157,24 @@ def cells_of(gradient: SignGradient, law: Sequence[Component]) -> tuple[Floats, 
         tilt = A1 * variance / spread
         left = max(0.0, variance - tilt**2)
         left = 0.0 if left < ZERO * max(variance, ZERO) else left
-        parts.append(np.stack([weight * w, A1 * mu + spread * t, mu + tilt * t, np.full_like(t, left)]))
+        parts.append(
+            np.stack(
+                [weight * w, A1 * mu + spread * t, mu + tilt * t, np.full_like(t, left)]
+            )
+        )
     mass, a, mean, unseen = np.concatenate(parts, axis=1)
     return mass, a, mean, unseen
 
 
 def _rule(shift: float, sharpness: float) -> tuple[Floats, Floats]:
-    """Return nodes and weights of N(0, 1) that resolve a function of (shift + t)/sharpness."""
+    """Return nodes and weights of N(0, 1) that resolve a function of (shift +
+    t)/sharpness.
+    """
     if sharpness >= SHARP:
         return even_rule(min(STEP, 0.8 * sharpness), REACH)
     centre = float(np.clip(-shift, -PANEL_REACH, PANEL_REACH))
-    near = sharpness * np.array([1.0, 3.0, 7.0, 15.0])  # beyond them the signs are certain, and their mean is flat
+    # beyond them the signs are certain, and their mean is flat
+    near = sharpness * np.array([1.0, 3.0, 7.0, 15.0])
     away = np.concatenate([[0.0], near, near[-1] + np.arange(1.0, 2 * PANEL_REACH + 1)])
     edges = np.concatenate([centre - away, centre + away, [-PANEL_REACH, PANEL_REACH]])
     edges = np.unique(edges[np.abs(edges) <= PANEL_REACH])
@@ -148,46 +192,78 @@ def sign_statistics(
     alpha0: Floats,
     noise: Floats,
 ) -> tuple[SignBulk, Floats]:
-    """Return the bulk of every point and the spikes u_q (B, k): e = rate sign(zeta_q) (B, k), offset m0 (B,)."""
+    """Return the bulk of every point and the spikes u_q (B, k): e = rate sign(zeta_q)
+    (B, k), offset m0 (B,).
+    """
     slopes = Slopes.of(activation)
     pairs = np.stack([np.broadcast_to(offset, noise.shape), noise], axis=1)
     distinct, which = np.unique(pairs, axis=0, return_inverse=True)
     rules = [_residual_rule(target, *pair) for pair in distinct.tolist()]
-    bulks, spikes = [], []
+    bulks = []
+    spikes = []
     for number, rule in enumerate(which.reshape(-1)):
-        bulk, spike = _of_set(slopes, rules[rule], laws[number], e[number], 1 / alpha0[number])
+        bulk, spike = _of_set(
+            slopes, rules[rule], laws[number], e[number], 1 / alpha0[number]
+        )
         bulks.append(bulk)
         spikes.append(spike)
     parts = {name: _stacked([bulk[name] for bulk in bulks]) for name in bulks[0]}
-    cells = Cells(**{part.name: parts.pop(part.name) for part in dataclasses.fields(Cells)})
+    cells = Cells(
+        **{part.name: parts.pop(part.name) for part in dataclasses.fields(Cells)}
+    )
     return SignBulk(cells, **parts), np.stack(spikes)
 
 
 def _stacked(values: Sequence[Any]) -> Floats:
-    """Stack the numbers of several sets; cells and nodes, the last axis, are filled up with some of no mass."""
+    """Stack the numbers of several sets; cells and nodes, the last axis, are filled up
+    with some of no mass.
+    """
     arrays = [np.asarray(value, dtype=np.float64) for value in values]
-    most = max(array.shape[-1] for array in arrays) if arrays[0].ndim else 0
-    return np.stack([np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, most - a.shape[-1])]) if a.ndim else a for a in arrays])
+    if arrays[0].ndim:
+        most = max(array.shape[-1] for array in arrays)
+    else:
+        most = 0
+    return np.stack(
+        [
+            (
+                np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, most - a.shape[-1])])
+                if a.ndim
+                else a
+            )
+            for a in arrays
+        ]
+    )
 
 
-def _residual_rule(target: Target, offset: float, noise: float) -> tuple[Floats, Floats, Floats]:
-    """Return nodes of the residual rho = g(s) + sqrt(noise) eps - offset, weights of 1, s, s^2, and E rho^j, j = 0..4.
+def _residual_rule(
+    target: Target, offset: float, noise: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return nodes of the residual rho = g(s) + sqrt(noise) eps - offset, weights of 1,
+    s, s^2, and E rho^j, j = 0..4.
 
     Every node belongs to some s, of which the law of the labels keeps the moments.
     """
     law = label_law(target, np.zeros((1, 0)), np.eye(1), 1.0, 1.0, noise, 0.0)
-    nodes, weights = law.label - offset, np.stack([law.weights, law.linear[0], law.quadratic[0, 0]])
+    nodes = law.label - offset
+    weights = np.stack([law.weights, law.linear[0], law.quadratic[0, 0]])
     return nodes, weights, np.array([law.weights @ nodes**j for j in range(5)])
 
 
 def _of_set(
-    slopes: Slopes, rule: tuple[Floats, Floats, Floats], law: Sequence[Component], e: Floats, per_sample: float
+    slopes: Slopes,
+    rule: tuple[Floats, Floats, Floats],
+    law: Sequence[Component],
+    e: Floats,
+    per_sample: float,
 ) -> tuple[dict[str, Any], Floats]:
     nodes, weights, (_, M1, M2, M3, M4) = rule
-    c1, c2, c3 = slopes.c1, slopes.c2, slopes.c3
+    c1 = slopes.c1
+    c2 = slopes.c2
+    c3 = slopes.c3
     g1 = float(weights[1] @ nodes)
     gradient = SignGradient.of(slopes, M1, M2, g1, per_sample)
-    B, M1 = gradient.by_weight, 0.0 if abs(M1) < ZERO else float(M1)
+    B = gradient.by_weight
+    M1 = 0.0 if abs(M1) < ZERO else float(M1)
     noise_own = M2 * (slopes.v + c2**2) * per_sample
     tau = max(gradient.own, FLOOR * abs(gradient.shared))
     mass, a, mean, unseen = cells_of(gradient._replace(own=tau), law)
@@ -197,7 +273,9 @@ def _of_set(
     m, f, r2, _ = sign(al, np.ones_like(al))
     l = f / tau
     ratio = B / tau
-    l1, l2, l3 = ratio * f, -(ratio**2) * al * f, ratio**3 * (al**2 - 1) * f
+    l1 = ratio * f
+    l2 = -(ratio**2) * al * f
+    l3 = ratio**3 * (al**2 - 1) * f
     h2 = -al * f
     E_l = float(mass @ l)
     bend = float(mass @ (B * (al**2 - 1) * f)) / (2 * tau**3)
@@ -205,14 +283,27 @@ def _of_set(
     kap = -l * al / (2 * tau)
 
     # (5.4)-(5.5)
-    w0, w1 = weights[0], weights[1]
-    k1, dA = M1 + nodes * per_sample, 2 * c2 * nodes * per_sample
+    w0 = weights[0]
+    w1 = weights[1]
+    k1 = M1 + nodes * per_sample
+    dA = 2 * c2 * nodes * per_sample
     dB2 = 2 * c2**2 * M1 * nodes * per_sample + c2**2 * nodes**2 * per_sample**2
-    fl = np.stack([c3 * nodes, 2 * c3 * c2 * k1 * nodes + slopes.a1 * nodes**2 * per_sample])
+    fl = np.stack(
+        [c3 * nodes, 2 * c3 * c2 * k1 * nodes + slopes.a1 * nodes**2 * per_sample]
+    )
     fy12 = nodes * (c3 * dA / 2 + slopes.a1 * nodes * per_sample)
-    fy22 = nodes * (c3 * dB2 + 2 * slopes.a1 * c2 * nodes * k1 * per_sample + slopes.k3 * nodes**2 * per_sample**2)
+    fy22 = nodes * (
+        c3 * dB2
+        + 2 * slopes.a1 * c2 * nodes * k1 * per_sample
+        + slopes.k3 * nodes**2 * per_sample**2
+    )
     common = _common_variance(slopes, (M1, M2, M3, M4), nodes, w0, fl @ w1, per_sample)
-    common -= np.array([[noise_own, 2 * B * noise_own], [2 * B * noise_own, 2 * noise_own * (2 * B**2 + noise_own)]])
+    common -= np.array(
+        [
+            [noise_own, 2 * B * noise_own],
+            [2 * B * noise_own, 2 * noise_own * (2 * B**2 + noise_own)],
+        ]
+    )
 
     k = len(e)
     parts = {
@@ -249,18 +340,27 @@ def _of_set(
     return parts, e * length
 
 
-def _common_variance(s: Slopes, M: tuple[float, ...], rho: Floats, w: Floats, along: Floats, x: float) -> Floats:
-    """Return d Cov(C12, C22), finite_batch_general (17.4) read by powers of e; x = 1/alpha0, along = E_b[s fl]."""
+def _common_variance(
+    s: Slopes, M: tuple[float, ...], rho: Floats, w: Floats, along: Floats, x: float
+) -> Floats:
+    """Return d Cov(C12, C22), finite_batch_general (17.4) read by powers of e; x =
+    1/alpha0, along = E_b[s fl].
+    """
     M1, M2, M3, M4 = M
-    f2, f3, f4 = M2 * x, M3 * x**2, M4 * x**3
-    c2, k1 = s.c2, M1 + rho * x
+    f2 = M2 * x
+    f3 = M3 * x**2
+    f4 = M4 * x**3
+    c2 = s.c2
+    k1 = M1 + rho * x
     dA = 2 * c2 * rho * x
     dB2 = 2 * c2**2 * M1 * rho * x + c2**2 * rho**2 * x**2
 
     def mean(values: Floats) -> float:
         return float(w @ values)
 
-    second = 8 * c2**2 * f2 + 4 * along[0] ** 2 + 4 * s.a2 * f2 + 4 * s.e3 * mean(rho * dA)
+    second = (
+        8 * c2**2 * f2 + 4 * along[0] ** 2 + 4 * s.a2 * f2 + 4 * s.e3 * mean(rho * dA)
+    )
     third = (
         8 * c2**3 * (f3 + 2 * M1 * f2)
         + 4 * along[0] * along[1]

@@ -13,25 +13,34 @@ from giantstep.types import Array
 
 
 class Stacked:
-    """A dataclass whose arrays, and parts that are stacked themselves, start with one axis of points."""
+    """A dataclass whose arrays, and parts that are stacked themselves, start with one
+    axis of points.
+    """
 
     shared: ClassVar[tuple[str, ...]] = ()  # fields that belong to all points
     goes_along: ClassVar[tuple[str, ...]] = ()
-    """Fields without a place in the constructor that some of the points take along. Points that are joined or
-    overwritten lose all such fields: a solver left them, and finds them again."""
+    """Fields without a place in the constructor that some of the points take along.
+    Points that are joined or overwritten lose all such fields: a solver left them, and
+    finds them again.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     __match_args__: ClassVar[tuple[str, ...]]
 
     def _stacks(self) -> dict[str, Any]:
         names = (name for name in self.__match_args__ if name not in self.shared)
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {
+            name: value for name in names if (value := getattr(self, name)) is not None
+        }
 
     def take(self, index: Any) -> Self:
         """Return the points in `index`."""
         if isinstance(index, slice) and index == slice(None):
             return self
-        taken = dataclasses.replace(self, **{name: _take(value, index) for name, value in self._stacks().items()})
+        taken = dataclasses.replace(
+            self,
+            **{name: _take(value, index) for name, value in self._stacks().items()},
+        )
         for name in self.goes_along:
             value = getattr(self, name)
             setattr(taken, name, None if value is None else value.take(index))
@@ -39,7 +48,10 @@ class Stacked:
 
     def for_all(self, count: int) -> Self:
         """Return the one point as `count` of them, its arrays kept once."""
-        stacks = {name: np.broadcast_to(value, (count, *value.shape[1:])) for name, value in self._stacks().items()}
+        stacks = {
+            name: np.broadcast_to(value, (count, *value.shape[1:]))
+            for name, value in self._stacks().items()
+        }
         return dataclasses.replace(self, **stacks)
 
     def put(self, index: Any, part: Self) -> None:
@@ -58,24 +70,36 @@ class Stacked:
         """Concatenate chunks of points, whose shared fields are the same."""
         if len(parts) == 1:
             return parts[0]
-        stacks = {name: _join([getattr(part, name) for part in parts]) for name in parts[0]._stacks()}
+        stacks = {
+            name: _join([getattr(part, name) for part in parts])
+            for name in parts[0]._stacks()
+        }
         return dataclasses.replace(parts[0], **stacks)
 
 
 def _join(values: Sequence[Any]) -> Any:
-    return np.concatenate(values) if isinstance(values[0], np.ndarray) else type(values[0]).join(values)
+    if isinstance(values[0], np.ndarray):
+        return np.concatenate(values)
+    return type(values[0]).join(values)
 
 
 def _take(value: Any, index: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value.take(index)
-    if value.strides[:1] == (0,) and isinstance(index, np.ndarray):  # the same for all points, and kept once
-        count = int(np.count_nonzero(index)) if index.dtype == bool else len(index)
-        return value[:count] if count <= len(value) else np.broadcast_to(value[:1], (count, *value.shape[1:]))
+    if value.strides[:1] == (0,) and isinstance(
+        index, np.ndarray
+    ):  # the same for all points, and kept once
+        if index.dtype == bool:
+            count = int(np.count_nonzero(index))
+        else:
+            count = len(index)
+        if count <= len(value):
+            return value[:count]
+        return np.broadcast_to(value[:1], (count, *value.shape[1:]))
     return value[index]
 
 
-# -- Stacks of small matrices: inverses and products, in closed form where that is faster -----------------
+# -- Stacks of small matrices: inverses and products, in closed form where that is faste
 
 
 def small_inverse(matrices: Array) -> Array:
@@ -85,7 +109,8 @@ def small_inverse(matrices: Array) -> Array:
         return 1 / matrices
     if size == 2:
         a, b, c, d = (matrices[..., i, j] for i in (0, 1) for j in (0, 1))
-        out, determinant = np.empty_like(matrices), a * d - b * c
+        out = np.empty_like(matrices)
+        determinant = a * d - b * c
         out[..., 0, 0], out[..., 0, 1] = d / determinant, -b / determinant
         out[..., 1, 0], out[..., 1, 1] = -c / determinant, a / determinant
         return out

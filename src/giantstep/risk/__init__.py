@@ -1,1 +1,3 @@
-"""Convex losses with proximal maps, penalties, label laws and channel integrals: what convex estimators share."""
+"""Convex losses with proximal maps, penalties, label laws and channel integrals: what
+convex estimators share.
+"""

@@ -1,11 +1,14 @@
 """Convex losses with their proximal maps, vectorised and accurate to rounding.
 
-For labels 1 and -1 every loss here is a function of the margin u = y z (the square and the Huber loss too, since
-(y - z)^2 = (1 - u)^2). With s = y omega the proximal map is u = argmin loss(u) + (u - s)^2/(2V), the pull is
-g = (u - s)/V = -loss'(u) and its slope dg/ds = -loss''/(1 + V loss''), see mixture_glm section 3. For real labels the
-square and the Huber loss are functions of a residual, which is Gaussian given the teacher: `clipping` has its moments.
+For labels 1 and -1 every loss here is a function of the margin u = y z (the square and
+the Huber loss too, since (y - z)^2 = (1 - u)^2). With s = y omega the proximal map is
+u = argmin loss(u) + (u - s)^2/(2V), the pull is g = (u - s)/V = -loss'(u) and its slope
+dg/ds = -loss''/(1 + V loss''), see mixture_glm section 3. For real labels the square
+and the Huber loss are functions of a residual, which is Gaussian given the teacher:
+`clipping` has its moments.
 
-With clip(x) in [-D, D] the rest x - clip(x) = sign(x) (|x| - D)_+ is the soft threshold of x: mixture_glm section 2.2.
+With clip(x) in [-D, D] the rest x - clip(x) = sign(x) (|x| - D)_+ is the soft threshold
+of x: mixture_glm section 2.2.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from giantstep.gaussian import normal_density
 from giantstep.types import Floats, Indices
 
 LAYERS = 4.0
-"""Ratio of the edges that resolve the logarithmic boundary layers of the logistic proximal map."""
+"""Ratio of the edges that resolve the logarithmic boundary layers of the logistic
+proximal map.
+"""
 
 
 class Pull(NamedTuple):
@@ -34,7 +39,9 @@ class Pull(NamedTuple):
 
 
 class Loss(ABC):
-    """A convex loss of the margin u = y z, with V > 0 the strength of the proximal map."""
+    """A convex loss of the margin u = y z, with V > 0 the strength of the proximal
+    map.
+    """
 
     @abstractmethod
     def pull(self, s: Floats, V: Floats) -> Pull:
@@ -46,26 +53,38 @@ class Loss(ABC):
 
     @abstractmethod
     def kinks(self, V: Floats) -> Floats:
-        """Return the margins s (..., n) where the proximal map is not smooth at the scale of its panels."""
+        """Return the margins s (..., n) where the proximal map is not smooth at the
+        scale of its panels.
+        """
 
     @abstractmethod
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
-        """Return the s whose proximal point is u, and ds/du (NaN where only an atom, or nothing, maps there)."""
+        """Return the s whose proximal point is u, and ds/du (NaN where only an atom, or
+        nothing, maps there).
+        """
 
     def atom(self, V: Floats) -> tuple[Floats, Floats] | None:
-        """Return the interval of s which is mapped onto u = 1, where there is one; no sample above it pulls."""
+        """Return the interval of s which is mapped onto u = 1, where there is one; no
+        sample above it pulls.
+        """
         return None
 
     def turning_point(self, V: Floats) -> Floats:
-        """Return the s at which u changes its sign: training samples below are misclassified."""
+        """Return the s at which u changes its sign: training samples below are
+        misclassified.
+        """
         return self.origin(np.zeros(np.shape(V)), V)[0]
 
     def resolving_step(self, scale: Floats) -> Floats:
-        """Return the step in xi of the trapezoidal rule that is exact to rounding for s = mean + scale xi; 0: none."""
+        """Return the step in xi of the trapezoidal rule that is exact to rounding for
+        s = mean + scale xi; 0: none.
+        """
         return np.zeros(np.shape(scale))
 
     def at(self, row: Indices) -> Loss:
-        """Return the loss for nodes of the given rows, where its parameters are one number per row."""
+        """Return the loss for nodes of the given rows, where its parameters are one
+        number per row.
+        """
         return self
 
 
@@ -73,11 +92,14 @@ class LogisticLoss(Loss):
     """log(1 + e^-u)."""
 
     def pull(self, s: Floats, V: Floats) -> Pull:
-        """Return u with u - s = V/(1 + e^u), by Halley's iteration, whose error is cubed at every step.
+        """Return u with u - s = V/(1 + e^u), by Halley's iteration, whose error is
+        cubed at every step.
 
-        A last step of at most 1e-8 moves the sigmoid along its tangent, exactly to rounding.
+        A last step of at most 1e-8 moves the sigmoid along its tangent, exactly to
+        rounding.
         """
-        u = (s + 0.5 * V) / (1 + 0.25 * V)  # the solution for 1/2 - u/4 in place of 1/(1 + e^u)
+        # the solution for 1/2 - u/4 in place of 1/(1 + e^u)
+        u = (s + 0.5 * V) / (1 + 0.25 * V)
         u = np.clip(u, s, s + V)
         for _ in range(40):
             check_time()
@@ -106,7 +128,15 @@ class LogisticLoss(Loss):
 
     def kinks(self, V: Floats) -> Floats:
         """Return edges 0, +-4^j around s = 0 and, for large V, around s = -V."""
-        count = max(1, int(np.ceil(np.log(4 * (np.max(V[np.isfinite(V)], initial=0.0) + 16)) / np.log(LAYERS))))
+        count = max(
+            1,
+            int(
+                np.ceil(
+                    np.log(4 * (np.max(V[np.isfinite(V)], initial=0.0) + 16))
+                    / np.log(LAYERS)
+                )
+            ),
+        )
         steps = LAYERS ** np.arange(count + 1)
         steps = np.where(steps <= 4 * LAYERS * (V[..., None] + 16), steps, np.inf)
         near = np.concatenate([np.zeros((*V.shape, 1)), steps, -steps], axis=-1)
@@ -114,11 +144,14 @@ class LogisticLoss(Loss):
         return np.concatenate([near, far], axis=-1)
 
     def resolving_step(self, scale: Floats) -> Floats:
-        """Return h with pi^2/(2 scale^2) - 2 pi^2/(h scale) = -33, at most 1/2: the rule is wrong by e^-33.
+        """Return h with pi^2/(2 scale^2) - 2 pi^2/(h scale) = -33, at most 1/2: the
+        rule is wrong by e^-33.
 
-        The proximal map branches where 1 + V loss'' = 0, which is at Im s = +-pi for every V.
+        The proximal map branches where 1 + V loss'' = 0, which is at Im s = +-pi for
+        every V.
         """
-        wide = np.maximum(scale, 0.25)  # below, the normal density alone says what the step must be
+        # below, the normal density alone says what the step must be
+        wide = np.maximum(scale, 0.25)
         return np.minimum(0.5, 2 * np.pi**2 * wide / (33 * wide**2 + 0.5 * np.pi**2))
 
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
@@ -156,12 +189,16 @@ class HingeLoss(Loss):
 
 
 class MaxMarginLoss(HingeLoss):
-    """0 for u >= 1, infinite below: hard margin. V is the limit of ridge * V; value is that of the hinge loss."""
+    """0 for u >= 1, infinite below: hard margin. V is the limit of ridge * V; value is
+    that of the hinge loss.
+    """
 
     def pull(self, s: Floats, V: Floats) -> Pull:
         """Return max(s, 1)."""
         s, V = np.broadcast_arrays(s, V)
-        return Pull(np.maximum(s, 1.0), np.maximum(1 - s, 0.0) / V, np.where(s < 1, -1 / V, 0.0))
+        return Pull(
+            np.maximum(s, 1.0), np.maximum(1 - s, 0.0) / V, np.where(s < 1, -1 / V, 0.0)
+        )
 
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u above 1; nothing maps below."""
@@ -175,23 +212,29 @@ class MaxMarginLoss(HingeLoss):
 
 @dataclass(frozen=True)
 class HuberLoss(Loss):
-    """Huber's loss of the residual 1 - u: quadratic (t^2/2) up to `threshold`, then linear.
+    """Huber's loss of the residual 1 - u: quadratic (t^2/2) up to `threshold`, then
+    linear.
 
-    `threshold` may be an array that broadcasts against s; the square loss has an infinite one.
+    `threshold` may be an array that broadcasts against s; the square loss has an
+    infinite one.
     """
 
     threshold: Floats | float
 
     def at(self, row: Indices) -> Loss:
         """Return the loss with the thresholds of the given rows."""
-        return HuberLoss(self.threshold[row]) if isinstance(self.threshold, np.ndarray) else self
+        if isinstance(self.threshold, np.ndarray):
+            return HuberLoss(self.threshold[row])
+        return self
 
     def pull(self, s: Floats, V: Floats) -> Pull:
         """Return the clipped linear pull."""
         s, V = np.broadcast_arrays(s, V)
         linear = (1 - s) / (1 + V)
         g = np.clip(linear, -self.threshold, self.threshold)
-        return Pull(s + V * g, g, np.where(np.abs(linear) < self.threshold, -1 / (1 + V), 0.0))
+        return Pull(
+            s + V * g, g, np.where(np.abs(linear) < self.threshold, -1 / (1 + V), 0.0)
+        )
 
     def value(self, u: Floats) -> Floats:
         """Return the loss of the residual 1 - u."""
@@ -208,7 +251,9 @@ class HuberLoss(Loss):
         """Return u + V loss'(u) and its derivative."""
         residual = 1 - u
         inside = np.abs(residual) < self.threshold
-        return u - V * np.clip(residual, -self.threshold, self.threshold), np.where(inside, 1 + V, 1.0)
+        return u - V * np.clip(residual, -self.threshold, self.threshold), np.where(
+            inside, 1 + V, 1.0
+        )
 
 
 def huber(residual: Floats, threshold: Floats | float) -> Floats:
@@ -223,11 +268,12 @@ LOSSES: dict[str, Loss] = {"logistic": LogisticLoss(), "hinge": HingeLoss()}
 """Losses of classes by name."""
 
 
-# -- A Gaussian clipped to an interval --------------------------------------------------------------------
+# -- A Gaussian clipped to an interval -------------------------------------------------
 
 
 class Clipped(NamedTuple):
-    """Moments of x ~ N(mean, scale^2) clipped to [-D, D], and of the rest S = x - clip(x).
+    """Moments of x ~ N(mean, scale^2) clipped to [-D, D], and of the rest S = x -
+    clip(x).
 
     inside : P(|x| < D); first : E clip(x); second : E clip(x)^2.
     outside : P(S != 0); rest : E S; rest_size : E |S|; rest_squared : E S^2.
@@ -253,15 +299,32 @@ def clipped_moments(mean: Floats, scale: Floats, reach: Floats) -> Clipped:
     D = np.where(finite, reach, 0.0)
     low = np.where(finite, (-D - mean) / scale, -np.inf)
     high = np.where(finite, (D - mean) / scale, np.inf)
-    below, above = scipy.special.ndtr(low), scipy.special.ndtr(-high)
-    at_low, at_high = normal_density(low), normal_density(high)
-    low, high = np.where(finite, low, 0.0), np.where(finite, high, 0.0)
+    below = scipy.special.ndtr(low)
+    above = scipy.special.ndtr(-high)
+    at_low = normal_density(low)
+    at_high = normal_density(high)
+    low = np.where(finite, low, 0.0)
+    high = np.where(finite, high, 0.0)
     inside = 1 - below - above
     first = D * (above - below) + mean * inside + scale * (at_low - at_high)
     spread = scale**2 * (inside + low * at_low - high * at_high)
-    second = D**2 * (above + below) + mean**2 * inside + 2 * mean * scale * (at_low - at_high) + spread
-    over, under = scale * (at_high - high * above), scale * (at_low + low * below)
-    squared = scale**2 * ((1 + high**2) * above - high * at_high + (1 + low**2) * below + low * at_low)
+    second = (
+        D**2 * (above + below)
+        + mean**2 * inside
+        + 2 * mean * scale * (at_low - at_high)
+        + spread
+    )
+    over = scale * (at_high - high * above)
+    under = scale * (at_low + low * below)
+    squared = scale**2 * (
+        (1 + high**2) * above - high * at_high + (1 + low**2) * below + low * at_low
+    )
     return Clipped(
-        inside, first, second, below + above, over - under, np.maximum(over + under, 0.0), np.maximum(squared, 0.0)
+        inside,
+        first,
+        second,
+        below + above,
+        over - under,
+        np.maximum(over + under, 0.0),
+        np.maximum(squared, 0.0),
     )

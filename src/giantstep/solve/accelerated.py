@@ -1,6 +1,8 @@
-"""Fixed points of smooth maps over a batch: Anderson mixing, then Newton by differences, then damping.
+"""Fixed points of smooth maps over a batch: Anderson mixing, then Newton by
+differences, then damping.
 
-Every point runs its own course, so its answer does not depend on its neighbours in the batch.
+Every point runs its own course, so its answer does not depend on its neighbours in the
+batch.
 """
 
 from __future__ import annotations
@@ -17,24 +19,36 @@ Mapping = Callable[[Array, Array], Array]
 
 GOAL = 1e-12
 """A point is done once max|G(x) - x| is below this."""
-BEGIN, SWEEPS = 0.5, 40
-"""Residual below which points are mixed, after plain steps, and how many sweeps that is tried for."""
-DAMPING, DAMPED_SWEEPS = (0.5, 0.8, 0.95), 200
+BEGIN = 0.5
+SWEEPS = 40
+"""Residual below which points are mixed, after plain steps, and how many sweeps that is
+tried for.
+"""
+DAMPING = (0.5, 0.8, 0.95)
+DAMPED_SWEEPS = 200
 """Fractions of the old point that are kept in turn, and for how many sweeps each."""
 MEMORY = 5
 """Earlier steps that Anderson mixing looks back on."""
 NEWTON_STEPS = 15
-"""Newton steps at most: each squares the distance, so that a point that needs more is lost."""
+"""Newton steps at most: each squares the distance, so that a point that needs more is
+lost.
+"""
 _DIFFERENCE = 1e-6
-"""Half the width of central differences, in coordinates of order 1: rounding and curvature leave 1e-10."""
+"""Half the width of central differences, in coordinates of order 1: rounding and
+curvature leave 1e-10.
+"""
 
 
-def solve_accelerated(mapping: Mapping, start: Array, *, patient: bool = True) -> FixedPoint:
-    """Solve x = G(x) at every point of a batch, in coordinates where differences of 1 are large.
+def solve_accelerated(
+    mapping: Mapping, start: Array, *, patient: bool = True
+) -> FixedPoint:
+    """Solve x = G(x) at every point of a batch, in coordinates where differences of 1
+    are large.
 
-    ``mapping(x, active) -> G(x)`` is asked for the points listed in `active`; x is (len(active), n), the start (B, n).
-    Anderson mixing is tried first, then Newton. Where neither helps, and with patience, fractions of the old point are
-    kept, with Newton after each. A point is done once max|G(x) - x| is below `GOAL`.
+    ``mapping(x, active) -> G(x)`` is asked for the points listed in `active`; x is
+    (len(active), n), the start (B, n). Anderson mixing is tried first, then Newton.
+    Where neither helps, and with patience, fractions of the old point are kept, with
+    Newton after each. A point is done once max|G(x) - x| is below `GOAL`.
     """
     state = _AcceleratedBatch(mapping, np.array(start, dtype=float))
     state.mix()
@@ -42,7 +56,8 @@ def solve_accelerated(mapping: Mapping, start: Array, *, patient: bool = True) -
     for kept in DAMPING if patient else ():
         if not state.open.size:
             break
-        lost = ~np.isfinite(state.best)  # not even a finite residual was found: back to the start, else to the best
+        # not even a finite residual was found: back to the start, else to the best
+        lost = ~np.isfinite(state.best)
         state.x = np.where(lost[:, None], start, state.best_x)
         state.damp(kept)
         state.newton()
@@ -50,19 +65,31 @@ def solve_accelerated(mapping: Mapping, start: Array, *, patient: bool = True) -
 
 
 class Mixing:
-    """Anderson mixing of many points at once, in coordinates that count with `weights` (B, n)."""
+    """Anderson mixing of many points at once, in coordinates that count with `weights`
+    (B, n).
+    """
 
     def __init__(self, weights: Array) -> None:
         self.weights = weights
-        self.points, self.steps = np.full((2, len(weights), MEMORY + 1, weights.shape[1]), np.nan)
+        self.points, self.steps = np.full(
+            (2, len(weights), MEMORY + 1, weights.shape[1]), np.nan
+        )
 
     def next(self, active: Array, x: Array, image: Array, lost: Booleans) -> Array:
-        """Return where the points in `active` go from x and its image; those that are lost forget their past."""
+        """Return where the points in `active` go from x and its image; those that are
+        lost forget their past.
+        """
         changes = []
         for history, now in ((self.points, x), (self.steps, image - x)):
             history[active[lost]] = np.nan
-            history[active] = np.concatenate([now[:, None], history[active, :-1]], axis=1)
-            changes.append(np.nan_to_num(history[active, 1:] - now[:, None], posinf=0.0, neginf=0.0))
+            history[active] = np.concatenate(
+                [now[:, None], history[active, :-1]], axis=1
+            )
+            changes.append(
+                np.nan_to_num(
+                    history[active, 1:] - now[:, None], posinf=0.0, neginf=0.0
+                )
+            )
         weights, (moved, turned) = self.weights[active], changes
         measured = turned * weights[:, None]
         gram = measured @ np.swapaxes(measured, 1, 2)
@@ -76,7 +103,8 @@ class _AcceleratedBatch:
     """The best point so far of every problem, and which are still open."""
 
     def __init__(self, mapping: Mapping, x: Array) -> None:
-        self.mapping, self.x = mapping, x
+        self.mapping = mapping
+        self.x = x
         self.best_x = x.copy()
         self.best = np.full(len(x), np.inf)
         self.iterations = np.zeros(len(x), dtype=np.int64)
@@ -106,7 +134,9 @@ class _AcceleratedBatch:
 
     def mix(self) -> None:
         """Anderson mixing; the past is forgotten where the residual grows tenfold."""
-        mixing, last, active = Mixing(np.ones_like(self.x)), np.full(len(self.x), np.inf), np.arange(len(self.x))
+        mixing = Mixing(np.ones_like(self.x))
+        last = np.full(len(self.x), np.inf)
+        active = np.arange(len(self.x))
         for _ in range(SWEEPS):
             active, image, residual = self.sweep(active)
             if not active.size:
@@ -116,7 +146,9 @@ class _AcceleratedBatch:
             self.x[active] = mixing.next(active, self.x[active], image, lost)
 
     def newton(self) -> None:
-        """Newton by central differences from the best point, with backtracking; a point that gains nothing is left."""
+        """Newton by central differences from the best point, with backtracking; a point
+        that gains nothing is left.
+        """
         active = self.open
         active = active[np.isfinite(self.best[active])]
         n = self.x.shape[1]
@@ -131,11 +163,16 @@ class _AcceleratedBatch:
                 for j in range(n):
                     shift = np.zeros(n)
                     shift[j] = _DIFFERENCE
-                    up, down = self.mapping(x + shift, active), self.mapping(x - shift, active)
+                    up = self.mapping(x + shift, active)
+                    down = self.mapping(x - shift, active)
                     jacobian[:, :, j] = (up - down) / (2 * _DIFFERENCE)
             self.iterations[active] += 2 * n
             usable = np.isfinite(jacobian).all(axis=(1, 2))
-            active, x, image, now, jacobian = active[usable], x[usable], image[usable], now[usable], jacobian[usable]
+            active = active[usable]
+            x = x[usable]
+            image = image[usable]
+            now = now[usable]
+            jacobian = jacobian[usable]
             if not active.size:
                 return
             step = solve_each(np.eye(n) - jacobian, (image - x)[..., None])[..., 0]
@@ -146,7 +183,9 @@ class _AcceleratedBatch:
                 trying = np.flatnonzero(~gained)
                 if not trying.size:
                     break
-                _, residual = self.evaluate(x[trying] + length * step[trying], active[trying])
+                _, residual = self.evaluate(
+                    x[trying] + length * step[trying], active[trying]
+                )
                 gained[trying] = residual < 0.9 * now[trying]
                 length *= 0.5
             active = active[gained & ~(self.best[active] < GOAL)]

@@ -1,4 +1,6 @@
-"""Looks into a store without a sweep: what is in it, what failed, whether it is sound, and what can go."""
+"""Looks into a store without a sweep: what is in it, what failed, whether it is sound,
+and what can go.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from giantstep.trials import mean_and_error
 
 @dataclass(frozen=True)
 class Entry:
-    """A point of the store with its results; `damaged` are trials that cannot be read."""
+    """A point of the store with its results; `damaged` are trials that cannot be
+    read.
+    """
 
     ask: Ask
     point: Point
@@ -36,7 +40,9 @@ class Entry:
 
 @dataclass
 class Health:
-    """What `verify` found; `problem` is what SQLite says of the file, where it is damaged itself."""
+    """What `verify` found; `problem` is what SQLite says of the file, where it is
+    damaged itself.
+    """
 
     problem: str
     points: int = 0
@@ -51,12 +57,20 @@ class Health:
 
 
 def entries(path: str | Path, digest: str = "") -> Iterator[Entry]:
-    """Yield the points of a store with all results (those whose name begins with `digest`)."""
+    """Yield the points of a store with all results (those whose name begins with
+    `digest`).
+    """
     with Store(path, write=False) as store, store.say_errors():
-        question = "SELECT ask, digest, scenario, dim FROM points WHERE digest GLOB ? ORDER BY id"
+        question = (
+            "SELECT ask, digest, scenario, dim FROM points WHERE digest GLOB ? ORDER"
+            " BY id"
+        )
         cursor = store.connection.execute(question, (digest + "*",))
         while lines := cursor.fetchmany(AT_ONCE):
-            points = [Point(name, scenario, store.read(float, dim)) for _, name, scenario, dim in lines]
+            points = [
+                Point(name, scenario, store.read(float, dim))
+                for _, name, scenario, dim in lines
+            ]
             results, damaged = store.get(points)
             rows: dict[str, list[Row]] = {point.digest: [] for point in points}
             for (digest, _), row in results.items():
@@ -67,16 +81,21 @@ def entries(path: str | Path, digest: str = "") -> Iterator[Entry]:
 
 
 def overview(path: str | Path) -> list[dict[str, Any]]:
-    """Return one line for each question asked: family, what, source, settings, points, results, failures, seconds."""
+    """Return one line for each question asked: family, what, source, settings, points,
+    results, failures, seconds.
+    """
     question = (
-        "SELECT ask, count(DISTINCT points.id), count(trial), coalesce(sum(failed), 0), coalesce(sum(seconds), 0), "
-        "coalesce(sum(length(data)), 0) FROM points LEFT JOIN results ON point = points.id GROUP BY ask "
-        "ORDER BY min(points.id)"
+        "SELECT ask, count(DISTINCT points.id), count(trial), coalesce(sum(failed), 0),"
+        " coalesce(sum(seconds), 0), coalesce(sum(length(data)), 0) FROM points LEFT"
+        " JOIN results ON point = points.id GROUP BY ask ORDER BY min(points.id)"
     )
     names = ("points", "results", "failed", "seconds", "bytes")
     with Store(path, write=False) as store, store.say_errors():
         lines = store.connection.execute(question).fetchall()
-        return [{**vars(store.read(Ask.read, ask)), **dict(zip(names, numbers))} for ask, *numbers in lines]
+        return [
+            {**vars(store.read(Ask.read, ask)), **dict(zip(names, numbers))}
+            for ask, *numbers in lines
+        ]
 
 
 def verify(path: str | Path) -> Health:
@@ -92,25 +111,46 @@ def verify(path: str | Path) -> Health:
 
 
 def collect_garbage(path: str | Path) -> dict[str, int]:
-    """Take out damaged results and those of formulas that have changed since; return how many of each, and bytes."""
+    """Take out damaged results and those of formulas that have changed since; return
+    how many of each, and bytes.
+    """
     health = verify(path)
     before = Path(path).stat().st_size
     with Store(path) as store:
         damaged = store.remove_results(health.damaged)
         with store.transaction():
-            asks = store.connection.execute("SELECT DISTINCT ask FROM points").fetchall()
+            asks = store.connection.execute(
+                "SELECT DISTINCT ask FROM points"
+            ).fetchall()
             read = [(line, store.read(Ask.read, *line)) for line in asks]
-            known = [(line, family_class(ask.family), ask) for line, ask in read if ask.family in family_names()]
-            outdated = [line for line, family, ask in known if family.formula_version != ask.formula_version]
-            gone = "DELETE FROM results WHERE point IN (SELECT id FROM points WHERE ask = ?)"
+            known = [
+                (line, family_class(ask.family), ask)
+                for line, ask in read
+                if ask.family in family_names()
+            ]
+            outdated = [
+                line
+                for line, family, ask in known
+                if family.formula_version != ask.formula_version
+            ]
+            gone = (
+                "DELETE FROM results WHERE point IN (SELECT id FROM points WHERE ask"
+                " = ?)"
+            )
             removed = max(store.connection.executemany(gone, outdated).rowcount, 0)
-            store.connection.execute("DELETE FROM points WHERE id NOT IN (SELECT point FROM results)")
+            store.connection.execute(
+                "DELETE FROM points WHERE id NOT IN (SELECT point FROM results)"
+            )
         with store.say_errors():
             store.connection.execute("VACUUM")  # gives the space back to the disk
-    return {"damaged": damaged, "outdated": removed, "bytes": max(before - Path(path).stat().st_size, 0)}
+    return {
+        "damaged": damaged,
+        "outdated": removed,
+        "bytes": max(before - Path(path).stat().st_size, 0),
+    }
 
 
-# -- A store as a table: one row per point ----------------------------------------------------------------
+# -- A store as a table: one row per point ---------------------------------------------
 
 
 def export(path: str | Path, out: str | Path) -> int:
@@ -118,7 +158,9 @@ def export(path: str | Path, out: str | Path) -> int:
     import pandas  # type: ignore[import-untyped]
 
     suffix = check_ending(out, (".csv", ".parquet"), "A store is exported as {}")
-    table = pandas.DataFrame([{**_labels(entry), **_measured(entry)} for entry in entries(path)])
+    table = pandas.DataFrame(
+        [{**_labels(entry), **_measured(entry)} for entry in entries(path)]
+    )
     texts = [name for name, kind in table.dtypes.items() if kind.kind == "O"]
     table = table.fillna(dict.fromkeys(texts, "")).astype(dict.fromkeys(texts, str))
     with atomic_write(out) as temporary:
@@ -128,15 +170,22 @@ def export(path: str | Path, out: str | Path) -> int:
             try:
                 table.to_parquet(temporary, engine="pyarrow")
             except ImportError:
-                raise GiantstepError("Parquet files need pyarrow (install giantstep[parquet]).") from None
+                raise GiantstepError(
+                    "Parquet files need pyarrow (install giantstep[parquet])."
+                ) from None
     return len(table)
 
 
 def _labels(entry: Entry) -> dict[str, Any]:
-    """Return what a point is: its name, what was asked, its fields, and how its trials went."""
-    ask, point = entry.ask, entry.point
+    """Return what a point is: its name, what was asked, its fields, and how its trials
+    went.
+    """
+    ask = entry.ask
+    point = entry.point
     fields = _flat(with_infinity(json.loads(point.scenario)))
-    settings = {name: value for name, value in _flat(ask.settings).items() if name not in fields}
+    settings = {
+        name: value for name, value in _flat(ask.settings).items() if name not in fields
+    }
     reasons = [row.reason for row in entry.failures]
     return {
         "key": point.digest[:16],
@@ -158,24 +207,43 @@ def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         if isinstance(value, Mapping):
             flat.update(_flat(value, f"{prefix}{name}."))
         else:
-            flat[prefix + name] = json.dumps(value) if isinstance(value, list) else value
+            if isinstance(value, list):
+                flat[prefix + name] = json.dumps(value)
+            else:
+                flat[prefix + name] = value
     return flat
 
 
 def _measured(entry: Entry) -> dict[str, Any]:
-    """Return the value of every variable: of an experiment the mean, and its standard error beside it."""
+    """Return the value of every variable: of an experiment the mean, and its standard
+    error beside it.
+    """
     ask = entry.ask
     measured: dict[str, Any] = {}
-    question = family_class(ask.family).questions.get(ask.what) if ask.family in family_names() else None
-    declared = {variable.name: variable for variable in (question.variables if question else ())}
+    if ask.family in family_names():
+        question = family_class(ask.family).questions.get(ask.what)
+    else:
+        question = None
+    declared = {
+        variable.name: variable for variable in (question.variables if question else ())
+    }
     for name in dict.fromkeys(name for row in entry.rows for name in row.values):
         kept = pad_stack([row.values.get(name) for row in entry.rows])
         columns = {name: kept[0]}
         if ask.source == "experiment":
-            mean, error = mean_and_error(kept[:, None], declared.get(name, Variable(name, (), "", "")))
+            mean, error = mean_and_error(
+                kept[:, None], declared.get(name, Variable(name, (), "", ""))
+            )
             columns = {name: mean[0], f"{name}_stderr": error[0]}
-        for key, values in columns.items():  # the entries of an array by name, ``V2[1]``; a number has the name alone
+        for (
+            key,
+            values,
+        ) in (
+            columns.items()
+        ):  # the entries of an array by name, ``V2[1]``; a number has the name alone
             for index in np.ndindex(np.shape(values)):
                 place = ",".join(str(number + 1) for number in index)
-                measured[f"{key}[{place}]" if place else key] = np.asarray(values)[index]
+                measured[f"{key}[{place}]" if place else key] = np.asarray(values)[
+                    index
+                ]
     return measured

@@ -1,23 +1,55 @@
-"""Reference values of batch_reuse_dmft section 8: scenarios C1 to C9 with their trajectories."""
+"""Reference values of batch_reuse_dmft section 8: scenarios C1 to C9 with their
+trajectories.
+"""
 
 import giantstep as gs
 
-ERF, HE2, HE3 = "erf(z/sqrt(2))", "h2(z)/sqrt(2)", "h3(z)/sqrt(6)"
+ERF = "erf(z/sqrt(2))"
+HE2 = "h2(z)/sqrt(2)"
+HE3 = "h3(z)/sqrt(6)"
 HALF = 2**-0.5
 
 C1 = gs.BatchReuse(
-    target="tanh(z1 + h3(z2))", activation="relu", second_layer=[HALF, -HALF], samples_per_dim=3, rate=0.2, steps=7
+    target="tanh(z1 + h3(z2))",
+    activation="relu",
+    second_layer=[HALF, -HALF],
+    samples_per_dim=3,
+    rate=0.2,
+    steps=7,
 )
 C1_M1 = [0.075872, 0.124095, 0.156549, 0.180400, 0.199215, 0.214819, 0.228177]
 C1_M2 = [-0.063304, -0.102994, -0.129057, -0.147732, -0.162246, -0.174233, -0.184508]
 C1_Q11 = [0.853559, 0.803904, 0.789841, 0.791167, 0.800099, 0.813089, 0.828292]
 C1_Q12 = [0.109811, 0.148850, 0.159617, 0.158097, 0.151005, 0.141354, 0.130701]
 C1_TRAIN = [0.491591, 0.337525, 0.270943, 0.237021, 0.216566, 0.202615, 0.192252]
-C1_POPULATION = [0.491591, 0.419799, 0.385349, 0.367711, 0.358181, 0.352892, 0.349994, 0.348527]
+C1_POPULATION = [
+    0.491591,
+    0.419799,
+    0.385349,
+    0.367711,
+    0.358181,
+    0.352892,
+    0.349994,
+    0.348527,
+]
 C1_SINGLE_M1 = [0.075872, 0.137786, 0.187569, 0.227173, 0.258656, 0.283852, 0.304177]
-C1_SINGLE_M2 = [-0.063305, -0.114982, -0.156495, -0.189564, -0.215772, -0.236723, -0.253687]
+C1_SINGLE_M2 = [
+    -0.063305,
+    -0.114982,
+    -0.156495,
+    -0.189564,
+    -0.215772,
+    -0.236723,
+    -0.253687,
+]
 C1_ORTHOGONAL = [0.0, 0.000419, 0.001200, 0.002140, 0.003049, 0.003843, 0.004511]
-C1_PUBLISHED_M1 = [0.15537, 0.17862, 0.19820, 0.21618]  # the authors' code, steps 3 to 6
+# the authors' code, steps 3 to 6
+C1_PUBLISHED_M1 = [
+    0.15537,
+    0.17862,
+    0.19820,
+    0.21618,
+]
 
 C2 = gs.BatchReuse(target=HE3, activation=ERF, samples_per_dim=2, rate=0.3, steps=6)
 C2_M = [0.0, -0.0356045, -0.0723404, -0.1008429, -0.1227914, -0.1400292]
@@ -25,14 +57,27 @@ C2_Q = [0.868429, 0.775415, 0.718155, 0.687501, 0.674204, 0.672533]
 C2_TRAIN = [0.666667, 0.550217, 0.480131, 0.436451, 0.408397, 0.389696]
 C2_POPULATION = [0.666667, 0.653871, 0.643865, 0.637207, 0.633415, 0.631650, 0.631308]
 
-C3 = gs.BatchReuse(target="tanh(z)", activation="tanh", samples_per_dim=1, rate=0.3, decay=0.1, noise=0.1, steps=6)
+C3 = gs.BatchReuse(
+    target="tanh(z)",
+    activation="tanh",
+    samples_per_dim=1,
+    rate=0.3,
+    decay=0.1,
+    noise=0.1,
+    steps=6,
+)
 C3_M = [0.110064, 0.196130, 0.258549, 0.303716, 0.336871, 0.361669]
 C3_Q = [0.877597, 0.793209, 0.730782, 0.682426, 0.643845, 0.612396]
 C3_TRAIN = [0.444294, 0.308850, 0.216830, 0.157915, 0.119632, 0.094142]
 C3_SINGLE = [0.110064, 0.213714, 0.308355, 0.391626, 0.461906, 0.518705]
 
 C4 = gs.BatchReuse(
-    target="z1 + z1*z2", activation="relu", second_layer=[HALF, -HALF], samples_per_dim=3, rate=0.2, steps=6
+    target="z1 + z1*z2",
+    activation="relu",
+    second_layer=[HALF, -HALF],
+    samples_per_dim=3,
+    rate=0.2,
+    steps=6,
 )
 C4_M1 = [0.212132, 0.336454, 0.434380, 0.520189, 0.596320, 0.663632]
 C4_M2 = [0.0, 0.051217, 0.113062, 0.174750, 0.233487, 0.288297]
@@ -41,28 +86,54 @@ C4_TRAIN = [1.170423, 0.844110, 0.692771, 0.585484, 0.500607, 0.432328]
 C4_SINGLE_M2 = [0.0, 0.037238, 0.103502, 0.189414, 0.285801, 0.384715]
 C4_ERF_M1 = [0.239366, 0.39922, 0.50398, 0.57841, 0.63465, 0.67916]
 
-C5 = gs.BatchReuse(target="tanh(z)", activation="relu", samples_per_dim=3, rate=0.1, steps=6)
+C5 = gs.BatchReuse(
+    target="tanh(z)", activation="relu", samples_per_dim=3, rate=0.1, steps=6
+)
 C5_M = [0.090856, 0.156366, 0.204235, 0.240247, 0.268428, 0.291354]
 C5_SINGLE = [0.090856, 0.168087, 0.233726, 0.289528, 0.336943, 0.377258]
 C5_HE3_M = [0.0, -0.02825, -0.04566, -0.05791, -0.06709, -0.07455]
 C5_HE3_Q = [0.8275, 0.803771, 0.851164, 0.932764, 1.032319, 1.141216]
 
 C6 = gs.BatchReuse(
-    target="z1*z2*z3 + h3(z4)", second_layer=[0.5, -0.5, 0.5, -0.5], samples_per_dim=5, rate=0.2, steps=7
+    target="z1*z2*z3 + h3(z4)",
+    second_layer=[0.5, -0.5, 0.5, -0.5],
+    samples_per_dim=5,
+    rate=0.2,
+    steps=7,
 )
 C6_M4 = [0.0, -0.03671, -0.04833, -0.05818, -0.06118, -0.06284, -0.06205]
 C6_POPULATION = [3.670423, 3.6708, 3.7154, 3.7770, 3.8395, 3.9030, 3.9650, 4.0248]
 
-C7 = gs.BatchReuse(target="tanh(z1) + tanh(z2)", second_layer=[HALF, -HALF], samples_per_dim=3, rate=0.1, steps=6)
+C7 = gs.BatchReuse(
+    target="tanh(z1) + tanh(z2)",
+    second_layer=[HALF, -HALF],
+    samples_per_dim=3,
+    rate=0.1,
+    steps=6,
+)
 C7_ALONG = [0.090856, 0.16458, 0.22498, 0.27558, 0.31903, 0.35715]
 C7_SINGLE = [0.090857, 0.17354, 0.24854, 0.31653, 0.37818, 0.43437]
 
 C8 = gs.BatchReuse(
-    target="z1 + z1*z2", second_layer=[s * 8**-0.5 for s in (1, -1) * 4], samples_per_dim=3, rate=0.1, steps=6
+    target="z1 + z1*z2",
+    second_layer=[s * 8**-0.5 for s in (1, -1) * 4],
+    samples_per_dim=3,
+    rate=0.1,
+    steps=6,
 )
 C8_M1 = [0.053033, 0.097112, 0.134364, 0.166413, 0.194405, 0.219185]
 C8_M2 = [0.0, 0.00345, 0.00929, 0.01673, 0.02515, 0.03419]
 
 C9 = C6.replace(steps=9, data="cycle", batches=5)
 C9_CYCLE = [-0.00685, -0.01338, -0.01940, -0.02514]  # steps 6 to 9; s.e. 7e-5
-C9_REPLACEMENT = [-0.00182, -0.00496, -0.00864, -0.01299, -0.01743, -0.02190, -0.02634, -0.03060]  # 2 to 9; 1.4e-4
+# 2 to 9; 1.4e-4
+C9_REPLACEMENT = [
+    -0.00182,
+    -0.00496,
+    -0.00864,
+    -0.01299,
+    -0.01743,
+    -0.02190,
+    -0.02634,
+    -0.03060,
+]

@@ -1,11 +1,15 @@
-"""The first two steps in closed form, where they are known: a second route to the limit, without any recursion.
+"""The first two steps in closed form, where they are known: a second route to the
+limit, without any recursion.
 
-All start from M = 0, Q = I, on one reused batch, without momentum, constraint or training of the second layer. With
-c1 = E[y h*], ybar = E y and s2 = E y^2 (labels with noise), batch_reuse_dmft (4.1) is
+All start from M = 0, Q = I, on one reused batch, without momentum, constraint or
+training of the second layer. With c1 = E[y h*], ybar = E y and s2 = E y^2 (labels with
+noise), batch_reuse_dmft (4.1) is
 
-    M^1_j = eta alpha a_j E[sigma'] c1 ,   P^1 = (1 - eta decay) I - eta Lam ,   Q^1 = P^1 P^1T + eta^2 Cl + M^1 M^1T ,
+    M^1_j = eta alpha a_j E[sigma'] c1 , P^1 = (1 - eta decay) I - eta Lam , Q^1 = P^1
+    P^1T + eta^2 Cl + M^1 M^1T ,
 
-and h^1 = M^1 h* + P^1 u + eta Cl^{1/2} xi - eta F(u, y) with u, xi standard normals: M^2 is one more Gaussian average.
+and h^1 = M^1 h* + P^1 u + eta Cl^{1/2} xi - eta F(u, y) with u, xi standard normals:
+M^2 is one more Gaussian average.
 """
 
 from __future__ import annotations
@@ -21,13 +25,21 @@ from scipy import special
 from giantstep.families.batch_reuse.points import Layout, sobol_points
 from giantstep.families.batch_reuse.population import line_rule
 from giantstep.families.batch_reuse.scenario import BatchReuse
-from giantstep.gaussian import Target, gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.gaussian import (
+    Target,
+    gauss_legendre_panels,
+    normal_density,
+    trapezoid_rule,
+)
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.types import Array, Floats
 
 _PHI0 = 1 / math.sqrt(2 * math.pi)
-_MOST_NODES, _STEP = 2**18, 0.02
-"""Nodes at most over several directions of a target, and the spacing of the rule over two, in standard deviations."""
+_MOST_NODES = 2**18
+_STEP = 0.02
+"""Nodes at most over several directions of a target, and the spacing of the rule over
+two, in standard deviations.
+"""
 _NOISE_NODES = 24
 """Gauss-Hermite nodes of the label noise: exact up to its 47th power."""
 
@@ -41,7 +53,9 @@ class TwoSteps:
 
 
 def hermite_product(dimensions: int, count: int) -> tuple[Floats, Floats]:
-    """Return the tensor product of Gauss-Hermite rules: nodes (dimensions, n) and weights, without negligible ones."""
+    """Return the tensor product of Gauss-Hermite rules: nodes (dimensions, n) and
+    weights, without negligible ones.
+    """
     grid = product_grid(dimensions, (), hermite_rule(count), count)
     return np.ascontiguousarray(grid.points.T), grid.weights
 
@@ -49,20 +63,35 @@ def hermite_product(dimensions: int, count: int) -> tuple[Floats, Floats]:
 def two_steps(scenario: BatchReuse) -> TwoSteps | None:
     """Return the closed form that fits a scenario, or None."""
     overlap, gram = scenario.start
-    plain = scenario.constraint == "none" and not scenario.momentum and not scenario.second_layer_rate
-    single = scenario.data == "reused" or (scenario.data in ("cycle", "replacement") and scenario.batches == 1)
-    if not (plain and single and not np.any(overlap) and np.array_equal(gram, np.eye(scenario.neurons))):
+    plain = (
+        scenario.constraint == "none"
+        and not scenario.momentum
+        and not scenario.second_layer_rate
+    )
+    single = scenario.data == "reused" or (
+        scenario.data in ("cycle", "replacement") and scenario.batches == 1
+    )
+    if not (
+        plain
+        and single
+        and not np.any(overlap)
+        and np.array_equal(gram, np.eye(scenario.neurons))
+    ):
         return None
     if scenario.activation.expression == "relu(z)":
         return _relu(scenario)
     if scenario.activation.polynomial is None or scenario.loss != "correlation":
         return None
     slopes = power_basis.polyder(scenario.activation.polynomial)
-    return _linear_derivative(scenario, slopes) if len(slopes) <= 2 else _polynomial(scenario, slopes)
+    if len(slopes) <= 2:
+        return _linear_derivative(scenario, slopes)
+    return _polynomial(scenario, slopes)
 
 
 class LabelMoments:
-    """Averages over (h*, y): weights, nodes (k, n) and labels (n,) with the noise integrated."""
+    """Averages over (h*, y): weights, nodes (k, n) and labels (n,) with the noise
+    integrated.
+    """
 
     def __init__(self, scenario: BatchReuse) -> None:
         nodes, weights = _target_nodes(scenario.target)
@@ -72,7 +101,9 @@ class LabelMoments:
             labels = (labels[:, None] + math.sqrt(scenario.noise) * zeta).ravel()
             nodes = np.repeat(nodes, _NOISE_NODES, axis=1)
             weights = np.outer(weights, factors).ravel()
-        self.nodes, self.weights, self.labels = nodes, weights, labels
+        self.nodes = nodes
+        self.weights = weights
+        self.labels = labels
 
     def mean(self, values: Floats) -> float:
         """Return E of values at the nodes."""
@@ -85,8 +116,11 @@ class LabelMoments:
 
 
 def _target_nodes(target: Target) -> tuple[Floats, Floats]:
-    """Return nodes and weights for E over h*: exact for polynomials up to the power of y that is needed."""
-    k, degree = target.directions, target.degree
+    """Return nodes and weights for E over h*: exact for polynomials up to the power of
+    y that is needed.
+    """
+    k = target.directions
+    degree = target.degree
     if k == 1:
         rule = line_rule(target)
         return rule.nodes, rule.weights
@@ -94,19 +128,28 @@ def _target_nodes(target: Target) -> tuple[Floats, Floats]:
         return hermite_product(k, 2 * degree + 2)
     if k == 2:
         line, factors = trapezoid_rule(_STEP, 9.0)
-        nodes = np.stack([axis.ravel() for axis in np.meshgrid(line, line, indexing="ij")])
+        nodes = np.stack(
+            [axis.ravel() for axis in np.meshgrid(line, line, indexing="ij")]
+        )
         return nodes, np.outer(factors, factors).ravel()
     points = sobol_points(Layout(k, False, 0), _MOST_NODES, 0, 0)
     return points.target, points.weights
 
 
 def _assemble(
-    scenario: BatchReuse, M1: Floats, lam: Floats, cl: Floats, second: Callable[[Floats], Floats] | None
+    scenario: BatchReuse,
+    M1: Floats,
+    lam: Floats,
+    cl: Floats,
+    second: Callable[[Floats], Floats] | None,
 ) -> TwoSteps:
-    """Return the first step (4.1) from M^1, Lam and Cl, and the second, M^2 as a function of P^1, where it is known."""
+    """Return the first step (4.1) from M^1, Lam and Cl, and the second, M^2 as a
+    function of P^1, where it is known.
+    """
     eta, (p, k) = float(scenario.rates()[0]), M1.shape
     P = (1 - eta * scenario.decay) * np.eye(p) - eta * lam
-    M, Q = np.full((3, p, k), np.nan), np.full((3, p, p), np.nan)
+    M = np.full((3, p, k), np.nan)
+    Q = np.full((3, p, p), np.nan)
     M[0], Q[0] = 0.0, np.eye(p)
     M[1], Q[1] = M1, P @ P.T + eta**2 * cl + M1 @ M1.T
     if second is not None and scenario.steps > 1:
@@ -114,25 +157,40 @@ def _assemble(
     return TwoSteps(M, Q)
 
 
-# -- ReLU ----------------------------------------------------------------------------------------------------
+# -- ReLU ------------------------------------------------------------------------------
 
 
 def _relu(scenario: BatchReuse) -> TwoSteps:
-    """Return the case of ReLU: the first step for any width, the second for one neuron and one direction.
+    """Return the case of ReLU: the first step for any width, the second for one neuron
+    and one direction.
 
-    E[f0 sigma''_j] and E[f0^2 sigma'_j sigma'_m] are averages over u_j = 0 and over independent half-normals.
+    E[f0 sigma''_j] and E[f0^2 sigma'_j sigma'_m] are averages over u_j = 0 and over
+    independent half-normals.
     """
     moments, a = LabelMoments(scenario), np.array(scenario.second_layer)
-    eta, alpha, q = float(scenario.rates()[0]), scenario.samples_per_dim, float(scenario.loss == "square")
-    c1, ybar = moments.with_target(moments.labels), moments.mean(moments.labels)
+    eta = float(scenario.rates()[0])
+    alpha = scenario.samples_per_dim
+    q = float(scenario.loss == "square")
+    c1 = moments.with_target(moments.labels)
+    ybar = moments.mean(moments.labels)
     s2 = moments.mean(moments.labels**2)
-    others, squares = a.sum() - a, (a**2).sum() - a**2
+    others = a.sum() - a
+    squares = (a**2).sum() - a**2
     lam = q * alpha * np.outer(a, a) / 4
-    np.fill_diagonal(lam, alpha * (q * a**2 / 2 + a * _PHI0 * (q * _PHI0 * others - ybar)))
+    np.fill_diagonal(
+        lam, alpha * (q * a**2 / 2 + a * _PHI0 * (q * _PHI0 * others - ybar))
+    )
     own = a**2 / 2 + 2 * a * _PHI0**2 * others + _second_moment(others, squares) / 2
-    diagonal = alpha * a**2 * (q * own - 2 * q * ybar * _PHI0 * (a + others / 2) + s2 / 2)
-    both, product = a[:, None] + a, np.outer(a, a)  # of two neurons j and m, beside the rest of them
-    rest, rest_squares = a.sum() - both, (a**2).sum() - (a[:, None] ** 2 + a**2)
+    diagonal = (
+        alpha * a**2 * (q * own - 2 * q * ybar * _PHI0 * (a + others / 2) + s2 / 2)
+    )
+    # of two neurons j and m, beside the rest of them
+    both, product = (
+        a[:, None] + a,
+        np.outer(a, a),
+    )
+    rest = a.sum() - both
+    rest_squares = (a**2).sum() - (a[:, None] ** 2 + a**2)
     pair = (a[:, None] ** 2 + a**2) / 4 + 2 * product * _PHI0**2
     with_rest = _PHI0**2 * rest * both + _second_moment(rest, rest_squares) / 4
     mean = both * _PHI0 / 2 + rest * _PHI0 / 4
@@ -141,22 +199,39 @@ def _relu(scenario: BatchReuse) -> TwoSteps:
     M1 = 0.5 * eta * alpha * np.outer(a, c1)
     single = len(a) == 1 and scenario.target.directions == 1
     return _assemble(
-        scenario, M1, lam, cl, (lambda P: _relu_second(scenario, moments, P, cl, M1, q)) if single else None
+        scenario,
+        M1,
+        lam,
+        cl,
+        (lambda P: _relu_second(scenario, moments, P, cl, M1, q)) if single else None,
     )
 
 
 def _second_moment(total: Floats, squares: Floats) -> Floats:
-    """Return E (sum_i a_i relu(u_i))^2 of neurons with sum a_i = total and sum a_i^2 = squares."""
+    """Return E (sum_i a_i relu(u_i))^2 of neurons with sum a_i = total and sum a_i^2 =
+    squares.
+    """
     return squares / 2 + _PHI0**2 * (total**2 - squares)
 
 
-def _relu_second(scenario: BatchReuse, moments: LabelMoments, P: Floats, cl: Floats, M1: Floats, q: float) -> Floats:
-    """Return M^2: the noise of step one is integrated exactly, u piecewise around its kink at 0."""
+def _relu_second(
+    scenario: BatchReuse,
+    moments: LabelMoments,
+    P: Floats,
+    cl: Floats,
+    M1: Floats,
+    q: float,
+) -> Floats:
+    """Return M^2: the noise of step one is integrated exactly, u piecewise around its
+    kink at 0.
+    """
     eta, eta2 = scenario.rates()[:2]
-    a, s = scenario.second_layer[0], float(eta) * math.sqrt(cl.item())
+    a = scenario.second_layer[0]
+    s = float(eta) * math.sqrt(cl.item())
     u, weights = gauss_legendre_panels(np.linspace(-10.0, 10.0, 41), 12)  # 0 is an edge
     weights = weights * normal_density(u)
-    h, y = moments.nodes[0][:, None], moments.labels[:, None]
+    h = moments.nodes[0][:, None]
+    y = moments.labels[:, None]
     shift = M1.item() * h + P.item() * u - eta * a * (q * a * u - y) * (u > 0)
     ratio = shift / s
     cdf = special.ndtr(ratio)
@@ -165,11 +240,13 @@ def _relu_second(scenario: BatchReuse, moments: LabelMoments, P: Floats, cl: Flo
     return (1 - eta2 * scenario.decay) * M1 - eta2 * scenario.samples_per_dim * pull
 
 
-# -- polynomials with the correlation loss -------------------------------------------------------------------
+# -- polynomials with the correlation loss ---------------------------------------------
 
 
 def _linear_derivative(scenario: BatchReuse, slopes: Floats) -> TwoSteps:
-    """Return the case sigma' = s0 + s1 z, any target and width: batch_reuse_dmft (4.2), a polynomial in eta."""
+    """Return the case sigma' = s0 + s1 z, any target and width: batch_reuse_dmft (4.2),
+    a polynomial in eta.
+    """
     s0, s1 = (*slopes, 0.0)[:2]
     moments, a = LabelMoments(scenario), np.array(scenario.second_layer)
     alpha, rates = scenario.samples_per_dim, scenario.rates()
@@ -182,42 +259,65 @@ def _linear_derivative(scenario: BatchReuse, slopes: Floats) -> TwoSteps:
     def second(P: Floats) -> Floats:
         matrix = (moments.nodes * (moments.weights * y)) @ moments.nodes.T
         inner = s0 * c1 + s1 * (M1 @ matrix + rates[0] * s0 * a[:, None] * square)
-        return np.asarray((1 - rates[1] * scenario.decay) * M1 + rates[1] * alpha * a[:, None] * inner)
+        return np.asarray(
+            (1 - rates[1] * scenario.decay) * M1 + rates[1] * alpha * a[:, None] * inner
+        )
 
     return _assemble(scenario, M1, lam, cl, second)
 
 
 def _polynomial(scenario: BatchReuse, slopes: Floats) -> TwoSteps | None:
-    """Return the case of one neuron and E y = 0 = E[y h*] E sigma': a finite sum, batch_reuse_dmft section 4."""
+    """Return the case of one neuron and E y = 0 = E[y h*] E sigma': a finite sum,
+    batch_reuse_dmft section 4.
+    """
     if scenario.neurons != 1:
         return None
-    moments, a = LabelMoments(scenario), scenario.second_layer[0]
+    moments = LabelMoments(scenario)
+    a = scenario.second_layer[0]
     nodes, weights = hermite_rule(8 * len(slopes))
     slope_mean = float(weights @ power_basis.polyval(nodes, slopes))
     y = moments.labels
-    if abs(moments.mean(y)) > 1e-10 or np.abs(moments.with_target(y) * slope_mean).max() > 1e-10:
+    if (
+        abs(moments.mean(y)) > 1e-10
+        or np.abs(moments.with_target(y) * slope_mean).max() > 1e-10
+    ):
         return None
     slope_square = float(weights @ power_basis.polyval(nodes, slopes) ** 2)
     cl = scenario.samples_per_dim * a**2 * moments.mean(y**2) * slope_square
     M1 = np.zeros((1, scenario.target.directions))
     return _assemble(
-        scenario, M1, np.zeros((1, 1)), np.array([[cl]]), lambda P: _series(scenario, moments, slopes, P.item(), cl)
+        scenario,
+        M1,
+        np.zeros((1, 1)),
+        np.array([[cl]]),
+        lambda P: _series(scenario, moments, slopes, P.item(), cl),
     )
 
 
-def _series(scenario: BatchReuse, moments: LabelMoments, slopes: Floats, P: float, cl: float) -> Floats:
-    """Return M^2 = eta alpha a sum_m (eta a)^m/m! E[y^{m+1} h*] E[sigma'(u)^m sigma^{(m+1)}(w)].
+def _series(
+    scenario: BatchReuse, moments: LabelMoments, slopes: Floats, P: float, cl: float
+) -> Floats:
+    """Return M^2 = eta alpha a sum_m (eta a)^m/m! E[y^{m+1} h*] E[sigma'(u)^m
+    sigma^{(m+1)}(w)].
 
-    Here w = P u + eta Cl^{1/2} xi is the pre-activation after one step without what the sample itself added.
+    Here w = P u + eta Cl^{1/2} xi is the pre-activation after one step without what the
+    sample itself added.
     """
-    eta, a = float(scenario.rates()[0]), scenario.second_layer[0]
+    eta = float(scenario.rates()[0])
+    a = scenario.second_layer[0]
     grid, weights = hermite_product(2, 8 * len(slopes))
-    u, w = grid[0], P * grid[0] + eta * math.sqrt(cl) * grid[1]
+    u = grid[0]
+    w = P * grid[0] + eta * math.sqrt(cl) * grid[1]
     at_u = power_basis.polyval(u, slopes)
     derivative: Array = slopes
     total = np.zeros(scenario.target.directions)
     for m in range(len(slopes)):
         inner = float(weights @ (at_u**m * power_basis.polyval(w, derivative)))
-        total += (eta * a) ** m / math.factorial(m) * inner * moments.with_target(moments.labels ** (m + 1))
+        total += (
+            (eta * a) ** m
+            / math.factorial(m)
+            * inner
+            * moments.with_target(moments.labels ** (m + 1))
+        )
         derivative = power_basis.polyder(derivative)
     return float(scenario.rates()[1]) * scenario.samples_per_dim * a * total

@@ -1,4 +1,6 @@
-"""A Gaussian matrix that is never formed is consistent with itself and has the law of one that is."""
+"""A Gaussian matrix that is never formed is consistent with itself and has the law of
+one that is.
+"""
 
 import numpy as np
 import pytest
@@ -21,9 +23,13 @@ def test_both_sides_are_one_matrix():
 
 def test_answers_stay_the_same_and_are_linear():
     matrix, rng = make(50, 40)
-    v, f = rng.standard_normal((3, 40)), rng.standard_normal((2, 50))
-    first, back = matrix.times(v), matrix.transposed_times(f)
-    np.testing.assert_allclose(matrix.times(2 * v[:1] - v[1:2]), 2 * first[:1] - first[1:2], atol=1e-11)
+    v = rng.standard_normal((3, 40))
+    f = rng.standard_normal((2, 50))
+    first = matrix.times(v)
+    back = matrix.transposed_times(f)
+    np.testing.assert_allclose(
+        matrix.times(2 * v[:1] - v[1:2]), 2 * first[:1] - first[1:2], atol=1e-11
+    )
     np.testing.assert_allclose(back @ v.T, f @ first.T, atol=1e-10)
 
 
@@ -39,7 +45,9 @@ def test_nearly_equal_vectors_do_no_harm(gap):
 
 
 def test_a_power_iteration_has_the_law_of_the_real_one():
-    """Four products back and forth mix everything drawn before; 500 draws see a change of 20% in the spread."""
+    """Four products back and forth mix everything drawn before; 500 draws see a change
+    of 20% in the spread.
+    """
 
     def last(times, transposed):
         v = np.ones((1, 12)) / 12**0.5
@@ -47,7 +55,8 @@ def test_a_power_iteration_has_the_law_of_the_real_one():
             v = transposed(times(v))
         return float(np.linalg.norm(v))
 
-    lazy, dense = [], []
+    lazy = []
+    dense = []
     for seed in range(500):
         matrix, rng = make(9, 12, seed)
         lazy.append(last(matrix.times, matrix.transposed_times))

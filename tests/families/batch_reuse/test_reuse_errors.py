@@ -1,4 +1,6 @@
-"""The standard errors of the sampled limit are honest: repeated runs scatter as they say."""
+"""The standard errors of the sampled limit are honest: repeated runs scatter as they
+say.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +19,8 @@ REPEATS = 24
 
 @pytest.mark.parametrize("scenario", [C1, C2, C3], ids=["C1", "C2", "C3"])
 def test_reported_errors_are_those_of_repeated_runs(scenario):
-    """Mean of stderr^2 over the variance between runs is F-distributed; all entries of a variable are judged alone.
+    """Mean of stderr^2 over the variance between runs is F-distributed; all entries of
+    a variable are judged alone.
 
     24 runs of 4 scrambles see an error that is reported 1.9 times too small.
     """
@@ -33,7 +36,12 @@ def test_reported_errors_are_those_of_repeated_runs(scenario):
 
 def test_repeated_runs_scatter_around_the_exact_value():
     """No bias: the mean of many small runs of C2 is its seven-digit value on a grid."""
-    runs = np.array([float(gs.predict(C2, nodes=2**12, steps=2, seed=seed).M[2, 0, 0]) for seed in range(REPEATS)])
+    runs = np.array(
+        [
+            float(gs.predict(C2, nodes=2**12, steps=2, seed=seed).M[2, 0, 0])
+            for seed in range(REPEATS)
+        ]
+    )
     t = (runs.mean() + 0.0356048) / (runs.std(ddof=1) / REPEATS**0.5)
     assert abs(t) < 4 and runs.std() < 3e-4
 
@@ -41,11 +49,18 @@ def test_repeated_runs_scatter_around_the_exact_value():
 def plain_points(layout, nodes, seed):
     """Return plain Monte Carlo points with equal weights."""
     normal = np.random.default_rng(seed).standard_normal((layout.gaussian, nodes))
-    return WeightedPoints(normal[: layout.directions], None, normal[layout.directions :], np.full(nodes, 1 / nodes))
+    return WeightedPoints(
+        normal[: layout.directions],
+        None,
+        normal[layout.directions :],
+        np.full(nodes, 1 / nodes),
+    )
 
 
 def test_the_points_beat_plain_monte_carlo():
-    """He3: at 2^12 points the scatter of M2 is at least 20 times that of plain Monte Carlo (measured: about 80)."""
+    """He3: at 2^12 points the scatter of M2 is at least 20 times that of plain Monte
+    Carlo (measured: about 80).
+    """
     scenario = C2.replace(steps=2)
     layout = layout_of(scenario)
     spread = {}
@@ -53,7 +68,10 @@ def test_the_points_beat_plain_monte_carlo():
         ("plain", lambda seed: plain_points(layout, 2**12, seed)),
         ("sobol", lambda seed: sobol_points(layout, 2**12, 0, seed)),
     ):
-        runs = [limit.Trajectory(scenario, points, labels_of(scenario, points)) for points in map(make, range(40))]
+        runs = [
+            limit.Trajectory(scenario, points, labels_of(scenario, points))
+            for points in map(make, range(40))
+        ]
         spread[name] = np.std([float(run.M[2, 0, 0]) for run in runs])
     assert spread["plain"] > 20 * spread["sobol"]
 
@@ -62,8 +80,12 @@ def test_points_have_exact_first_and_second_moments():
     points = sobol_points(layout_of(C3), 2**8, 0, 0)
     columns = np.concatenate([points.target, points.noise[None], points.normals])
     np.testing.assert_allclose(columns @ points.weights, 0, atol=1e-14)
-    np.testing.assert_allclose((columns * points.weights) @ columns.T, np.eye(len(columns)), atol=1e-13)
-    assert points.weights.sum() == pytest.approx(1, abs=1e-14) and points.weights.min() > 0
+    np.testing.assert_allclose(
+        (columns * points.weights) @ columns.T, np.eye(len(columns)), atol=1e-13
+    )
+    assert (
+        points.weights.sum() == pytest.approx(1, abs=1e-14) and points.weights.min() > 0
+    )
 
 
 @pytest.mark.parametrize(("data", "share"), [("cycle", 1 / 3), ("replacement", 1 / 3)])
@@ -80,18 +102,28 @@ def test_masks_use_the_right_share(data, share):
 
 
 def test_scores_use_the_joint_error_and_the_freedom_of_both_sides():
-    """Student's t over the root of both squared errors, with the degrees of freedom of Welch and Satterthwaite."""
+    """Student's t over the root of both squared errors, with the degrees of freedom of
+    Welch and Satterthwaite.
+    """
     r = gs.compare(C3, dim=4000, trials=12, nodes=2**6, scrambles=3)
-    low, high = (r.M_stderr.sel(source=source).values[2, 0, 0] ** 2 for source in ("limit", "experiment"))
+    low, high = (
+        r.M_stderr.sel(source=source).values[2, 0, 0] ** 2
+        for source in ("limit", "experiment")
+    )
     assert 0.05 < low / high < 20  # both sides matter
     freedom = (low + high) ** 2 / (low**2 / 2 + high**2 / 11)
     t = float(r.M_gap[2, 0, 0]) / (low + high) ** 0.5
-    assert float(r.M_z[2, 0, 0]) == pytest.approx(float(normal_score(t, freedom)), rel=1e-6)
+    assert float(r.M_z[2, 0, 0]) == pytest.approx(
+        float(normal_score(t, freedom)), rel=1e-6
+    )
 
 
 def test_the_seed_of_the_limit():
     a, b, c = (gs.predict(C3, nodes=2**8, seed=seed).M.values for seed in (0, 0, 1))
     np.testing.assert_array_equal(a, b)
     assert np.abs(a - c)[1:].min() > 0
-    linear = gs.OneStep(width_per_dim=1.0, samples_per_dim=2.0, ridge=0.1)  # a limit without sampling has no seed
-    assert float(gs.predict(linear, seed=3).test_error) == float(gs.predict(linear).test_error)
+    # a limit without sampling has no seed
+    linear = gs.OneStep(width_per_dim=1.0, samples_per_dim=2.0, ridge=0.1)
+    assert float(gs.predict(linear, seed=3).test_error) == float(
+        gs.predict(linear).test_error
+    )

@@ -1,4 +1,6 @@
-"""Both engines of batch reuse beside each other, option by option, and the two experiments beside each other."""
+"""Both engines of batch reuse beside each other, option by option, and the two
+experiments beside each other.
+"""
 
 import numpy as np
 import pytest
@@ -30,9 +32,13 @@ OPTIONS = {
     "spherical momentum": dict(constraint="spherical", momentum=0.5),
     "second layer": dict(second_layer_rate=0.3),
     "second layer, cycle": dict(second_layer_rate=0.3, data="cycle", batches=2),
-    "second layer, correlation": dict(second_layer_rate=0.1, loss="correlation", rate=0.1),
+    "second layer, correlation": dict(
+        second_layer_rate=0.1, loss="correlation", rate=0.1
+    ),
     "overlap": dict(initial_overlap=[[0.5, 0.1], [-0.2, 0.3]]),
-    "gram": dict(initial_gram=[[1.2, 0.5], [0.5, 0.8]], initial_overlap=[[0.3, 0], [0, 0.2]]),
+    "gram": dict(
+        initial_gram=[[1.2, 0.5], [0.5, 0.8]], initial_overlap=[[0.3, 0], [0, 0.2]]
+    ),
     "paired": dict(initial_gram="paired", second_layer=[0.7, -0.7]),
     "schedule": dict(rate=[0.4, 0.3, 0.2, 0.1]),
     "tanh": dict(activation="tanh", decay=0.2, constraint="spherical"),
@@ -41,8 +47,12 @@ OPTIONS = {
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_limit_and_experiment_agree(option):
-    """No finite-size term is allowed for: at d = 1000 it is below what 16 trials see (8% in M, 1.5% in Q)."""
-    r = gs.compare(BASE.replace(**OPTIONS[option]), dim=1000, trials=16, nodes=2**13, seed=3)
+    """No finite-size term is allowed for: at d = 1000 it is below what 16 trials see
+    (8% in M, 1.5% in Q).
+    """
+    r = gs.compare(
+        BASE.replace(**OPTIONS[option]), dim=1000, trials=16, nodes=2**13, seed=3
+    )
     report = gs.agreement(r)
     assert report.passes(), str(report)
     visible = {row.variable: row.smallest_visible for row in report.rows}
@@ -58,15 +68,21 @@ def test_a_wrong_weight_decay_would_be_noticed():
 
 
 def test_direct_and_matrix_free_have_the_same_mean_and_spread():
-    """120 trials each of d = 60: means within their errors, variances within a factor of 1.9 (F-test)."""
+    """120 trials each of d = 60: means within their errors, variances within a factor
+    of 1.9 (F-test).
+    """
     s = BASE.replace(steps=3, data="cycle", batches=2, momentum=0.3)
     runs = {
-        method: gs.simulate(s, dim=60, trials=120, seed=seed, keep_trials=True, method=method)
+        method: gs.simulate(
+            s, dim=60, trials=120, seed=seed, keep_trials=True, method=method
+        )
         for seed, method in enumerate(("direct", "matrix-free"))
     }
     for name in ("M", "Q", "train_loss", "population_loss"):
         a, b = (r[name].values[:, 1:].reshape(120, -1) for r in runs.values())
-        t = (a.mean(axis=0) - b.mean(axis=0)) / np.sqrt((a.var(axis=0, ddof=1) + b.var(axis=0, ddof=1)) / 120)
+        t = (a.mean(axis=0) - b.mean(axis=0)) / np.sqrt(
+            (a.var(axis=0, ddof=1) + b.var(axis=0, ddof=1)) / 120
+        )
         assert np.abs(t).max() < 4, name
         ratio = a.var(axis=0, ddof=1) / b.var(axis=0, ddof=1)
         line = stats.f.ppf(1 - 5e-4 / ratio.size, 119, 119)
@@ -74,7 +90,9 @@ def test_direct_and_matrix_free_have_the_same_mean_and_spread():
 
 
 def test_more_products_than_dimensions_are_fine():
-    """The matrix-free data has d = 12 columns and answers far more than 12 questions about them."""
+    """The matrix-free data has d = 12 columns and answers far more than 12 questions
+    about them.
+    """
     r = gs.simulate(C3, dim=12, trials=3, steps=30, rate=0.1)
     assert bool(r.converged) and np.isfinite(r.M.values).all()
 
@@ -94,14 +112,34 @@ def test_trials_and_points_change_no_number():
 
 
 def test_grids_files_and_padding():
-    r = gs.compare(C2, {"samples_per_dim": [1.0, 2.0], "steps": [1, 3]}, dim=200, trials=2, nodes=2**10)
-    assert r.M.dims == ("source", "samples_per_dim", "steps", "time", "neuron", "direction")
+    r = gs.compare(
+        C2,
+        {"samples_per_dim": [1.0, 2.0], "steps": [1, 3]},
+        dim=200,
+        trials=2,
+        nodes=2**10,
+    )
+    assert r.M.dims == (
+        "source",
+        "samples_per_dim",
+        "steps",
+        "time",
+        "neuron",
+        "direction",
+    )
     assert bool(r.converged.all()) and r.sizes["time"] == 4
-    assert bool(r.M.isel(steps=0, time=slice(2, None)).isnull().all()) and bool(r.M.isel(steps=1).notnull().all())
+    assert bool(r.M.isel(steps=0, time=slice(2, None)).isnull().all()) and bool(
+        r.M.isel(steps=1).notnull().all()
+    )
     alone = gs.predict(C2, steps=1, nodes=2**10)
-    np.testing.assert_array_equal(alone.M, r.M.sel(source="limit", samples_per_dim=2.0, steps=1)[:2])
+    np.testing.assert_array_equal(
+        alone.M, r.M.sel(source="limit", samples_per_dim=2.0, steps=1)[:2]
+    )
     assert float(r.M_z.isel(steps=1).notnull().sum()) > 0
-    study = gs.Study(BASE.replace(**OPTIONS["gram"], rate=[0.4, 0.3, 0.2, 0.1]), limit={"nodes": 2**10, "seed": 4})
+    study = gs.Study(
+        BASE.replace(**OPTIONS["gram"], rate=[0.4, 0.3, 0.2, 0.1]),
+        limit={"nodes": 2**10, "seed": 4},
+    )
     again = gs.Study.from_toml(study.to_toml())
     assert again == study
     np.testing.assert_array_equal(again.predict().M, study.predict().M)
@@ -114,7 +152,9 @@ def test_c1_at_high_dimension_sees_one_percent():
     report = gs.agreement(gs.compare(C1, dim=20000, trials=60, nodes=2**17, seed=1))
     assert report.passes(), str(report)
     visible = {row.variable: row.smallest_visible for row in report.rows}
-    assert visible["M"] < 0.01 and visible["Q"] < 0.003 and visible["train_loss"] < 0.003
+    assert (
+        visible["M"] < 0.01 and visible["Q"] < 0.003 and visible["train_loss"] < 0.003
+    )
 
 
 @pytest.mark.slow
@@ -130,5 +170,7 @@ def test_a_million_dimensions():
 @pytest.mark.gpu
 def test_the_gpu_agrees_with_the_limit():
     for method in ("matrix-free", "direct"):
-        r = gs.compare(BASE, dim=1000, trials=8, device="cuda", nodes=2**13, method=method)
+        r = gs.compare(
+            BASE, dim=1000, trials=8, device="cuda", nodes=2**13, method=method
+        )
         assert gs.agreement(r).passes()

@@ -1,4 +1,6 @@
-"""Bad input of batch reuse: one sentence each, and what is still returned where a trajectory diverges."""
+"""Bad input of batch reuse: one sentence each, and what is still returned where a
+trajectory diverges.
+"""
 
 import warnings
 
@@ -33,7 +35,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), BAD, ids=[str(change) for change, _ in BAD])
+@pytest.mark.parametrize(
+    ("change", "message"), BAD, ids=[str(change) for change, _ in BAD]
+)
 def test_fields(change, message):
     with pytest.raises(gs.InputError, match=message):
         C2.replace(**change)
@@ -50,10 +54,19 @@ def test_a_schedule_cannot_have_other_lengths_over_a_grid():
 
 
 def test_a_matrix_is_one_start_and_names_are_several():
-    r = gs.predict(C1, initial_gram=[[1.0, 0.5], [0.5, 1.0]], rate=[0.1, 0.2], steps=1, nodes=2**8)
+    r = gs.predict(
+        C1, initial_gram=[[1.0, 0.5], [0.5, 1.0]], rate=[0.1, 0.2], steps=1, nodes=2**8
+    )
     assert r.M.dims == ("rate", "time", "neuron", "direction")
-    np.testing.assert_allclose(r.Q.isel(time=0).values, [[[1.0, 0.5], [0.5, 1.0]]] * 2, atol=1e-15)
-    assert gs.predict(C1, initial_gram=["identity", "paired"], steps=1, nodes=2**8).sizes["initial_gram"] == 2
+    np.testing.assert_allclose(
+        r.Q.isel(time=0).values, [[[1.0, 0.5], [0.5, 1.0]]] * 2, atol=1e-15
+    )
+    assert (
+        gs.predict(C1, initial_gram=["identity", "paired"], steps=1, nodes=2**8).sizes[
+            "initial_gram"
+        ]
+        == 2
+    )
     with pytest.raises(gs.InputError, match="initial_gram.*rows of equal length"):
         gs.predict(C1, initial_gram=[[1.0, 0.5], [0.5]])
 
@@ -79,7 +92,10 @@ def test_settings(settings, message):
 
 
 def test_memory_is_refused_beforehand_with_the_number():
-    with pytest.raises(gs.InputError, match=r"needs [\d.e+]+ GiB of memory for nodes=67108864.*GiB are free"):
+    with pytest.raises(
+        gs.InputError,
+        match=r"needs [\d.e+]+ GiB of memory for nodes=67108864.*GiB are free",
+    ):
         gs.predict(C1, nodes=2**26)
     with pytest.raises(gs.InputError, match=r"needs [\d.e+]+ GiB"):
         gs.simulate(C1, dim=10**6, method="direct")
@@ -87,7 +103,9 @@ def test_memory_is_refused_beforehand_with_the_number():
         gs.simulate(C1, dim=10**9)
 
 
-CUBIC = gs.BatchReuse(target="h3(z)", activation="z**3/3", samples_per_dim=3.0, rate=0.3, steps=5)
+CUBIC = gs.BatchReuse(
+    target="h3(z)", activation="z**3/3", samples_per_dim=3.0, rate=0.3, steps=5
+)
 
 
 def test_a_trajectory_that_diverges_names_the_step_and_keeps_what_came_before():
@@ -96,9 +114,14 @@ def test_a_trajectory_that_diverges_names_the_step_and_keeps_what_came_before():
     assert r.converged.values.tolist() == [False, True]
     step = int(str(r.status.values[0]).rsplit(" ", 1)[1])
     failed = r.isel(rate=0)
-    assert 1 <= step <= 5 and str(failed.status.values) == f"the trajectory diverged at step {step}"
+    assert (
+        1 <= step <= 5
+        and str(failed.status.values) == f"the trajectory diverged at step {step}"
+    )
     for name in ("M", "Q", "population_loss"):
-        assert bool(failed[name][:step].notnull().all()) and bool(failed[name][step:].isnull().all())
+        assert bool(failed[name][:step].notnull().all()) and bool(
+            failed[name][step:].isnull().all()
+        )
     assert bool(r.M.isel(rate=1).notnull().all())
     with pytest.raises(gs.ConvergenceError, match="diverged at step"):
         gs.predict(CUBIC, nodes=2**10, strict=True)
@@ -107,7 +130,11 @@ def test_a_trajectory_that_diverges_names_the_step_and_keeps_what_came_before():
 def test_an_experiment_that_diverges_names_the_step():
     with pytest.warns(gs.GiantstepWarning, match=r"not a number from step \d on"):
         r = gs.simulate(CUBIC, dim=100, trials=2)
-    assert not bool(r.converged) and bool(r.M[0].notnull().all()) and bool(r.M[-1].isnull().all())
+    assert (
+        not bool(r.converged)
+        and bool(r.M[0].notnull().all())
+        and bool(r.M[-1].isnull().all())
+    )
 
 
 def test_heavy_tails_are_said():
@@ -119,8 +146,13 @@ def test_heavy_tails_are_said():
 
 
 def test_an_even_activation_is_said():
-    with pytest.warns(gs.GiantstepWarning, match="even and the overlaps start at zero: nothing can be learned"):
+    with pytest.warns(
+        gs.GiantstepWarning,
+        match="even and the overlaps start at zero: nothing can be learned",
+    ):
         gs.predict(C3, activation="exp(-z**2)", nodes=2**10)
     with warnings.catch_warnings():
         warnings.simplefilter("error", gs.GiantstepWarning)
-        gs.predict(C3.replace(activation="exp(-z**2)", initial_overlap=[[0.3]]), nodes=2**10)
+        gs.predict(
+            C3.replace(activation="exp(-z**2)", initial_overlap=[[0.3]]), nodes=2**10
+        )

@@ -10,13 +10,18 @@ from giantstep.families.batch_reuse import points
 def test_blocks_change_no_number(rows, monkeypatch):
     monkeypatch.setattr(points, "_PRODUCT", 40)  # five points at a time
     rng = np.random.default_rng(rows)
-    normal, weights = rng.standard_normal((rows, 4 * rows)), rng.uniform(0.5, 1.5, 4 * rows)
+    normal = rng.standard_normal((rows, 4 * rows))
+    weights = rng.uniform(0.5, 1.5, 4 * rows)
     weights /= weights.sum()
     centred = normal - (normal @ weights)[:, None]
     factor = np.linalg.cholesky((centred * weights) @ centred.T)
     points._match_moments(normal, weights)
-    np.testing.assert_allclose(normal, np.linalg.solve(factor, centred), rtol=0, atol=1e-13)
-    np.testing.assert_allclose((normal * weights) @ normal.T, np.eye(rows), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        normal, np.linalg.solve(factor, centred), rtol=0, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        (normal * weights) @ normal.T, np.eye(rows), rtol=0, atol=1e-13
+    )
 
 
 def test_a_matrix_that_is_not_positive_is_refused():

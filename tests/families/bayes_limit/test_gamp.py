@@ -13,16 +13,36 @@ LINE = 4.2
 
 def trajectory(dim, trials, overlap, steps=8, **fields):
     s = gs.BayesLimit(**fields)
-    return gs.compare(s, what="trajectory", dim=dim, trials=trials, overlap=overlap, steps=steps, seed=5)
+    return gs.compare(
+        s,
+        what="trajectory",
+        dim=dim,
+        trials=trials,
+        overlap=overlap,
+        steps=steps,
+        seed=5,
+    )
 
 
 def test_state_evolution_has_the_printed_sweeps():
-    r = gs.predict(gs.BayesLimit(target="sign(z)", samples_per_dim=2.0), what="trajectory", overlap=0.05, steps=5)
-    np.testing.assert_allclose(r.q, [0.05, 0.568079, 0.675903, 0.709225, 0.721081, 0.725527], atol=5e-7)
     r = gs.predict(
-        gs.BayesLimit(target="abs(z)", noise=0.1, samples_per_dim=1.5), what="trajectory", overlap=0.2, steps=5
+        gs.BayesLimit(target="sign(z)", samples_per_dim=2.0),
+        what="trajectory",
+        overlap=0.05,
+        steps=5,
     )
-    np.testing.assert_allclose(r.q, [0.2, 0.284173, 0.362103, 0.427728, 0.480303, 0.521421], atol=5e-7)
+    np.testing.assert_allclose(
+        r.q, [0.05, 0.568079, 0.675903, 0.709225, 0.721081, 0.725527], atol=5e-7
+    )
+    r = gs.predict(
+        gs.BayesLimit(target="abs(z)", noise=0.1, samples_per_dim=1.5),
+        what="trajectory",
+        overlap=0.2,
+        steps=5,
+    )
+    np.testing.assert_allclose(
+        r.q, [0.2, 0.284173, 0.362103, 0.427728, 0.480303, 0.521421], atol=5e-7
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,11 +51,14 @@ def test_state_evolution_has_the_printed_sweeps():
         {"target": "sign(z)", "flip": 0.1, "samples_per_dim": 4.0},
         {"target": "tanh(z)", "noise": 0.1, "samples_per_dim": 1.0},
         {"target": "relu(z)", "samples_per_dim": 1.5},
-        {"target": "sign(z + 0.5) + sign(z - 0.8)", "flip": 0.06,
-         "samples_per_dim": 2.5},
+        {
+            "target": "sign(z + 0.5) + sign(z - 0.8)",
+            "flip": 0.06,
+            "samples_per_dim": 2.5,
+        },
     ],
     ids=["labels", "noisy", "exact with an atom", "three labels"],
-)  # fmt: skip
+)
 def test_gamp_follows_state_evolution(fields):
     both = trajectory(300, 24, 0.05, **fields)
     assert np.abs(both.q_z[1:]).max() < LINE and np.abs(both.mse_z[1:]).max() < LINE
@@ -60,7 +83,8 @@ def test_a_spectral_start_reaches_the_same_fixed_point():
 
 
 def test_a_spectral_start_makes_no_matrix_of_the_dimension():
-    s, dim = gs.BayesLimit(target="abs(z)", samples_per_dim=0.2), 2000
+    s = gs.BayesLimit(target="abs(z)", samples_per_dim=0.2)
+    dim = 2000
     tracemalloc.start()
     gs.simulate(s, dim=dim, trials=1, start="spectral", max_sweeps=1)
     peak = tracemalloc.get_traced_memory()[1]
@@ -90,7 +114,14 @@ def test_exact_targets_are_recovered_from_a_seed():
         (0.05, {"target": "sign(z)", "samples_per_dim": 2.0}),
         (0.05, {"target": "tanh(z)", "noise": 0.1, "samples_per_dim": 1.0}),
         (0.05, {"target": "relu(z)", "samples_per_dim": 1.5}),
-        (0.05, {"target": "1.5*relu(z) + 0.5*relu(-z)", "noise": 0.05, "samples_per_dim": 1.0}),
+        (
+            0.05,
+            {
+                "target": "1.5*relu(z) + 0.5*relu(-z)",
+                "noise": 0.05,
+                "samples_per_dim": 1.0,
+            },
+        ),
     ],
 )
 def test_gamp_follows_state_evolution_closely(overlap, fields):

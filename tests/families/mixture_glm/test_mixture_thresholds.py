@@ -36,10 +36,17 @@ def test_thresholds(fields, expected):
     assert found == pytest.approx(expected, rel=2e-6 if expected == 2.98427 else 2e-8)
 
 
-@pytest.mark.parametrize("covariances", [gs.Blocks([0.3, 0.7], [[2.0, 0.4]]), gs.Dense([np.diag([0.2, 1.0, 3.0])])])
+@pytest.mark.parametrize(
+    "covariances",
+    [gs.Blocks([0.3, 0.7], [[2.0, 0.4]]), gs.Dense([np.diag([0.2, 1.0, 3.0])])],
+)
 def test_whitening_does_not_change_the_threshold(covariances):
     rho = float(covariances.mean_eigenvalues[0])
-    found = float(gs.predict(scenario(covariances=covariances, noise=0.3 * rho), what="thresholds").alpha_c)
+    found = float(
+        gs.predict(
+            scenario(covariances=covariances, noise=0.3 * rho), what="thresholds"
+        ).alpha_c
+    )
     assert found == pytest.approx(3.8635316, rel=2e-8)
 
 
@@ -48,33 +55,58 @@ def test_noiseless_labels_are_always_separable():
 
 
 @pytest.mark.parametrize(
-    "fields", [{"noise": 0.3}, {**PM, "labels": "cluster", "covariances": [0.3, 1.5], "intercept": True}]
+    "fields",
+    [
+        {"noise": 0.3},
+        {**PM, "labels": "cluster", "covariances": [0.3, 1.5], "intercept": True},
+    ],
 )
 def test_zero_of_the_margin_is_the_threshold(fields):
-    """The route for general covariances, where there is a closed formula to check it."""
+    """The route for general covariances, where there is a closed formula to check
+    it.
+    """
     s = scenario(**fields)
-    points = {name: np.array([value]) for name, (value, _) in s.numeric_fields().items()}
+    points = {
+        name: np.array([value]) for name, (value, _) in s.numeric_fields().items()
+    }
     closed = float(gs.predict(s, what="thresholds").alpha_c)
-    assert from_margins(hard_margin(MixtureProblem.of(s, points))) == pytest.approx(closed, rel=1e-7)
+    assert from_margins(hard_margin(MixtureProblem.of(s, points))) == pytest.approx(
+        closed, rel=1e-7
+    )
 
 
 def test_general_covariances_have_a_threshold_where_the_margin_closes():
-    s = scenario(weights=[0.5, 0.5], covariances=gs.Blocks([0.5, 0.5], [[1.5, 0.3], [0.2, 1.8]]), noise=0.3)
+    s = scenario(
+        weights=[0.5, 0.5],
+        covariances=gs.Blocks([0.5, 0.5], [[1.5, 0.3], [0.2, 1.8]]),
+        noise=0.3,
+    )
     critical = float(gs.predict(s, what="thresholds").alpha_c)
-    near = gs.predict(s, what="thresholds", samples_per_dim=[0.99 * critical, 0.995 * critical, 1.01 * critical]).kappa
+    near = gs.predict(
+        s,
+        what="thresholds",
+        samples_per_dim=[0.99 * critical, 0.995 * critical, 1.01 * critical],
+    ).kappa
     assert float(near[2]) == 0
     assert float(near[1] / near[0]) == pytest.approx(0.5, rel=0.02)
 
 
 def test_directions_without_variance_do_not_help():
-    """Half of the coordinates vanish: alpha_c is that of half the dimension, at twice the relative noise."""
-    flat = gs.predict(scenario(covariances=gs.Blocks([0.5, 0.5], [[1.0, 0.0]]), noise=0.3), what="thresholds").alpha_c
+    """Half of the coordinates vanish: alpha_c is that of half the dimension, at twice
+    the relative noise.
+    """
+    flat = gs.predict(
+        scenario(covariances=gs.Blocks([0.5, 0.5], [[1.0, 0.0]]), noise=0.3),
+        what="thresholds",
+    ).alpha_c
     half = gs.predict(scenario(noise=0.6), what="thresholds").alpha_c
     assert float(flat) == pytest.approx(0.5 * float(half), rel=1e-7)
 
 
 def test_random_labels_have_the_margin_of_gardner():
-    kappa = gs.predict(scenario(labels="random"), what="thresholds", samples_per_dim=[0.5, 1.0, 1.9]).kappa.values
+    kappa = gs.predict(
+        scenario(labels="random"), what="thresholds", samples_per_dim=[0.5, 1.0, 1.9]
+    ).kappa.values
     alpha = 1 / ((1 + kappa**2) * norm.cdf(kappa) + kappa * norm.pdf(kappa))
     np.testing.assert_allclose(alpha, [0.5, 1.0, 1.9], rtol=1e-11)
 
@@ -88,7 +120,9 @@ def test_random_labels_have_the_margin_of_gardner():
 )
 def test_hard_margin_curves(noise, alphas, expected):
     s = gs.MixtureGLM(noise=noise, loss="maxmargin", samples_per_dim=1.0)
-    np.testing.assert_allclose(gs.predict(s, samples_per_dim=alphas).test_error, expected, atol=6e-8)
+    np.testing.assert_allclose(
+        gs.predict(s, samples_per_dim=alphas).test_error, expected, atol=6e-8
+    )
 
 
 def test_hard_margin_close_to_the_threshold():
@@ -99,12 +133,19 @@ def test_hard_margin_close_to_the_threshold():
 
 def test_samples_are_separable_below_and_not_above():
     """Linear programming at d = 100: 20 samples of each side of alpha_c."""
-    rng, dim = np.random.default_rng(2), 100
+    rng = np.random.default_rng(2)
+    dim = 100
 
     def separable(alpha):
         X = rng.normal(size=(round(alpha * dim), dim))
         y = np.sign(X[:, 0] + math.sqrt(3.0) * rng.normal(size=len(X)))
-        solved = linprog(np.zeros(dim), -y[:, None] * X, -np.ones(len(X)), bounds=(None, None), method="highs")
+        solved = linprog(
+            np.zeros(dim),
+            -y[:, None] * X,
+            -np.ones(len(X)),
+            bounds=(None, None),
+            method="highs",
+        )
         return solved.status == 0
 
     assert all(separable(0.75 * 2.2548679) for _ in range(6))
@@ -113,9 +154,12 @@ def test_samples_are_separable_below_and_not_above():
 
 def test_hard_margin_beyond_a_threshold_without_formula_says_so():
     s = gs.MixtureGLM(
-        weights=[0.5, 0.5], covariances=gs.Blocks([0.5, 0.5], [[1.5, 0.3], [0.2, 1.8]]), noise=0.3, loss="maxmargin",
+        weights=[0.5, 0.5],
+        covariances=gs.Blocks([0.5, 0.5], [[1.5, 0.3], [0.2, 1.8]]),
+        noise=0.3,
+        loss="maxmargin",
         samples_per_dim=1.0,
-    )  # fmt: skip
+    )
     with pytest.warns(gs.GiantstepWarning, match="not separable"):
         result = gs.predict(s, samples_per_dim=[1.0, 3.7, 4.5])
     assert result.converged.values.tolist() == [True, True, False]
@@ -127,7 +171,7 @@ def test_real_labels_have_no_threshold():
         gs.predict(s, what="thresholds")
 
 
-# -- laws of the margins ------------------------------------------------------------------------------
+# -- laws of the margins ---------------------------------------------------------------
 
 
 def test_support_vectors_of_the_hinge():
@@ -143,7 +187,13 @@ MARGINS = [
     {"noise": 0.5, "loss": "maxmargin"},
     {"noise": 0.5, "loss": "huber", "huber_threshold": 0.6, "ridge": 0.5},
     {"labels": "phase", "noise": 0.1, "loss": "square", "ridge": 0.3},
-    {"labels": "z + 0.5*z**2", "noise": 0.1, "loss": "huber", "huber_threshold": 0.4, "ridge": 0.3},
+    {
+        "labels": "z + 0.5*z**2",
+        "noise": 0.1,
+        "loss": "huber",
+        "huber_threshold": 0.4,
+        "ridge": 0.3,
+    },
     {**PM, "labels": "cluster", "loss": "logistic", "intercept": True, "ridge": 0.3},
 ]
 
@@ -152,19 +202,28 @@ MARGINS = [
 def test_laws_of_the_margins_agree_with_the_observables(fields):
     s = gs.MixtureGLM(samples_per_dim=1.5, **fields)
     errors = gs.predict(s)
-    low, high = -40.0, 40.0
+    low = -40.0
+    high = 40.0
     x = np.linspace(low, high, 4001)
     law = gs.predict(s, what="margins", x=x)
     if s.binary:
         zero = gs.predict(s, what="margins", x=[0.0])
-        assert float(zero.test_cdf[0]) == pytest.approx(float(errors.test_error), abs=1e-12)
-        assert float(zero.train_cdf[0]) == pytest.approx(float(errors.train_error), abs=1e-12)
+        assert float(zero.test_cdf[0]) == pytest.approx(
+            float(errors.test_error), abs=1e-12
+        )
+        assert float(zero.train_cdf[0]) == pytest.approx(
+            float(errors.train_error), abs=1e-12
+        )
     else:
         second = np.trapezoid(x**2 * law.test_density, x)
         assert second == pytest.approx(float(errors.test_mse), rel=1e-4)
-        assert np.trapezoid(x**2 * law.train_density, x) == pytest.approx(float(errors.train_error), rel=3e-3)
+        assert np.trapezoid(x**2 * law.train_density, x) == pytest.approx(
+            float(errors.train_error), rel=3e-3
+        )
     assert np.trapezoid(law.test_density, x) == pytest.approx(1.0, abs=1e-5)
-    assert np.trapezoid(law.train_density, x) + float(law.on_margin) == pytest.approx(1.0, abs=0.02)
+    assert np.trapezoid(law.train_density, x) + float(law.on_margin) == pytest.approx(
+        1.0, abs=0.02
+    )
     for name in ("test_cdf", "train_cdf"):
         assert np.all(np.diff(law[name]) >= -1e-15)
         assert float(law[name][-1]) == pytest.approx(1.0, abs=1e-9)
@@ -175,13 +234,19 @@ def test_laws_of_the_margins_agree_with_the_observables(fields):
 
 def test_interpolation_has_all_samples_on_the_margin():
     for labels in ("sign", "linear"):
-        s = gs.MixtureGLM(labels=labels, noise=0.3, loss="interpolate", samples_per_dim=0.5)
+        s = gs.MixtureGLM(
+            labels=labels, noise=0.3, loss="interpolate", samples_per_dim=0.5
+        )
         law = gs.predict(s, what="margins", x=[-0.5, 0.5, 1.5])
         assert float(law.on_margin) == pytest.approx(1.0, abs=1e-12)
-        np.testing.assert_allclose(law.train_cdf, [0, 0, 1] if labels == "sign" else [0, 1, 1], atol=1e-12)
+        np.testing.assert_allclose(
+            law.train_cdf, [0, 0, 1] if labels == "sign" else [0, 1, 1], atol=1e-12
+        )
 
 
 def test_margins_may_be_asked_for_in_any_order():
     s = gs.MixtureGLM(noise=0.5, loss="hinge", ridge=0.5, samples_per_dim=2.0)
-    forth, back = (gs.predict(s, what="margins", x=x) for x in ([-1.0, 0.3, 2.0], [2.0, 0.3, -1.0]))
+    forth, back = (
+        gs.predict(s, what="margins", x=x) for x in ([-1.0, 0.3, 2.0], [2.0, 0.3, -1.0])
+    )
     np.testing.assert_array_equal(forth.train_cdf, back.train_cdf[::-1])

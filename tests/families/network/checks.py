@@ -1,8 +1,9 @@
 """What is compared with what: the networks of the agreement tests and of `make verify`.
 
-A check asks two things: no gap beyond chance that also exceeds the stated finite-size term, and a standard error small
-enough to see the error it is there for. A ladder of dimensions asks more: the gap must shrink as 1/d, and what is left
-at 1/d -> 0 must vanish within its standard error.
+A check asks two things: no gap beyond chance that also exceeds the stated finite-size
+term, and a standard error small enough to see the error it is there for. A ladder of
+dimensions asks more: the gap must shrink as 1/d, and what is left at 1/d -> 0 must
+vanish within its standard error.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from giantstep.verdicts import normal_score
 
 @dataclass(frozen=True)
 class Check:
-    """A comparison: `finite_size` is the allowed relative gap times d; `wrong` names a theory that fails."""
+    """A comparison: `finite_size` is the allowed relative gap times d; `wrong` names a
+    theory that fails.
+    """
 
     name: str
     scenario: gs.OneStep
@@ -103,16 +106,26 @@ TRIALS = {
 
 
 def wrong_scores(check: Check, experiment: Any, dim: int) -> tuple[float, float]:
-    """Return (largest |z|, its relative gap) of the test error of the wrong theory against an experiment."""
-    wrong = gs.predict(check.scenario, check.grid, dim=dim, theory=check.wrong, progress=False)["test_error"]
+    """Return (largest |z|, its relative gap) of the test error of the wrong theory
+    against an experiment.
+    """
+    wrong = gs.predict(
+        check.scenario, check.grid, dim=dim, theory=check.wrong, progress=False
+    )["test_error"]
     gap = (experiment["test_error"] - wrong).values
-    score = np.abs(normal_score(gap / experiment["test_error_stderr"].values, experiment.attrs["trials"] - 1))
+    score = np.abs(
+        normal_score(
+            gap / experiment["test_error_stderr"].values, experiment.attrs["trials"] - 1
+        )
+    )
     return float(np.max(score)), float(np.max(np.abs(gap) / wrong.values))
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One dimension of a ladder: the row of the test error, the relative gap with its standard error."""
+    """One dimension of a ladder: the row of the test error, the relative gap with its
+    standard error.
+    """
 
     dim: int
     trials: int
@@ -125,7 +138,9 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs, and the relative gap left at 1/d -> 0 with its standard error (gap = left + slope/d)."""
+    """The rungs, and the relative gap left at 1/d -> 0 with its standard error (gap =
+    left + slope/d).
+    """
 
     check: Check
     rungs: tuple[Rung, ...]
@@ -134,31 +149,55 @@ class Ladder:
     slope: float
 
 
-def climb(check: Check, trials: dict[int, int], device: str = "cpu", variable: str = "test_error") -> Ladder:
+def climb(
+    check: Check,
+    trials: dict[int, int],
+    device: str = "cpu",
+    variable: str = "test_error",
+) -> Ladder:
     """Compare at growing dimensions; the gap is the mean over the grid."""
     rungs = []
     for dim, count in trials.items():
-        result = gs.compare(check.scenario, check.grid, dim=dim, trials=count, seed=dim, device=device, progress=False)
+        result = gs.compare(
+            check.scenario,
+            check.grid,
+            dim=dim,
+            trials=count,
+            seed=dim,
+            device=device,
+            progress=False,
+        )
         row = {row.variable: row for row in agreement(result).rows}[variable]
         limit = judged_side(result[variable]).values.ravel()
         gap = result[variable + "_gap"].values.ravel() / limit
-        error = result[variable + "_stderr"].sel(source="experiment").values.ravel() / limit
+        error = (
+            result[variable + "_stderr"].sel(source="experiment").values.ravel() / limit
+        )
         wrong = (np.nan, np.nan)
         if check.wrong:
             experiment = result.sel(source="experiment")
             wrong = wrong_scores(check, experiment, dim)
-        # grid points share their draws, so the error of the mean is taken as the largest of theirs
-        rungs.append(Rung(dim, count, row, float(gap.mean()), float(np.max(error)), *wrong))
-    design = np.array([[1, 1 / rung.dim] for rung in rungs]) / np.array([[rung.error] for rung in rungs])
+        # grid points share their draws, so the error of the mean is taken as the
+        # largest of theirs
+        rungs.append(
+            Rung(dim, count, row, float(gap.mean()), float(np.max(error)), *wrong)
+        )
+    design = np.array([[1, 1 / rung.dim] for rung in rungs]) / np.array(
+        [[rung.error] for rung in rungs]
+    )
     target = np.array([rung.gap / rung.error for rung in rungs])
     covariance = np.linalg.inv(design.T @ design)
     left, slope = covariance @ (design.T @ target)
-    return Ladder(check, tuple(rungs), float(left), float(np.sqrt(covariance[0, 0])), float(slope))
+    return Ladder(
+        check, tuple(rungs), float(left), float(np.sqrt(covariance[0, 0])), float(slope)
+    )
 
 
 @dataclass(frozen=True)
 class SpectrumCheck:
-    """A histogram of eigenvalues against the law, and against the law of the untrained network."""
+    """A histogram of eigenvalues against the law, and against the law of the untrained
+    network.
+    """
 
     name: str
     scenario: gs.OneStep
@@ -199,15 +238,28 @@ SPECTRA = (
 
 
 def kolmogorov(check: SpectrumCheck, device: str = "cpu") -> tuple[float, float, float]:
-    """Return the largest |difference| of the distributions: trained law, untrained law, and density in L1."""
+    """Return the largest |difference| of the distributions: trained law, untrained law,
+    and density in L1.
+    """
     result = gs.compare(
-        check.scenario, what="spectrum", dim=check.dim, trials=check.trials, device=device, progress=False
+        check.scenario,
+        what="spectrum",
+        dim=check.dim,
+        trials=check.trials,
+        device=device,
+        progress=False,
     )
     x = result["x"].values
-    law, seen = (result["cdf"].sel(source=source).values for source in ("limit", "experiment"))
-    untrained = gs.predict(check.scenario.replace(step=gs.NoStep()), what="spectrum", x=x, progress=False)
+    law, seen = (
+        result["cdf"].sel(source=source).values for source in ("limit", "experiment")
+    )
+    untrained = gs.predict(
+        check.scenario.replace(step=gs.NoStep()), what="spectrum", x=x, progress=False
+    )
     bulk = result["density"]
-    area = np.sum(np.abs(bulk.sel(source="limit") - bulk.sel(source="experiment")).values[1:]) * (x[1] - x[0])
+    area = np.sum(
+        np.abs(bulk.sel(source="limit") - bulk.sel(source="experiment")).values[1:]
+    ) * (x[1] - x[0])
     return (
         float(np.max(np.abs(law - seen))),
         float(np.max(np.abs(untrained["cdf"].values - seen))),

@@ -1,4 +1,6 @@
-"""What the limit of a scenario works with, for tests that look inside: problem, layers, features, spectrum."""
+"""What the limit of a scenario works with, for tests that look inside: problem, layers,
+features, spectrum.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,19 @@ def as_network(scenario):
 
 
 def points_of(scenario, dim=np.inf, **fields):
-    """Return the points of a scenario as the engines take them; `fields` may be lists (`__` for the dot)."""
+    """Return the points of a scenario as the engines take them; `fields` may be lists
+    (`__` for the dot).
+    """
     values = {name: np.atleast_1d(value) for name, value in scenario.point().items()}
-    values |= {name.replace("__", "."): np.atleast_1d(value) for name, value in fields.items()}
+    values |= {
+        name.replace("__", "."): np.atleast_1d(value) for name, value in fields.items()
+    }
     values["dim"] = np.atleast_1d(dim)
     count = max(len(value) for value in values.values())
-    return {name: np.broadcast_to(np.asarray(v, dtype=float), count).copy() for name, v in values.items()}
+    return {
+        name: np.broadcast_to(np.asarray(v, dtype=float), count).copy()
+        for name, v in values.items()
+    }
 
 
 def answer_of(scenario, what="errors", dim=np.inf, settings=None, **fields):
@@ -42,7 +51,9 @@ def answer_of(scenario, what="errors", dim=np.inf, settings=None, **fields):
 
 
 def share_of(scenario, dim=np.inf, **fields) -> Share:
-    """Return the one problem of some points of a scenario; `fields` are those of the network."""
+    """Return the one problem of some points of a scenario; `fields` are those of the
+    network.
+    """
     network = as_network(scenario)
     points = whole_sizes(points_of(network, dim, **fields))
     (share,) = share_points(network, points, np.arange(len(points["dim"])))
@@ -50,11 +61,15 @@ def share_of(scenario, dim=np.inf, **fields) -> Share:
 
 
 def problem_of(scenario, dim=np.inf, zeta=None, pi=None, **fields) -> Problem:
-    """Return the problem of one point, with other blocks than those of the scenario where they are given."""
+    """Return the problem of one point, with other blocks than those of the scenario
+    where they are given.
+    """
     problem = share_of(scenario, dim, **fields).problem
     if zeta is None:
         return problem
-    return dataclasses.replace(problem, zeta=np.array(zeta, dtype=float), pi=np.array([pi], dtype=float))
+    return dataclasses.replace(
+        problem, zeta=np.array(zeta, dtype=float), pi=np.array([pi], dtype=float)
+    )
 
 
 def layers_of(problem: Problem, theory: str = "exact") -> list[Layer]:
@@ -77,11 +92,15 @@ def described(problem: Problem, layer: Layer, **options) -> Description:
 
 def labelled(problem: Problem, seen: Description) -> Features:
     """Return the features of a description with the label noise of its problem."""
-    return dataclasses.replace(seen.features, hh=seen.features.hh + problem.numbers["noise"][0])
+    return dataclasses.replace(
+        seen.features, hh=seen.features.hh + problem.numbers["noise"][0]
+    )
 
 
 def asked_of(scenario, dim=np.inf, finer=1.0, **fields) -> tuple[Asked, Description]:
-    """Return the fit that is asked for at some points after the last step, on a rule that may be `finer`."""
+    """Return the fit that is asked for at some points after the last step, on a rule
+    that may be `finer`.
+    """
     share = share_of(scenario, dim, **fields)
     *_, moment = follow(share.problem, "exact", {})
     seen = described(moment.problem, moment.layer, finer=finer)
@@ -100,12 +119,19 @@ def spectrum_of(scenario, dim=np.inf) -> tuple[Spectrum, FiniteSize]:
     return spectrum, size
 
 
-def only_the_experiment_answers(scenario, field, missing, what="errors", dim=24, **asked):
-    """Hold that the limit says in a sentence which theory is missing, and that a real network answers all the same."""
+def only_the_experiment_answers(
+    scenario, field, missing, what="errors", dim=24, **asked
+):
+    """Hold that the limit says in a sentence which theory is missing, and that a real
+    network answers all the same.
+    """
     with pytest.raises(gs.InputError) as caught:
         gs.predict(scenario, what=what, **asked)
     said = str(caught.value)
-    assert said.startswith(f"Field `{field}` has no limit here: what is missing is ") and missing in said, said
+    assert (
+        said.startswith(f"Field `{field}` has no limit here: what is missing is ")
+        and missing in said
+    ), said
     assert said.endswith("`gs.simulate` trains the real network.")
     seen = gs.simulate(scenario, what=what, dim=dim, trials=1)
     assert bool(seen.converged), str(seen.status.values)
@@ -115,5 +141,7 @@ def trained_of(scenario, dim, draws, **fields):
     """Return the real network after its last step."""
     network = as_network(scenario)
     points = points_of(network, **fields)
-    *_, trained = trained_networks(network, points, whiten(network, points, dim), dim, draws, {})
+    *_, trained = trained_networks(
+        network, points, whiten(network, points, dim), dim, draws, {}
+    )
     return trained

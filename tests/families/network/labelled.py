@@ -1,7 +1,9 @@
-"""Settings of beyond_the_error section 8 whose labels have P(y = 1|z) = pi(z), which no scenario says.
+"""Settings of beyond_the_error section 8 whose labels have P(y = 1|z) = pi(z), which no
+scenario says.
 
-The first layer is that of a network of a smooth target. Its features are given other labels, and the fit, the overlaps
-and the laws of the output are asked for as the engine asks for them.
+The first layer is that of a network of a smooth target. Its features are given other
+labels, and the fit, the overlaps and the laws of the output are asked for as the engine
+asks for them.
 """
 
 import dataclasses
@@ -21,7 +23,9 @@ from .beyond_settings import THREE, planted
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A network whose labels are 1 with the probability `positive` (z: (N, r) -> (N,)), and its read-out."""
+    """A network whose labels are 1 with the probability `positive` (z: (N, r) -> (N,)),
+    and its read-out.
+    """
 
     network: gs.Network
     readout: gs.Ridge | gs.Logistic
@@ -29,12 +33,21 @@ class Setting:
     normal: tuple = ()
     offset: float = 0.0
     blur: float = 0.0
-    """The probability is Phi((normal . z + offset)/sqrt(blur)), where there is a normal."""
+    """The probability is Phi((normal . z + offset)/sqrt(blur)), where there is a
+    normal.
+    """
 
 
 def probit(network, ridge, normal, offset, width):
     w = np.array(normal)
-    return Setting(network, gs.Logistic(ridge), lambda z: ndtr((z @ w + offset) / width), normal, offset, width**2)
+    return Setting(
+        network,
+        gs.Logistic(ridge),
+        lambda z: ndtr((z @ w + offset) / width),
+        normal,
+        offset,
+        width**2,
+    )
 
 
 def curved(z):
@@ -57,12 +70,16 @@ FLAT = gs.Network(
 )
 SETTINGS = {
     "L3": Setting(
-        planted("softplus", "z1", [0.5, 0.5], [[1.5], [-1]], [1, 0.8], 2, 1.2, ANY), gs.Logistic(0.05), curved
+        planted("softplus", "z1", [0.5, 0.5], [[1.5], [-1]], [1, 0.8], 2, 1.2, ANY),
+        gs.Logistic(0.05),
+        curved,
     ),
     "L4": Setting(THREE_BLOCKS, gs.Logistic(0.1), crossed),
     "L5": probit(FLAT, 0.02, (1.0, 0.0), 0.0, 0.5),
     "L6": probit(
-        planted("erf", "z1 + z2", [0.5, 0.5], [[1.5, 0], [0.5, 0]], [1, 1], 1, 1.5, ANY),
+        planted(
+            "erf", "z1 + z2", [0.5, 0.5], [[1.5, 0], [0.5, 0]], [1, 1], 1, 1.5, ANY
+        ),
         *(1.0, (0.9, np.sqrt(0.19)), 0.4, 0.3),
     ),
     "R2": Setting(THREE_BLOCKS, gs.Ridge(0.1), crossed),
@@ -76,21 +93,33 @@ def fitted(setting: Setting) -> Fits:
     (share,) = share_points(network, points, np.arange(1))
     moment = list(follow(share.problem, "exact", {}))[-1]
     (group,) = groups(Table(network, points, 1), share, moment, {"floors": False})
-    asked = dataclasses.replace(group.asked, features=relabelled(setting, group.seen[0]), coarse=None)
-    return Fits(moment, dataclasses.replace(group, asked=asked), setting.readout.solve(asked))
+    asked = dataclasses.replace(
+        group.asked, features=relabelled(setting, group.seen[0]), coarse=None
+    )
+    return Fits(
+        moment, dataclasses.replace(group, asked=asked), setting.readout.solve(asked)
+    )
 
 
 def relabelled(setting: Setting, seen) -> Features:
-    """Return features with the labels of the setting, of which all directions are learnt unless it has a normal."""
+    """Return features with the labels of the setting, of which all directions are
+    learnt unless it has a normal.
+    """
     features = seen.features
-    kappa, axes = features.kappa[0].T, seen.along[0]
-    learnt, unlearnt = kappa.shape[1], np.zeros((1, features.h1.shape[1]))
+    kappa = features.kappa[0].T
+    axes = seen.along[0]
+    learnt = kappa.shape[1]
+    unlearnt = np.zeros((1, features.h1.shape[1]))
     if setting.normal:
         normal = axes @ np.array(setting.normal)
         unlearnt[0, : len(normal) - learnt] = normal[learnt:]
         field = kappa @ normal[:learnt] + setting.offset
-        return dataclasses.replace(features, field=field[None], rho=unlearnt, blur=np.array([setting.blur]))
+        return dataclasses.replace(
+            features, field=field[None], rho=unlearnt, blur=np.array([setting.blur])
+        )
     positive = setting.positive(kappa @ axes[:learnt])[None]
     one = np.ones_like(positive)
     labels = {"h": 2 * positive - 1, "h1": 0 * features.h1, "hh": one}
-    return dataclasses.replace(features, field=one, rho=unlearnt, turned=1 - positive, **labels)
+    return dataclasses.replace(
+        features, field=one, rho=unlearnt, turned=1 - positive, **labels
+    )

@@ -13,30 +13,111 @@ TARGETS = {
     "softplus": "softplus(z)",
     "tanh2": "tanh(2*z)",
 }
-PM, ONE = ([1, -1], [0.5, 0.5]), ([1], [1.0])
+PM = ([1, -1], [0.5, 0.5])
+ONE = ([1], [1.0])
 ROWS = {
     "L1": ("relu", "t3", "gaussian", PM, 1, 1000, 1.5, 0.1, 0.1),
     "L2": ("relu", "t1", "equal", PM, 1.2, 1000, 1.2, 0.1, 0.1),
-    "L3": ("relu", "t3", gs.Coordinates(0.1), ([1, -0.5], [0.7, 0.3]), 1.5, 1000, 1.2, 0.05, 0.1),
+    "L3": (
+        "relu",
+        "t3",
+        gs.Coordinates(0.1),
+        ([1, -0.5], [0.7, 0.3]),
+        1.5,
+        1000,
+        1.2,
+        0.05,
+        0.1,
+    ),
     "L4": ("tanh", "sin", "gaussian", ONE, 1.2, 1000, 1, 0.1, 0.02),
-    "L5": ("tanh(z + 0.7)", "t2", gs.Coordinates(0.2, "equal"), PM, 1.5, 1000, 1.2, 0.05, 0.05),
+    "L5": (
+        "tanh(z + 0.7)",
+        "t2",
+        gs.Coordinates(0.2, "equal"),
+        PM,
+        1.5,
+        1000,
+        1.2,
+        0.05,
+        0.05,
+    ),
     "L6": ("softplus", "softplus", "gaussian", ONE, 2, 1000, 1, 0.02, 0.05),
     "L7": ("erf", "h3", "equal", ONE, 1, 1000, 1, 0.1, 0.05),
     "F1": ("tanh", "sin", "gaussian", ONE, 1.2, 0.5, 1, 0.1, 0.02),
     "F2": ("tanh", "sin", gs.Coordinates(0.1), ONE, 1.2, 2, 1, 0.1, 0.02),
     "F3": ("relu", "t3", "gaussian", PM, 1, 1, 1.5, 0.1, 0.1),
     "F4": ("relu", "t3", "equal", ONE, 1.5, 0.5, 1.2, 0.05, 0.1),
-    "F5": ("relu(z + 0.5)", "t2", gs.Coordinates(0.2), ([1, -1], [0.6, 0.4]), 2, 2, 1.2, 0.05, 0.05),
+    "F5": (
+        "relu(z + 0.5)",
+        "t2",
+        gs.Coordinates(0.2),
+        ([1, -1], [0.6, 0.4]),
+        2,
+        2,
+        1.2,
+        0.05,
+        0.05,
+    ),
     "F6": ("tanh(z + 0.7)", "t2", "gaussian", PM, 2, 0.5, 1.2, 0.05, 0.05),
     "F7": ("erf", "h3", gs.Coordinates(0.1, "equal"), ONE, 1, 5, 1, 0.1, 0.05),
     "F8": ("softplus", "softplus", "gaussian", ONE, 2, 1, 1, 0.02, 0.05),
     "M4": ("tanh", "sin", "gaussian", ONE, 1.2, 20, 1, 0.1, 0.02),
-    "M5": ("tanh(z + 0.7)", "t2", gs.Coordinates(0.2, "equal"), PM, 1.5, 10, 1.2, 0.05, 0.05),
-    "H1": ("softplus(z - 0.5)", "t3", "equal", ([1.5, -0.5], [0.3, 0.7]), 0.8, 3, 1.3, 0.1, 0.05),
+    "M5": (
+        "tanh(z + 0.7)",
+        "t2",
+        gs.Coordinates(0.2, "equal"),
+        PM,
+        1.5,
+        10,
+        1.2,
+        0.05,
+        0.05,
+    ),
+    "H1": (
+        "softplus(z - 0.5)",
+        "t3",
+        "equal",
+        ([1.5, -0.5], [0.3, 0.7]),
+        0.8,
+        3,
+        1.3,
+        0.1,
+        0.05,
+    ),
     "H2": ("erf(z + 0.4)", "t2", gs.Coordinates(0.3), PM, 2.5, 1, 0.8, 0.05, 0.1),
-    "H3": ("relu(z - 0.3)", "softplus", gs.Coordinates(0.5, "equal"), ONE, 3, 0.3, 1.5, 0.1, 0.05),
-    "H4": ("tanh(z + 0.5)", "h3", "gaussian", ([1, -2], [0.8, 0.2]), 1, 100, 1, 0.05, 0.05),
-    "elu": ("elu", "tanh2", gs.Coordinates(0.5, "equal"), ([1.5, -0.5], [0.7, 0.3]), 1.5, 3, 1.3, 0.05, 0.05),
+    "H3": (
+        "relu(z - 0.3)",
+        "softplus",
+        gs.Coordinates(0.5, "equal"),
+        ONE,
+        3,
+        0.3,
+        1.5,
+        0.1,
+        0.05,
+    ),
+    "H4": (
+        "tanh(z + 0.5)",
+        "h3",
+        "gaussian",
+        ([1, -2], [0.8, 0.2]),
+        1,
+        100,
+        1,
+        0.05,
+        0.05,
+    ),
+    "elu": (
+        "elu",
+        "tanh2",
+        gs.Coordinates(0.5, "equal"),
+        ([1.5, -0.5], [0.7, 0.3]),
+        1.5,
+        3,
+        1.3,
+        0.05,
+        0.05,
+    ),
 }
 """Activation, target, coordinates, second layer; rate, batch; p/d, ridge, noise."""
 SAMPLES = [0.6, 1.5, 3.0]
@@ -68,7 +149,9 @@ PRINTED = {
 
 
 def network(name: str, **changes) -> gs.Network:
-    activation, target, coordinates, (zeta, pi), rate, batch, width, ridge, noise = ROWS[name]
+    activation, target, coordinates, (zeta, pi), rate, batch, width, ridge, noise = (
+        ROWS[name]
+    )
     made = gs.Network(
         activation=activation,
         target=TARGETS[target],

@@ -18,7 +18,14 @@ SCENARIO = gs.OneStep(
 )
 
 
-@pytest.mark.parametrize("step", [gs.PlantedSpike(1.0, alignment=0.8), gs.MaximalStep(2.0), gs.MaximalStep(2.0, 1.0)])
+@pytest.mark.parametrize(
+    "step",
+    [
+        gs.PlantedSpike(1.0, alignment=0.8),
+        gs.MaximalStep(2.0),
+        gs.MaximalStep(2.0, 1.0),
+    ],
+)
 def test_the_error_along_averages_to_the_test_error(step):
     s = SCENARIO.replace(step=step)
     places = np.linspace(-8, 8, 1601)
@@ -32,13 +39,16 @@ def test_the_error_along_averages_to_the_test_error(step):
 def test_limit_against_experiment():
     found = gs.compare(SCENARIO, what="along", dim=200, trials=8, kappa=KAPPA)
     rows = {row.variable: row for row in gs.agreement(found).rows}
-    # cells are half a unit wide: their averages differ from the values in the middle by a few percent
+    # cells are half a unit wide: their averages differ from the values in the middle by
+    # a few percent
     assert rows["error_along"].passes(allow=0.06), rows["error_along"]
     assert rows["mean_along"].passes(allow=0.06), rows["mean_along"]
 
 
 def test_an_even_problem_is_even():
-    s = SCENARIO.replace(activation="tanh", target="sin", second_layer=gs.Vocabulary([1.0]))
+    s = SCENARIO.replace(
+        activation="tanh", target="sin", second_layer=gs.Vocabulary([1.0])
+    )
     found = gs.predict(s, what="along", kappa=KAPPA)
     np.testing.assert_allclose(found.error_along, found.error_along[::-1], rtol=1e-8)
     np.testing.assert_allclose(found.mean_along, -found.mean_along[::-1], atol=1e-8)

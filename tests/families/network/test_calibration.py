@@ -1,4 +1,6 @@
-"""How far outputs can be trusted: the reference values and identities of beyond_the_error section 3, and networks."""
+"""How far outputs can be trusted: the reference values and identities of
+beyond_the_error section 3, and networks.
+"""
 
 import dataclasses
 
@@ -48,19 +50,30 @@ def test_scores_are_those_printed(name):
     assert result.log_loss_floor <= result.log_loss_recalibrated <= result.log_loss
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("L1", 0.383747), ("L2", 0.731729), ("R1", 0.487104)])
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("L1", 0.383747), ("L2", 0.731729), ("R1", 0.487104)]
+)
 def test_the_log_loss_at_longer_inputs_is_that_printed(name, wanted):
-    """Catches a law of the logit whose means or fluctuations are those of the fit: column "log loss, scale"."""
-    network = (RIDGE_ON_CLASSES if name == "R1" else CLASSES[name]).replace(shift=gs.Shift(scale=1.4))
-    point, longer = fitted_point(network), network.shift.law(2, network.point(), 0)
-    assert of_classes(point, longer, np.zeros(1))["log_loss"] == pytest.approx(wanted, abs=1e-6)
+    """Catches a law of the logit whose means or fluctuations are those of the fit:
+    column "log loss, scale".
+    """
+    network = (RIDGE_ON_CLASSES if name == "R1" else CLASSES[name]).replace(
+        shift=gs.Shift(scale=1.4)
+    )
+    point = fitted_point(network)
+    longer = network.shift.law(2, network.point(), 0)
+    assert of_classes(point, longer, np.zeros(1))["log_loss"] == pytest.approx(
+        wanted, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", TABLE_C)
 def test_intervals_are_those_printed(name):
     result = asked(REGRESSION[name])
     wanted = TABLE_C[name][:2]
-    np.testing.assert_allclose([float(result.coverage), float(result.honest_width)], wanted, atol=3e-6)
+    np.testing.assert_allclose(
+        [float(result.coverage), float(result.honest_width)], wanted, atol=3e-6
+    )
 
 
 def test_a_strong_ridge_is_too_cautious_and_a_weak_one_too_sure():
@@ -85,7 +98,9 @@ def fits_of(network, dim):
 
 @pytest.mark.parametrize("name", ["L1", "L2", "R1"])
 def test_the_spread_of_fitted_means_is_that_of_disagreements(name):
-    """Holds F of (2.13) at z, which log losses and gradients have, against that at kappa of two classifiers."""
+    """Holds F of (2.13) at z, which log losses and gradients have, against that at
+    kappa of two classifiers.
+    """
     network = RIDGE_ON_CLASSES if name == "R1" else CLASSES[name]
     fits = fits_of(network, 300.0)
     point = next(fits.points())
@@ -96,18 +111,39 @@ def test_the_spread_of_fitted_means_is_that_of_disagreements(name):
         own = overlaps_of(fits)[0]
     spread = float(inputs.weights @ output.spread)
     assert spread > 0.002 * float(own.mean[0])
-    assert float(own.mean[0] - inputs.weights @ output.variance) == pytest.approx(spread, rel=1e-3)
+    assert float(own.mean[0] - inputs.weights @ output.variance) == pytest.approx(
+        spread, rel=1e-3
+    )
 
 
 def test_a_rule_that_does_not_resolve_the_sign_is_not_used():
-    """Section 6: where the output is narrow the rule of the features is silently off, the one used is not."""
-    point = fitted_point(planted("tanh", "sign(z1)", [1.0], [[1.2]], [1], 1.5, 1.2, gs.Logistic(0.1), flip=0.1))
-    own, law = point.fitted, FreshLaw.of_the_fit(1)
-    narrow = dataclasses.replace(own, x=own.x * 0 + 0.4, theta=own.theta + 1, Q1=1e-5 * own.Q1, Q2=1e-5 * own.Q2)
+    """Section 6: where the output is narrow the rule of the features is silently off,
+    the one used is not.
+    """
+    point = fitted_point(
+        planted(
+            "tanh",
+            "sign(z1)",
+            [1.0],
+            [[1.2]],
+            [1],
+            1.5,
+            1.2,
+            gs.Logistic(0.1),
+            flip=0.1,
+        )
+    )
+    own = point.fitted
+    law = FreshLaw.of_the_fit(1)
+    narrow = dataclasses.replace(
+        own, x=own.x * 0 + 0.4, theta=own.theta + 1, Q1=1e-5 * own.Q1, Q2=1e-5 * own.Q2
+    )
     point = dataclasses.replace(point, fitted=narrow)
 
     def wrong(inputs, output):
-        return wrong_signs(output.mean, output.variance, 0.5 * (1 + inputs.label), inputs.weights)
+        return wrong_signs(
+            output.mean, output.variance, 0.5 * (1 + inputs.label), inputs.weights
+        )
 
     wanted = wrong(*point.at(law, (1e-4,)))
     assert wrong(*point.signs(law)) == pytest.approx(wanted, rel=1e-7)
@@ -115,24 +151,34 @@ def test_a_rule_that_does_not_resolve_the_sign_is_not_used():
 
 
 def test_a_perfectly_calibrated_logit_has_no_calibration_error():
-    """A logit l ~ N(v/2, v) of the label 1 and N(-v/2, v) of the label -1 is its own log odds."""
+    """A logit l ~ N(v/2, v) of the label 1 and N(-v/2, v) of the label -1 is its own
+    log odds.
+    """
     v = 2.0
-    law = LogitLaw.of(np.array([v / 2, -v / 2]), np.full(2, v), np.array([1.0, 0.0]), np.full(2, 0.5))
+    law = LogitLaw.of(
+        np.array([v / 2, -v / 2]), np.full(2, v), np.array([1.0, 0.0]), np.full(2, 0.5)
+    )
     assert law.calibration_error() == pytest.approx(0, abs=1e-7)
     assert law.sharpness == pytest.approx(1, rel=1e-10)
     assert law.floor == pytest.approx(law.log_loss(), rel=1e-9)
     np.testing.assert_allclose(
-        law.reliability(np.array([-1.0, 0.0, 2.0])), 1 / (1 + np.exp([1.0, 0.0, -2.0])), rtol=1e-5
+        law.reliability(np.array([-1.0, 0.0, 2.0])),
+        1 / (1 + np.exp([1.0, 0.0, -2.0])),
+        rtol=1e-5,
     )
 
 
 def test_an_output_of_the_wrong_sign_has_no_temperature():
-    law = LogitLaw.of(np.array([-1.0, 1.0]), np.ones(2), np.array([1.0, 0.0]), np.full(2, 0.5))
+    law = LogitLaw.of(
+        np.array([-1.0, 1.0]), np.ones(2), np.array([1.0, 0.0]), np.full(2, 0.5)
+    )
     assert law.sharpness == 0.0
 
 
 def test_logits_that_are_refused():
-    with pytest.raises(InputError, match="Field `logit` must be finite numbers in increasing order"):
+    with pytest.raises(
+        InputError, match="Field `logit` must be finite numbers in increasing order"
+    ):
         asked(P1, logit=[1.0, 0.0])
 
 
@@ -140,9 +186,18 @@ def test_networks_at_d_400():
     """Catches probabilities that are said of another output than the network's."""
     network = RIDGE_ON_CLASSES
     theory = asked(network, dim=400)
-    networks = gs.simulate(network, what="calibration", dim=400, trials=4, seed=2, test_samples=8000, progress=False)
+    networks = gs.simulate(
+        network,
+        what="calibration",
+        dim=400,
+        trials=4,
+        seed=2,
+        test_samples=8000,
+        progress=False,
+    )
     networks = networks.isel(time=-1)
     for name in ("log_loss", "brier", "log_loss_recalibrated"):
-        gap, error = float(networks[name] - theory[name]), float(networks[f"{name}_stderr"])
+        gap = float(networks[name] - theory[name])
+        error = float(networks[f"{name}_stderr"])
         assert abs(gap) < 0.02 * float(theory[name]) + 3 * error, name
         assert error < 0.02 * float(theory[name]), name

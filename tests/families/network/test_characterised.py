@@ -1,4 +1,6 @@
-"""Limits at an infinite dimension are what they were when two families answered: every question, 224 scenarios."""
+"""Limits at an infinite dimension are what they were when two families answered: every
+question, 224 scenarios.
+"""
 
 import numpy as np
 import pytest
@@ -11,30 +13,49 @@ from .characterised import CHANGED, cases, differences, stored
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
 CLOSE = 1e-9
 QUICK = list(cases())[::4]
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in cases() if name not in QUICK]
+SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) for name in cases() if name not in QUICK
+]
 
 
 @pytest.mark.parametrize("name", [*QUICK, *SLOW])
 def test_the_numbers_are_what_they_were(name):
     case = cases()[name]
-    found = gs.predict(from_content(dict(case.content)), what=case.what, **case.settings)
+    found = gs.predict(
+        from_content(dict(case.content)), what=case.what, **case.settings
+    )
     _, allowed = CHANGED.get(name, ("", {}))
     gaps = differences(case, found)
-    assert {variable: gap for variable, gap in gaps.items() if gap > allowed.get(variable, CLOSE)} == {}
+    assert {
+        variable: gap
+        for variable, gap in gaps.items()
+        if gap > allowed.get(variable, CLOSE)
+    } == {}
 
 
 def test_the_scenarios_cover_what_there_is():
-    """All are stored, and every kind of step, loss, inputs and question is among them."""
+    """All are stored, and every kind of step, loss, inputs and question is among
+    them.
+    """
     assert stored().keys() == cases().keys() and len(cases()) > 200
     assert CHANGED.keys() <= cases().keys()
     content = [case.content for case in cases().values()]
     younger = {"variance", "sensitivity", "calibration"}  # than the stored numbers
-    assert {case.what for case in cases().values()} == set(gs.OneStep.questions) - younger
+    assert {case.what for case in cases().values()} == set(
+        gs.OneStep.questions
+    ) - younger
     assert {scenario["step"]["kind"] for scenario in content if "step" in scenario} == {
-        "none", "planted", "maximal", "small", "growing"
-    }  # fmt: skip
+        "none",
+        "planted",
+        "maximal",
+        "small",
+        "growing",
+    }
     assert {scenario.get("loss") for scenario in content} >= {"logistic", "hinge"}
-    assert {(scenario.get("inputs") or {}).get("kind") for scenario in content} >= {"blocks", "power-law"}
+    assert {(scenario.get("inputs") or {}).get("kind") for scenario in content} >= {
+        "blocks",
+        "power-law",
+    }
 
 
 def test_a_small_change_would_be_seen():
@@ -44,4 +65,6 @@ def test_a_small_change_would_be_seen():
     assert max(differences(case, found).values()) < CLOSE
     for wrong in (found.test_error * (1 + 1e-8), found.test_error * np.nan):
         assert differences(case, found.assign(test_error=wrong))["test_error"] > CLOSE
-    assert differences(case, found.assign(status=found.status.astype(object) + "no")).get("status")
+    assert differences(
+        case, found.assign(status=found.status.astype(object) + "no")
+    ).get("status")

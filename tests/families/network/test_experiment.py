@@ -6,7 +6,13 @@ import pytest
 
 from giantstep.errors import InputError
 from giantstep.families.network import experiment
-from giantstep.families.network.one_step import MaximalStep, NoStep, OneStep, PlantedSpike, Vocabulary
+from giantstep.families.network.one_step import (
+    MaximalStep,
+    NoStep,
+    OneStep,
+    PlantedSpike,
+    Vocabulary,
+)
 from giantstep.lab import Draws, check_memory, chunk_rows
 
 from .inside import trained_of
@@ -31,19 +37,32 @@ def scenario_of(**fields):
 
 
 def points_of(scenario, samples=None, ridges=None):
-    samples = np.atleast_1d(scenario.samples_per_dim if samples is None else samples).astype(float)
-    ridges = np.broadcast_to(scenario.ridge if ridges is None else ridges, samples.shape).astype(float)
-    points = {name: np.repeat(value, len(samples)) for name, (value, _) in scenario.numeric_fields().items()}
+    samples = np.atleast_1d(
+        scenario.samples_per_dim if samples is None else samples
+    ).astype(float)
+    ridges = np.broadcast_to(
+        scenario.ridge if ridges is None else ridges, samples.shape
+    ).astype(float)
+    points = {
+        name: np.repeat(value, len(samples))
+        for name, (value, _) in scenario.numeric_fields().items()
+    }
     return {**points, "samples_per_dim": samples, "ridge": ridges}
 
 
-def run(scenario, samples=None, ridges=None, what="errors", dim=DIM, seed=0, **settings):
-    return trial(scenario, points_of(scenario, samples, ridges), what, dim, seed, **settings)
+def run(
+    scenario, samples=None, ridges=None, what="errors", dim=DIM, seed=0, **settings
+):
+    return trial(
+        scenario, points_of(scenario, samples, ridges), what, dim, seed, **settings
+    )
 
 
 def trial(scenario, points, what="errors", dim=DIM, seed=0, **settings):
     """One trial at these points, prepared as a study does."""
-    return scenario.trial(points, what, dim, Draws(seed, "test", 0), prepared(scenario, points, settings))
+    return scenario.trial(
+        points, what, dim, Draws(seed, "test", 0), prepared(scenario, points, settings)
+    )
 
 
 def prepared(scenario, points, settings):
@@ -53,7 +72,9 @@ def prepared(scenario, points, settings):
 
 def first_chunk(stream, rows, columns, seed=0):
     """The rows of a stream as the experiment draws them: chunk by chunk."""
-    parts = [x.copy() for _, _, x in Draws(seed, "test", 0).chunks(stream, rows, columns)]
+    parts = [
+        x.copy() for _, _, x in Draws(seed, "test", 0).chunks(stream, rows, columns)
+    ]
     return np.concatenate(parts)
 
 
@@ -61,14 +82,18 @@ class Dense:
     """The planted experiment written out with whole matrices, at one point."""
 
     def __init__(self, samples, ridge, dim=DIM, test_samples=2500):
-        d, p, n = dim, round(1.5 * dim), round(samples * dim)
+        d = dim
+        p = round(1.5 * dim)
+        n = round(samples * dim)
         draws = Draws(0, "test", 0)
         W0 = draws.normal("weights", (p, d))
         W0 /= np.linalg.norm(W0, axis=1, keepdims=True)
         counts = [round(0.5 * p), round(0.8 * p) - round(0.5 * p), p - round(0.8 * p)]
         self.block = np.repeat([0, 1, 2], counts)
-        u, s = np.repeat([1.0, -0.5, 1.5], counts), np.repeat([1.0, 0.8, 1.2], counts)
-        v, perp = np.eye(d)[0], np.eye(d)[1]
+        u = np.repeat([1.0, -0.5, 1.5], counts)
+        s = np.repeat([1.0, 0.8, 1.2], counts)
+        v = np.eye(d)[0]
+        perp = np.eye(d)[1]
         star = 0.6 * v + 0.8 * perp
         W = s[:, None] * W0 + u[:, None] * v
         X = first_chunk("train", n, d)
@@ -81,7 +106,9 @@ class Dense:
         f = np.maximum(T @ W.T, 0) @ a / math.sqrt(p)
         one_hot = np.eye(3)[self.block]
         tau = np.einsum("i,iq,ij->qj", a, one_hot, W0) / math.sqrt(p)
-        self.W0, self.p, self.n = W0, p, n
+        self.W0 = W0
+        self.p = p
+        self.n = n
         train = np.mean((y - F @ a) ** 2)
         self.values = {
             "test_error": np.mean((np.tanh(T @ star) - f) ** 2) + 0.1,
@@ -106,27 +133,40 @@ def test_every_variable_of_the_curve_equals_the_dense_computation():
         expected = Dense(alpha, ridge).values
         assert found.keys() == expected.keys()
         for name, value in expected.items():
-            np.testing.assert_allclose(found[name][b], value, rtol=1e-9, atol=1e-9, err_msg=f"{name} {alpha} {ridge}")
+            np.testing.assert_allclose(
+                found[name][b],
+                value,
+                rtol=1e-9,
+                atol=1e-9,
+                err_msg=f"{name} {alpha} {ridge}",
+            )
 
 
 def test_a_point_alone_equals_the_point_in_a_grid():
-    samples, ridges = np.array([0.5, 1.2, 2.0, 20.0, 1.2]), np.array([0.1, 0.1, 0.3, 0.1, 0.0])
+    samples = np.array([0.5, 1.2, 2.0, 20.0, 1.2])
+    ridges = np.array([0.1, 0.1, 0.3, 0.1, 0.0])
     grid = run(scenario_of(), samples, ridges, test_samples=500)
     for b in range(len(samples)):
         alone = run(scenario_of(), samples[b], ridges[b], test_samples=500)
         for name in grid:
-            np.testing.assert_allclose(alone[name][0], grid[name][b], rtol=1e-9, atol=1e-11)
+            np.testing.assert_allclose(
+                alone[name][0], grid[name][b], rtol=1e-9, atol=1e-11
+            )
 
 
 def test_a_trial_is_its_seed():
-    first, again, other = (run(scenario_of(), seed=seed, test_samples=500) for seed in (0, 0, 1))
+    first, again, other = (
+        run(scenario_of(), seed=seed, test_samples=500) for seed in (0, 0, 1)
+    )
     assert all((first[name] == again[name]).all() for name in first)
     assert first["test_error"] != other["test_error"]
 
 
 def test_numbers_come_from_the_points_not_from_the_scenario():
     scenario = scenario_of(step=PlantedSpike(1.0, 1.0, 0.5))
-    other = scenario.replace(noise=0.3, width_per_dim=1.0, step__strength=2.0, step__alignment=0.9)
+    other = scenario.replace(
+        noise=0.3, width_per_dim=1.0, step__strength=2.0, step__alignment=0.9
+    )
     found = trial(scenario, points_of(other))
     assert found["test_error"] == run(other)["test_error"]
 
@@ -138,9 +178,14 @@ def test_a_number_as_strength_multiplies_the_vocabulary():
 
 
 def test_gaussian_second_layer_has_one_block():
-    values = run(scenario_of(second_layer="gaussian", step=PlantedSpike(1.5)), test_samples=500)
+    values = run(
+        scenario_of(second_layer="gaussian", step=PlantedSpike(1.5)), test_samples=500
+    )
     assert values["theta"].shape == (1, 1) and values["Q1"].shape == (1, 1, 1)
-    plain = run(scenario_of(second_layer=Vocabulary([1.0]), step=PlantedSpike(1.5)), test_samples=500)
+    plain = run(
+        scenario_of(second_layer=Vocabulary([1.0]), step=PlantedSpike(1.5)),
+        test_samples=500,
+    )
     assert values["test_error"] != plain["test_error"]
 
 
@@ -157,7 +202,9 @@ def test_simple_facts():
     assert huge["test_error"][0] == pytest.approx(np.mean(labels**2) + 0.1, rel=0.02)
     assert huge["norm"][0] < 1e-12
     shrinking = run(scenario, [2.0] * 4, [0.01, 0.1, 1.0, 10.0], test_samples=500)
-    assert (np.diff(shrinking["train_error"]) > 0).all() and (np.diff(shrinking["norm"]) < 0).all()
+    assert (np.diff(shrinking["train_error"]) > 0).all() and (
+        np.diff(shrinking["norm"]) < 0
+    ).all()
 
 
 def test_interpolation_without_ridge():
@@ -167,7 +214,9 @@ def test_interpolation_without_ridge():
 
 
 def test_linear_features_beyond_full_rank():
-    scenario = scenario_of(activation="linear", target="z", noise=0.0, ridge=0.0, step=NoStep())
+    scenario = scenario_of(
+        activation="linear", target="z", noise=0.0, ridge=0.0, step=NoStep()
+    )
     values = run(scenario, [0.5, 3.0], test_samples=500)
     assert values["test_error"][1] < 1e-18
     assert values["test_error"][0] > 0.1
@@ -190,9 +239,12 @@ def test_bulk_rows_and_directions_after_a_finite_batch():
     scenario = scenario_of(step=MaximalStep(1.5, 2.0))
     trained = trained_of(scenario, DIM, Draws(0, "test", 0))
     v = trained.directions[:, 0]
-    np.testing.assert_allclose(trained.directions.T @ trained.directions, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(
+        trained.directions.T @ trained.directions, np.eye(2), atol=1e-12
+    )
     assert trained.directions[0, 1] > 0  # v_perp points to the target's side
-    # what was taken off every row is the spike: along v, proportional to the second layer
+    # what was taken off every row is the spike: along v, proportional to the second
+    # layer
     spike = trained.network.weights - trained.bulk
     np.testing.assert_allclose(spike - np.outer(spike @ v, v), 0, atol=1e-12)
     by_block = [np.ptp(spike[block] @ v) for block in trained.blocks]
@@ -201,7 +253,9 @@ def test_bulk_rows_and_directions_after_a_finite_batch():
 
 def test_the_step_of_a_large_batch_tends_to_that_of_an_infinite_one():
     law = Vocabulary([1.0])
-    scenario = scenario_of(activation="tanh", target="sin", noise=0.0, second_layer=law, step=NoStep())
+    scenario = scenario_of(
+        activation="tanh", target="sin", noise=0.0, second_layer=law, step=NoStep()
+    )
     exact = run(scenario.replace(step=MaximalStep(3.0)), dim=40)
     large = run(scenario.replace(step=MaximalStep(3.0, 5000.0)), dim=40)
     small = run(scenario.replace(step=MaximalStep(3.0, 2.0)), dim=40)
@@ -222,7 +276,9 @@ def test_spectrum_counts_the_eigenvalues(samples, normalisation, monkeypatch):
     scenario = scenario_of()
     points = points_of(scenario, samples)
     line = np.linalg.eigvalsh(dense.Phi.T @ dense.Phi / dense.p)[-4:-2].mean()
-    monkeypatch.setattr(experiment, "count_outliers", lambda *_: (np.array([[2]]), np.array([[line]])))
+    monkeypatch.setattr(
+        experiment, "count_outliers", lambda *_: (np.array([[2]]), np.array([[line]]))
+    )
     settings = {"x": x, "normalisation": normalisation}
     found = trial(scenario, points, "spectrum", **settings)
     bulk = values[:-2]
@@ -233,12 +289,18 @@ def test_spectrum_counts_the_eigenvalues(samples, normalisation, monkeypatch):
     assert found["lower_edge"][0] == pytest.approx(nonzero[0])
     assert found["upper_edge"][0] == pytest.approx(nonzero[-1])
     assert found["mean_eigenvalue"][0] == pytest.approx(nonzero.sum() / dense.p)
-    np.testing.assert_allclose(found["outliers"][0, :3], [values[-1], values[-2], np.nan])
+    np.testing.assert_allclose(
+        found["outliers"][0, :3], [values[-1], values[-2], np.nan]
+    )
     assert found["outlier_count"][0] == 3  # above the line, however many are left out
-    expected = [((zeros if at >= 0 else 0) + np.sum(nonzero <= at)) / dense.p for at in x]
+    expected = [
+        ((zeros if at >= 0 else 0) + np.sum(nonzero <= at)) / dense.p for at in x
+    ]
     np.testing.assert_allclose(found["cdf"][0], expected)
     assert found["cdf"][0, -1] == pytest.approx(1 - 2 / dense.p)
-    assert found["density"][0] @ np.full(40, x[1] - x[0]) == pytest.approx(len(nonzero) / dense.p)
+    assert found["density"][0] @ np.full(40, x[1] - x[0]) == pytest.approx(
+        len(nonzero) / dense.p
+    )
 
 
 def test_spectrum_of_linear_features_has_its_atom():
@@ -251,7 +313,9 @@ def test_spectrum_of_linear_features_has_its_atom():
 def test_cells_of_the_density_may_be_uneven():
     x = np.geomspace(1e-3, 30, 50)
     found = run(scenario_of(), [3.0], what="spectrum", x=x)
-    middle = np.concatenate([[1.5 * x[0] - 0.5 * x[1]], (x[1:] + x[:-1]) / 2, [1.5 * x[-1] - 0.5 * x[-2]]])
+    middle = np.concatenate(
+        [[1.5 * x[0] - 0.5 * x[1]], (x[1:] + x[:-1]) / 2, [1.5 * x[-1] - 0.5 * x[-2]]]
+    )
     mass = found["density"][0] @ np.diff(middle)
     inside = np.interp(middle[[0, -1]], x, found["cdf"][0])
     assert mass == pytest.approx(inside[1] - inside[0], abs=0.06)
@@ -268,8 +332,12 @@ def test_resolvent_equals_its_definition(samples):
         V2 = np.diag(R) @ one_hot / dense.p
         V1 = one_hot.T @ (R * (dense.W0 @ dense.W0.T)) @ one_hot / dense.p
         for name, value in (("V2", V2), ("V1", V1), ("m", np.trace(R) / dense.p)):
-            np.testing.assert_allclose(found[f"{name}_real"][0, i], value.real, atol=1e-10)
-            np.testing.assert_allclose(found[f"{name}_imag"][0, i], value.imag, atol=1e-10)
+            np.testing.assert_allclose(
+                found[f"{name}_real"][0, i], value.real, atol=1e-10
+            )
+            np.testing.assert_allclose(
+                found[f"{name}_imag"][0, i], value.imag, atol=1e-10
+            )
 
 
 def test_resolvent_at_several_sizes_and_after_a_finite_batch():
@@ -291,10 +359,15 @@ def test_all_declared_variables_are_filled_with_their_shapes(what):
     settings = {"x": np.linspace(0.1, 2, 7), "z": np.array([1j, -1.0])}
     found = run(scenario, [0.5, 3.0], what=what, test_samples=500, **settings)
     lengths = {"block": 3, "block_2": 3, "x": 7, "z": 2, "outlier": 8}
-    declared = [v for v in scenario.questions[what].variables if "experiment" in v.engines]
+    declared = [
+        v for v in scenario.questions[what].variables if "experiment" in v.engines
+    ]
     assert {v.name for v in declared} == set(found)
     for variable in declared:
-        assert found[variable.name].shape == (2, *(lengths[dim] for dim in variable.dims))
+        assert found[variable.name].shape == (
+            2,
+            *(lengths[dim] for dim in variable.dims),
+        )
         assert found[variable.name].dtype == np.float64
 
 
@@ -312,7 +385,9 @@ def test_memory_is_what_is_used(what, samples, width, step, monkeypatch):
     none = np.zeros((len(samples), 1), dtype=int), np.full((len(samples), 1), np.nan)
     monkeypatch.setattr(experiment, "count_outliers", lambda *_: none)
     scenario = scenario_of(width_per_dim=width, step=step)
-    points = points_of(scenario, samples if what != "errors" else np.repeat(samples, 20))
+    points = points_of(
+        scenario, samples if what != "errors" else np.repeat(samples, 20)
+    )
     settings = {"x": np.linspace(0.1, 2, 50), "z": np.array([1j])}
     settings = prepared(scenario, points, settings)
     announced = scenario.memory(points, what, 300, settings)
@@ -325,12 +400,17 @@ def test_memory_is_what_is_used(what, samples, width, step, monkeypatch):
 
 def test_memory_does_not_grow_with_the_samples_and_is_refused_when_it_cannot_fit():
     scenario = scenario_of()
-    small, large = (scenario.memory(points_of(scenario, n), "errors", 500, {}) for n in (3.0, 3000.0))
+    small, large = (
+        scenario.memory(points_of(scenario, n), "errors", 500, {})
+        for n in (3.0, 3000.0)
+    )
     assert large == small
     with pytest.raises(InputError, match="GiB of memory"):
         check_memory(scenario.memory(points_of(scenario), "errors", 10**6, {}))
 
 
 def test_one_dimension_is_refused():
-    with pytest.raises(InputError, match="Field `dim` must be above 1, the number of target directions"):
+    with pytest.raises(
+        InputError, match="Field `dim` must be above 1, the number of target directions"
+    ):
         run(scenario_of(), dim=1)

@@ -1,4 +1,6 @@
-"""Several steps on finite batches, finite_batches_several_steps: printed values, limits, networks, what is refused."""
+"""Several steps on finite batches, finite_batches_several_steps: printed values,
+limits, networks, what is refused.
+"""
 
 import numpy as np
 import pytest
@@ -8,14 +10,27 @@ from giantstep.comparison import judged_side
 
 from .inside import layers_of, problem_of
 
-RELUTANH, TANHS = "relu(z) - 1.5*tanh(z)", "tanh(1.5*z + 1)"
+RELUTANH = "relu(z) - 1.5*tanh(z)"
+TANHS = "tanh(1.5*z + 1)"
 
 
 def network(activation, target, pi, zeta, rates, batches, noise, loss="square", **more):
-    sizes = {"width_per_dim": 1.3, "samples_per_dim": 1.5, "readout": gs.Ridge(0.05), **more}
+    sizes = {
+        "width_per_dim": 1.3,
+        "samples_per_dim": 1.5,
+        "readout": gs.Ridge(0.05),
+        **more,
+    }
     steps = [gs.MaximalStep(rate, batch, loss) for rate, batch in zip(rates, batches)]
     layer = gs.Vocabulary(zeta, pi)
-    return gs.Network(activation=activation, target=target, noise=noise, second_layer=layer, steps=steps, **sizes)
+    return gs.Network(
+        activation=activation,
+        target=target,
+        noise=noise,
+        second_layer=layer,
+        steps=steps,
+        **sizes,
+    )
 
 
 ONE, B12_SIZES = ([1.0], [1.0]), {"width_per_dim": 1.5, "readout": gs.Ridge(0.1)}
@@ -25,13 +40,17 @@ SETTINGS = {
     "B3": network("erf", "z + 0.3*h3(z)", *ONE, [1.5, 1], [2, 2], 0.0),
     "B4": network("relu", "relu(z)", *ONE, [1.5, 1], [2, 1], 0.1),
     "B5": network("relu", "z + h2(z)/2", [0.5, 0.5], [1, -1], [1.2, 1], [2, 2], 0.1),
-    "B6": network("softplus", "tanh(z)", [0.7, 0.3], [1, -0.5], [2, 2], [4, 4], 0.1, "correlation"),
+    "B6": network(
+        "softplus", "tanh(z)", [0.7, 0.3], [1, -0.5], [2, 2], [4, 4], 0.1, "correlation"
+    ),
     "B7": network("elu", "tanh(2*z)", [0.6, 0.4], [1, -0.7], [1.5, 1], [2, 1], 0.05),
     "B8": network(RELUTANH, "tanh(z)", *ONE, [1, 1], [2, 1], 0.05),
     "B9": network(TANHS, "softplus(z)", *ONE, [1.5, 1], [1, 3], 0.0),
     "B10": network("relu", "tanh(z)", *ONE, [1, 1], [8, 0.5], 0.05, "correlation"),
     "B11": network(RELUTANH, "relu(z)", *ONE, [1, 0.7, 0.7], [2, 2, 1], 0.05),
-    "B12": network("relu", "z1 + z1*z2", [0.5, 0.5], [1, -1], [2, 2], [5, 5], 0.1, **B12_SIZES),
+    "B12": network(
+        "relu", "z1 + z1*z2", [0.5, 0.5], [1, -1], [2, 2], [5, 5], 0.1, **B12_SIZES
+    ),
     "B13": network(TANHS, "tanh(2*z)", [0.5, 0.5], [1, -1], [2, 2], [1, 1], 0.05),
 }
 # section 9: samples per dimension, test error, training error, squared norm
@@ -104,12 +123,24 @@ def printed(text):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_printed_digit(name):
-    """Section 9, test and training error and the norm. A missing term of (3.1)-(5.3) moves the first digits."""
+    """Section 9, test and training error and the norm. A missing term of (3.1)-(5.3)
+    moves the first digits.
+    """
     rows = np.array(printed(ERRORS)[name])
     found = gs.predict(SETTINGS[name], samples_per_dim=rows[:, 0])
-    assert found.attrs["theory"] == "exact" and found.converged.all() and float(found.identity.max()) < 1e-10
+    assert (
+        found.attrs["theory"] == "exact"
+        and found.converged.all()
+        and float(found.identity.max()) < 1e-10
+    )
     for column, variable in enumerate(("test_error", "train_error", "norm"), start=1):
-        np.testing.assert_allclose(found[variable][:, -1], rows[:, column], rtol=0, atol=0.51e-6, err_msg=variable)
+        np.testing.assert_allclose(
+            found[variable][:, -1],
+            rows[:, column],
+            rtol=0,
+            atol=0.51e-6,
+            err_msg=variable,
+        )
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -119,31 +150,54 @@ def test_the_blocks_after_the_last_step(name):
     spread = chain.covariance()[:, -1, -1]
     expected = np.array(printed(ROWS)[name][0]).reshape(-1, 4)
     for q, row in enumerate(expected):
-        U, r = chain.U[q], chain.targets
-        found = (np.linalg.norm(U[:r]) / np.linalg.norm(U), U @ U, chain.norm[q], spread[q])
+        U = chain.U[q]
+        r = chain.targets
+        found = (
+            np.linalg.norm(U[:r]) / np.linalg.norm(U),
+            U @ U,
+            chain.norm[q],
+            spread[q],
+        )
         np.testing.assert_allclose(found, row, rtol=0, atol=1.1e-6)
 
 
 def test_further_printed_values():
-    """Section 9, last lines: a finite dimension without feedback, Gaussian rows, three blocks of three directions."""
+    """Section 9, last lines: a finite dimension without feedback, Gaussian rows, three
+    blocks of three directions.
+    """
     gaussian = gs.predict(SETTINGS["B8"].replace(rows="gaussian")).isel(time=-1)
     found = (gaussian.test_error, gaussian.train_error, gaussian.norm)
-    np.testing.assert_allclose(found, (0.417323, 0.076445, 0.986837), rtol=0, atol=0.51e-6)
-    three = SETTINGS["B5"].replace(second_layer=gs.Vocabulary([1, 0.5, -1], [0.2, 0.3, 0.5]))
+    np.testing.assert_allclose(
+        found, (0.417323, 0.076445, 0.986837), rtol=0, atol=0.51e-6
+    )
+    three = SETTINGS["B5"].replace(
+        second_layer=gs.Vocabulary([1, 0.5, -1], [0.2, 0.3, 0.5])
+    )
     three = gs.predict(three, tolerance=1e-3).isel(time=-1)
-    np.testing.assert_allclose((three.test_error, three.train_error), (0.849597, 0.118597), rtol=1e-4)
+    np.testing.assert_allclose(
+        (three.test_error, three.train_error), (0.849597, 0.118597), rtol=1e-4
+    )
 
 
-def of_batches(batch, activation, target, pi, zeta, rates, noise, loss="square", **more):
+def of_batches(
+    batch, activation, target, pi, zeta, rates, noise, loss="square", **more
+):
     """Return the test error of section 8, on batches of one size."""
     sizes = {"width_per_dim": 1.0, "readout": gs.Ridge(0.1), **more}
-    s = network(activation, target, pi, zeta, rates, [batch] * len(rates), noise, loss, **sizes)
+    s = network(
+        activation, target, pi, zeta, rates, [batch] * len(rates), noise, loss, **sizes
+    )
     return float(gs.predict(s).test_error[-1])
 
 
 LARGE = {
     "tanh": (("tanh", "sin(z)", *ONE, [3, 1.5], 0.0), {}, 0.0178698910, 0.1041),
-    "relu": (("relu", "z + h2(z)/2", [0.5, 0.5], [1, -1], [2, 1], 0.1), {}, 0.6171125137, 0.825),
+    "relu": (
+        ("relu", "z + h2(z)/2", [0.5, 0.5], [1, -1], [2, 1], 0.1),
+        {},
+        0.6171125137,
+        0.825,
+    ),
     "softplus": (
         ("softplus", "tanh(z)", [0.7, 0.3], [1, -0.5], [2, 2], 0.1, "correlation"),
         {},
@@ -151,37 +205,54 @@ LARGE = {
         0.1439,
     ),
     "erf": (("erf", "z + 0.3*h3(z)", *ONE, [3, 1], 0.0), {}, 0.9179571943, 0.670),
-    "Gaussian rows": (("erf", "z + 0.3*h3(z)", *ONE, [3, 1], 0.0), {"rows": "gaussian"}, 0.8697850271, 0.874),
+    "Gaussian rows": (
+        ("erf", "z + 0.3*h3(z)", *ONE, [3, 1], 0.0),
+        {"rows": "gaussian"},
+        0.8697850271,
+        0.874,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_large_batches_approach_the_population(name):
-    """Section 8: the difference falls as 1/batch, with its printed slope. It tests g3, the gain and y^0."""
+    """Section 8: the difference falls as 1/batch, with its printed slope. It tests g3,
+    the gain and y^0.
+    """
     setting, more, limit, slope = LARGE[name]
     assert of_batches(gs.inf, *setting, **more) == pytest.approx(limit, rel=1e-8)
-    assert 1e5 * (of_batches(1e5, *setting, **more) - limit) == pytest.approx(slope, abs=0.6e-3)
+    assert 1e5 * (of_batches(1e5, *setting, **more) - limit) == pytest.approx(
+        slope, abs=0.6e-3
+    )
 
 
 def test_some_batches_may_be_infinite():
     """Steps on the population among others are those of a very large batch."""
     s = network(RELUTANH, "relu(z)", *ONE, [1, 0.7, 0.7], [gs.inf, 1.0, gs.inf], 0.05)
-    mixed, large = gs.predict(s), gs.predict(s.replace({"steps.0.batch_per_dim": 1e9, "steps.2.batch_per_dim": 1e9}))
+    mixed = gs.predict(s)
+    large = gs.predict(
+        s.replace({"steps.0.batch_per_dim": 1e9, "steps.2.batch_per_dim": 1e9})
+    )
     np.testing.assert_allclose(mixed.test_error, large.test_error, rtol=1e-7)
     assert mixed.attrs["theory"] == "exact" and mixed.converged
 
 
 def test_invariances():
-    """Section 8: idle steps, equal blocks, the sign of a block of an odd activation, the unit of the labels."""
+    """Section 8: idle steps, equal blocks, the sign of a block of an odd activation,
+    the unit of the labels.
+    """
     base = float(gs.predict(SETTINGS["B1"]).test_error[-1])
     for place in range(3):
-        rates, batches = np.insert([2.0, 2.0], place, 0.0), np.insert([1.0, 1.0], place, 3.0)
+        rates = np.insert([2.0, 2.0], place, 0.0)
+        batches = np.insert([1.0, 1.0], place, 3.0)
         idle = network("tanh", "sin(z)", *ONE, rates.tolist(), batches.tolist(), 0.05)
         assert float(gs.predict(idle).test_error[-1]) == pytest.approx(base, rel=1e-12)
     turned = SETTINGS["B1"].replace(second_layer=gs.Vocabulary([1, -1], [0.4, 0.6]))
     assert float(gs.predict(turned).test_error[-1]) == pytest.approx(base, rel=1e-9)
     larger = network("tanh", "3*sin(z)", [1.0], [3.0], [2 / 9, 2 / 9], [1, 1], 0.45)
-    assert float(gs.predict(larger).test_error[-1]) == pytest.approx(9 * base, rel=1e-10)
+    assert float(gs.predict(larger).test_error[-1]) == pytest.approx(
+        9 * base, rel=1e-10
+    )
     equal = SETTINGS["B8"].replace(second_layer=gs.Vocabulary([1, 1], [0.3, 0.7]))
     merged = [float(gs.predict(s).test_error[-1]) for s in (equal, SETTINGS["B8"])]
     assert merged[0] == pytest.approx(merged[1], rel=1e-9)
@@ -203,13 +274,20 @@ PRESET = gs.FewSteps(
 
 
 def test_the_preset_is_the_network():
-    np.testing.assert_array_equal(gs.predict(PRESET).test_error, gs.predict(SETTINGS["B1"]).test_error)
+    np.testing.assert_array_equal(
+        gs.predict(PRESET).test_error, gs.predict(SETTINGS["B1"]).test_error
+    )
 
 
 def test_points_do_not_depend_on_their_grid():
     s = SETTINGS["B4"]
     grid = gs.predict(
-        s, {"steps.1.rate": [0.5, 1.0], "steps.1.batch_per_dim": [1.0, gs.inf], "samples_per_dim": [0.6, 3]}
+        s,
+        {
+            "steps.1.rate": [0.5, 1.0],
+            "steps.1.batch_per_dim": [1.0, gs.inf],
+            "samples_per_dim": [0.6, 3],
+        },
     )
     alone = gs.predict(s.replace({"steps.1.rate": 0.5, "samples_per_dim": 3.0}))
     np.testing.assert_allclose(grid.test_error[0, 0, 1], alone.test_error, rtol=1e-12)
@@ -221,35 +299,60 @@ def test_a_step_that_fails_is_named():
     with pytest.warns(gs.GiantstepWarning, match="grow without bound"):
         found = gs.predict(SETTINGS["B4"], {"steps.1.rate": [1.0, 1e6]})
     assert found.converged.values.tolist() == [True, False]
-    assert "steps.1" in str(found.status.values[1]) and np.isfinite(found.test_error[0]).all()
+    assert (
+        "steps.1" in str(found.status.values[1])
+        and np.isfinite(found.test_error[0]).all()
+    )
 
 
 @pytest.mark.parametrize("name", ["steps", "along"])
 def test_networks_agree_on_where_the_blocks_are(name):
-    """Two real batches, one smaller than the dimension: means, lengths, spread, errors along the learnt direction."""
+    """Two real batches, one smaller than the dimension: means, lengths, spread, errors
+    along the learnt direction.
+    """
     asked = {"kappa": np.arange(-8, 9) / 4} if name == "along" else {}
     both = gs.compare(SETTINGS["B2"], what=name, dim=200, trials=30, seed=2, **asked)
-    for variable in ("U", "row_norm", "spread") if name == "steps" else ("error_along", "mean_along"):
-        limit, seen = judged_side(both[variable]), both[variable].sel(source="experiment")
+    for variable in (
+        ("U", "row_norm", "spread")
+        if name == "steps"
+        else ("error_along", "mean_along")
+    ):
+        limit = judged_side(both[variable])
+        seen = both[variable].sel(source="experiment")
         error = both[f"{variable}_stderr"].sel(source="experiment")
         last = {"time": slice(1, None)}
         gap = np.abs(seen - limit).isel(last)
-        size = np.abs(limit).isel(last) if name == "steps" else np.abs(limit).isel(last).max()
+        if name == "steps":
+            size = np.abs(limit).isel(last)
+        else:
+            size = np.abs(limit).isel(last).max()
         assert (gap <= 4 * error.isel(last) + 0.02 * size).all(), variable
 
 
 def test_networks_agree_along_one_of_two_directions():
-    """Two directions, two blocks: errors and outputs along the leading one, averaged over the other.
+    """Two directions, two blocks: errors and outputs along the leading one, averaged
+    over the other.
 
-    At 150 inputs and 60 networks the gaps were up to 7% after the first step and 4.5% after the second, of one sign,
-    with standard errors of 1.5%. The granted 4% were chosen after that.
+    At 150 inputs and 60 networks the gaps were up to 7% after the first step and 4.5%
+    after the second, of one sign, with standard errors of 1.5%. The granted 4% were
+    chosen after that.
     """
-    both = gs.compare(SETTINGS["B12"], what="along", dim=100, trials=12, seed=3, kappa=np.arange(-6, 7) / 4)
+    both = gs.compare(
+        SETTINGS["B12"],
+        what="along",
+        dim=100,
+        trials=12,
+        seed=3,
+        kappa=np.arange(-6, 7) / 4,
+    )
     last = {"time": slice(1, None)}
     for variable in ("error_along", "mean_along"):
-        limit, seen = judged_side(both[variable]).isel(last), both[variable].sel(source="experiment").isel(last)
+        limit = judged_side(both[variable]).isel(last)
+        seen = both[variable].sel(source="experiment").isel(last)
         error = both[f"{variable}_stderr"].sel(source="experiment").isel(last)
-        assert (np.abs(seen - limit) <= 4 * error + 0.04 * np.abs(limit).max()).all(), variable
+        assert (np.abs(seen - limit) <= 4 * error + 0.04 * np.abs(limit).max()).all(), (
+            variable
+        )
 
 
 LAST = "test_error[time=2]"
@@ -257,9 +360,18 @@ SPLIT = "steps.0.batch_per_dim + steps.1.batch_per_dim = 2"
 OVER = {"steps.0.batch_per_dim": (0.5, 1.5)}
 VERBS = {
     "efficiency": (lambda s: gs.efficiency(gs.predict(s)), "test_error_ratio"),
-    "optimize": (lambda s: gs.optimize(s, over=OVER, budget=SPLIT, minimise=LAST, starts=3), "test_error"),
-    "sensitivity": (lambda s: gs.sensitivity(s, of=LAST, to=["steps.0.batch_per_dim", "noise"]), "derivative"),
-    "sensitivity of the preset": (lambda _: gs.sensitivity(PRESET, of=LAST, to="batch_per_dim"), "derivative"),
+    "optimize": (
+        lambda s: gs.optimize(s, over=OVER, budget=SPLIT, minimise=LAST, starts=3),
+        "test_error",
+    ),
+    "sensitivity": (
+        lambda s: gs.sensitivity(s, of=LAST, to=["steps.0.batch_per_dim", "noise"]),
+        "derivative",
+    ),
+    "sensitivity of the preset": (
+        lambda _: gs.sensitivity(PRESET, of=LAST, to="batch_per_dim"),
+        "derivative",
+    ),
 }
 """What else is asked of two finite batches, and the variable that must be known."""
 
@@ -277,11 +389,15 @@ def test_the_best_error_counts_every_batch():
 
 
 def test_a_refused_field_leaves_the_other_sensitivities():
-    """Momentum after a finite batch has no theory: its derivative is missing, with the reason, and it alone."""
+    """Momentum after a finite batch has no theory: its derivative is missing, with the
+    reason, and it alone.
+    """
     found = gs.sensitivity(SETTINGS["B1"], of=LAST, to=["noise", "steps.1.momentum"])
     known = np.isfinite(found.derivative)
     assert found.field[known].values.tolist() == ["noise"]
-    assert "steps.1.momentum: Field `steps.1` has no limit here" in str(found.remark.values)
+    assert "steps.1.momentum: Field `steps.1` has no limit here" in str(
+        found.remark.values
+    )
     with pytest.raises(gs.InputError, match="theory of momentum"):
         gs.sensitivity(SETTINGS["B1"], of=LAST, to="steps.1.momentum")
 
@@ -295,9 +411,12 @@ def test_a_result_at_a_dimension_says_which_terms_are_in():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["B2", "B4", "B5", "B8", "B11"])
 def test_networks_of_800_inputs_agree(name):
-    """Within 1%, and within four standard errors beyond that; the isotropic description is off by 6 to 14%."""
+    """Within 1%, and within four standard errors beyond that; the isotropic description
+    is off by 6 to 14%.
+    """
     both = gs.compare(SETTINGS[name], dim=800, trials=30, seed=5)
-    limit, seen = judged_side(both.test_error)[-1], both.test_error.sel(source="experiment")[-1]
+    limit = judged_side(both.test_error)[-1]
+    seen = both.test_error.sel(source="experiment")[-1]
     error = both.test_error_stderr.sel(source="experiment")[-1]
     assert abs(float(seen / limit - 1)) < 0.01 + 4 * float(error / limit)
     with pytest.warns(gs.GiantstepWarning, match="described as isotropic"):

@@ -12,17 +12,25 @@ from giantstep.family import Answer
 from giantstep.types import Points
 
 
-def limit(scenario: Skeleton, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
+def limit(
+    scenario: Skeleton, points: Points, what: str, settings: Mapping[str, Any]
+) -> Answer:
     """Answer with the Stieltjes transform m of the Marchenko-Pastur law at -ridge.
 
-    With G = X^T X/d: m = tr(G + ridge)^-1/d solves ridge m^2 + (ridge + alpha - 1) m - 1 = 0, the bias is
-    ridge^2 tr(G + ridge)^-2/d and the variance noise (m - ridge tr(G + ridge)^-2/d).
+    With G = X^T X/d: m = tr(G + ridge)^-1/d solves ridge m^2 + (ridge + alpha - 1) m -
+    1 = 0, the bias is ridge^2 tr(G + ridge)^-2/d and the variance noise (m - ridge
+    tr(G + ridge)^-2/d).
     """
-    alpha, ridge, noise = (points[name] for name in ("samples_per_dim", "ridge", "noise"))
+    alpha, ridge, noise = (
+        points[name] for name in ("samples_per_dim", "ridge", "noise")
+    )
     b = ridge + alpha - 1
     root = np.sqrt(b**2 + 4 * ridge)
-    m = np.where(b > 0, 2 / (b + root), (root - b) / (2 * ridge))  # neither form subtracts equal numbers
+    # neither form subtracts equal numbers
+    m = np.where(b > 0, 2 / (b + root), (root - b) / (2 * ridge))
     squared = (m**2 + m) / (2 * ridge * m + b)  # tr(G + ridge)^-2/d = -dm/dridge
     error = noise + ridge**2 * squared + noise * (m - ridge * squared)
     residual = np.abs(ridge * m**2 + b * m - 1)
-    return Answer.closed({"test_error": error, "overlap": 1 - ridge * m}, residual=residual)
+    return Answer.closed(
+        {"test_error": error, "overlap": 1 - ridge * m}, residual=residual
+    )

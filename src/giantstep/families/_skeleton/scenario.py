@@ -1,4 +1,6 @@
-"""What is studied: fields with symbol, meaning and bounds, and the table of variables both engines fill."""
+"""What is studied: fields with symbol, meaning and bounds, and the table of variables
+both engines fill.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from giantstep.scenario import Number, Scenario, field
 
 
 class Skeleton(Scenario):
-    """Ridge regression of a linear target on isotropic Gaussian data, in the limit n, d -> inf."""
+    """Ridge regression of a linear target on isotropic Gaussian data, in the limit n, d
+    -> inf.
+    """
 
     family: ClassVar[str] = "skeleton"
     title: ClassVar[str] = "Ridge regression on isotropic data"
@@ -24,15 +28,27 @@ class Skeleton(Scenario):
         "errors": Question(
             "error of the estimated weights",
             (
-                Variable("test_error", (), "E(y - <w,x>)^2", "mean squared error on fresh samples, noise included"),
-                Variable("overlap", (), "<w,w*>", "overlap of the estimate with the target"),
+                Variable(
+                    "test_error",
+                    (),
+                    "E(y - <w,x>)^2",
+                    "mean squared error on fresh samples, noise included",
+                ),
+                Variable(
+                    "overlap", (), "<w,w*>", "overlap of the estimate with the target"
+                ),
             ),
             plot=("test_error",),
         )
     }
     papers: ClassVar[tuple[str, ...]] = ("hastie2022surprises",)
-    shared_fields: ClassVar[tuple[str, ...]] = ("ridge",)  # one draw of the data answers every ridge
+    # one draw of the data answers every ridge
+    shared_fields: ClassVar[tuple[str, ...]] = ("ridge",)
 
-    samples_per_dim: Number = field("alpha = n/d", "samples per dimension", default=2.0, gt=0)
-    ridge: Number = field("lambda", "penalty in sum (y - <w,x>)^2 + lambda d |w|^2", default=0.1, gt=0)
+    samples_per_dim: Number = field(
+        "alpha = n/d", "samples per dimension", default=2.0, gt=0
+    )
+    ridge: Number = field(
+        "lambda", "penalty in sum (y - <w,x>)^2 + lambda d |w|^2", default=0.1, gt=0
+    )
     noise: Number = field("delta", "variance of the label noise", default=0.1, ge=0)

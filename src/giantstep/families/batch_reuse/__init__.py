@@ -1,1 +1,3 @@
-"""Full-batch gradient descent on the same samples: discrete-time mean-field theory and its experiment."""
+"""Full-batch gradient descent on the same samples: discrete-time mean-field theory and
+its experiment.
+"""

@@ -1,8 +1,10 @@
-"""Weighted points of the effective process: one sample's target projections, label noise, noise of each step, mask.
+"""Weighted points of the effective process: one sample's target projections, label
+noise, noise of each step, mask.
 
-The rules are those of batch_reuse_dmft section 3. All arrays have the points along the last axis. The columns are (h*,
-zeta, xi^0, xi^1, ..., mask), in this order: the first dimensions of a Sobol sequence are its best ones, and the first
-steps decide the later ones.
+The rules are those of batch_reuse_dmft section 3. All arrays have the points along the
+last axis. The columns are (h*, zeta, xi^0, xi^1, ..., mask), in this order: the first
+dimensions of a Sobol sequence are its best ones, and the first steps decide the later
+ones.
 """
 
 from __future__ import annotations
@@ -22,15 +24,22 @@ from giantstep.types import Floats
 MaskKind = Literal["none", "cycle", "replacement"]
 
 WIDENED = 1.5
-"""Standard deviation with which up to `FEW_DIRECTIONS` target directions are drawn (weights undo it)."""
-FEW_DIRECTIONS, SLIGHTLY_WIDENED = 4, 1.25
-"""Above so many directions the weights of `WIDENED` would leave few points with weight; they are drawn with this."""
+"""Standard deviation with which up to `FEW_DIRECTIONS` target directions are drawn
+(weights undo it).
+"""
+FEW_DIRECTIONS = 4
+SLIGHTLY_WIDENED = 1.25
+"""Above so many directions the weights of `WIDENED` would leave few points with weight;
+they are drawn with this.
+"""
 MOST_COLUMNS = 21201
 """Dimensions of the Sobol sequence."""
 _MOST_KEPT = 1 << 19
 """Numbers of a set of points that is kept (4 MB)."""
 _SMALLEST = 2.0**-53
-"""Distance from 0 and 1 that uniform numbers keep, half a unit in the last place: normals stay finite."""
+"""Distance from 0 and 1 that uniform numbers keep, half a unit in the last place:
+normals stay finite.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,8 @@ class Layout:
     directions: int  # target directions k
     noisy: bool  # whether the labels have noise
     normals: int  # columns of xi, p for every step
-    mask: MaskKind = "none"  # a step uses all samples, one of `batches` groups in turn, or each with 1/`batches`
+    # a step uses all samples, one of `batches` groups in turn, or each with 1/`batches`
+    mask: MaskKind = "none"
     batches: int = 1
     steps: int = 0
 
@@ -51,8 +61,13 @@ class Layout:
 
     @property
     def columns(self) -> int:
-        """Number of all columns, those uniform numbers with them that say which samples a step uses."""
-        return self.gaussian + {"none": 0, "cycle": 1, "replacement": self.steps}[self.mask]
+        """Number of all columns, those uniform numbers with them that say which samples
+        a step uses.
+        """
+        return (
+            self.gaussian
+            + {"none": 0, "cycle": 1, "replacement": self.steps}[self.mask]
+        )
 
 
 @dataclass(frozen=True)
@@ -63,31 +78,48 @@ class WeightedPoints:
     noise: Floats | None  # (N,) label noise zeta, or None
     normals: Floats  # (columns, N) independent normals xi
     weights: Floats  # (N,), of sum one
-    mask: Floats | None = None  # (steps, N) of 0 and 1, or None where every step uses all samples
+    mask: Floats | None = (
+        None  # (steps, N) of 0 and 1, or None where every step uses all samples
+    )
 
 
-def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int) -> WeightedPoints:
-    """Return scrambled Sobol points, target directions widened, all first and second moments matched.
+def sobol_points(
+    layout: Layout, nodes: int, seed: int, scramble: int
+) -> WeightedPoints:
+    """Return scrambled Sobol points, target directions widened, all first and second
+    moments matched.
 
-    h* is drawn wider than it is, with weights: polynomial targets have heavy-tailed integrands. The points, a power of
-    two of them, depend on seed and scramble and on nothing else.
+    h* is drawn wider than it is, with weights: polynomial targets have heavy-tailed
+    integrands. The points, a power of two of them, depend on seed and scramble and on
+    nothing else.
     """
-    draw = _kept_points if nodes * layout.columns <= _MOST_KEPT else _kept_points.__wrapped__
-    return draw(layout, nodes, seed, scramble)
+    if nodes * layout.columns <= _MOST_KEPT:
+        return _kept_points(layout, nodes, seed, scramble)
+    return _kept_points.__wrapped__(layout, nodes, seed, scramble)
 
 
-@lru_cache(maxsize=16)  # of `_MOST_KEPT` numbers at most; a slider asks for the same ones again and again
-def _kept_points(layout: Layout, nodes: int, seed: int, scramble: int) -> WeightedPoints:
-    generator = np.random.default_rng(np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble]))
-    engine = scipy.stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)
+@lru_cache(
+    maxsize=16
+)  # of `_MOST_KEPT` numbers at most; a slider asks for the same ones again and again
+def _kept_points(
+    layout: Layout, nodes: int, seed: int, scramble: int
+) -> WeightedPoints:
+    generator = np.random.default_rng(
+        np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble])
+    )
+    engine = scipy.stats.qmc.Sobol(
+        layout.columns, scramble=True, rng=generator, bits=32
+    )
     uniform = np.empty((layout.columns, nodes))
-    size = 1 << max(0, (BLOCK // layout.columns).bit_length() - 1)  # Sobol points come in powers of two
+    # Sobol points come in powers of two
+    size = 1 << max(0, (BLOCK // layout.columns).bit_length() - 1)
     for part in split_rows(nodes, 1, size):
         uniform[:, part] = engine.random(part.stop - part.start).T
     for row in uniform:
         check_time()
         np.clip(row, _SMALLEST, 1 - _SMALLEST, out=row)
-    normal, k = uniform[: layout.gaussian], layout.directions
+    normal = uniform[: layout.gaussian]
+    k = layout.directions
     mask = _mask(layout, uniform[layout.gaussian :])
     for row in normal:
         check_time()
@@ -105,21 +137,27 @@ def _kept_points(layout: Layout, nodes: int, seed: int, scramble: int) -> Weight
 
 
 _PRODUCT = 1 << 22
-"""Numbers that are multiplied at a time, 256 times each or oftener: the deadline is looked at between."""
+"""Numbers that are multiplied at a time, 256 times each or oftener: the deadline is
+looked at between.
+"""
 
 
 def _match_moments(normal: Floats, weights: Floats) -> None:
-    """Give the columns the weighted mean 0 and the weighted covariance I exactly, in place.
+    """Give the columns the weighted mean 0 and the weighted covariance I exactly, in
+    place.
 
     They are multiplied by the inverse of the Cholesky factor of their covariance.
     """
     normal -= (normal @ weights)[:, None]
-    covariance, work = np.zeros((len(normal), len(normal))), max(len(normal), len(normal) ** 2 // 256)
+    covariance = np.zeros((len(normal), len(normal)))
+    work = max(len(normal), len(normal) ** 2 // 256)
     for part in split_rows(len(weights), work, _PRODUCT):
         covariance += (normal[:, part] * weights[part]) @ normal[:, part].T
     factor = np.linalg.cholesky(covariance)
     for part in split_rows(len(weights), work, _PRODUCT):
-        normal[:, part] = scipy.linalg.solve_triangular(factor, normal[:, part], lower=True)
+        normal[:, part] = scipy.linalg.solve_triangular(
+            factor, normal[:, part], lower=True
+        )
 
 
 def _mask(layout: Layout, uniform: Floats) -> Floats | None:
@@ -127,5 +165,7 @@ def _mask(layout: Layout, uniform: Floats) -> Floats | None:
         return None
     if layout.mask == "cycle":
         group = np.floor(layout.batches * uniform[0]).astype(np.int64)
-        return (group == (np.arange(layout.steps) % layout.batches)[:, None]).astype(np.float64)
+        return (group == (np.arange(layout.steps) % layout.batches)[:, None]).astype(
+            np.float64
+        )
     return (uniform * layout.batches < 1).astype(np.float64)

@@ -1,4 +1,6 @@
-"""Batch reuse as a program of its own: gradient descent on the same samples, in NumPy or with autograd."""
+"""Batch reuse as a program of its own: gradient descent on the same samples, in NumPy
+or with autograd.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.gaussian.source import Language
-from giantstep.scripts import Program, activation_source, floats, lines, number, target_source
+from giantstep.scripts import (
+    Program,
+    activation_source,
+    floats,
+    lines,
+    number,
+    target_source,
+)
 
 _LOSS = {"square": "(f - y) ** 2 / 2", "correlation": "-y * f"}
 _SLOPE = {"square": "f - y", "correlation": "-y"}
@@ -20,29 +29,55 @@ def draw(rng, Wstar):  # n samples and their labels
 
 def program(scenario: BatchReuse, dim: int, lang: Language) -> Program:
     """Return the program of gradient descent on one batch."""
-    p, k = scenario.neurons, scenario.target.directions
+    p = scenario.neurons
+    k = scenario.target.directions
     if dim < p + k:
-        raise bad_field("dim", dim, f"at least {p + k}, neurons and target directions together")
+        raise bad_field(
+            "dim", dim, f"at least {p + k}, neurons and target directions together"
+        )
     overlap, gram = scenario.start
     values, vectors = np.linalg.eigh(gram - overlap @ overlap.T)
     root = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
     sizes = {
         "p": (str(p), "neurons"),
         "k": (str(k), "directions of the target"),
-        "n": (str(max(1, round(scenario.samples_per_dim * dim))), f"samples, n/d = {scenario.samples_per_dim:g}"),
+        "n": (
+            str(max(1, round(scenario.samples_per_dim * dim))),
+            f"samples, n/d = {scenario.samples_per_dim:g}",
+        ),
         "rates": (number(scenario.rates()), "eta, one for each step"),
         "noise": (number(scenario.noise), "Delta, variance of the label noise"),
-        **({"decay": (number(scenario.decay), "lambda, weight decay")} if scenario.decay else {}),
-        **({"momentum": (number(scenario.momentum), "beta")} if scenario.momentum else {}),
-        **({"batches": (str(scenario.batches), "B, groups of samples")} if scenario.batches > 1 else {}),
+        **(
+            {"decay": (number(scenario.decay), "lambda, weight decay")}
+            if scenario.decay
+            else {}
+        ),
+        **(
+            {"momentum": (number(scenario.momentum), "beta")}
+            if scenario.momentum
+            else {}
+        ),
+        **(
+            {"batches": (str(scenario.batches), "B, groups of samples")}
+            if scenario.batches > 1
+            else {}
+        ),
         "tests": ("20_000", "samples of the population loss"),
-        "a0": (f"np.array({floats(scenario.second_layer)})", "second layer at the start"),
+        "a0": (
+            f"np.array({floats(scenario.second_layer)})",
+            "second layer at the start",
+        ),
         "M0": (f"np.array({floats(overlap)})", "W W*^T/d at the start"),
-        "root": (f"np.array({floats(np.round(root, 14))})", "root of Q - M M^T at the start, Q = W W^T/d"),
+        "root": (
+            f"np.array({floats(np.round(root, 14))})",
+            "root of Q - M M^T at the start, Q = W W^T/d",
+        ),
     }
     functions = lines(
         target_source(scenario.target, lang).rstrip("\n"),
-        activation_source(scenario.activation, lang, slope=lang == "numpy").rstrip("\n"),
+        activation_source(scenario.activation, lang, slope=lang == "numpy").rstrip(
+            "\n"
+        ),
         f"def loss(f, y): return {_LOSS[scenario.loss]}",
         "",
         _DRAW,
@@ -56,16 +91,32 @@ def program(scenario: BatchReuse, dim: int, lang: Language) -> Program:
         sizes=sizes,
         functions=functions,
         trial=_trial(scenario),
-        variables=["M", "Q", "cosine", "train_loss", "population_loss", "generalisation"],
-        index={"time": range(scenario.steps + 1), "neuron": neurons, "neuron_2": neurons, "direction": range(1, k + 1)},
+        variables=[
+            "M",
+            "Q",
+            "cosine",
+            "train_loss",
+            "population_loss",
+            "generalisation",
+        ],
+        index={
+            "time": range(scenario.steps + 1),
+            "neuron": neurons,
+            "neuron_2": neurons,
+            "direction": range(1, k + 1),
+        },
     )
 
 
 def _gradients(scenario: BatchReuse, lang: Language) -> str:
-    """Return the text of the gradients of the sum of losses in W, and of their mean in a."""
-    masked, second = scenario.batches > 1, scenario.second_layer_rate > 0
-    head = f"def gradients(W, a, X, y{', used' if masked else ''}):  # of the sum of losses in W" + (
-        ", of the mean loss in a" if second else ""
+    """Return the text of the gradients of the sum of losses in W, and of their mean
+    in a.
+    """
+    masked = scenario.batches > 1
+    second = scenario.second_layer_rate > 0
+    head = (
+        f"def gradients(W, a, X, y{', used' if masked else ''}):  # of the sum of"
+        " losses in W" + (", of the mean loss in a" if second else "")
     )
     count = "max(used.sum(), 1)" if masked else "n"
     if lang == "torch":
@@ -88,7 +139,11 @@ def _gradients(scenario: BatchReuse, lang: Language) -> str:
         scenario.loss == "square" and "    f = activation(h) @ a",
         f"    error = {error}",
         "    G = (error[:, None] * a * slope(h)).T @ X / d**0.5",
-        f"    return G, error @ activation(h) / {count}" if second else "    return G, 0",
+        (
+            f"    return G, error @ activation(h) / {count}"
+            if second
+            else "    return G, 0"
+        ),
     )
 
 
@@ -117,7 +172,8 @@ def _trial(scenario: BatchReuse) -> str:
     velocity = f"{'momentum * V + ' if scenario.momentum else ''}G{' + decay * W' if scenario.decay else ''}"
     return lines(
         "def trial(rng):",
-        "    Wstar = np.linalg.qr(rng.standard_normal((d, k)))[0].T * d**0.5  # directions of the target, |w*|^2 = d",
+        "    Wstar = np.linalg.qr(rng.standard_normal((d, k)))[0].T * d**0.5  #"
+        " directions of the target, |w*|^2 = d",
         "    across = rng.standard_normal((p, d))",
         "    across = across - across @ Wstar.T @ Wstar / d",
         "    W = M0 @ Wstar + root @ np.linalg.qr(across.T)[0].T * d**0.5",
@@ -130,9 +186,12 @@ def _trial(scenario: BatchReuse) -> str:
         f"        G, slopes = gradients(W, a, X, y{', used' if mask else ''})",
         f"        V = {velocity}",
         "        W = W - rate * V",
-        scenario.constraint == "spherical" and "        W = W * (d / (W**2).sum(1)[:, None]) ** 0.5",
-        scenario.second_layer_rate > 0 and f"        a = a - {number(scenario.second_layer_rate)} * slopes",
-        scenario.data == "fresh" and "        X, y = draw(rng, Wstar)  # new samples for every step",
+        scenario.constraint == "spherical"
+        and "        W = W * (d / (W**2).sum(1)[:, None]) ** 0.5",
+        scenario.second_layer_rate > 0
+        and f"        a = a - {number(scenario.second_layer_rate)} * slopes",
+        scenario.data == "fresh"
+        and "        X, y = draw(rng, Wstar)  # new samples for every step",
         "        path.append(measure(rng, W, a, X, y, Wstar, Z))",
         "    return {name: [values[name] for values in path] for name in VARIABLES}",
     )

@@ -1,1 +1,3 @@
-"""The best possible error of a multi-index target, and the best that message passing reaches."""
+"""The best possible error of a multi-index target, and the best that message passing
+reaches.
+"""

@@ -1,4 +1,6 @@
-"""The best possible error as a program of its own: message passing that knows the target but not its direction."""
+"""The best possible error as a program of its own: message passing that knows the
+target but not its direction.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +47,20 @@ def program(scenario: BayesLimit, dim: int, lang: Language) -> Program:
     """Return the program of message passing for a target of one direction."""
     refuse_torch(scenario.family, lang)
     if scenario.target.directions > 1:
-        raise bad_field("target", scenario.target.name, f"a function of one direction {_WRITTEN}")
+        raise bad_field(
+            "target", scenario.target.name, f"a function of one direction {_WRITTEN}"
+        )
     found = scenario.reading.labels
     if not scenario.noise and found is None:
-        raise bad_field("noise", scenario.noise, f"above 0 {_WRITTEN}, unless the target has labels")
+        raise bad_field(
+            "noise", scenario.noise, f"above 0 {_WRITTEN}, unless the target has labels"
+        )
     values = None if scenario.noise else found
     exact = "((target((Z @ w)[:, None]) - guess) ** 2).mean() + noise"
-    error = exact if values is None else "((observe(rng, Z @ w) - guess) ** 2).mean()"
+    if values is None:
+        error = exact
+    else:
+        error = "((observe(rng, Z @ w) - guess) ** 2).mean()"
     n = max(1, round(scenario.samples_per_dim * dim))
     return Program(
         sizes={
@@ -60,16 +69,27 @@ def program(scenario: BayesLimit, dim: int, lang: Language) -> Program:
                 {"noise": (number(scenario.noise), "variance of the label noise")}
                 if values is None
                 else {
-                    "labels": (f"np.array({[float(value) for value in values]})", "values of the target"),
+                    "labels": (
+                        f"np.array({[float(value) for value in values]})",
+                        "values of the target",
+                    ),
                     "flip": (number(scenario.flip), "probability of another label"),
                 }
             ),
             "tests": ("10_000", "samples of the error"),
-            "grid": ("np.linspace(-6, 6, 241)", "of z around its mean, in standard deviations"),
-            "density": ("np.exp(-grid**2 / 2) / np.exp(-grid**2 / 2).sum()", "of the standard normal law"),
+            "grid": (
+                "np.linspace(-6, 6, 241)",
+                "of z around its mean, in standard deviations",
+            ),
+            "density": (
+                "np.exp(-grid**2 / 2) / np.exp(-grid**2 / 2).sum()",
+                "of the standard normal law",
+            ),
         },
         functions=_functions(scenario, values is not None) + "\n" + _PASSING,
-        trial=_TRIAL.replace("SIGN", "abs" if scenario.reading.line.parity == "even" else "").replace("ERROR", error),
+        trial=_TRIAL.replace(
+            "SIGN", "abs" if scenario.reading.line.parity == "even" else ""
+        ).replace("ERROR", error),
         variables=["q", "M", "mse"],
         index={"branch": ["uninformed"], "direction": [1], "direction_2": [1]},
     )
@@ -80,15 +100,20 @@ def _functions(scenario: BayesLimit, classes: bool) -> str:
     if not classes:
         return lines(
             target,
-            "def expected(z): return target(z.reshape(-1, 1)).reshape(z.shape)  # E[y|z]",
-            "def likelihood(y, z): return np.exp(-((y - expected(z)) ** 2) / (2 * noise)) + 1e-300",
-            "def observe(rng, z): return target(z[:, None]) + noise**0.5 * rng.standard_normal(len(z))",
+            "def expected(z): return target(z.reshape(-1, 1)).reshape(z.shape)  #"
+            " E[y|z]",
+            "def likelihood(y, z): return np.exp(-((y - expected(z)) ** 2) / (2 *"
+            " noise)) + 1e-300",
+            "def observe(rng, z): return target(z[:, None]) + noise**0.5 *"
+            " rng.standard_normal(len(z))",
         )
     return lines(
         target,
         "def clean(z): return target(z.reshape(-1, 1)).reshape(z.shape)",
-        "def likelihood(y, z): return np.where(abs(y - clean(z)) < 1e-9, 1 - flip, flip / (len(labels) - 1)) + 1e-300",
-        "def expected(z): return sum(label * likelihood(label, z) for label in labels)  # E[y|z]",
+        "def likelihood(y, z): return np.where(abs(y - clean(z)) < 1e-9, 1 - flip, flip"
+        " / (len(labels) - 1)) + 1e-300",
+        "def expected(z): return sum(label * likelihood(label, z) for label in labels) "
+        " # E[y|z]",
         "def observe(rng, z):  # the label, or another one with probability flip",
         "    kind = abs(clean(z)[:, None] - labels).argmin(1)",
         "    turn = rng.integers(1, len(labels), len(z)) * (rng.random(len(z)) < flip)",

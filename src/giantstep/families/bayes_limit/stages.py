@@ -1,4 +1,6 @@
-"""At which samples per dimension message passing learns each direction: bayes_multi_index section 4."""
+"""At which samples per dimension message passing learns each direction:
+bayes_multi_index section 4.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from giantstep.types import Floats
 _PROBE = 0.3
 """Overlap of the known direction at which it is asked what else is seen at once."""
 _NEGLIGIBLE = 1e-4
-"""Eigenvalue of the growing matrix, relative to the largest, below which a direction does not grow."""
+"""Eigenvalue of the growing matrix, relative to the largest, below which a direction
+does not grow.
+"""
 _SAME_RATE = 1e-6
 """Relative difference of the rates of directions that are learnt at once."""
 _SCAN = np.arange(-6.0, 4.3, 0.35)
@@ -30,7 +34,9 @@ _SCAN = np.arange(-6.0, 4.3, 0.35)
 
 
 class LearntStage(NamedTuple):
-    """Directions (orthonormal rows) that are learnt above alpha: infinite for never, NaN where it is not known."""
+    """Directions (orthonormal rows) that are learnt above alpha: infinite for never,
+    NaN where it is not known.
+    """
 
     alpha: float
     rows: Floats
@@ -44,8 +50,10 @@ class BranchSolution(NamedTuple):
     """The branches of one point: uninformed, informed, bayes."""
 
     M: Floats
-    """(S, 3, r, r), in the coordinates of the subspace: one run, or one for each scramble where overlaps are sampled;
-    NaN where it is not known which branch is the best."""
+    """(S, 3, r, r), in the coordinates of the subspace: one run, or one for each
+    scramble where overlaps are sampled; NaN where it is not known which branch is the
+    best.
+    """
     phi: Floats
     phi_error: Floats | None = None
     status: str = ""
@@ -78,25 +86,36 @@ def _moments_at_zero(slab: Slab) -> tuple[Floats, Floats]:
     mean = np.concatenate([along[:, None], others], axis=1)
     r = mean.shape[1]
     G = np.empty((len(P), r, r))
-    G[:, 0, 0], G[:, 0, 1:], G[:, 1:, 0], G[:, 1:, 1:] = own, mixed, mixed, rest
+    G[:, 0, 0] = own
+    G[:, 0, 1:] = mixed
+    G[:, 1:, 0] = mixed
+    G[:, 1:, 1:] = rest
     direction = complement(slab.rest, r)
     basis = np.concatenate([direction, slab.rest])
-    mean, G = mean @ basis, np.einsum("ai,yab,bj->yij", basis, G, basis)
+    mean = mean @ basis
+    G = np.einsum("ai,yab,bj->yij", basis, G, basis)
     weights = slab.measure / P
     first = np.einsum("y,ya,yb->ab", weights, mean, mean)
     return first, np.einsum("y,yab,ycd->acbd", weights, G, G).reshape(r * r, r * r)
 
 
 def _leading(growth: Floats) -> tuple[float, Floats]:
-    """Return the largest eigenvalue of a positive map on symmetric matrices, and the rows its eigenmatrix spans."""
+    """Return the largest eigenvalue of a positive map on symmetric matrices, and the
+    rows its eigenmatrix spans.
+    """
     r = round(math.sqrt(len(growth)))
     rates, matrices = np.linalg.eigh(0.5 * (growth + growth.T))
-    grown = matrices[:, rates >= rates[-1] - _SAME_RATE * abs(rates[-1])]  # what growth makes of the identity at last
-    sizes, vectors = np.linalg.eigh((grown @ (grown.T @ np.eye(r).ravel())).reshape(r, r))
+    # what growth makes of the identity at last
+    grown = matrices[:, rates >= rates[-1] - _SAME_RATE * abs(rates[-1])]
+    sizes, vectors = np.linalg.eigh(
+        (grown @ (grown.T @ np.eye(r).ravel())).reshape(r, r)
+    )
     return rates[-1], tidy(vectors[:, sizes > _NEGLIGIBLE * sizes[-1]].T)
 
 
-def _continue(slab_along: Slicing, rank: int, stages: list[LearntStage]) -> list[LearntStage]:
+def _continue(
+    slab_along: Slicing, rank: int, stages: list[LearntStage]
+) -> list[LearntStage]:
     """Add later stages to the first one."""
     known = np.concatenate([stage.rows for stage in stages])
     if len(known) == rank:
@@ -111,18 +130,24 @@ def _continue(slab_along: Slicing, rank: int, stages: list[LearntStage]) -> list
         return _continue(slab_along, rank, [together])
     later = _second_stage(slab, stages[0].alpha)
     unknown = complement(np.concatenate([known, later.rows]), rank)
-    rest = [LearntStage(math.inf if math.isinf(later.alpha) else math.nan, unknown)] if len(unknown) else []
+    if len(unknown):
+        rest = [LearntStage(math.inf if math.isinf(later.alpha) else math.nan, unknown)]
+    else:
+        rest = []
     return [*stages, later, *rest]
 
 
 def _second_stage(slab: Slab, first: float) -> LearntStage:
-    """Return where alpha rho(M_U(alpha)) = 1 along the curve of fixed points of the known direction."""
+    """Return where alpha rho(M_U(alpha)) = 1 along the curve of fixed points of the
+    known direction.
+    """
 
     def excess(t: float) -> float:
         m = float(expit(t))
         information, growth = slab.information_and_growth(m)
         rate = float(np.linalg.eigvalsh(growth)[-1])
-        return t - math.log(information) + math.log(max(rate, 1e-300))  # alpha(m) = e^t/I
+        # alpha(m) = e^t/I
+        return t - math.log(information) + math.log(max(rate, 1e-300))
 
     below = np.array([excess(float(t)) for t in _SCAN]) < 0
     crossings = np.flatnonzero(below[:-1] & ~below[1:])
@@ -131,17 +156,22 @@ def _second_stage(slab: Slab, first: float) -> LearntStage:
     low, high = _SCAN[crossings[0] :][:2].tolist()
     t = brent_root(excess, low, high, xtol=1e-12)
     information, growth = slab.information_and_growth(float(expit(t)))
-    return LearntStage(max(first, math.exp(t) / information), _leading(growth)[1] @ slab.rest)
+    return LearntStage(
+        max(first, math.exp(t) / information), _leading(growth)[1] @ slab.rest
+    )
 
 
 class Staged:
-    """A problem whose directions are learnt in stages; first-order transitions are not looked for."""
+    """A problem whose directions are learnt in stages; first-order transitions are not
+    looked for.
+    """
 
     curve = None
     channel: Any
 
     def __init__(self, reading: TargetReading, channel: Any) -> None:
-        self.reading, self.channel = reading, channel
+        self.reading = reading
+        self.channel = channel
 
     @cached_property
     def stages(self) -> list[LearntStage]:
@@ -149,17 +179,30 @@ class Staged:
         return find_stages(self.channel.slab, self.reading.rank)
 
     def learnt_rows(self, alpha: float) -> Floats:
-        """Return the directions that message passing learns at this alpha, as orthonormal rows."""
-        return np.concatenate([np.zeros((0, self.reading.rank)), *(s.rows for s in self.stages if s.alpha < alpha)])
+        """Return the directions that message passing learns at this alpha, as
+        orthonormal rows.
+        """
+        return np.concatenate(
+            [
+                np.zeros((0, self.reading.rank)),
+                *(s.rows for s in self.stages if s.alpha < alpha),
+            ]
+        )
 
     def first_learnt(self) -> tuple[Floats, Floats]:
         """Return where each direction is learnt, and the directions."""
-        alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in self.stages])
+        alphas = np.concatenate(
+            [np.full(len(stage.rows), stage.alpha) for stage in self.stages]
+        )
         return alphas, np.concatenate([stage.rows for stage in self.stages])
 
     def thresholds(self) -> tuple[dict[str, Any], str]:
         """Return where the first direction is learnt; jumps are not looked for."""
-        table = {"alpha_weak": float(self.stages[0].alpha), "alpha_full": math.inf, "transition": "not looked for"}
+        table = {
+            "alpha_weak": float(self.stages[0].alpha),
+            "alpha_full": math.inf,
+            "transition": "not looked for",
+        }
         return table | dict.fromkeys(Jump._fields, math.nan), ""
 
 

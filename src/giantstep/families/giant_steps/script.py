@@ -1,4 +1,6 @@
-"""Giant steps as a program of its own: real gradient steps on fresh batches, in NumPy or with autograd."""
+"""Giant steps as a program of its own: real gradient steps on fresh batches, in NumPy
+or with autograd.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,20 @@ from giantstep.gaussian.source import Language
 from giantstep.scripts import Program, activation_source, number, target_source
 
 _STEP = {
-    "numpy": """
+    "numpy": (
+        """
         U = X @ W.T
         residual = y - activation(U) @ a / p
         S = S + a[:, None] * ((slope(U) * residual[:, None]).T @ X) / n
-""",
-    "torch": """
+"""
+    ),
+    "torch": (
+        """
         V = W.clone().requires_grad_()
         loss = ((y - activation(X @ V.T) @ a / p) ** 2).sum() / (2 * n)
         S = S - p * torch.autograd.grad(loss, V)[0]
-""",
+"""
+    ),
 }
 _FUNCTIONS = """
 def step(rng, W, Wstar):  # a_j (1/n) sum (y - f) s'(<w_j, x>) x on a fresh batch, row by row
@@ -60,26 +66,44 @@ def trial(rng):
 
 def program(scenario: GiantSteps, dim: int, lang: Language) -> Program:
     """Return the program of a few giant steps."""
-    p, k = scenario.neurons(scenario.width), scenario.target.directions
+    p = scenario.neurons(scenario.width)
+    k = scenario.target.directions
     if math.isinf(scenario.batch_per_dim):
-        raise bad_field("batch_per_dim", scenario.batch_per_dim, "finite where a script is written")
+        raise bad_field(
+            "batch_per_dim", scenario.batch_per_dim, "finite where a script is written"
+        )
     if 0.0 in scenario.values:
-        raise bad_field("second_layer", list(scenario.values), "without zeros where a script is written")
+        raise bad_field(
+            "second_layer",
+            list(scenario.values),
+            "without zeros where a script is written",
+        )
     if dim <= k:
         raise bad_field("dim", dim, f"above {k}, the number of target directions")
     counts = scenario.fractions(scenario.width)[1].astype(int).tolist()
     edges = np.cumsum([0, *counts]).tolist()
-    layer = " + ".join(f"[{float(value)!r}] * {count}" for value, count in zip(scenario.values, counts))
+    layer = " + ".join(
+        f"[{float(value)!r}] * {count}" for value, count in zip(scenario.values, counts)
+    )
     n = max(1, round(scenario.batch_per_dim * dim**scenario.batch_exponent))
     sizes = {
         "p": (str(p), "neurons"),
         "k": (str(k), "directions of the target"),
-        "n": (str(n), f"samples of a batch, n = {scenario.batch_per_dim:g} d^{scenario.batch_exponent:g}"),
+        "n": (
+            str(n),
+            (
+                f"samples of a batch, n = {scenario.batch_per_dim:g}"
+                f" d^{scenario.batch_exponent:g}"
+            ),
+        ),
         "steps": (str(scenario.steps), "T"),
         "rate": (number(scenario.rate), "g, step size over p"),
         "noise": (number(scenario.noise), "Delta, variance of the label noise"),
         "a": (f"np.array({layer})", "second layer"),
-        "BLOCKS": ("[" + ", ".join(f"slice({i}, {j})" for i, j in zip(edges, edges[1:])) + "]", "neurons of equal a_j"),
+        "BLOCKS": (
+            "[" + ", ".join(f"slice({i}, {j})" for i, j in zip(edges, edges[1:])) + "]",
+            "neurons of equal a_j",
+        ),
     }
     functions = target_source(scenario.target, lang) + activation_source(
         scenario.activation, lang, slope=lang == "numpy"
@@ -91,5 +115,10 @@ def program(scenario: GiantSteps, dim: int, lang: Language) -> Program:
         functions=functions,
         trial=_TRIAL,
         variables=["cosine", "norm", "M", "R", "gradient_cosine"],
-        index={"time": range(scenario.steps + 1), "block": blocks, "block_2": blocks, "direction": range(1, k + 1)},
+        index={
+            "time": range(scenario.steps + 1),
+            "block": blocks,
+            "block_2": blocks,
+            "direction": range(1, k + 1),
+        },
     )

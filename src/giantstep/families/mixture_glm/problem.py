@@ -1,4 +1,6 @@
-"""One batch of points as the solvers see it: the mixture, the label law, the loss, and numbers per point."""
+"""One batch of points as the solvers see it: the mixture, the label law, the loss, and
+numbers per point.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,20 @@ if TYPE_CHECKING:
 
 _LAWS: dict[str, BinaryLabels] = {"sign": SignLabels(), "logit": LogitLabels()}
 _SQUARE = HuberLoss(np.inf)
-_LOSSES: dict[str, Loss] = {**LOSSES, "square": _SQUARE, "interpolate": _SQUARE, "maxmargin": MaxMarginLoss()}
+_LOSSES: dict[str, Loss] = {
+    **LOSSES,
+    "square": _SQUARE,
+    "interpolate": _SQUARE,
+    "maxmargin": MaxMarginLoss(),
+}
 NUMBERS = ("alpha", "ridge", "l1", "noise", "flip", "huber", "teacher_norm")
 """Fields of a `MixtureProblem` that are one number for each point."""
 
 
 class State(NamedTuple):
-    """Order parameters V, q, m, h of each cluster (B, K) and the intercept b (B,), mixture_glm section 1."""
+    """Order parameters V, q, m, h of each cluster (B, K) and the intercept b (B,),
+    mixture_glm section 1.
+    """
 
     V: Floats
     q: Floats
@@ -40,7 +49,9 @@ class State(NamedTuple):
 
 
 class OutputMoments(NamedTuple):
-    """What the square loss sees of the labels, per point and cluster: E y, E[y (nu - tau)]/rho and E y^2, (B, K)."""
+    """What the square loss sees of the labels, per point and cluster: E y, E[y (nu -
+    tau)]/rho and E y^2, (B, K).
+    """
 
     y0: Floats
     y1: Floats
@@ -72,12 +83,18 @@ class MixtureProblem:
 
     @classmethod
     def of(cls, scenario: MixtureGLM, points: Points) -> MixtureProblem:
-        """Return the batch of a scenario; interpolate and maxmargin are rescaled to ridge 1."""
+        """Return the batch of a scenario; interpolate and maxmargin are rescaled to
+        ridge 1.
+        """
         ones = np.ones(len(points["samples_per_dim"]))
         return cls(
             scenario.mixture,
             scenario.label_function or scenario.labels,
-            scenario.signs if scenario.labels == "cluster" else np.zeros(scenario.clusters),
+            (
+                scenario.signs
+                if scenario.labels == "cluster"
+                else np.zeros(scenario.clusters)
+            ),
             scenario.loss,
             scenario.intercept,
             scenario.omega,
@@ -87,7 +104,9 @@ class MixtureProblem:
             points["noise"],
             points["flip"],
             points["huber_threshold"],
-            points["teacher_norm"] if scenario.uses_teacher else 0 * ones,  # a teacher nobody asks costs nothing
+            (
+                points["teacher_norm"] if scenario.uses_teacher else 0 * ones
+            ),  # a teacher nobody asks costs nothing
         )
 
     def take(self, index: Indices) -> MixtureProblem:
@@ -95,17 +114,23 @@ class MixtureProblem:
         return replace(self, **{name: getattr(self, name)[index] for name in NUMBERS})
 
     def kinds(self) -> list[Indices]:
-        """Return the points in groups of one label noise, flip and teacher norm: these decide what is separable."""
+        """Return the points in groups of one label noise, flip and teacher norm: these
+        decide what is separable.
+        """
         keys = np.stack([self.noise, self.flip, self.teacher_norm], axis=1)
         kind = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
-        return [np.flatnonzero(kind == number) for number in range(kind.max(initial=-1) + 1)]
+        return [
+            np.flatnonzero(kind == number) for number in range(kind.max(initial=-1) + 1)
+        ]
 
     def on_one_gaussian(self, mixture: GaussianMixture) -> MixtureProblem:
         """Return the same problem on one Gaussian."""
         return replace(self, mixture=mixture, omega=np.ones(1), signs=np.zeros(1))
 
     def without_noise(self) -> MixtureProblem:
-        """Return the problem with labels without noise and flips, for a test on them."""
+        """Return the problem with labels without noise and flips, for a test on
+        them.
+        """
         return replace(self, noise=0 * self.noise, flip=0 * self.flip)
 
     @property
@@ -135,8 +160,12 @@ class MixtureProblem:
 
     @property
     def margin_loss(self) -> Loss:
-        """The loss as a function of the margin, for rows of (points, clusters), flattened."""
-        return HuberLoss(np.repeat(self.huber, self.clusters)) if self.loss == "huber" else _LOSSES[self.loss]
+        """The loss as a function of the margin, for rows of (points, clusters),
+        flattened.
+        """
+        if self.loss == "huber":
+            return HuberLoss(np.repeat(self.huber, self.clusters))
+        return _LOSSES[self.loss]
 
     @property
     def label_law(self) -> BinaryLabels:
@@ -147,28 +176,46 @@ class MixtureProblem:
         """Return the margins of label 1 in all clusters of all points, flattened."""
         root = np.sqrt(state.q)
         slope = state.m / root
-        variance = np.maximum(self.rho - slope**2, 0.0) + (self.noise[:, None] if self.labels == "sign" else 0.0)
+        variance = np.maximum(self.rho - slope**2, 0.0) + (
+            self.noise[:, None] if self.labels == "sign" else 0.0
+        )
         return self.label_rows(state.mean, root, slope, variance)
 
-    def label_rows(self, mean: Floats, scale: Floats, slope: Floats, variance: Floats) -> MarginLaws:
-        """Return rows for label 1 of predictions mean + scale xi with teacher fields tau + slope xi; arrays (B, K).
+    def label_rows(
+        self, mean: Floats, scale: Floats, slope: Floats, variance: Floats
+    ) -> MarginLaws:
+        """Return rows for label 1 of predictions mean + scale xi with teacher fields
+        tau + slope xi; arrays (B, K).
 
-        `variance` is left of the teacher field; labels that see none have their mean in place of its own.
+        `variance` is left of the teacher field; labels that see none have their mean in
+        place of its own.
         """
         field = self.mixture.tau
         if self.labels not in _LAWS:
-            field, slope, variance = self.signs, 0 * slope, 0 * variance
+            field = self.signs
+            slope = 0 * slope
+            variance = 0 * variance
         columns = (mean, scale, field, slope, variance, self.flip[:, None])
-        return MarginLaws(*(np.broadcast_to(column, mean.shape).ravel() for column in columns))
+        return MarginLaws(
+            *(np.broadcast_to(column, mean.shape).ravel() for column in columns)
+        )
 
     def teacher_nodes(self) -> tuple[RowNodes, Floats]:
-        """Return a rule over nu - tau in rows (point, cluster), and the labels f(nu) at its nodes."""
+        """Return a rule over nu - tau in rows (point, cluster), and the labels f(nu) at
+        its nodes.
+        """
         assert isinstance(self.labels, Function)
-        tau, scale = np.tile(self.mixture.tau, self.size), np.sqrt(self.rho.ravel())
+        tau = np.tile(self.mixture.tau, self.size)
+        scale = np.sqrt(self.rho.ravel())
         kinks = np.array(sorted({*self.labels.kinks, *self.labels.jumps}))
-        fine = np.linspace(-9.0, 9.0, 25)  # halves the panels: the inner integrals may vary over less than 1
+        # halves the panels: the inner integrals may vary over less than 1
+        fine = np.linspace(-9.0, 9.0, 25)
         edges = np.concatenate(
-            [(kinks - tau[:, None]) / scale[:, None], np.broadcast_to(fine, (len(tau), fine.size))], axis=1
+            [
+                (kinks - tau[:, None]) / scale[:, None],
+                np.broadcast_to(fine, (len(tau), fine.size)),
+            ],
+            axis=1,
         )
         nodes = panel_nodes(edges)
         nodes = nodes._replace(xi=scale[nodes.row] * nodes.xi)
@@ -176,19 +223,25 @@ class MixtureProblem:
 
     def moments(self) -> OutputMoments:
         """Return the moments of the labels, mixture_glm section 3."""
-        tau, rho, kept = self.mixture.tau, self.rho, (1 - 2 * self.flip)[:, None]
+        tau = self.mixture.tau
+        rho = self.rho
+        kept = (1 - 2 * self.flip)[:, None]
         ones = np.ones((self.size, self.clusters))
         if self.labels in ("cluster", "random"):
             return OutputMoments(kept * self.signs, 0 * ones, ones)
         if self.labels in _LAWS:
             variance = rho + self.noise[:, None] if self.labels == "sign" else rho
-            chance, slope = self.label_law.positive(ones * tau, variance, self.flip[:, None] * ones)
+            chance, slope = self.label_law.positive(
+                ones * tau, variance, self.flip[:, None] * ones
+            )
             return OutputMoments(2 * chance - 1, 2 * slope, ones)
         assert isinstance(self.labels, Function)
         if self.labels.expression == "z":
             return OutputMoments(ones * tau, ones, tau**2 + rho + self.noise[:, None])
         nodes, y = self.teacher_nodes()
-        y0, y1, y2 = (moment.reshape(ones.shape) for moment in nodes.sums(y, y * nodes.xi, y**2))
+        y0, y1, y2 = (
+            moment.reshape(ones.shape) for moment in nodes.sums(y, y * nodes.xi, y**2)
+        )
         return OutputMoments(y0, y1 / rho, y2 + self.noise[:, None])
 
     def start(self) -> State:
@@ -196,4 +249,10 @@ class MixtureProblem:
         shape = self.size, self.clusters
         trace = np.broadcast_to(self.mixture.trace, shape)
         least = np.maximum(np.maximum(self.ridge, self.l1), 1e-2)[:, None]
-        return State(trace / least, 0.1 * trace, np.full(shape, 1e-3), np.zeros(shape), np.zeros(self.size))
+        return State(
+            trace / least,
+            0.1 * trace,
+            np.full(shape, 1e-3),
+            np.zeros(shape),
+            np.zeros(self.size),
+        )

@@ -1,4 +1,6 @@
-"""Convex learning on a mixture as a program of its own: draw, fit by L-BFGS, test on fresh samples of every cluster."""
+"""Convex learning on a mixture as a program of its own: draw, fit by L-BFGS, test on
+fresh samples of every cluster.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ _LOSSES = {
     "square": ("(y - z) ** 2 / 2", "z - y"),
     "logistic": ("np.logaddexp(0, -y * z)", "-y * expit(-y * z)"),
     "huber": (
-        "np.where(abs(y - z) < delta, (y - z) ** 2 / 2, delta * abs(y - z) - delta**2 / 2)",
+        (
+            "np.where(abs(y - z) < delta, (y - z) ** 2 / 2, delta * abs(y - z) -"
+            " delta**2 / 2)"
+        ),
         "np.clip(z - y, -delta, delta)",
     ),
 }
@@ -34,7 +39,9 @@ def program(scenario: MixtureGLM, dim: int, lang: Language) -> Program:
     if not isinstance(parts, Isotropic):
         raise bad_field("covariances.kind", parts.kind, f'"isotropic" {_WRITTEN}')
     if scenario.loss not in _LOSSES:
-        raise bad_field("loss", scenario.loss, f"one of {', '.join(_LOSSES)} {_WRITTEN}")
+        raise bad_field(
+            "loss", scenario.loss, f"one of {', '.join(_LOSSES)} {_WRITTEN}"
+        )
     if scenario.l1:
         raise bad_field("l1", scenario.l1, f"0 {_WRITTEN}")
     c = scenario.clusters
@@ -46,20 +53,50 @@ def program(scenario: MixtureGLM, dim: int, lang: Language) -> Program:
     return Program(
         sizes={
             "n": (str(n), f"samples, n/d = {scenario.samples_per_dim:g}"),
-            "weights": (number(np.array(scenario.weights)), "probability of each cluster"),
+            "weights": (
+                number(np.array(scenario.weights)),
+                "probability of each cluster",
+            ),
             "tested": (number(np.asarray(scenario.p_test)), "the same in the test"),
-            "omega": (f"np.array({np.asarray(scenario.omega, dtype=float).tolist()})", "weight of each in the loss"),
-            "variances": (f"np.array({list(parts.values)})", "Sigma_c = variances[c] times the identity"),
+            "omega": (
+                f"np.array({np.asarray(scenario.omega, dtype=float).tolist()})",
+                "weight of each in the loss",
+            ),
+            "variances": (
+                f"np.array({list(parts.values)})",
+                "Sigma_c = variances[c] times the identity",
+            ),
             "noise": (number(scenario.noise), "Delta, variance of the label noise"),
-            **({"flip": (number(scenario.flip), "probability of a flipped label")} if scenario.flip else {}),
-            **({"delta": (number(scenario.huber_threshold), "")} if scenario.loss == "huber" else {}),
+            **(
+                {"flip": (number(scenario.flip), "probability of a flipped label")}
+                if scenario.flip
+                else {}
+            ),
+            **(
+                {"delta": (number(scenario.huber_threshold), "")}
+                if scenario.loss == "huber"
+                else {}
+            ),
             "ridge": (number(scenario.ridge), "lambda"),
             "tests": ("20_000", "fresh samples of every cluster"),
-            "gram": (f"np.array({gram.tolist()})", "of theta0/sqrt(d), mu_1, mu_2, ..."),
+            "gram": (
+                f"np.array({gram.tolist()})",
+                "of theta0/sqrt(d), mu_1, mu_2, ...",
+            ),
         },
         functions=_functions(scenario),
         trial=_TRIAL,
-        variables=[*Observables._fields, "objective", "q", "m", "h", "b", "norm", "nonzero", *by],
+        variables=[
+            *Observables._fields,
+            "objective",
+            "q",
+            "m",
+            "h",
+            "b",
+            "norm",
+            "nonzero",
+            *by,
+        ],
         index={"cluster": range(1, c + 1)},
         imports=["from scipy.optimize import minimize"],
     )
@@ -77,26 +114,35 @@ def _functions(scenario: MixtureGLM) -> str:
         scenario.flip > 0 and "    y = np.where(rng.random(len(nu)) < flip, -y, y)",
         "    return y",
         "",
-        "def draw(rng, cluster, vectors):  # x ~ N(mu_c, variance I); vectors are theta0/sqrt(d), mu_1, mu_2, ...",
-        "    X = variances[cluster, None] ** 0.5 * rng.standard_normal((len(cluster), d)) + vectors[1 + cluster]",
+        "def draw(rng, cluster, vectors):  # x ~ N(mu_c, variance I); vectors are"
+        " theta0/sqrt(d), mu_1, mu_2, ...",
+        "    X = variances[cluster, None] ** 0.5 * rng.standard_normal((len(cluster),"
+        " d)) + vectors[1 + cluster]",
         "    return X / d**0.5, labels(rng, X @ vectors[0], cluster)",
         "",
-        "def fit(X, y, weight):  # argmin of sum weight loss + ridge |w|^2/2" + (" over w and b" if free else ""),
+        "def fit(X, y, weight):  # argmin of sum weight loss + ridge |w|^2/2"
+        + (" over w and b" if free else ""),
         "    def objective(v):",
         "        w, b = v[:d], v[d:].sum()",
         "        F = weight * slope(y, X @ w + b)",
         "        value = (weight * loss(y, X @ w + b)).sum() + ridge / 2 * (w @ w)",
-        "        return value, np.concatenate([X.T @ F + ridge * w" + (", [F.sum()]" if free else "") + "])",
-        f"    v = minimize(objective, np.zeros(d{' + 1' if free else ''}), jac=True, method='L-BFGS-B',",
-        "                 options=dict(maxiter=10**5, maxfun=10**6, ftol=1e-15, gtol=1e-8)).x",
+        "        return value, np.concatenate([X.T @ F + ridge * w"
+        + (", [F.sum()]" if free else "")
+        + "])",
+        f"    v = minimize(objective, np.zeros(d{' + 1' if free else ''}), jac=True,"
+        " method='L-BFGS-B',",
+        "                 options=dict(maxiter=10**5, maxfun=10**6, ftol=1e-15,"
+        " gtol=1e-8)).x",
         "    return v[:d], v[d:].sum()",
         "",
-        "def errors(y, z): return " + ("1.0 * (y * z < 0)" if scenario.binary else "(y - z) ** 2"),
+        "def errors(y, z): return "
+        + ("1.0 * (y * z < 0)" if scenario.binary else "(y - z) ** 2"),
     )
 
 
 def _labels(scenario: MixtureGLM) -> str:
-    kind, noise = scenario.labels, " + noise**0.5 * rng.standard_normal(len(nu))"
+    kind = scenario.labels
+    noise = " + noise**0.5 * rng.standard_normal(len(nu))"
     if kind == "sign":
         return f"np.sign(nu{noise})"
     if kind == "logit":
@@ -107,7 +153,11 @@ def _labels(scenario: MixtureGLM) -> str:
         return f"np.array({np.asarray(scenario.signs, dtype=float).tolist()})[cluster]"
     text = REAL_LABELS[kind] if isinstance(kind, str) else kind.expression
     if text is None:
-        raise bad_field("labels", getattr(kind, "name", kind), f"an expression {_WRITTEN} (a callable has no text)")
+        raise bad_field(
+            "labels",
+            getattr(kind, "name", kind),
+            f"an expression {_WRITTEN} (a callable has no text)",
+        )
     return re.sub(r"\bz\b", "nu", expression_source(text, "numpy")) + noise
 
 

@@ -1,1 +1,3 @@
-"""A two-layer network: data, a first layer, any list of steps, a read-out. `OneStep`, `FewSteps` are presets."""
+"""A two-layer network: data, a first layer, any list of steps, a read-out. `OneStep`,
+`FewSteps` are presets.
+"""

@@ -1,10 +1,12 @@
-"""Rows that escape by their own overlap with the target: how much the first order of the spread leaves out.
+"""Rows that escape by their own overlap with the target: how much the first order of
+the spread leaves out.
 
-A row starts with an overlap of order 1/sqrt(d) with every direction of the target. The theory carries it to first order
-(JU of `layer`), which is enough while it stays small beside the row. A target without a linear part, or with a small
-one, leaves the means of the blocks where they are, or nearly, and multiplies this overlap at every step. Then the
-blocks are cut by the overlap of their rows (`layer.split_overlaps`). finite_size_steps section 14, whose equations are
-cited by number.
+A row starts with an overlap of order 1/sqrt(d) with every direction of the target. The
+theory carries it to first order (JU of `layer`), which is enough while it stays small
+beside the row. A target without a linear part, or with a small one, leaves the means of
+the blocks where they are, or nearly, and multiplies this overlap at every step. Then
+the blocks are cut by the overlap of their rows (`layer.split_overlaps`).
+finite_size_steps section 14, whose equations are cited by number.
 """
 
 from __future__ import annotations
@@ -24,36 +26,49 @@ from giantstep.readout.fits import Asked, Fit
 from giantstep.types import Booleans, Floats, Integers, Points
 
 ESCAPES = {1: 0.0025, 2: 0.01}
-"""Part of the objective from which the second order is followed, by the directions of the target.
+"""Part of the objective from which the second order is followed, by the directions of
+the target.
 
-Some 0.5% of the test error, which is what the other terms of order 1/d leave out at d = 200 (finite_size_steps
-section 12); for two directions some 2%, because the cut takes a second for each point there.
+Some 0.5% of the test error, which is what the other terms of order 1/d leave out at d =
+200 (finite_size_steps section 12); for two directions some 2%, because the cut takes a
+second for each point there.
 """
 SAID = 0.01
 """Part of the objective from which it is said that the second order is not followed."""
 MOST_SUB_BLOCKS = 48
 """Sub-blocks of a fit on two directions, which takes some ten seconds then."""
 UNMOVED = 1e-12
-"""Change of the spread below which no step has moved the rows: what random features leave out is no escape."""
+"""Change of the spread below which no step has moved the rows: what random features
+leave out is no escape.
+"""
 SMALLEST = 1e-9
-"""1/d at which the second order of the bare limit is taken: small enough to be proportional to it."""
+"""1/d at which the second order of the bare limit is taken: small enough to be
+proportional to it.
+"""
 REACHABLE = 1000.0
 """Dimension up to which a limit that holds above it only needs no warning."""
 
 
 WIDE = 0.3
-"""Spread of the rows of a block along the target, in units of their length, from which first order is doubtful."""
+"""Spread of the rows of a block along the target, in units of their length, from which
+first order is doubtful.
+"""
 
 
 def outside_split(network: Network, points: Points) -> str:
-    """Say why blocks cannot be cut by the overlaps of their rows; empty where they can be."""
+    """Say why blocks cannot be cut by the overlaps of their rows; empty where they can
+    be.
+    """
     if not network.isotropic:
         return "the inputs have a covariance"
     if network.target.directions > MOST_SPLIT:
         return f"the target has more than {MOST_SPLIT} directions"
     if network.second_layer == "gaussian":
         return "the second layer is Gaussian"
-    if network.target.directions > 1 and network.blocks * len(plane_rule()[1]) > MOST_SUB_BLOCKS:
+    if (
+        network.target.directions > 1
+        and network.blocks * len(plane_rule()[1]) > MOST_SUB_BLOCKS
+    ):
         return "the second layer has too many values for a target of two directions"
     if network.readout.classes:
         return "the labels are classes"
@@ -66,19 +81,27 @@ def outside_split(network: Network, points: Points) -> str:
 
 
 def escaping(network: Network, points: Points, neglected: Floats) -> Booleans:
-    """Tell at which points the blocks are cut, where a part of the objective is `neglected` (B,)."""
+    """Tell at which points the blocks are cut, where a part of the objective is
+    `neglected` (B,).
+    """
     if outside_split(network, points):
         return np.zeros(len(neglected), dtype=bool)
-    return np.isfinite(points["dim"]) & (neglected >= ESCAPES[network.target.directions])
+    return np.isfinite(points["dim"]) & (
+        neglected >= ESCAPES[network.target.directions]
+    )
 
 
 def needed_dim(points: Points, neglected: Floats) -> float:
-    """Return the dimension above which the bare limits among the points hold: (14.6)."""
+    """Return the dimension above which the bare limits among the points hold:
+    (14.6).
+    """
     return float(neglected[np.isinf(points["dim"])].max(initial=0.0)) / ESCAPES[1]
 
 
 def spread_beside_rows(problem: Problem, layer: Layer) -> float:
-    """Return the largest standard deviation of an overlap inside a block, in units of a row; 0 in the limit."""
+    """Return the largest standard deviation of an overlap inside a block, in units of a
+    row; 0 in the limit.
+    """
     spread = overlap_spread(problem, layer)
     if spread is None:
         return 0.0
@@ -87,12 +110,14 @@ def spread_beside_rows(problem: Problem, layer: Layer) -> float:
     return float(np.sqrt(np.max(widest / problem.numbers["dim"][:, None])))
 
 
-# -- how much the second order of the spread is worth to a fit -----------------------------------------------------
+# -- how much the second order of the spread is worth to a fit -------------------------
 
 
 @dataclass(frozen=True)
 class SecondOrder:
-    """What second-order channels are made of: k blocks spread along r variables, for S sets (or one) and B points."""
+    """What second-order channels are made of: k blocks spread along r variables, for S
+    sets (or one) and B points.
+    """
 
     bend: Floats  # D_2 (S, k, N)
     along: Floats  # how a variable moves a feature, seen along kappa (S, k, r, N)
@@ -104,10 +129,15 @@ class SecondOrder:
     prior: Floats  # R (B, k)
 
     def gain(self, first: int, second: int, inverse_dim: Floats) -> Floats:
-        """Return by how much the channel of two variables would lower the objective (B,): (14.5)."""
-        a, b = self.along[:, :, first], self.along[:, :, second]
-        p, q = self.across[:, :, first], self.across[:, :, second]
-        source, power = _sums(self.bend * a * b, self.gap), a**2 * b**2
+        """Return by how much the channel of two variables would lower the objective
+        (B,): (14.5).
+        """
+        a = self.along[:, :, first]
+        b = self.along[:, :, second]
+        p = self.across[:, :, first]
+        q = self.across[:, :, second]
+        source = _sums(self.bend * a * b, self.gap)
+        power = a**2 * b**2
         axes = range(p.shape[2])
         for axis in axes:
             mixed = a * q[:, :, axis, None] + b * p[:, :, axis, None]
@@ -116,7 +146,10 @@ class SecondOrder:
             both = p[:, :, axis, None] * q[:, :, other, None]
             source = source + _sums(self.bend * both, self.gap2[:, axis, other])
         if axes:
-            pp, qq, pq = (np.sum(left * right, axis=2)[..., None] for left, right in ((p, p), (q, q), (p, q)))
+            pp, qq, pq = (
+                np.sum(left * right, axis=2)[..., None]
+                for left, right in ((p, p), (q, q), (p, q))
+            )
             power = power + a**2 * qq + b**2 * pp + 4 * a * b * pq + pp * qq + 2 * pq**2
         square = (inverse_dim if first != second else inverse_dim / 2)[:, None]
         cost = 1 / self.prior + square * _sums(self.bend**2 * power, self.weights)
@@ -131,10 +164,14 @@ def _sums(functions: Floats, values: Floats) -> Floats:
     return (functions @ values[:, :, None])[:, :, 0]
 
 
-def neglected(problem: Problem, layer: Layer, seen: list[Description], asked: Asked, fit: Fit) -> Floats:
-    """Return which part of the objective second-order channels would take away at every point (B,): (14.3)-(14.5).
+def neglected(
+    problem: Problem, layer: Layer, seen: list[Description], asked: Asked, fit: Fit
+) -> Floats:
+    """Return which part of the objective second-order channels would take away at every
+    point (B,): (14.3)-(14.5).
 
-    At a bare limit it is the part times d, for a large d. It is zero where nothing is known of it.
+    At a bare limit it is the part times d, for a large d. It is zero where nothing is
+    known of it.
     """
     found = np.zeros(len(asked.owner))
     spread = overlap_spread(problem, layer)
@@ -157,8 +194,13 @@ def neglected(problem: Problem, layer: Layer, seen: list[Description], asked: As
         points = np.flatnonzero((asked.owner >= begin) & (asked.owner < end))
         for part in split_rows(len(points), one.features.mu1[0].size):
             chosen = points[part]
-            rows = one.rows if len(one.rows) == 1 else one.rows[asked.owner[chosen] - begin]
-            second, objective = _second_order(one, fit, chosen, layer.frame[rows[0]], root[rows], scale[rows])
+            if len(one.rows) == 1:
+                rows = one.rows
+            else:
+                rows = one.rows[asked.owner[chosen] - begin]
+            second, objective = _second_order(
+                one, fit, chosen, layer.frame[rows[0]], root[rows], scale[rows]
+            )
             pairs = combinations_with_replacement(range(root.shape[2]), 2)
             gains = [second.gain(*pair, inverse_dim[chosen]) for pair in pairs]
             found[chosen] = np.sum(gains, axis=0) / objective
@@ -167,24 +209,40 @@ def neglected(problem: Problem, layer: Layer, seen: list[Description], asked: As
 
 
 def _second_order(
-    one: Description, fit: Fit, points: Integers, frame: Floats, root: Floats, scale: Floats
+    one: Description,
+    fit: Fit,
+    points: Integers,
+    frame: Floats,
+    root: Floats,
+    scale: Floats,
 ) -> tuple[SecondOrder, Floats]:
-    """Return the second order at some points, and their objective (4.10) in its units."""
+    """Return the second order at some points, and their objective (4.10) in its
+    units.
+    """
     assert fit.first is not None
     whole = len(points) == len(fit.status)
     first = fit.first if whole else fit.first.take(points)
-    features, weights = first.equations.features, first.node_weights
-    theta, x, tau = (values[points] for values in (fit.solution.theta, fit.solution.x, fit.solution.tau))
+    features = first.equations.features
+    weights = first.node_weights
+    theta, x, tau = (
+        values[points]
+        for values in (fit.solution.theta, fit.solution.x, fit.solution.tau)
+    )
     output = _combined(theta, features.mu0) + _combined(x, features.T0)
     slopes = tau @ features.mu1
     explained = features.h * output + np.sum(features.h1 * slopes, axis=1)
     objective = np.sum(weights * (features.hh - explained), axis=1)
-    basis, given = one.view.basis, one.view.given
+    basis = one.view.basis
+    given = one.view.given
     L = given.h1.shape[1]
-    # steep features scatter at a finite dimension: their rule repeats the nodes of kappa for every length of an input
+    # steep features scatter at a finite dimension: their rule repeats the nodes of
+    # kappa for every length of an input
     copies = features.mu1.shape[2] // len(given.nodes)
     nodes = np.tile(given.nodes, (copies, 1))
-    bent = np.moveaxis(np.tile(given.h2, (copies, 1, 1)), 0, 2) - output[:, None, None] * np.eye(L)[:, :, None]
+    bent = (
+        np.moveaxis(np.tile(given.h2, (copies, 1, 1)), 0, 2)
+        - output[:, None, None] * np.eye(L)[:, :, None]
+    )
     assert features.stretch is not None
     second = SecondOrder(
         bend=features.stretch / scale[..., None] ** 2,
@@ -200,7 +258,9 @@ def _second_order(
 
 
 def _combined(coefficients: Floats, functions: Floats) -> Floats:
-    """Return the combinations (B, N) of functions (1 or B, F, N) with coefficients (B, F)."""
+    """Return the combinations (B, N) of functions (1 or B, F, N) with coefficients (B,
+    F).
+    """
     if len(functions) == 1:
         return coefficients @ functions[0]
     return (coefficients[:, None] @ functions)[:, 0]

@@ -1,4 +1,6 @@
-"""The preset of several equal steps: a wide network, giant steps on several directions, a ridge fit after each."""
+"""The preset of several equal steps: a wide network, giant steps on several directions,
+a ridge fit after each.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,26 @@ from giantstep.types import Array, Points
 
 
 class FewSteps(Preset):
-    """A wide two-layer network takes T giant steps on large fresh batches; then its second layer is fitted by ridge.
+    """A wide two-layer network takes T giant steps on large fresh batches; then its
+    second layer is fitted by ridge.
 
-    Data x ~ N(0, I_d), or N(0, Sigma) where `inputs` says so, y = g(z1..zr) + sqrt(noise) N(0, 1) with z_j = <w*_j, x>.
-    Network f = sum_i a_i sigma(<w_i, x>)/sqrt(p), rows on the unit sphere, a_i = zeta_q/sqrt(p) during the steps, block
-    q. Step t: all rows move by rate_t zeta_q E[(y - f) sigma'(<w_i, x>) x]. The limit is d -> inf with p/d and n/d
-    fixed; `time` counts the steps made. It is a `Network` whose steps are alike.
+    Data x ~ N(0, I_d), or N(0, Sigma) where `inputs` says so, y = g(z1..zr) +
+    sqrt(noise) N(0, 1) with z_j = <w*_j, x>. Network f = sum_i a_i sigma(<w_i,
+    x>)/sqrt(p), rows on the unit sphere, a_i = zeta_q/sqrt(p) during the steps,
+    block q. Step t: all rows move by rate_t zeta_q E[(y - f) sigma'(<w_i, x>) x]. The
+    limit is d -> inf with p/d and n/d fixed; `time` counts the steps made. It is a
+    `Network` whose steps are alike.
 
     >>> import giantstep as gs
-    >>> s = gs.FewSteps(target="z1 + z1*z2", noise=0.1, rate=2.0, steps=3, width_per_dim=1.5, samples_per_dim=2.0,
-    ...                 ridge=0.1)
+    >>> s = gs.FewSteps(
+    ...     target="z1 + z1*z2",
+    ...     noise=0.1,
+    ...     rate=2.0,
+    ...     steps=3,
+    ...     width_per_dim=1.5,
+    ...     samples_per_dim=2.0,
+    ...     ridge=0.1,
+    ... )
     >>> gs.predict(s).test_error.values.round(4)
     array([2.0907, 1.0191, 0.6908, 0.6229])
     """
@@ -44,25 +56,44 @@ class FewSteps(Preset):
     family: ClassVar[str] = "few-steps"
     title: ClassVar[str] = "Several giant steps on several directions, then a read-out"
     update_rule: ClassVar[str] = (
-        "`steps` maximal steps of the network that are alike, of size `rate` (or one each), or planted shifts\n"
-        + Network.update_rule
+        "`steps` maximal steps of the network that are alike, of size `rate` (or one"
+        " each), or planted shifts\n" + Network.update_rule
     )
     questions: ClassVar[Mapping[str, Question]] = questions_without(
         (
-            *("test_misclassified", "t", "psi", "Q1", "V1", "affine_error", "mean_eigenvalue"),
+            *(
+                "test_misclassified",
+                "t",
+                "psi",
+                "Q1",
+                "V1",
+                "affine_error",
+                "mean_eigenvalue",
+            ),
             *("V1_real", "V1_imag", "V2_real", "V2_imag"),
         ),
         settings=("normalisation", "stretch"),
         what=("weights", "spikes", "shift"),
     )
-    theories: ClassVar[Mapping[str, str]] = {name: text for name, text in THEORIES.items() if name != "published"}
-    papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "dandi2025random", "cui2024asymptotics")
+    theories: ClassVar[Mapping[str, str]] = {
+        name: text for name, text in THEORIES.items() if name != "published"
+    }
+    papers: ClassVar[tuple[str, ...]] = (
+        *OWN_PAPERS,
+        "dandi2025random",
+        "cui2024asymptotics",
+    )
     elsewhere: ClassVar[Mapping[str, str]] = {
         **LABELS_ELSEWHERE,
-        "loss": "its second layer is fitted by ridge regression only; a logistic or hinge fit is "
-        "Network(readout=gs.Logistic(0.1))",
+        "loss": (
+            "its second layer is fitted by ridge regression only; a logistic or hinge"
+            " fit is Network(readout=gs.Logistic(0.1))"
+        ),
         "flip": "its labels are not classes; Network has them",
-        "step": "it takes `steps` maximal steps of size `rate`, on batches of `batch_per_dim`",
+        "step": (
+            "it takes `steps` maximal steps of size `rate`, on batches of"
+            " `batch_per_dim`"
+        ),
     }
 
     target: MultiIndex = fields.target()
@@ -70,12 +101,16 @@ class FewSteps(Preset):
     noise: Number = fields.noise()
     second_layer: fields.SecondLayer = fields.second_layer()
     rate: Number | Numbers = field(
-        "eta_t", "step size divided by the width: a number, or one for each step", default=1.0
+        "eta_t",
+        "step size divided by the width: a number, or one for each step",
+        default=1.0,
     )
     steps: Integer = field("T", "number of steps", default=2, ge=0, le=20)
     loss_of_steps: fields.StepLoss = fields.step_loss()
     batch_per_dim: Number = fields.batch_per_dim()
-    planted: PlantedShifts = field("U, s", "shifts planted by hand instead of the steps", default=PlantedShifts())
+    planted: PlantedShifts = field(
+        "U, s", "shifts planted by hand instead of the steps", default=PlantedShifts()
+    )
     rows: fields.Rows = fields.rows()
     inputs: Inputs | None = fields.inputs()
     precondition: Whitening = fields.precondition()
@@ -87,7 +122,11 @@ class FewSteps(Preset):
         """Check a whole grid."""
         for steps in points["steps"].astype(int).tolist():
             if not isinstance(self.rate, float) and len(self.rate) != steps:
-                raise bad_field("rate", list(self.rate), f"a number or a list of {steps}, one for each step")
+                raise bad_field(
+                    "rate",
+                    list(self.rate),
+                    f"a number or a list of {steps}, one for each step",
+                )
             if self.has_shifts and steps != 0:
                 raise bad_field("steps", steps, "0 where shifts are planted")
         super().check_points(points)
@@ -95,12 +134,21 @@ class FewSteps(Preset):
     def parts(self, steps: int) -> dict[str, Any]:
         """Return the planted shifts, or steps that are alike."""
         like = (self.batch_per_dim, self.loss_of_steps, self.precondition)
-        rates = [] if self.has_shifts else np.broadcast_to(self.rate, steps).tolist()
-        made = (self.planted,) if self.has_shifts else tuple(MaximalStep(rate, *like) for rate in rates)
+        if self.has_shifts:
+            rates = []
+        else:
+            rates = np.broadcast_to(self.rate, steps).tolist()
+        made: tuple[Any, ...]
+        if self.has_shifts:
+            made = (self.planted,)
+        else:
+            made = tuple(MaximalStep(rate, *like) for rate in rates)
         return {"steps": made, "readout": Ridge(self.ridge)}
 
     def own_name(self, name: str) -> str:
-        """Return the field here that means the same as a field of the network; steps have no places of their own."""
+        """Return the field here that means the same as a field of the network; steps
+        have no places of their own.
+        """
         if self.has_shifts:
             name = name.replace("steps.0", "planted")
         if re.fullmatch(r"readout\.\w+", name):
@@ -112,21 +160,34 @@ class FewSteps(Preset):
         return np.where(self.has_shifts, 1, points["steps"]).astype(np.int64)
 
     def own_settings(self, settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
-        """Ask for the times of so many steps; planted shifts stand in the place of time 0."""
+        """Ask for the times of so many steps; planted shifts stand in the place of
+        time 0.
+        """
         if "time" not in settings:
             return {**settings, **({"first": steps} if self.has_shifts else {})}
-        times = np.array([1]) if self.has_shifts else settings["time"][settings["time"] <= steps]
+        if self.has_shifts:
+            times = np.array([1])
+        else:
+            times = settings["time"][settings["time"] <= steps]
         return {**settings, "time": times}
 
-    def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def prepare(
+        self, points: Points, what: str, settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Choose what both engines share."""
         prepared = super().prepare(points, what, settings)
-        return {**prepared, "time": np.zeros(1, dtype=np.int64)} if self.has_shifts else prepared
+        if self.has_shifts:
+            return {**prepared, "time": np.zeros(1, dtype=np.int64)}
+        return prepared
 
     def content(self) -> dict[str, Any]:
-        """Return the plain content; what is as it was before a field existed is left out."""
+        """Return the plain content; what is as it was before a field existed is left
+        out.
+        """
         content = super().content()
-        content["planted"] = {name: value for name, value in content["planted"].items() if name != "kind"}
+        content["planted"] = {
+            name: value for name, value in content["planted"].items() if name != "kind"
+        }
         return content
 
     @property
@@ -137,9 +198,19 @@ class FewSteps(Preset):
     @classmethod
     def example(cls) -> FewSteps:
         """Return a small valid scenario."""
-        return cls(target="z1 + z1*z2", noise=0.1, rate=2.0, steps=2, width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+        return cls(
+            target="z1 + z1*z2",
+            noise=0.1,
+            rate=2.0,
+            steps=2,
+            width_per_dim=1.5,
+            samples_per_dim=2.0,
+            ridge=0.1,
+        )
 
     @classmethod
     def reference(cls) -> tuple[FewSteps, str, float]:
-        """Return few_steps_readout, section 14, setting A0: the network before its first step."""
+        """Return few_steps_readout, section 14, setting A0: the network before its
+        first step.
+        """
         return cls.example().replace(steps=0), "test_error", 2.09072848

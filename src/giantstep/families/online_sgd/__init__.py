@@ -1,1 +1,3 @@
-"""One-pass SGD of a two-layer network: batches, losses, repetition of samples; one update rule with a per-sample F."""
+"""One-pass SGD of a two-layer network: batches, losses, repetition of samples; one
+update rule with a per-sample F.
+"""

@@ -1,4 +1,6 @@
-"""The experiment: runs of the network or of its overlaps, from the same starts as the limit."""
+"""The experiment: runs of the network or of its overlaps, from the same starts as the
+limit.
+"""
 
 from __future__ import annotations
 
@@ -12,35 +14,61 @@ from giantstep.deadline import check_time
 from giantstep.families.online_sgd.integrators import NodeIntegrator, integrator_for
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import BLOCK, ROWS, SIMULATORS, Simulator
-from giantstep.families.online_sgd.states import average, best_cosine, drive_of, has_diverged, observe, starts
+from giantstep.families.online_sgd.states import (
+    average,
+    best_cosine,
+    drive_of,
+    has_diverged,
+    observe,
+    starts,
+)
 from giantstep.lab import to_numpy
 from giantstep.types import Array, Points
 
 MOST_NODES = 20_000
-"""Rules with more nodes are replaced by Sobol points when the error of a measured state is wanted."""
+"""Rules with more nodes are replaced by Sobol points when the error of a measured state
+is wanted.
+"""
 
 
 def trial(
-    scenario: OnlineSGD, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
+    scenario: OnlineSGD,
+    points: Points,
+    what: str,
+    dim: int,
+    draws: Any,
+    settings: Mapping[str, Any],
 ) -> dict[str, Array]:
-    """Run once (or `runs` times at once) at every point; they share the samples and differ in their rates."""
+    """Run once (or `runs` times at once) at every point; they share the samples and
+    differ in their rates.
+    """
     if what == "phases":
         return {}
     runs = int(settings["runs"])
-    start, batch = starts(scenario, dim, draws.seed, draws.trial, runs), int(points["batch_size"][0])
-    simulator = SIMULATORS[settings["simulator"]](scenario, drive_of(scenario, points), start, dim, batch, draws)
+    start = starts(scenario, dim, draws.seed, draws.trial, runs)
+    batch = int(points["batch_size"][0])
+    simulator = SIMULATORS[settings["simulator"]](
+        scenario, drive_of(scenario, points), start, dim, batch, draws
+    )
     if what == "recovery":
         return _recovery(scenario, points, settings, simulator, draws.xp)
     return _trajectory(scenario, points, settings, simulator)
 
 
 def _trajectory(
-    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], simulator: Simulator
+    scenario: OnlineSGD,
+    points: Points,
+    settings: Mapping[str, Any],
+    simulator: Simulator,
 ) -> dict[str, Array]:
-    times, count, runs = settings["time"], len(points["rate"]), int(settings["runs"])
+    times = settings["time"]
+    count = len(points["rate"])
+    runs = int(settings["runs"])
     times = times[times <= points["steps"][0]]
-    p, k = scenario.width, scenario.directions
-    Ms, Qs = np.full((count, runs, len(times), p, k), np.nan), np.full((count, runs, len(times), p, p), np.nan)
+    p = scenario.width
+    k = scenario.directions
+    Ms = np.full((count, runs, len(times), p, k), np.nan)
+    Qs = np.full((count, runs, len(times), p, p), np.nan)
     lost = np.zeros((count, runs), dtype=bool)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for column, updates in enumerate(np.diff(times, prepend=0)):
@@ -52,14 +80,27 @@ def _trajectory(
     integrator = integrator_for(scenario, settings["moments"])
     if isinstance(integrator, NodeIntegrator) and len(integrator.xi) > MOST_NODES:
         integrator = integrator_for(scenario, "sobol")
-    flat = observe(scenario, integrator, Ms.reshape(-1, len(times), p, k), Qs.reshape(-1, len(times), p, p))
-    return {name: average(name, value.reshape(count, runs, *value.shape[1:]), 1) for name, value in flat.items()}
+    flat = observe(
+        scenario,
+        integrator,
+        Ms.reshape(-1, len(times), p, k),
+        Qs.reshape(-1, len(times), p, p),
+    )
+    return {
+        name: average(name, value.reshape(count, runs, *value.shape[1:]), 1)
+        for name, value in flat.items()
+    }
 
 
 def _recovery(
-    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], simulator: Simulator, xp: ModuleType
+    scenario: OnlineSGD,
+    points: Points,
+    settings: Mapping[str, Any],
+    simulator: Simulator,
+    xp: ModuleType,
 ) -> dict[str, Array]:
-    last, frame = int(points["steps"].max()), xp.asarray(scenario.frame)
+    last = int(points["steps"].max())
+    frame = xp.asarray(scenario.frame)
     first = xp.full((len(points["rate"]), int(settings["runs"])), xp.inf)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for update in range(last + 1):
@@ -81,15 +122,37 @@ def _recovery(
     }
 
 
-def memory(scenario: OnlineSGD, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
-    """Return the bytes of a batch (exact law) or of a chunk of it and the weights (direct), and of what is kept."""
+def memory(
+    scenario: OnlineSGD,
+    points: Points,
+    what: str,
+    dim: int,
+    settings: Mapping[str, Any],
+) -> int:
+    """Return the bytes of a batch (exact law) or of a chunk of it and the weights
+    (direct), and of what is kept.
+    """
     if what == "phases":
         return 0
-    runs, count, batch = int(settings["runs"]), len(points["rate"]), int(points["batch_size"][0])
-    p, k = scenario.width, scenario.directions
+    runs = int(settings["runs"])
+    count = len(points["rate"])
+    batch = int(points["batch_size"][0])
+    p = scenario.width
+    k = scenario.directions
     kept = runs * count * (p * k + p * p) * len(settings.get("time", [0]))
     if settings["simulator"] == "direct":
-        return int(8 * (kept + min(batch, ROWS) * (dim + 6 * p) + 4 * runs * count * p * dim + runs * dim * (k + p)))
-    outer = batch * min(batch, dim) if scenario.known_algorithm.repeats else p * p
+        return int(
+            8
+            * (
+                kept
+                + min(batch, ROWS) * (dim + 6 * p)
+                + 4 * runs * count * p * dim
+                + runs * dim * (k + p)
+            )
+        )
+    if scenario.known_algorithm.repeats:
+        outer = batch * min(batch, dim)
+    else:
+        outer = p * p
     drawn = max(BLOCK, runs * batch * (k + p + 1))
     return int(8 * (kept + 3 * drawn + 8 * count * runs * batch * p + 3 * runs * outer))

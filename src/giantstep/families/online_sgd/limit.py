@@ -1,12 +1,15 @@
-"""The limit of one-pass SGD: trajectories, recovery times, exponents; batched over points and starts.
+"""The limit of one-pass SGD: trajectories, recovery times, exponents; batched over
+points and starts.
 
-One neuron and one direction leave the saddle at M = 0 by noise. On the sphere, near m = 0, dm = r m dt + sqrt(Dm) dB
-with Dm = g^2 a^2 E[F^2 z^2]/n_b, and m grows out of it as m_inf exp(r t), m_inf = m_0 + sqrt(Dm/2r) N. Then the mean
-time to |m| = m* is
+One neuron and one direction leave the saddle at M = 0 by noise. On the sphere, near m =
+0, dm = r m dt + sqrt(Dm) dB with Dm = g^2 a^2 E[F^2 z^2]/n_b, and m grows out of it as
+m_inf exp(r t), m_inf = m_0 + sqrt(Dm/2r) N. Then the mean time to |m| = m* is
 
-    T = -E[log m_inf^2]/(2r) + lim_{e -> 0} { int_e^{m*} dm/b(m) + log(e)/r },   b the drift of the ODE,
+    T = -E[log m_inf^2]/(2r) + lim_{e -> 0} { int_e^{m*} dm/b(m) + log(e)/r }, b the
+    drift of the ODE,
 
-gradient_dynamics (2.5a). Without a constraint the cosine c = m/sqrt(q) obeys the same law with (4.2a).
+gradient_dynamics (2.5a). Without a constraint the cosine c = m/sqrt(q) obeys the same
+law with (4.2a).
 """
 
 from __future__ import annotations
@@ -31,10 +34,21 @@ from giantstep.families.online_sgd.dynamics import (
     ode_recovery,
     ode_trajectory,
 )
-from giantstep.families.online_sgd.integrators import SCRAMBLES, Integrator, Summation, force_moments, integrator_for
+from giantstep.families.online_sgd.integrators import (
+    SCRAMBLES,
+    Integrator,
+    Summation,
+    force_moments,
+    integrator_for,
+)
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.states import DIVERGED_REASON, Drive, drive_of
-from giantstep.families.online_sgd.tolerances import COARSE, NOISY, SAME_EXPONENT, UNSEEN
+from giantstep.families.online_sgd.tolerances import (
+    COARSE,
+    NOISY,
+    SAME_EXPONENT,
+    UNSEEN,
+)
 from giantstep.family import Answer
 from giantstep.gaussian.quadrature import gauss_legendre_panels
 from giantstep.gaussian.resolution import HERMITE_STEP, resolve, rough_sentence
@@ -49,72 +63,126 @@ from giantstep.learnability.exponents import (
 from giantstep.types import Array, Floats, Points
 
 SECONDS_OF_UPDATE = 1.1e-4
-"""Seconds of CPU of an update of the map, of one neuron and direction: what a bar says beforehand."""
+"""Seconds of CPU of an update of the map, of one neuron and direction: what a bar says
+beforehand.
+"""
 KEPT = 400
-"""Updates of a trajectory that are kept where none are asked for, denser early: a curve on a screen."""
+"""Updates of a trajectory that are kept where none are asked for, denser early: a curve
+on a screen.
+"""
 
 
-def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the settings, choose the updates that are kept: those asked for, or some and the last of each point."""
+def prepare(
+    scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Check the settings, choose the updates that are kept: those asked for, or some
+    and the last of each point.
+    """
     settings = dict(settings)
     if what == "trajectory":
-        wanted, steps = settings["times"], points["steps"]
+        wanted = settings["times"]
+        steps = points["steps"]
         last = int(steps.max())
         if wanted is None:
             times = np.union1d(np.round(last * np.linspace(0, 1, KEPT) ** 2), steps)
         else:
             times = np.atleast_1d(np.asarray(wanted))
-            if np.iscomplexobj(times) or np.any(times != np.round(times)) or np.any(times < 0) or np.any(times > last):
-                raise bad_field("times", np.asarray(wanted).tolist(), f"whole numbers from 0 to steps = {last}")
+            if (
+                np.iscomplexobj(times)
+                or np.any(times != np.round(times))
+                or np.any(times < 0)
+                or np.any(times > last)
+            ):
+                raise bad_field(
+                    "times",
+                    np.asarray(wanted).tolist(),
+                    f"whole numbers from 0 to steps = {last}",
+                )
         settings["time"] = np.unique(times).astype(np.int64)
     if what == "recovery":
         settings["threshold"] = check_number(
-            "threshold", settings["threshold"], "a number above 0 and below 1", lambda value: 0 < value < 1
+            "threshold",
+            settings["threshold"],
+            "a number above 0 and below 1",
+            lambda value: 0 < value < 1,
         )
     if settings.get("nodes") is not None:
-        settings["nodes"] = check_whole("nodes", settings["nodes"], "a whole number from 2 to 200", 2, 200)
+        settings["nodes"] = check_whole(
+            "nodes", settings["nodes"], "a whole number from 2 to 200", 2, 200
+        )
     return settings
 
 
-def limit(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
+def limit(
+    scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]
+) -> Answer:
     """Answer all points at once."""
     if what == "phases":
         return _phases(scenario, points)
-    return _recovery(scenario, points, settings) if what == "recovery" else _trajectory(scenario, points, settings)
+    if what == "recovery":
+        return _recovery(scenario, points, settings)
+    return _trajectory(scenario, points, settings)
 
 
-def beforehand(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
+def beforehand(
+    scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]
+) -> dict[str, Array]:
     """Return the escape from the saddle, which needs no iteration."""
     if what != "recovery":
         return {}
     chosen = (scenario, settings["moments"], settings["nodes"], settings["points"])
-    escape_time, escape_rate = escape(scenario, points, settings["threshold"], integrator_for(*chosen))
+    escape_time, escape_rate = escape(
+        scenario, points, settings["threshold"], integrator_for(*chosen)
+    )
     return {"escape_time": escape_time, "escape_rate": escape_rate}
 
 
 class _Batch:
-    """Points times starts, flattened: their states, their drive, and integrators, several where moments are sampled."""
+    """Points times starts, flattened: their states, their drive, and integrators,
+    several where moments are sampled.
+    """
 
-    def __init__(self, scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]
+    ) -> None:
         self.scenario = scenario
         trials = int(settings.get("trials") or settings["starts"])
-        random = scenario.initial_overlap in ("random", "gaussian") or scenario.initial_gram == "random"
-        self.runs, self.trials = (int(settings["runs"]), trials) if random else (1, 1)
-        self.count, seed = len(points["rate"]), int(settings.get("seed", 0))
+        random = (
+            scenario.initial_overlap in ("random", "gaussian")
+            or scenario.initial_gram == "random"
+        )
+        if random:
+            self.runs, self.trials = (int(settings["runs"]), trials)
+        else:
+            self.runs, self.trials = (1, 1)
+        self.count = len(points["rate"])
+        seed = int(settings.get("seed", 0))
         each = itertools.product(points["dim"], range(self.trials))
-        begin = [states.starts(scenario, int(dim), seed, trial, self.runs) for dim, trial in each]
+        begin = [
+            states.starts(scenario, int(dim), seed, trial, self.runs)
+            for dim, trial in each
+        ]
         self.M, self.Q = (np.concatenate(parts) for parts in zip(*begin))
         self.point = np.repeat(np.arange(self.count), self.runs * self.trials)
-        self.drive = states.drive_of(scenario, points, settings.get("theory")).take(self.point)
+        self.drive = states.drive_of(scenario, points, settings.get("theory")).take(
+            self.point
+        )
         chosen = (scenario, settings["moments"], settings["nodes"], settings["points"])
         self.integrators: list[Integrator] = [integrator_for(*chosen)]
         if self.integrators[0].sampled:
-            self.integrators += [integrator_for(*chosen, scramble) for scramble in range(1, SCRAMBLES)]
-            self.drive = replace(self.drive, blocks=states.equal_neurons(self.drive.second_layer, self.M, self.Q))
+            self.integrators += [
+                integrator_for(*chosen, scramble) for scramble in range(1, SCRAMBLES)
+            ]
+            self.drive = replace(
+                self.drive,
+                blocks=states.equal_neurons(self.drive.second_layer, self.M, self.Q),
+            )
 
     def moment_error(self, M: Floats, Q: Floats) -> float:
         """Return the relative error of the moments at one state."""
-        return self.integrators[0].error(states.rows(M[None], Q[None]), self.drive.inner[:1], self.drive.noise[:1])
+        return self.integrators[0].error(
+            states.rows(M[None], Q[None]), self.drive.inner[:1], self.drive.noise[:1]
+        )
 
     def noise_warning(self, scenario: OnlineSGD, theory: str | None) -> list[str]:
         """Warn where the first update is so noisy that a map of means need not hold."""
@@ -127,18 +195,27 @@ class _Batch:
         if not off[worst] > NOISY:
             return []
         return [
-            f"One update adds {noise[worst]:.2g} to the squared length of a row (1) by the noise of its "
-            f"{self.drive.batch[worst]:.0f} samples: the limit is a map of means, whose overlaps may be off by "
-            f"{100 * off[worst]:.0f}% or more here. A smaller rate or more samples an update mend that."
+            f"One update adds {noise[worst]:.2g} to the squared length of a row (1) by"
+            f" the noise of its {self.drive.batch[worst]:.0f} samples: the limit is a"
+            f" map of means, whose overlaps may be off by {100 * off[worst]:.0f}% or"
+            " more here. A smaller rate or more samples an update mend that."
         ]
 
-    def answer(self, values: dict[str, Array], status: Any, residual: Any, iterations: Any, error: float) -> Answer:
+    def answer(
+        self,
+        values: dict[str, Array],
+        status: Any,
+        residual: Any,
+        iterations: Any,
+        error: float,
+    ) -> Answer:
         """Return the answer with what is known of its moments."""
         facts = {"moments": self.integrators[0].name, "moment_error": float(error)}
         answer = Answer(values, status, residual, iterations, attrs=facts)
         if error > COARSE and not self.integrators[0].sampled:
             answer.warnings.append(
-                f"The Gaussian moments are good to about {error:.1g} only; raise `nodes` or take Sobol points."
+                f"The Gaussian moments are good to about {error:.1g} only; raise"
+                " `nodes` or take Sobol points."
             )
         if not self.integrators[0].sampled:
             self._flag_rough_target(answer)
@@ -151,53 +228,90 @@ class _Batch:
         answer.residual = np.fmax(answer.residual, rough)
         if rough > UNSEEN:
             unsaid = np.asarray(answer.status) == ""
-            answer.status = np.where(unsaid, rough_sentence(target, rough), answer.status)
+            answer.status = np.where(
+                unsaid, rough_sentence(target, rough), answer.status
+            )
             for name, values in answer.values.items():
-                answer.values[name] = np.full_like(np.asarray(values, dtype=float), np.nan)
+                answer.values[name] = np.full_like(
+                    np.asarray(values, dtype=float), np.nan
+                )
 
 
-def _trajectory(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) -> Answer:
-    times, batch = settings["time"], _Batch(scenario, points, settings)
-    move = ode_trajectory if settings.get("theory") == "ode" else map_trajectory
+def _trajectory(
+    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]
+) -> Answer:
+    times = settings["time"]
+    batch = _Batch(scenario, points, settings)
+    if settings.get("theory") == "ode":
+        move = ode_trajectory
+    else:
+        move = map_trajectory
     paths = [
-        states.observe(scenario, integrator, *move(integrator, batch.drive, batch.M, batch.Q, times))
+        states.observe(
+            scenario,
+            integrator,
+            *move(integrator, batch.drive, batch.M, batch.Q, times),
+        )
         for integrator in batch.integrators
     ]
     values: dict[str, Array] = {}
     for name in paths[0]:
         shape = (batch.count, -1, *paths[0][name].shape[1:])  # points, starts
-        replicas = np.stack([states.average(name, path[name].reshape(shape), 1) for path in paths])
+        replicas = np.stack(
+            [states.average(name, path[name].reshape(shape), 1) for path in paths]
+        )
         values[name] = replicas.mean(axis=0)
         if len(paths) > 1:
-            values[f"{name}_stderr"] = replicas.std(axis=0, ddof=1) / np.sqrt(len(paths))
+            values[f"{name}_stderr"] = replicas.std(axis=0, ddof=1) / np.sqrt(
+                len(paths)
+            )
     error = batch.moment_error(batch.M[0], batch.Q[0])
-    last_M, last_Q = paths[0]["M"][0, -1] @ np.linalg.inv(scenario.whitening).T, paths[0]["Q"][0, -1]
+    last_M = paths[0]["M"][0, -1] @ np.linalg.inv(scenario.whitening).T
+    last_Q = paths[0]["Q"][0, -1]
     if np.all(np.isfinite(last_Q)):
         error = max(error, batch.moment_error(last_M, last_Q))
     made = times <= points["steps"][:, None]  # neighbours may go on for longer
     status = np.where((np.isnan(values["mse"]) & made).any(axis=1), DIVERGED_REASON, "")
-    values = {n: np.where(made.reshape(*made.shape, *[1] * (v.ndim - 2)), v, np.nan) for n, v in values.items()}
+    values = {
+        n: np.where(made.reshape(*made.shape, *[1] * (v.ndim - 2)), v, np.nan)
+        for n, v in values.items()
+    }
     iterations = np.full(batch.count, int(times[-1]))
-    answer = batch.answer(values, status, np.full(batch.count, error), iterations, error)
+    answer = batch.answer(
+        values, status, np.full(batch.count, error), iterations, error
+    )
     answer.coords["time"] = times
     answer.warnings += batch.noise_warning(scenario, settings.get("theory"))
     return answer
 
 
-def _recovery(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) -> Answer:
-    threshold, batch = settings["threshold"], _Batch(scenario, points, settings)
+def _recovery(
+    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]
+) -> Answer:
+    threshold = settings["threshold"]
+    batch = _Batch(scenario, points, settings)
     integrator = batch.integrators[0]
-    move = ode_recovery if settings.get("theory") == "ode" else map_recovery
+    if settings.get("theory") == "ode":
+        move = ode_recovery
+    else:
+        move = map_recovery
     steps = np.asarray(points["steps"], dtype=float)[batch.point]
-    time = move(integrator, batch.drive, batch.M, batch.Q, scenario.frame, threshold, steps)
-    median = np.median(time.reshape(batch.count, batch.trials, batch.runs), axis=-1).mean(axis=-1)
+    time = move(
+        integrator, batch.drive, batch.M, batch.Q, scenario.frame, threshold, steps
+    )
+    median = np.median(
+        time.reshape(batch.count, batch.trials, batch.runs), axis=-1
+    ).mean(axis=-1)
     status = np.where(np.isnan(median), DIVERGED_REASON, "").astype(object)
-    never, from_zero = np.isinf(median), scenario.initial_overlap == "zero"
+    never = np.isinf(median)
+    from_zero = scenario.initial_overlap == "zero"
     status[never] = f"the cosine {threshold:g} was not reached within `steps`" + (
         " (a start without overlap may stay at a saddle)" if from_zero else ""
     )
     known = beforehand(scenario, points, "recovery", settings)
-    if from_zero:  # a saddle without a start: the linear instability and the noise answer
+    if (
+        from_zero
+    ):  # a saddle without a start: the linear instability and the noise answer
         status[never & np.isfinite(known["escape_time"])] = ""
     median = np.where(np.isfinite(median), median, np.nan)
     values: dict[str, Array] = {
@@ -208,17 +322,23 @@ def _recovery(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]) 
     }
     error = batch.moment_error(batch.M[0], batch.Q[0])
     iterations = np.nan_to_num(median).astype(np.int64)
-    answer = batch.answer(values, status.astype(str), np.zeros(batch.count), iterations, error)
+    answer = batch.answer(
+        values, status.astype(str), np.zeros(batch.count), iterations, error
+    )
     answer.warnings += batch.noise_warning(scenario, settings.get("theory"))
     return answer
 
 
 def _phases(scenario: OnlineSGD, points: Points) -> Answer:
-    """Answer with the exponents of the runs, and where they lie: gradient_dynamics sections 2.1 and 2.4."""
+    """Answer with the exponents of the runs, and where they lie: gradient_dynamics
+    sections 2.1 and 2.4.
+    """
     count = len(points["rate"])
     d = np.log(points["dim"])
-    mu, delta = np.log(points["batch_size"]) / d, -np.log(points["rate"]) / d
-    orders, algorithm = exponents(scenario.target), scenario.known_algorithm
+    mu = np.log(points["batch_size"]) / d
+    delta = -np.log(points["rate"]) / d
+    orders = exponents(scenario.target)
+    algorithm = scenario.known_algorithm
     order = float(orders.information if algorithm.affine else orders.generative)
     correlation = algorithm.name == "correlation"
     gap = delta - (1 - mu)
@@ -242,27 +362,40 @@ def _phases(scenario: OnlineSGD, points: Points) -> Answer:
     return Answer.closed(values)
 
 
-# -- Leaving the saddle at M = 0: the mean escape time with its constant ----------------------------------
+# -- Leaving the saddle at M = 0: the mean escape time with its constant ---------------
 
 
 SMALL = 1e-5
-"""Overlap at which the slope of the drift is taken: its cubic term leaves 1e-10, rounding 1e-11."""
+"""Overlap at which the slope of the drift is taken: its cubic term leaves 1e-10,
+rounding 1e-11.
+"""
 DEEP = -20.0
 """log m from which the drift is linear."""
 
 
-def escape(scenario: OnlineSGD, points: Points, threshold: float, integrator: Integrator) -> tuple[Floats, Floats]:
-    """Return the mean escape time in updates and the rate r at every point; NaN where nothing is unstable."""
+def escape(
+    scenario: OnlineSGD, points: Points, threshold: float, integrator: Integrator
+) -> tuple[Floats, Floats]:
+    """Return the mean escape time in updates and the rate r at every point; NaN where
+    nothing is unstable.
+    """
     time, rate = np.full((2, len(points["rate"])), np.nan)
-    single = scenario.width == 1 and scenario.directions == 1 and scenario.constraint != "none"
+    single = (
+        scenario.width == 1
+        and scenario.directions == 1
+        and scenario.constraint != "none"
+    )
     if not single or integrator.sampled:
         return time, rate
-    every, plain = drive_of(scenario, points), plain_integrator(scenario)
+    every = drive_of(scenario, points)
+    plain = plain_integrator(scenario)
     for i in range(len(rate)):
         drive = every.take(slice(i, i + 1))
         low, high = drift_at(integrator, drive, np.array([-SMALL, SMALL]))[0]
         r = float((high - low) / (2 * SMALL))
-        if r <= 0 or abs(low + high) > 1e-3 * abs(high - low):  # stable, or no fixed point
+        if r <= 0 or abs(low + high) > 1e-3 * abs(
+            high - low
+        ):  # stable, or no fixed point
             continue
         rate[i] = r
         variance = label_diffusion(plain, drive) / (2 * r)
@@ -271,7 +404,9 @@ def escape(scenario: OnlineSGD, points: Points, threshold: float, integrator: In
     return time, rate
 
 
-def drift_at(integrator: Integrator, drive: Drive, m: Floats, q: float = 1.0) -> tuple[Floats, Floats]:
+def drift_at(
+    integrator: Integrator, drive: Drive, m: Floats, q: float = 1.0
+) -> tuple[Floats, Floats]:
     """Return dm/dt and dq/dt at overlaps m and squared norm q."""
     many = drive.take(np.zeros(len(m), dtype=int))
     dM, dQ = flow(integrator, many, m[:, None, None], np.full((len(m), 1, 1), q))
@@ -279,7 +414,9 @@ def drift_at(integrator: Integrator, drive: Drive, m: Floats, q: float = 1.0) ->
 
 
 def plain_integrator(scenario: OnlineSGD) -> Summation:
-    """Return a sum over nodes for the moments of one neuron without a constraint: closed forms know no E[F^2 z^2]."""
+    """Return a sum over nodes for the moments of one neuron without a constraint:
+    closed forms know no E[F^2 z^2].
+    """
     free = scenario.replace(constraint="none")
     integrator = integrator_for(free)
     if not isinstance(integrator, Summation):
@@ -292,7 +429,9 @@ def label_diffusion(integrator: Summation, drive: Drive, q: float = 1.0) -> floa
     """Return Dm = g^2 a^2 E[F^2 z^2]/n_b at m = 0, label noise included."""
     state = np.array([[[0.0, np.sqrt(q)]]]), drive.inner[:1], drive.noise[:1]
     nodes = integrator.nodes(*state[:2], integrator.labels(state[2]))
-    total = force_moments(integrator.scenario, nodes._replace(norm=nodes.xi[:, 0] ** 2), *state).spread.item()
+    total = force_moments(
+        integrator.scenario, nodes._replace(norm=nodes.xi[:, 0] ** 2), *state
+    ).spread.item()
     return float((drive.pace[0] * drive.second_layer[0]) ** 2 * total / drive.batch[0])
 
 
@@ -301,7 +440,10 @@ def _mean_log(scenario: OnlineSGD, dim: float, variance: float) -> float:
     if scenario.initial_overlap in ("gaussian", "zero"):
         start = 1 / dim if scenario.initial_overlap == "gaussian" else 0.0
         return float(np.log(variance + start) - np.euler_gamma - np.log(2))
-    start = 1 / dim if scenario.initial_overlap == "random" else float(np.square(scenario.initial_overlap).sum())
+    if scenario.initial_overlap == "random":
+        start = 1 / dim
+    else:
+        start = float(np.square(scenario.initial_overlap).sum())
     mean = start / (2 * variance)
     if mean > 300:
         return float(np.log(start) - variance / start)
@@ -310,7 +452,9 @@ def _mean_log(scenario: OnlineSGD, dim: float, variance: float) -> float:
     return float(np.log(2 * variance) + poisson @ digamma(n + 0.5))
 
 
-def _constant(integrator: Integrator, drive: Drive, r: float, threshold: float) -> float:
+def _constant(
+    integrator: Integrator, drive: Drive, r: float, threshold: float
+) -> float:
     """Return the limit in braces, integrated over u = log m."""
     top = np.log(threshold)
     u, weights = gauss_legendre_panels(np.linspace(DEEP, top, 13), 12)

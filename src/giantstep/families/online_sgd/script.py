@@ -1,4 +1,6 @@
-"""One-pass SGD as a program of its own: the d-dimensional network on fresh batches, in NumPy or with autograd."""
+"""One-pass SGD as a program of its own: the d-dimensional network on fresh batches, in
+NumPy or with autograd.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,19 @@ from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.states import is_odd
 from giantstep.gaussian import Function
 from giantstep.gaussian.source import Language, expression_source
-from giantstep.scripts import Program, activation_source, floats, lines, number, target_source
+from giantstep.scripts import (
+    Program,
+    activation_source,
+    floats,
+    lines,
+    number,
+    target_source,
+)
 
 SHOWN = 5
-"""Times that are printed beside the start, evenly spaced: a program prints a table, not a curve."""
+"""Times that are printed beside the start, evenly spaced: a program prints a table, not
+a curve.
+"""
 _WRITTEN = "where a script is written"
 
 
@@ -25,7 +36,8 @@ def shown_times(steps: int) -> list[int]:
 
 def program(scenario: OnlineSGD, dim: int, lang: Language) -> Program:
     """Return the program of one-pass SGD."""
-    p, k = scenario.width, scenario.directions
+    p = scenario.width
+    k = scenario.directions
     if scenario.target_gram != "identity":
         raise bad_field("target_gram", scenario.target_gram, f'"identity" {_WRITTEN}')
     sizes = {
@@ -33,7 +45,11 @@ def program(scenario: OnlineSGD, dim: int, lang: Language) -> Program:
         "k": (str(k), "directions of the target"),
         "n": (str(scenario.batch_size), "n_b, fresh samples of every update"),
         "rate": (number(scenario.rate), "gamma"),
-        **({"inner_rate": (number(scenario.inner_rate), "rho0")} if _inner(scenario) else {}),
+        **(
+            {"inner_rate": (number(scenario.inner_rate), "rho0")}
+            if _inner(scenario)
+            else {}
+        ),
         "noise": (number(scenario.noise), "variance of the label noise"),
         "tests": ("20_000", "samples of the error"),
         "a": (f"np.array({floats(scenario.second_layer)})", "second layer"),
@@ -41,7 +57,9 @@ def program(scenario: OnlineSGD, dim: int, lang: Language) -> Program:
     }
     functions = lines(
         target_source(scenario.target, lang).rstrip("\n"),
-        activation_source(scenario.activation, lang, slope=lang == "numpy").rstrip("\n"),
+        activation_source(scenario.activation, lang, slope=lang == "numpy").rstrip(
+            "\n"
+        ),
         "",
         _start(scenario),
         "",
@@ -49,13 +67,19 @@ def program(scenario: OnlineSGD, dim: int, lang: Language) -> Program:
         "",
         _MEASURE,
     )
-    neurons, directions = range(1, p + 1), range(1, k + 1)
+    neurons = range(1, p + 1)
+    directions = range(1, k + 1)
     return Program(
         sizes=sizes,
         functions=functions,
         trial=_TRIAL,
         variables=["M", "Q", "mse", "cosine"],
-        index={"time": shown_times(scenario.steps), "neuron": neurons, "neuron_2": neurons, "direction": directions},
+        index={
+            "time": shown_times(scenario.steps),
+            "neuron": neurons,
+            "neuron_2": neurons,
+            "direction": directions,
+        },
     )
 
 
@@ -64,21 +88,38 @@ def _inner(scenario: OnlineSGD) -> bool:
 
 
 def _start(scenario: OnlineSGD) -> str:
-    """Return the text of the rows at the start: overlaps with the target, then what lies across it."""
-    p, k = scenario.width, scenario.directions
+    """Return the text of the rows at the start: overlaps with the target, then what
+    lies across it.
+    """
+    p = scenario.width
+    k = scenario.directions
     odd = k == 1 and is_odd(scenario)
     overlap = {
         "zero": ["    M = np.zeros((p, k))"],
         "gaussian": ["    M = rng.standard_normal((p, k)) / d**0.5"],
         "random": [
             "    M = rng.standard_normal((p, k))",
-            "    M = " + ("abs(M)" if odd else "M") + " / (M**2).sum(1)[:, None] ** 0.5 / d**0.5",
+            "    M = "
+            + ("abs(M)" if odd else "M")
+            + " / (M**2).sum(1)[:, None] ** 0.5 / d**0.5",
         ],
-    }.get(str(scenario.initial_overlap)) or [f"    M = np.array({floats(scenario.initial_overlap)})"]
+    }.get(str(scenario.initial_overlap)) or [
+        f"    M = np.array({floats(scenario.initial_overlap)})"
+    ]
     if not isinstance(scenario.initial_gram, str):
-        if isinstance(scenario.initial_overlap, str) and scenario.initial_overlap != "zero":
-            raise bad_field("initial_gram", scenario.initial_gram, f"a name where the overlaps are drawn, {_WRITTEN}")
-        M = np.zeros((p, k)) if scenario.initial_overlap == "zero" else np.array(scenario.initial_overlap)
+        if (
+            isinstance(scenario.initial_overlap, str)
+            and scenario.initial_overlap != "zero"
+        ):
+            raise bad_field(
+                "initial_gram",
+                scenario.initial_gram,
+                f"a name where the overlaps are drawn, {_WRITTEN}",
+            )
+        if scenario.initial_overlap == "zero":
+            M = np.zeros((p, k))
+        else:
+            M = np.array(scenario.initial_overlap)
         values, vectors = np.linalg.eigh(np.array(scenario.initial_gram) - M @ M.T)
         root = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
         rest = [
@@ -88,7 +129,10 @@ def _start(scenario: OnlineSGD) -> str:
     else:
         rest = ["    return M @ Wstar + (1 - (M**2).sum(1)[:, None]) ** 0.5 * across"]
     free = scenario.initial_gram == "random"
-    unit = "across / (across**2).sum(1)[:, None] ** 0.5" if free else "np.linalg.qr(across.T)[0].T"
+    if free:
+        unit = "across / (across**2).sum(1)[:, None] ** 0.5"
+    else:
+        unit = "np.linalg.qr(across.T)[0].T"
     return lines(
         "def start(rng, Wstar):  # rows with the overlaps M",
         *overlap,
@@ -105,17 +149,33 @@ def _update(scenario: OnlineSGD, lang: Language) -> str:
     texts = {
         "squared": ("y - f", "((y - f) ** 2).mean() / 2"),
         "correlation": ("y", "-(y * f).mean()"),
-        "exponential": ("np.exp(-np.maximum(y * f, -2)) * y", "-((-y * f).clamp(max=2).exp().detach() * y * f).mean()"),
+        "exponential": (
+            "np.exp(-np.maximum(y * f, -2)) * y",
+            "-((-y * f).clamp(max=2).exp().detach() * y * f).mean()",
+        ),
     }
     if isinstance(algorithm, Function) and algorithm.expression is not None:
-        text = "(" + re.sub(r"\bz\b", "y", expression_source(algorithm.expression, lang)) + ")"  # a transform of y
+        # a transform of y
+        text = (
+            "("
+            + re.sub(r"\bz\b", "y", expression_source(algorithm.expression, lang))
+            + ")"
+        )
         texts["own"] = (text, f"-({text} * f).mean()")
     name = "own" if "own" in texts else algorithm
     inner = _inner(scenario)
     if not inner and name not in texts:
-        raise bad_field("algorithm", getattr(algorithm, "name", algorithm), f"one with a text {_WRITTEN}")
+        raise bad_field(
+            "algorithm",
+            getattr(algorithm, "name", algorithm),
+            f"one with a text {_WRITTEN}",
+        )
     if inner and lang == "torch":
-        raise bad_field("algorithm", algorithm, 'squared, correlation, exponential or an expression where lang="torch"')
+        raise bad_field(
+            "algorithm",
+            algorithm,
+            'squared, correlation, exponential or an expression where lang="torch"',
+        )
     head = [
         "def update(rng, W, Wstar):  # w_j <- w_j + (rate/p) a_j (1/n) sum F_j x",
         "    X = rng.standard_normal((n, d))",
@@ -131,15 +191,25 @@ def _update(scenario: OnlineSGD, lang: Language) -> str:
         body = [
             "    L = X @ W.T",
             "    residual = (y - activation(L) @ a / p)[:, None]",
-            "    L = L + inner_rate * (X**2).mean(1)[:, None] * a * slope(L) * residual  # after the inner step",
+            (
+                "    L = L + inner_rate * (X**2).mean(1)[:, None] * a * slope(L) *"
+                " residual  # after the inner step"
+            ),
             "    force = slope(L) * (y - activation(L) @ a / p)[:, None]",
             "    S = (a * force).T @ X / (p * n)",
         ]
     else:
         body = [
             "    L = X @ W.T",
-            "    f = activation(L) @ a / p" if "f" in texts[str(name)][0].replace("erf", "") else "",
-            f"    S = (a * slope(L) * ({texts[str(name)][0]})[:, None]).T @ X / (p * n)",
+            (
+                "    f = activation(L) @ a / p"
+                if "f" in texts[str(name)][0].replace("erf", "")
+                else ""
+            ),
+            (
+                f"    S = (a * slope(L) * ({texts[str(name)][0]})[:, None]).T @ X / (p"
+                " * n)"
+            ),
         ]
     body = [line for line in body if line]
     sphere = "    S = S - (S * W).sum(1)[:, None] * W  # along the sphere"

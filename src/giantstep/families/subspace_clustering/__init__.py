@@ -1,1 +1,3 @@
-"""Subspace clustering: Gaussian mixtures with sparse means, approximate message passing and its phase diagram."""
+"""Subspace clustering: Gaussian mixtures with sparse means, approximate message passing
+and its phase diagram.
+"""

@@ -1,4 +1,6 @@
-"""The experiment: draw a mixture with sparse means, run AMP on it, compare with the truth."""
+"""The experiment: draw a mixture with sparse means, run AMP on it, compare with the
+truth.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ import scipy
 from scipy.optimize import linear_sum_assignment
 
 from giantstep.errors import bad_field
-from giantstep.families.subspace_clustering.amp import AMPEstimate, AMPRun, ClusterMixture, amp, starting_point
+from giantstep.families.subspace_clustering.amp import (
+    AMPEstimate,
+    AMPRun,
+    ClusterMixture,
+    amp,
+    starting_point,
+)
 from giantstep.families.subspace_clustering.mixture import cluster_directions
 from giantstep.families.subspace_clustering.rivals import rival_labels
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering
@@ -21,22 +29,41 @@ from giantstep.lab.algebra import KRYLOV_BLOCKS
 from giantstep.types import Array, Booleans, DeviceArray, Floats, Indices, Points
 
 _ROTATIONS = 3
-"""Random rotations of the start that are tried for three or more clusters of unequal sizes."""
+"""Random rotations of the start that are tried for three or more clusters of unequal
+sizes.
+"""
 
 
 def trial(
-    scenario: SubspaceClustering, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
+    scenario: SubspaceClustering,
+    points: Points,
+    what: str,
+    dim: int,
+    draws: Any,
+    settings: Mapping[str, Any],
 ) -> dict[str, Array]:
-    """Run AMP once at every point; they share noise, features and labels, and differ in signal and rows."""
+    """Run AMP once at every point; they share noise, features and labels, and differ in
+    signal and rows.
+    """
     if what in ("thresholds", "critical"):
         return {}
     samples = [max(1, round(float(alpha) * dim)) for alpha in points["samples_per_dim"]]
-    noise, features, labels, active = _draw(scenario, max(samples), dim, draws, settings["instance"])
+    noise, features, labels, active = _draw(
+        scenario, max(samples), dim, draws, settings["instance"]
+    )
     rows = []
     for snr, alpha, n in zip(points["snr"], points["samples_per_dim"], samples):
-        mixture = ClusterMixture(scenario.clusters, scenario.sparsity, float(snr), scenario.weights, scenario.mean)
+        mixture = ClusterMixture(
+            scenario.clusters,
+            scenario.sparsity,
+            float(snr),
+            scenario.weights,
+            scenario.mean,
+        )
         prefactor = float(np.sqrt(snr / (scenario.sparsity * dim)))
-        X = ((prefactor * draws.xp.asarray(mixture.directions)) @ features.T)[draws.xp.asarray(labels[:n])]
+        X = ((prefactor * draws.xp.asarray(mixture.directions)) @ features.T)[
+            draws.xp.asarray(labels[:n])
+        ]
         X += noise[:n]
         generator = draws.generator(f"start {float(snr)!r} {float(alpha)!r}")
         data = Data(X, mixture, prefactor, to_numpy(features), labels[:n], active)
@@ -44,28 +71,51 @@ def trial(
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def memory(scenario: SubspaceClustering, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
-    """Return the bytes of the noise, of the data and of what AMP and its start keep per row and column."""
+def memory(
+    scenario: SubspaceClustering,
+    points: Points,
+    what: str,
+    dim: int,
+    settings: Mapping[str, Any],
+) -> int:
+    """Return the bytes of the noise, of the data and of what AMP and its start keep per
+    row and column.
+    """
     if what in ("thresholds", "critical"):
         return 0
-    k, rank = scenario.clusters, _rank(scenario)
+    k = scenario.clusters
+    rank = _rank(scenario)
     samples = [max(1, round(float(alpha) * dim)) for alpha in points["samples_per_dim"]]
     if min(samples) < k or dim < k:
-        raise bad_field("dim", dim, f"large enough for {k} samples and {k} features, as many as clusters")
+        raise bad_field(
+            "dim",
+            dim,
+            f"large enough for {k} samples and {k} features, as many as clusters",
+        )
     if settings["instance"] == "balanced" and round(scenario.sparsity * dim) < rank:
-        raise bad_field("dim", dim, f'large enough for {rank} active features (sparsity * dim), or instance="random"')
+        raise bad_field(
+            "dim",
+            dim,
+            f"large enough for {rank} active features (sparsity * dim), or"
+            ' instance="random"',
+        )
     krylov = KRYLOV_BLOCKS * (k + 1) * 3
-    matrices = 3 if scenario.mean == "informative" else 2  # the spectral start needs a centred copy
+    # the spectral start needs a centred copy
+    matrices = 3 if scenario.mean == "informative" else 2
     return 8 * (matrices * max(samples) * dim + (max(samples) + dim) * (6 * k + krylov))
 
 
 def _rank(scenario: SubspaceClustering) -> int:
-    return scenario.clusters if scenario.mean == "informative" else scenario.clusters - 1
+    if scenario.mean == "informative":
+        return scenario.clusters
+    return scenario.clusters - 1
 
 
 @dataclass
 class Data:
-    """Data with their truth: X = prefactor U V^T + Z; AMP is told the mixture, nothing of the truth."""
+    """Data with their truth: X = prefactor U V^T + Z; AMP is told the mixture, nothing
+    of the truth.
+    """
 
     X: DeviceArray
     mixture: ClusterMixture
@@ -78,11 +128,14 @@ class Data:
 def _draw(
     scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: str
 ) -> tuple[DeviceArray, DeviceArray, Indices, Booleans]:
-    """Draw noise (n, d), features (d, p) in the coordinates of the assignments, labels (n,), active features (d,).
+    """Draw noise (n, d), features (d, p) in the coordinates of the assignments, labels
+    (n,), active features (d,).
 
     Of a balanced instance V^T V = rho d, and every first part of the rows is balanced.
     """
-    xp, k, r = draws.xp, scenario.clusters, _rank(scenario)
+    xp = draws.xp
+    k = scenario.clusters
+    r = _rank(scenario)
     weights = ClusterMixture(k, 1.0, 1.0, scenario.weights).weights
     noise = xp.empty((n, dim))
     for start, stop, rows in draws.chunks("noise", n, dim):
@@ -91,19 +144,27 @@ def _draw(
     if instance == "random":
         active = draws.uniform("support", dim) < scenario.sparsity
         uniform = to_numpy(draws.uniform("labels", n))
-        labels = np.minimum(np.searchsorted(np.cumsum(weights), uniform, side="right"), k - 1)
+        labels = np.minimum(
+            np.searchsorted(np.cumsum(weights), uniform, side="right"), k - 1
+        )
         return noise, normal * active[:, None], labels, to_numpy(active)
     count = round(scenario.sparsity * dim)
     features = xp.zeros((dim, r))
-    features[:count] = xp.linalg.qr(normal[:count])[0] * (scenario.sparsity * dim) ** 0.5
+    features[:count] = (
+        xp.linalg.qr(normal[:count])[0] * (scenario.sparsity * dim) ** 0.5
+    )
     turns = [(np.arange(int(np.ceil(n * w)) + 1) + 0.5) / w for w in weights]
     owners = np.repeat(np.arange(k), [len(turn) for turn in turns])
     labels = owners[np.argsort(np.concatenate(turns), kind="stable")][:n]
     return noise, features, labels, np.arange(dim) < count
 
 
-def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
-    """Run AMP from the start asked for; with unequal weights from both signs of it, keeping the likelier result."""
+def _overlaps(
+    data: Data, settings: Mapping[str, Any], generator: Any
+) -> dict[str, Any]:
+    """Run AMP from the start asked for; with unequal weights from both signs of it,
+    keeping the likelier result.
+    """
     known = {"truth": data.labels, "overlap": settings["overlap"]}
     first = starting_point(data.X, data.mixture, settings["start"], generator, **known)
     sweeps = settings["max_iterations"]
@@ -114,13 +175,21 @@ def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[s
     if run.outcome == "diverged":
         values = dict.fromkeys(values, np.nan)
     row: dict[str, Any] = {name: [value] for name, value in values.items()}
-    return {**row, "amp_iterations": run.iterations, "amp_converged": float(run.converged)}
+    return {
+        **row,
+        "amp_iterations": run.iterations,
+        "amp_converged": float(run.converged),
+    }
 
 
-def _likeliest(data: Data, run: AMPRun, first: DeviceArray, sweeps: int, generator: Any) -> AMPRun:
-    """Return the likeliest of several runs: clusters of unequal sizes have fixed points that take one for another.
+def _likeliest(
+    data: Data, run: AMPRun, first: DeviceArray, sweeps: int, generator: Any
+) -> AMPRun:
+    """Return the likeliest of several runs: clusters of unequal sizes have fixed points
+    that take one for another.
 
-    Two are started with the other sign, more from turned starts, and with the found clusters in another order.
+    Two are started with the other sign, more from turned starts, and with the found
+    clusters in another order.
     """
 
     def likelihood(run: AMPRun) -> float:
@@ -131,23 +200,40 @@ def _likeliest(data: Data, run: AMPRun, first: DeviceArray, sweeps: int, generat
 
     if data.mixture.clusters == 2:
         return max(run, run_from(-first), key=likelihood)
-    p, xp = first.shape[1], array_module(data.X)
-    rotations = (xp.linalg.qr(generator.standard_normal((p, p)))[0] for _ in range(_ROTATIONS))
-    best = max([run, *(run_from(first @ rotation) for rotation in rotations)], key=likelihood)
-    orders = _orders(np.asarray(data.mixture.weights), to_numpy(best.posteriors).sum(axis=0))
-    starts = (best.posteriors[:, order] @ xp.asarray(data.mixture.directions) for order in orders)
+    p = first.shape[1]
+    xp = array_module(data.X)
+    rotations = (
+        xp.linalg.qr(generator.standard_normal((p, p)))[0] for _ in range(_ROTATIONS)
+    )
+    best = max(
+        [run, *(run_from(first @ rotation) for rotation in rotations)], key=likelihood
+    )
+    orders = _orders(
+        np.asarray(data.mixture.weights), to_numpy(best.posteriors).sum(axis=0)
+    )
+    starts = (
+        best.posteriors[:, order] @ xp.asarray(data.mixture.directions)
+        for order in orders
+    )
     return max([best, *map(run_from, starts)], key=likelihood)
 
 
 def _rivals(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
-    """Return the accuracy of message passing from two starts and of its rivals, on the same data."""
-    k, host = data.mixture.clusters, to_numpy(data.X)
+    """Return the accuracy of message passing from two starts and of its rivals, on the
+    same data.
+    """
+    k = data.mixture.clusters
+    host = to_numpy(data.X)
     active = max(1, round(data.mixture.sparsity * host.shape[1]))
     accuracies = []
     for name in settings["algorithm"]:
         if name.startswith("amp"):
             start = "thresholding" if name == "amp-thresholding" else "spectral"
-            accuracies.append(_overlaps(data, {**settings, "start": start, "overlap": 0.5}, generator)["accuracy"][0])
+            accuracies.append(
+                _overlaps(
+                    data, {**settings, "start": start, "overlap": 0.5}, generator
+                )["accuracy"][0]
+            )
             continue
         labels = rival_labels(host, k, name, active=active)
         table = np.zeros((k, k))
@@ -157,53 +243,109 @@ def _rivals(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str
 
 
 def _orders(weights: Floats, sizes: Floats) -> list[Indices]:
-    """Return orders in which found clusters may belong to the weights: all for up to four, else near that of sizes."""
+    """Return orders in which found clusters may belong to the weights: all for up to
+    four, else near that of sizes.
+    """
     by_size = np.argsort(sizes)[np.argsort(np.argsort(weights))]
     if len(weights) <= 4:
-        orders = [np.array(order) for order in itertools.permutations(range(len(weights)))]
+        orders = [
+            np.array(order) for order in itertools.permutations(range(len(weights)))
+        ]
     else:
         orders = [by_size]
         for pair in itertools.combinations(range(len(weights)), 2):
             order = by_size.copy()
             order[list(pair)] = order[list(pair[::-1])]
             orders.append(order)
-    different = {tuple(tuple(sorted(order[weights == w])) for w in np.unique(weights)): order for order in orders}
+    different = {
+        tuple(tuple(sorted(order[weights == w])) for w in np.unique(weights)): order
+        for order in orders
+    }
     return list(different.values())
 
 
-def _trajectory(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
-    """Run AMP from an informed start and measure after every sweep; a run that stands still keeps its values."""
-    steps, xp, d = len(settings["time"]) - 1, array_module(data.X), data.X.shape[1]
+def _trajectory(
+    data: Data, settings: Mapping[str, Any], generator: Any
+) -> dict[str, Any]:
+    """Run AMP from an informed start and measure after every sweep; a run that stands
+    still keeps its values.
+    """
+    steps = len(settings["time"]) - 1
+    xp = array_module(data.X)
+    d = data.X.shape[1]
     history: list[dict[str, float]] = []
-    first = starting_point(data.X, data.mixture, "informed", generator, truth=data.labels, overlap=settings["overlap"])
+    first = starting_point(
+        data.X,
+        data.mixture,
+        "informed",
+        generator,
+        truth=data.labels,
+        overlap=settings["overlap"],
+    )
 
     def observe(estimate: AMPEstimate) -> None:
         history.append(_measure(data, estimate, relabel=False))
 
-    directions = xp.asarray(data.mixture.directions)  # posteriors P with P @ directions = U, which sum to one
+    # posteriors P with P @ directions = U, which sum to one
+    directions = xp.asarray(data.mixture.directions)
     system = xp.concatenate([directions, xp.ones((len(directions), 1))], axis=1)
-    posteriors = xp.concatenate([first, xp.ones((len(first), 1))], axis=1) @ xp.linalg.pinv(system)
-    observe(AMPEstimate(posteriors, first, xp.zeros((d, first.shape[1])), xp.full(d, data.mixture.sparsity)))
-    amp(data.X, data.mixture, first, max_iterations=steps, tolerance=1e-24, observe=observe)
+    posteriors = xp.concatenate(
+        [first, xp.ones((len(first), 1))], axis=1
+    ) @ xp.linalg.pinv(system)
+    observe(
+        AMPEstimate(
+            posteriors,
+            first,
+            xp.zeros((d, first.shape[1])),
+            xp.full(d, data.mixture.sparsity),
+        )
+    )
+    amp(
+        data.X,
+        data.mixture,
+        first,
+        max_iterations=steps,
+        tolerance=1e-24,
+        observe=observe,
+    )
     history += [history[-1]] * (steps + 1 - len(history))
-    return {name: [row[name] for row in history] for name in ("m_u", "m_v", "mse_u", "mse_v", "accuracy")}
+    return {
+        name: [row[name] for row in history]
+        for name in ("m_u", "m_v", "mse_u", "mse_v", "accuracy")
+    }
 
 
-def _measure(data: Data, estimate: AMPEstimate, relabel: bool = True) -> dict[str, float]:
-    """Return overlaps and errors against the truth, after the relabelling of the clusters that fits it best."""
-    k, (n, d), weights = data.mixture.clusters, data.X.shape, np.asarray(data.mixture.weights)
-    posteriors, selected = to_numpy(estimate.posteriors), to_numpy(estimate.support) > 0.5
-    confusion = np.stack([posteriors[data.labels == c].sum(axis=0) for c in range(k)])  # (true, found)
+def _measure(
+    data: Data, estimate: AMPEstimate, relabel: bool = True
+) -> dict[str, float]:
+    """Return overlaps and errors against the truth, after the relabelling of the
+    clusters that fits it best.
+    """
+    k, (n, d), weights = (
+        data.mixture.clusters,
+        data.X.shape,
+        np.asarray(data.mixture.weights),
+    )
+    posteriors = to_numpy(estimate.posteriors)
+    selected = to_numpy(estimate.support) > 0.5
+    # (true, found)
+    confusion = np.stack([posteriors[data.labels == c].sum(axis=0) for c in range(k)])
     order = np.arange(k)
     if relabel:  # among clusters of the same weight: others can be told apart
-        order = linear_sum_assignment(-confusion + 2 * n * (np.abs(weights[:, None] - weights) > 1e-12))[1]
+        order = linear_sum_assignment(
+            -confusion + 2 * n * (np.abs(weights[:, None] - weights) > 1e-12)
+        )[1]
     posteriors = posteriors[:, order]
-    Q, directions = scipy.linalg.helmert(k).T, cluster_directions(weights)
+    Q = scipy.linalg.helmert(k).T
+    directions = cluster_directions(weights)
     variance = float(weights @ (directions**2).sum(axis=1))
-    u_hat, u = posteriors @ directions, directions[data.labels]
-    v_hat, v = to_numpy(estimate.features) / data.prefactor, data.features
+    u_hat = posteriors @ directions
+    u = directions[data.labels]
+    v_hat = to_numpy(estimate.features) / data.prefactor
+    v = data.features
     if data.mixture.mean == "informative":
-        v_hat, v = v_hat[:, order] @ Q, v @ Q
+        v_hat = v_hat[:, order] @ Q
+        v = v @ Q
     else:
         v_hat = (v_hat @ Q.T)[:, order] @ Q
     return {

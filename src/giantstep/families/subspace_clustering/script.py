@@ -1,4 +1,6 @@
-"""Subspace clustering as a program of its own: a balanced draw, message passing from a spectral start."""
+"""Subspace clustering as a program of its own: a balanced draw, message passing from a
+spectral start.
+"""
 
 from __future__ import annotations
 
@@ -71,23 +73,34 @@ def program(scenario: SubspaceClustering, dim: int, lang: Language) -> Program:
     if scenario.mean != "centred":
         raise bad_field("mean", scenario.mean, f'"centred" {_WRITTEN}')
     if scenario.weights and len(set(scenario.weights)) > 1:
-        raise bad_field("weights", list(scenario.weights), f"left out (equal clusters) {_WRITTEN}")
+        raise bad_field(
+            "weights", list(scenario.weights), f"left out (equal clusters) {_WRITTEN}"
+        )
     if scenario.sparsity == 1:
         raise bad_field("sparsity", scenario.sparsity, f"below 1 {_WRITTEN}")
-    k, n = scenario.clusters, max(1, round(scenario.samples_per_dim * dim))
+    k = scenario.clusters
+    n = max(1, round(scenario.samples_per_dim * dim))
     if min(n, dim) < k or round(scenario.sparsity * dim) < k - 1:
-        raise bad_field("dim", dim, f"large enough for {k} clusters and {k - 1} active features")
+        raise bad_field(
+            "dim", dim, f"large enough for {k} clusters and {k - 1} active features"
+        )
     return Program(
         sizes={
             "n": (str(n), f"samples, n/d = {scenario.samples_per_dim:g}"),
             "k": (str(k), "clusters"),
             "rho": (number(scenario.sparsity), "sparsity, fraction of active features"),
             "snr": (number(scenario.snr), "lambda"),
-            "Q": ("np.linalg.qr(np.eye(k) - 1 / k)[0][:, : k - 1]", "coordinates of the k centred clusters"),
+            "Q": (
+                "np.linalg.qr(np.eye(k) - 1 / k)[0][:, : k - 1]",
+                "coordinates of the k centred clusters",
+            ),
         },
         functions=_FUNCTIONS,
         trial=_TRIAL,
         variables=["m_u", "m_v", "mse_u", "mse_v", "accuracy", "tpr", "fpr", "phi"],
         index={"branch": ["uninformed"]},
-        imports=["from scipy.optimize import linear_sum_assignment", "from scipy.special import logsumexp"],
+        imports=[
+            "from scipy.optimize import linear_sum_assignment",
+            "from scipy.special import logsumexp",
+        ],
     )

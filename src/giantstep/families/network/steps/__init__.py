@@ -1,4 +1,6 @@
-"""The kinds of steps: fields, the map of the limit, and what happens to real weights, side by side."""
+"""The kinds of steps: fields, the map of the limit, and what happens to real weights,
+side by side.
+"""
 
 from typing import Annotated
 
@@ -10,6 +12,12 @@ from giantstep.families.network.steps.sign import SignStep
 from giantstep.families.network.steps.weak import GrowingStep, SmallStep
 
 AnyStep = Annotated[
-    MaximalStep | SignStep | SmallStep | GrowingStep | PlantedSpike | PlantedShifts | NoStep,
+    MaximalStep
+    | SignStep
+    | SmallStep
+    | GrowingStep
+    | PlantedSpike
+    | PlantedShifts
+    | NoStep,
     pydantic.Field(discriminator="kind"),
 ]
