@@ -13,9 +13,9 @@ import time
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.batch_reuse import limit
-from giantstep.families.batch_reuse.limit import labels_of, layout_of
-from giantstep.families.batch_reuse.points import Layout, WeightedPoints, sobol_points
+from giantstep.problems.batch_reuse import limit
+from giantstep.problems.batch_reuse.limit import labels_of, layout_of
+from giantstep.problems.batch_reuse.points import Layout, WeightedPoints, sobol_points
 
 HE3 = gs.BatchReuse(
     target="h3(z)/sqrt(6)",

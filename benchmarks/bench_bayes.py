@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.bayes_limit.problem import problem_of
+from giantstep.problems.bayes_limit.problem import problem_of
 
 CURVE = np.linspace(0.3, 4.0, 50).tolist()
 CHANNELS = (

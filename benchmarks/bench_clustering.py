@@ -26,14 +26,14 @@ from scipy.stats import beta
 from sklearn.cluster import KMeans
 from sklearn.decomposition import SparsePCA
 
+from giantstep.core.lab.algebra import multiply
 from giantstep.estimators import AMPClustering
-from giantstep.families.subspace_clustering.amp import ClusterMixture, amp
-from giantstep.families.subspace_clustering.rivals import (
+from giantstep.problems.subspace_clustering.amp import ClusterMixture, amp
+from giantstep.problems.subspace_clustering.rivals import (
     RIVALS,
     rival_labels,
     sparse_penalty,
 )
-from giantstep.lab.algebra import multiply
 
 N = 2000
 D = 1000

@@ -16,11 +16,11 @@ from collections.abc import Callable
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.online_sgd.dynamics import map_trajectory
-from giantstep.families.online_sgd.integrators import integrator_for
-from giantstep.families.online_sgd.simulators import SIMULATORS
-from giantstep.families.online_sgd.states import drive_of, starts
-from giantstep.lab import Draws
+from giantstep.core.lab import Draws
+from giantstep.problems.online_sgd.dynamics import map_trajectory
+from giantstep.problems.online_sgd.integrators import integrator_for
+from giantstep.problems.online_sgd.simulators import SIMULATORS
+from giantstep.problems.online_sgd.states import drive_of, starts
 
 ERF = "erf(z/sqrt(2))"
 

@@ -20,9 +20,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 import giantstep as gs
-from giantstep.families.network.experiment import trained_networks, whiten
-from giantstep.families.network.questions import TEST_SAMPLES
-from giantstep.lab import Draws, accumulate, chunk_rows
+from giantstep.core.lab import Draws, accumulate, chunk_rows
+from giantstep.problems.network.experiment import trained_networks, whiten
+from giantstep.problems.network.questions import TEST_SAMPLES
 
 CHUNK = chunk_rows("cpu")
 

@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.forecasts.experiment import solve_ridges
-from giantstep.types import Array, Floats
+from giantstep.core.base.types import Array, Floats
+from giantstep.tools.data.forecasts.experiment import solve_ridges
 
 
 def fit_ridges(

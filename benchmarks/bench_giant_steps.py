@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.giant_steps import overlap_map
-from giantstep.families.giant_steps.limit import network_at
+from giantstep.problems.giant_steps import overlap_map
+from giantstep.problems.giant_steps.limit import network_at
 
 EX1 = "(4*z1 + z1**2 + z2)/2"
 

@@ -191,11 +191,11 @@ def plain_finite_batch(s: gs.OneStep) -> int:
     """Iterate the first-order equations of a finite batch as they stand, one point;
     return the number of sweeps.
     """
-    from giantstep.families.network.describe import describe
-    from giantstep.families.network.layer import follow
-    from giantstep.families.network.problem import share_points
-    from giantstep.readout import Equations, first_order
-    from giantstep.readout.chain import ChainState
+    from giantstep.core.readout import Equations, first_order
+    from giantstep.core.readout.chain import ChainState
+    from giantstep.problems.network.describe import describe
+    from giantstep.problems.network.layer import follow
+    from giantstep.problems.network.problem import share_points
 
     network = s.network(1)
     points = network.point() | {"dim": np.array([np.inf])}
@@ -266,7 +266,7 @@ def command_line_seconds() -> float | None:
     import tempfile
 
     try:
-        import giantstep.cli  # noqa: F401
+        import giantstep.faces.cli  # noqa: F401
     except ImportError:
         return None
     with tempfile.TemporaryDirectory() as folder:
@@ -276,7 +276,7 @@ def command_line_seconds() -> float | None:
             ' "tanh(z)"\nwidth_per_dim = 1.5\nsamples_per_dim = 2.0\nridge ='
             " 0.01\nsecond_layer = { values = [1.0] }\n"
         )
-        program = "import sys; from giantstep.cli import main; sys.exit(main())"
+        program = "import sys; from giantstep.faces.cli import main; sys.exit(main())"
         return min(
             subprocess_seconds("-c", program, "predict", str(path)) for _ in range(3)
         )

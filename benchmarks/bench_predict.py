@@ -39,7 +39,7 @@ def ask(family: str, what: str) -> None:
     of the next ones.
     """
     import giantstep as gs
-    from giantstep.families import family_class
+    from giantstep.core.scenario.families import family_class
 
     warnings.simplefilter("ignore", gs.GiantstepWarning)
     cls = family_class(family)
@@ -63,7 +63,7 @@ def _neighbours(scenario: Any) -> list[Any]:
     """Return the scenario with other values of its first real-valued field that may be
     a little smaller.
     """
-    from giantstep.errors import InputError
+    from giantstep.core.base.errors import InputError
 
     for name, value in scenario:
         if isinstance(value, float) and value > 0:
@@ -92,7 +92,7 @@ def run(*arguments: str, cache: str) -> str:
 
 
 def main(wanted: list[str]) -> None:
-    from giantstep.families import family_class, family_names
+    from giantstep.core.scenario.families import family_class, family_names
 
     questions = [
         (family, what)

@@ -1,9 +1,8 @@
 """What a sweep costs beside the work itself, and how it scales.
 
-    python benchmarks/bench_sweep.py # engines, store, limits, experiments, 1 -> 2
-    workers python benchmarks/bench_sweep.py --quick # the same, smaller python
-    benchmarks/bench_sweep.py --device cuda OUT # 15 learning curves of 20 points at p =
-    16384, on a GPU
+    python benchmarks/bench_sweep.py                     # engines, store, limits, experiments, 1 -> 2 workers
+    python benchmarks/bench_sweep.py --quick             # the same, smaller
+    python benchmarks/bench_sweep.py --device cuda OUT   # 15 learning curves of 20 points at p = 16384, on a GPU
 
 Prints the overhead per task of each engine (a task that does nothing, against
 `simulate`), the rate at which the store takes results, a limit sweep of 10,000 points
@@ -26,9 +25,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 import giantstep as gs
-from giantstep.family import Question, Variable
-from giantstep.scenario import Number, Scenario, field
-from giantstep.sweeps.store import Ask, Point, Row, Store
+from giantstep.core.scenario.family import Question, Variable
+from giantstep.core.scenario.model import Number, Scenario, field
+from giantstep.tools.sweeps.store import Ask, Point, Row, Store
 
 
 class Nothing(Scenario):
@@ -252,7 +251,7 @@ def learning_curves(out: Path, device: str, p: int, repeats: int = 5) -> None:
     """Sweep 15 learning curves of 20 points and compare with the float64 matrix
     products they cannot avoid.
     """
-    from giantstep.lab import namespace, synchronize
+    from giantstep.core.lab import namespace, synchronize
 
     xp = namespace(device)
     dim = round(p / 1.5)

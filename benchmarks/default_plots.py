@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.families import SHIPPED, family_class
+from giantstep.core.scenario.families import SHIPPED, family_class
 
 GRIDS: dict[str, dict[str, Any]] = {
     "one-step": {"samples_per_dim": [0.5, 1.0, 2.0, 4.0]},

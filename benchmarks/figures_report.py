@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from giantstep.core.result.verdicts import trials_text
+from giantstep.core.scenario.references import BIBTEX
 from giantstep.papers import list_figures
 from giantstep.papers.recipe import Recipe, Size
-from giantstep.references import BIBTEX
-from giantstep.verdicts import trials_text
 from verify_report import percent, table
 
 Record = Mapping[str, Any]

@@ -1,9 +1,8 @@
 """Several giant steps in real networks on a GPU, beside their limit at the same
 dimension: `results/gpu_few_steps.csv`.
 
-    python benchmarks/gpu_few_steps.py [--dim 4000] [--sets 5] [--only tanh] measure on
-    a GPU, write the file python benchmarks/gpu_few_steps.py --judge the stored numbers
-    beside the limit
+    python benchmarks/gpu_few_steps.py [--dim 4000] [--sets 5] [--only tanh]     measure on a GPU, write the file
+    python benchmarks/gpu_few_steps.py --judge                                   the stored numbers beside the limit
 
 Three activations, two and three directions, 0 to 3 steps on the exact population
 gradient, three sample sizes.

@@ -1,11 +1,9 @@
 """Experiments that only a GPU reaches: the real network after a step on a finite batch,
 and the streaming speed.
 
-    python benchmarks/gpu_real_network.py speed OUT # learning curves at p = 16384
-    against the float64 GEMM ceiling python benchmarks/gpu_real_network.py check OUT #
-    the same draws on CPU and GPU give the same numbers python
-    benchmarks/gpu_real_network.py data OUT [NETWORK...] # real networks over
-    batch_per_dim, stored as CSV
+    python benchmarks/gpu_real_network.py speed OUT      # learning curves at p = 16384 against the float64 GEMM ceiling
+    python benchmarks/gpu_real_network.py check OUT      # the same draws on CPU and GPU give the same numbers
+    python benchmarks/gpu_real_network.py data OUT [NETWORK...]   # real networks over batch_per_dim, stored as CSV
 
 Needs CuPy and a CUDA device. The committed output is benchmarks/results/; the figure
 `finite-batch` draws the data.
@@ -21,14 +19,14 @@ from pathlib import Path
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.network.experiment import (
+from giantstep.core.lab import Draws, accumulate, synchronize
+from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, STORED_SEED, TRIALS
+from giantstep.papers.giantstep2026batch import NEW_NETWORKS
+from giantstep.problems.network.experiment import (
     count_samples,
     trained_networks,
     whiten,
 )
-from giantstep.lab import Draws, accumulate, synchronize
-from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, STORED_SEED, TRIALS
-from giantstep.papers.giantstep2026batch import NEW_NETWORKS
 
 VOCABULARIES = {
     1: gs.Vocabulary([1.0]),

@@ -1,9 +1,8 @@
 """Giant steps on inputs with a covariance on a GPU, beside their limit:
 `results/gpu_structured_inputs.csv`.
 
-    python benchmarks/gpu_structured_inputs.py [--dim 4000] [--trials 60] measure on a
-    GPU, write the file python benchmarks/gpu_structured_inputs.py --judge print the
-    stored numbers beside the limit
+    python benchmarks/gpu_structured_inputs.py [--dim 4000] [--trials 60]     measure on a GPU, write the file
+    python benchmarks/gpu_structured_inputs.py --judge                        print the stored numbers beside the limit
 
 Settings A, C, E, M (one step) and H (two steps) of structured_inputs section 12, on the
 exact population gradient. A dimension that is a multiple of 20 gives every block a

@@ -1,9 +1,9 @@
 """The kernels of OpenBLAS that this processor has, and tests under another one than its
 own.
 
-    python benchmarks/kernels.py # which there are python benchmarks/kernels.py --test
-    -n 2 # pytest of all that computes, under another one than its own python
-    benchmarks/kernels.py --test tests/lab # of these tests
+    python benchmarks/kernels.py                       # which there are
+    python benchmarks/kernels.py --test -n 2           # pytest of all that computes, under another one than its own
+    python benchmarks/kernels.py --test tests/lab      # of these tests
 
 OpenBLAS takes the kernel of the processor, or the one that the environment names in
 OPENBLAS_CORETYPE, and silently another one where the processor cannot run it: only what

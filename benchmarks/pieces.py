@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.jsondata import json_data
+from giantstep.core.base.jsondata import json_data
 
 ROOT = Path(__file__).resolve().parents[1]
 STATE = ROOT / "out" / "pieces"
@@ -290,7 +290,7 @@ def run(pieces: Sequence[Piece], cores: int, budget: float | None = None) -> lis
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(
-        ["giantstep.papers.runner", "giantstep.sweeps", "matplotlib.pyplot"]
+        ["giantstep.papers.runner", "giantstep.tools.sweeps", "matplotlib.pyplot"]
     )
     end = math.inf if budget is None else time.monotonic() + 60 * budget
     waiting = list(pieces)

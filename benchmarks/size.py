@@ -33,7 +33,7 @@ CACHES = {
 BEGINNING = "095c856"
 """Revision at which the third review counted: the page compares with it."""
 REFUSALS = """
-from giantstep.families.network.composition import all_pairs
+from giantstep.problems.network.composition import all_pairs
 print(sum(pair.verdict == "no theory" for steps in (1, 2) for pair in all_pairs(steps)))
 """
 """Program that counts the pairs of options of a network for which the limit has no

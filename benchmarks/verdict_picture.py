@@ -10,9 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from giantstep.figures.plot import save_figure
-from giantstep.figures.style import BLUE, GREEN, GREY, VERMILION, new_figure, style
-from giantstep.verdicts import SEE, chance_line, student_line, visible_gap
+from giantstep.core.result.verdicts import SEE, chance_line, student_line, visible_gap
+from giantstep.tools.figures.plot import save_figure
+from giantstep.tools.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    VERMILION,
+    new_figure,
+    style,
+)
 
 TRIALS = 10
 CASES = (

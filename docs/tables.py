@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from giantstep.describe import describe
+from giantstep.core.scenario.describe import describe
 
 DOCS = Path(__file__).parent
 VERIFICATION = DOCS / "data" / "verification.json"
@@ -229,8 +229,8 @@ def paper_symbols(_: str) -> Iterator[str]:
     """Yield the symbols that `from_paper` takes, paper by paper, with what our fields
     are in them.
     """
-    from giantstep.families import SHIPPED, family_class
-    from giantstep.references import BIBTEX
+    from giantstep.core.scenario.families import SHIPPED, family_class
+    from giantstep.core.scenario.references import BIBTEX
 
     for cls in map(family_class, sorted(SHIPPED)):
         for key, paper in cls.paper_symbols.items():
@@ -311,8 +311,8 @@ def published_figures(_: str) -> Iterator[str]:
     """Yield the figures that `giantstep reproduce` rebuilds, those of papers before our
     own.
     """
+    from giantstep.core.scenario.references import BIBTEX
     from giantstep.papers import list_figures
-    from giantstep.references import BIBTEX
 
     recipes = list_figures()
     for ours in (False, True):

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.explorer.presets import figure_preset
-from giantstep.jsondata import with_infinity
+from giantstep.core.base.jsondata import with_infinity
+from giantstep.core.run.study import Study, study_fields
+from giantstep.faces.page.presets import figure_preset
 from giantstep.papers import list_figures
 from giantstep.papers.recipe import Recipe
-from giantstep.study import Study, study_fields
 
 FOLDER = Path(__file__).parent / "figures"
 MOST_VALUES = 15

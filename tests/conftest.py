@@ -125,7 +125,7 @@ def still_rows(monkeypatch):
     """Let no step change the rows of a network themselves at a finite width:
     finite_size_steps (2.5), (2.6).
     """
-    from giantstep.families.network.steps import MaximalStep
+    from giantstep.problems.network.steps import MaximalStep
 
     unchanged = staticmethod(lambda problem, before, after, gradient, number: after)
     monkeypatch.setattr(MaximalStep, "at_dimension", unchanged)
@@ -139,8 +139,8 @@ def independent_means(monkeypatch, still_rows):
     The pages print its values, and second routes are written for it; the means of the
     blocks are those of independent rows there, whatever the steps do to them.
     """
-    from giantstep.families.network.answers import errors
-    from giantstep.readout import FiniteSize
+    from giantstep.core.readout import FiniteSize
+    from giantstep.problems.network.answers import errors
 
     monkeypatch.setattr(
         errors, "finite_size", lambda problem, layer, members, dim: FiniteSize(1 / dim)

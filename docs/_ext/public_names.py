@@ -15,7 +15,9 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 
 HEADING = "Fields, each with its symbol, meaning, what it allows and its default:"
-"""Stands above the fields in the docstring of a family (`giantstep.scenario`)."""
+"""Stands above the fields in the docstring of a family
+(`giantstep.core.scenario.model`).
+"""
 
 
 class PublicNames(Directive):

@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
         return _public(name)
     if name.startswith("_"):
         return _load(name)
-    from giantstep.errors import nearest
+    from giantstep.core.base.errors import nearest
 
     if name in _ELSEWHERE:
         hint = f" ({_ELSEWHERE[name]})"
@@ -55,7 +55,7 @@ def _public(name: str) -> Any:
     """
     value = _load(name)
     if isinstance(value, FunctionType):
-        from giantstep.errors import at_the_door
+        from giantstep.core.base.errors import at_the_door
 
         value = at_the_door(value)
     globals()[name] = value

@@ -1,6 +1,6 @@
 """``python -m giantstep`` is the command ``giantstep``."""
 
-from giantstep.cli import main
+from giantstep.faces.cli import main
 
 if __name__ == "__main__":
     main()

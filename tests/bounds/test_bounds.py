@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.bounds.counting import BRANCHES, BoundCurve, BoundProblem, teacher_of
-from giantstep.families.bayes_limit.limit import limit
-from giantstep.families.bayes_limit.scenario import BayesLimit
-from giantstep.gaussian import Target
+from giantstep.core.maths.gaussian import Target
+from giantstep.problems.bayes_limit.limit import limit
+from giantstep.problems.bayes_limit.scenario import BayesLimit
+from giantstep.problems.bounds.counting import (
+    BRANCHES,
+    BoundCurve,
+    BoundProblem,
+    teacher_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
 
@@ -459,7 +464,7 @@ def test_all_samples_on_the_axis_make_methods_comparable(monkeypatch):
             branch="bayes"
         )
         assert y == pytest.approx(float(best), rel=1e-6)
-    monkeypatch.setattr("giantstep.figures.fine.SECONDS", 0.5)
+    monkeypatch.setattr("giantstep.tools.figures.fine.SECONDS", 0.5)
     # the fine theory moves along
     compared = gs.compare(one, samples_per_dim=[0.5, 1.0, 2.0], dim=30, trials=2)
     (axes,) = gs.plot(compared, "test_error", x="all samples").axes
@@ -588,7 +593,7 @@ def test_each_distinct_problem_is_computed_once(monkeypatch):
         asked.extend(points["samples_per_dim"].tolist())
         return limit(scenario, points, *args)
 
-    monkeypatch.setattr("giantstep.bounds.counting.limit", counting)
+    monkeypatch.setattr("giantstep.problems.bounds.counting.limit", counting)
     s = gs.OneStep(
         target="sin(0.9*z)",
         noise=0.1,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from giantstep.cli.app import app
+from giantstep.faces.cli.app import app
 
 STUDY = """\
 [scenario]

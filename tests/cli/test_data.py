@@ -93,7 +93,7 @@ def test_columns_are_dropped_and_the_penalty_is_said_in_other_words(
 )
 def test_scikit_learn_with_the_penalty_said_fits_the_same_weights(loss, name):
     linear_model = pytest.importorskip("sklearn.linear_model")
-    from giantstep.risk.fitting import fit
+    from giantstep.core.readout.losses.fitting import fit
 
     rng = np.random.default_rng(1)
     X = rng.standard_normal((40, 3))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from giantstep.cli.app import app
+from giantstep.faces.cli.app import app
 
 
 def run(capsys, *words):

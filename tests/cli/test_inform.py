@@ -15,11 +15,11 @@ import pytest
 
 import giantstep as gs
 from giantstep import papers
-from giantstep.agreements import Agreement, AgreementRow
-from giantstep.cli.options import many, single
-from giantstep.families import family_class, family_names
+from giantstep.core.result.agreement import Agreement, AgreementRow
+from giantstep.core.run.study import Study
+from giantstep.core.scenario.families import family_class, family_names
+from giantstep.faces.cli.options import many, single
 from giantstep.papers.report import Check, Comparison, Report
-from giantstep.study import Study
 
 
 @pytest.mark.parametrize("family", family_names())
@@ -119,7 +119,9 @@ def test_doctor_says_when_the_self_test_fails(run, monkeypatch) -> None:
 
 
 def test_doctor_goes_on_where_something_is_missing_or_raises(run, monkeypatch) -> None:
-    monkeypatch.setattr("giantstep.cli.inform._PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr(
+        "giantstep.faces.cli.inform._PACKAGES", ("numpy", "no-such-package")
+    )
     monkeypatch.setattr(
         gs.OneStep, "reference", classmethod(lambda cls: cls(width_per_dim="wide"))
     )
@@ -270,7 +272,7 @@ def test_version_and_help(run) -> None:
 
 LOADED = """
 import contextlib, io, sys
-from giantstep.cli import main
+from giantstep.faces.cli import main
 heavy = ("numpy", "scipy", "xarray", "pandas", "matplotlib")
 for line in sys.argv[1:]:
     sys.argv = ["giantstep", *line.split()]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.errors import ConvergenceError
+from giantstep.core.base.errors import ConvergenceError
 
 
 def strict(text: str) -> Any:
@@ -360,7 +360,7 @@ def test_check_fails_where_a_gap_asked_for_could_not_be_seen(run) -> None:
 
 
 def test_check_fails_where_limit_and_experiment_differ(run, monkeypatch) -> None:
-    from giantstep.families.network import experiment
+    from giantstep.problems.network import experiment
 
     honest = experiment.trial
 
@@ -395,7 +395,7 @@ def test_check_fails_where_nothing_could_be_compared(run) -> None:
 
 
 def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    from giantstep.families.network import limit
+    from giantstep.problems.network import limit
 
     honest = limit.limit
 
@@ -434,7 +434,7 @@ def test_strict_gives_status_1_and_no_result(run, monkeypatch, tmp_path: Path) -
 def test_what_stops_a_computation(
     run, monkeypatch, error: type[BaseException], status: int
 ) -> None:
-    from giantstep.families.network import limit
+    from giantstep.problems.network import limit
 
     def stop(*_: Any) -> None:
         raise error("stopped")
@@ -449,7 +449,7 @@ def test_what_stops_a_computation(
 def test_a_point_that_needs_too_much_memory_is_flagged(
     run, monkeypatch, tmp_path: Path
 ) -> None:
-    from giantstep.families.network import limit
+    from giantstep.problems.network import limit
 
     def stop(*_: Any) -> None:
         raise MemoryError
@@ -521,7 +521,7 @@ def test_complex_numbers_are_written_as_text(run, text: str) -> None:
 
 
 def test_a_trial_that_failed_gives_status_1_and_one_warning(run, monkeypatch) -> None:
-    from giantstep.families.network import experiment
+    from giantstep.problems.network import experiment
 
     def fails(*_: Any) -> None:
         raise np.linalg.LinAlgError("singular")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.design.measured import Place, judge
+from giantstep.tools.design.measured import Place, judge
 
 LINEAR = gs.MixtureGLM(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
 STEP = gs.OneStep(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.design.sensitivity import WIDTHS, extrapolate
-from giantstep.families import SHIPPED, family_class
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.tools.design.sensitivity import WIDTHS, extrapolate
 
 LINEAR = gs.MixtureGLM(labels="linear", noise=0.3, ridge=0.3, samples_per_dim=1.5)
 

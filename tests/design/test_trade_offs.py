@@ -21,7 +21,7 @@ def test_every_trade_off_has_a_study_that_a_file_can_hold():
 
 
 @pytest.mark.filterwarnings(
-    "ignore:The limit leaves out the overlap:giantstep.errors.GiantstepWarning"
+    "ignore:The limit leaves out the overlap:giantstep.core.base.errors.GiantstepWarning"
 )
 def test_the_best_split_beats_its_neighbours_and_spends_the_budget():
     best = design.best_split(12.0)

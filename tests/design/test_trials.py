@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.verdicts import chance_line, student_line, trials_for_gap
+from giantstep.core.result.verdicts import chance_line, student_line, trials_for_gap
 
 SCENARIO = gs.OneStep(
     width_per_dim=1.5,

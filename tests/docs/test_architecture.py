@@ -17,7 +17,7 @@ def test_every_file_named_exists():
         if "/" in name or not name.startswith("test_")
     }
     assert len(named) > 40
-    roots = ("src/giantstep", "src/giantstep/families/network", ".")
+    roots = ("src/giantstep", "src/giantstep/problems/network", ".")
     missing = sorted(
         name
         for name in named

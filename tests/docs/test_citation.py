@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import giantstep as gs
-from giantstep.families import SHIPPED, family_class
-from giantstep.references import BIBTEX, software
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.core.scenario.references import BIBTEX, software
 
 CITATION = (Path(__file__).parents[2] / "CITATION.cff").read_text()
 

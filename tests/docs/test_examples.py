@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families import SHIPPED
+from giantstep.core.scenario.families import SHIPPED
 from giantstep.papers import list_figures
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.describe import template
-from giantstep.families import SHIPPED, family_class
-from giantstep.notes import notes_in
+from giantstep.core.result.notes import notes_in
+from giantstep.core.scenario.describe import template
+from giantstep.core.scenario.families import SHIPPED, family_class
 
 ROOT = Path(__file__).parents[2]
 ERRORS = ("test_error", "mse", "population_loss")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from giantstep.families.network.composition import OPTIONS, all_pairs
+from giantstep.problems.network.composition import OPTIONS, all_pairs
 
 PAGE = Path(__file__).parents[2] / "docs" / "network.md"
 

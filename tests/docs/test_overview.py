@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import figures_report
-from giantstep.families import SHIPPED
+from giantstep.core.scenario.families import SHIPPED
 from giantstep.papers import list_figures
 
 ROOT = Path(__file__).parents[2]

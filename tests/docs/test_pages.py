@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from giantstep.families import SHIPPED
+from giantstep.core.scenario.families import SHIPPED
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import giantstep as gs
-from giantstep.cli.app import app
-from giantstep.estimators.matrices import read_matrix
+from giantstep.faces.cli.app import app
+from giantstep.tools.data.estimators.matrices import read_matrix
 
 
 class TestPlace:

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from giantstep.estimators import AMPClustering
 
 
-@pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+@pytest.mark.filterwarnings("ignore::giantstep.core.base.errors.GiantstepWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(

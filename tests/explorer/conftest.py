@@ -14,9 +14,9 @@ import httpx
 import pytest
 import uvicorn
 
-from giantstep.explorer.app import Explorer
-from giantstep.explorer.bounds import Bounds
-from giantstep.explorer.guard import PatientProtocol
+from giantstep.faces.page.app import Explorer
+from giantstep.faces.page.bounds import Bounds
+from giantstep.faces.page.guard import PatientProtocol
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run"

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from giantstep.family import Answer, Question, Variable
-from giantstep.scenario import Number, Scenario, field
+from giantstep.core.scenario.family import Answer, Question, Variable
+from giantstep.core.scenario.model import Number, Scenario, field
 
 
 class Sleepy(Scenario):

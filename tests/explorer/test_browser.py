@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.explorer.fields import slider_range
+from giantstep.faces.page.fields import slider_range
 
 from .conftest import SCENARIO, Server, study
 

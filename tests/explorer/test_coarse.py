@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from giantstep.explorer.tasks import limit
-from giantstep.families import SHIPPED, family_class
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.faces.page.tasks import limit
 
 LOOSENED = [
     (family, what)

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from giantstep.errors import InputError
-from giantstep.explorer.bounds import grid_points
-from giantstep.explorer.fields import (
+from giantstep.core.base.errors import InputError
+from giantstep.core.scenario.families import SHIPPED
+from giantstep.faces.page.bounds import grid_points
+from giantstep.faces.page.fields import (
     complete,
     described,
     field_named,
     open_fields,
     with_axis,
 )
-from giantstep.explorer.tasks import controls, read_study, why_refused
-from giantstep.families import SHIPPED
+from giantstep.faces.page.tasks import controls, read_study, why_refused
 
 from .conftest import SCENARIO, Server, study
 

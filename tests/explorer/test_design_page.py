@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import giantstep as gs
-from giantstep.scenario import from_content
+from giantstep.core.scenario.model import from_content
 
 from .conftest import SCENARIO, Server, study
 from .test_browser import STATE, Page

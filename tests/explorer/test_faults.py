@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from giantstep.families import family_class
+from giantstep.core.scenario.families import family_class
 
 from .conftest import Server, study
 from .test_browser import STATE, Page, expected, new_page

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from giantstep.agreements import agreement
-from giantstep.explorer.bounds import DOTS, Bounds, check_experiment
-from giantstep.explorer.fields import described
-from giantstep.explorer.tasks import read_study
-from giantstep.families import SHIPPED
+from giantstep.core.result.agreement import agreement
+from giantstep.core.scenario.families import SHIPPED
+from giantstep.faces.page.bounds import DOTS, Bounds, check_experiment
+from giantstep.faces.page.fields import described
+from giantstep.faces.page.tasks import read_study
 
 from .test_layout import STORIES
 

@@ -14,8 +14,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from giantstep.explorer.bounds import Bounds
-from giantstep.families import SHIPPED, family_class
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.faces.page.bounds import Bounds
 
 from .conftest import Server, study
 

@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.describe import describe
-from giantstep.explorer.app import PAGE
-from giantstep.explorer.guard import HEADERS
-from giantstep.explorer.tasks import experiment, read_study, why_refused
-from giantstep.families import SHIPPED
-from giantstep.scenario import from_content
+from giantstep.core.scenario.describe import describe
+from giantstep.core.scenario.families import SHIPPED
+from giantstep.core.scenario.model import from_content
+from giantstep.faces.page.app import PAGE
+from giantstep.faces.page.guard import HEADERS
+from giantstep.faces.page.tasks import experiment, read_study, why_refused
 
 from .conftest import BOUNDS, SCENARIO, Server, study
 
@@ -527,7 +527,7 @@ def test_a_point_that_the_budget_cut_off_is_not_judged(
     """
     told: dict[str, Any] = {"progress": {"done": 0}}
     clock = SimpleNamespace(monotonic=lambda: 1000.0 * (told["progress"]["done"] >= 14))
-    monkeypatch.setattr("giantstep.explorer.tasks.time", clock)
+    monkeypatch.setattr("giantstep.faces.page.tasks.time", clock)
     asked = {
         **study(),
         "grid": {"width_per_dim": [1.0, 1.5]},

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from giantstep.describe import describe
-from giantstep.explorer.app import PAGE
-from giantstep.explorer.fields import described, page_of
-from giantstep.explorer.theory import theory_html
-from giantstep.families import SHIPPED
+from giantstep.core.scenario.describe import describe
+from giantstep.core.scenario.families import SHIPPED
+from giantstep.faces.page.app import PAGE
+from giantstep.faces.page.fields import described, page_of
+from giantstep.faces.page.theory import theory_html
 
 from .conftest import study
 from .test_browser import STATE, Page

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from giantstep.explorer.guard import PatientProtocol
+from giantstep.faces.page.guard import PatientProtocol
 
 
 class Hurried(PatientProtocol):

@@ -11,9 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
-from giantstep.explorer.fields import axis_of, described
-from giantstep.explorer.picture import KINDS, _draw_series, _text
-from giantstep.families import SHIPPED
+from giantstep.core.scenario.families import SHIPPED
+from giantstep.faces.page.fields import axis_of, described
+from giantstep.faces.page.picture import KINDS, _draw_series, _text
 
 from .conftest import Server, study
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.explorer.reopen import state_of_file
+from giantstep.faces.page.reopen import state_of_file
 
 from .test_browser import Page
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from giantstep.explorer.presets import TERMINAL
-from giantstep.families import SHIPPED
+from giantstep.core.scenario.families import SHIPPED
+from giantstep.faces.page.presets import TERMINAL
 from giantstep.papers import recipes
 
 from .conftest import Server

@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 import giantstep as gs
-from giantstep.errors import InputError
-from giantstep.explorer import reopen
-from giantstep.explorer.app import Explorer
-from giantstep.explorer.reopen import link_of, state_of_file
-from giantstep.explorer.tasks import read_study
+from giantstep.core.base.errors import InputError
+from giantstep.faces.page import reopen
+from giantstep.faces.page.app import Explorer
+from giantstep.faces.page.reopen import link_of, state_of_file
+from giantstep.faces.page.tasks import read_study
 
 from .conftest import Server, study
 from .test_browser import Page
@@ -170,7 +170,7 @@ def test_the_command_says_what_is_wrong_with_a_file_before_it_serves(
 ) -> None:
     from typer.testing import CliRunner
 
-    from giantstep.cli.app import app
+    from giantstep.faces.cli.app import app
 
     (tmp_path / "other.html").write_text("<!doctype html>")
     done = CliRunner().invoke(

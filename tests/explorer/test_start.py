@@ -17,11 +17,11 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.errors import InputError
-from giantstep.explorer import presets, server
-from giantstep.explorer.bounds import Refused
-from giantstep.explorer.lanes import Lane
-from giantstep.families import SHIPPED, family_class
+from giantstep.core.base.errors import InputError
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.faces.page import presets, server
+from giantstep.faces.page.bounds import Refused
+from giantstep.faces.page.lanes import Lane
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 
 from .conftest import SCENARIO, study
@@ -32,7 +32,7 @@ FAMILIES = sorted(SHIPPED)
 
 def test_a_missing_extra_is_said_in_one_sentence() -> None:
     code = (
-        "import sys; sys.modules['uvicorn'] = None; from giantstep.cli import main;"
+        "import sys; sys.modules['uvicorn'] = None; from giantstep.faces.cli import main;"
         " main()"
     )
     done = subprocess.run(
@@ -190,7 +190,7 @@ def test_the_notation_of_papers_speaks_of_things_that_are_there(family: str) -> 
         ]
         return {one["name"] for one in about}.union(*inner)
 
-    from giantstep.describe import describe
+    from giantstep.core.scenario.describe import describe
 
     about = describe(family)
     for paper, symbols in about["notation"].items():

@@ -26,10 +26,10 @@ import httpx
 import psutil
 import pytest
 
-from giantstep.explorer import lanes
-from giantstep.explorer.bounds import Bounds, Refused
-from giantstep.explorer.experiments import Experiment, Experiments
-from giantstep.explorer.lanes import Lane
+from giantstep.faces.page import lanes
+from giantstep.faces.page.bounds import Bounds, Refused
+from giantstep.faces.page.experiments import Experiment, Experiments
+from giantstep.faces.page.lanes import Lane
 
 from .conftest import BOUNDS, Server, study
 
@@ -53,7 +53,9 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that promises an answer within 3 s, and knows a family that sleeps."""
     folder = tmp_path_factory.mktemp("sleepy")
     shutil.copy(SLEEPY, folder / "sleepy.py")
-    (folder / "giantstep.toml").write_text('[families]\nsleepy = "sleepy.py"\n')
+    (folder / "giantstep.core.scenario.toml").write_text(
+        '[families]\nsleepy = "sleepy.py"\n'
+    )
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -116,7 +118,7 @@ def test_a_wish_is_a_whole_number(server: Server, wish: Any) -> None:
 
 
 def test_wishes_of_few_curves_are_remembered(server: Server) -> None:
-    from giantstep.explorer import limits
+    from giantstep.faces.page import limits
 
     newest = server.explorer.limits._newest
     newest.clear()
@@ -513,7 +515,9 @@ def test_workers_are_made_without_the_fork_server_where_its_socket_is_gone(
 def test_ending_while_everything_is_loaded_ends_everything(
     tmp_path: Path, how: signal.Signals
 ) -> None:
-    (tmp_path / "giantstep.toml").write_text('[families]\nheavy = "heavy.py"\n')
+    (tmp_path / "giantstep.core.scenario.toml").write_text(
+        '[families]\nheavy = "heavy.py"\n'
+    )
     (tmp_path / "heavy.py").write_text(
         "import pathlib, time\npathlib.Path('loading').touch()\nwhile True:\n   "
         " time.sleep(1)\n"

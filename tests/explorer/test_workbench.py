@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from giantstep.describe import describe
-from giantstep.explorer.fields import page_of
-from giantstep.families import SHIPPED
+from giantstep.core.scenario.describe import describe
+from giantstep.core.scenario.families import SHIPPED
+from giantstep.faces.page.fields import page_of
 
 from .conftest import Server, study
 from .test_browser import STATE, Page

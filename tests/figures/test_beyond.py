@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.figures.beyond import PARTS, draw_reliability, draw_variance
+from giantstep.tools.figures.beyond import PARTS, draw_reliability, draw_variance
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 NET = gs.Network(
     target="sin(z)",
     noise=0.1,

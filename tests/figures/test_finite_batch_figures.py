@@ -11,6 +11,7 @@ import pytest
 import toys
 
 import giantstep as gs
+from giantstep.core.result.verdicts import chance_line
 from giantstep.papers import cui2024asymptotics as cui
 from giantstep.papers import dandi2025random as dandi
 from giantstep.papers import giantstep2026batch as of_batches
@@ -18,7 +19,6 @@ from giantstep.papers import list_figures, recipes
 from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, real_network
 from giantstep.papers.recipe import Size
 from giantstep.papers.runner import answer, draw, judge, rebuild, reproduce
-from giantstep.verdicts import chance_line
 
 # -- the stored experiment -------------------------------------------------------------
 

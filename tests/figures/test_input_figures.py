@@ -15,7 +15,9 @@ from giantstep.papers.recipe import Size
 from giantstep.papers.runner import answer, draw, judge
 
 QUICK = Size(quick=True)
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 
 
 def thinned(recipe):

@@ -15,8 +15,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
 import giantstep as gs
-from giantstep.figures import plot as plot_module
-from giantstep.figures.style import DASHES, MARKERS, PRINTED
+from giantstep.tools.figures import plot as plot_module
+from giantstep.tools.figures.style import DASHES, MARKERS, PRINTED
 
 ONE_STEP = gs.OneStep(
     width_per_dim=1.5,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.figures.phase_diagram import fill_regions
-from giantstep.figures.style import new_figure
-from giantstep.learnability.exponents import phase_names
+from giantstep.problems.learnability.exponents import phase_names
+from giantstep.tools.figures.phase_diagram import fill_regions
+from giantstep.tools.figures.style import new_figure
 
 CLUSTERS = gs.SubspaceClustering(
     clusters=2, sparsity=0.05, snr=1.2, samples_per_dim=2.0

@@ -11,11 +11,11 @@ import xarray as xr
 from matplotlib.collections import QuadMesh
 
 import giantstep as gs
-from giantstep.figures.fine import MOST_POINTS, fine_limit
-from giantstep.figures.labels import mathtext, x_label, y_label
-from giantstep.figures.layout import Reading
-from giantstep.figures.plot import plot
-from giantstep.figures.style import new_figure, plain_log_axes
+from giantstep.tools.figures.fine import MOST_POINTS, fine_limit
+from giantstep.tools.figures.labels import mathtext, x_label, y_label
+from giantstep.tools.figures.layout import Reading
+from giantstep.tools.figures.plot import plot
+from giantstep.tools.figures.style import new_figure, plain_log_axes
 
 SCENARIO = gs.OneStep(
     activation="relu",
@@ -137,7 +137,7 @@ def test_fields_that_follow_no_line_keep_their_dots():
 
 def test_a_comparison_and_an_experiment_lie_over_each_other(monkeypatch):
     """ "Same data or fresh?" is one figure, though one of the two has no theory."""
-    monkeypatch.setattr("giantstep.figures.fine.SECONDS", 0.5)
+    monkeypatch.setattr("giantstep.tools.figures.fine.SECONDS", 0.5)
     ratio = xr.DataArray(
         [0.5, 1.0, 2.0], dims="alpha", coords={"alpha": [0.5, 1.0, 2.0]}
     )
@@ -192,7 +192,7 @@ def test_a_comparison_and_an_experiment_lie_over_each_other(monkeypatch):
 
 def test_points_of_a_curve_are_even_on_its_axis():
     """A wide or geometric axis is drawn in logarithms."""
-    from giantstep.figures.fine import _spread
+    from giantstep.tools.figures.fine import _spread
 
     assert np.ptp(np.diff(_spread(np.array([0.0, 1.0, 3.0]), 40))) < 1e-12
     assert np.ptp(np.diff(np.log(_spread(np.array([0.1, 1.0, 10.0]), 40)))) < 1e-12

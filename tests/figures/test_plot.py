@@ -15,14 +15,14 @@ from matplotlib.image import imread
 from matplotlib.patches import StepPatch
 
 import giantstep as gs
-from giantstep import figures
-from giantstep.errors import InputError
-from giantstep.families import SHIPPED, family_class
-from giantstep.figures.labels import mathtext, value_label
-from giantstep.figures.layout import Reading
-from giantstep.figures.plot import plot, save_figure
-from giantstep.figures.style import PALETTE, colours, is_geometric, new_figure
-from giantstep.references import BIBTEX
+from giantstep.core.base.errors import InputError
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.core.scenario.references import BIBTEX
+from giantstep.tools import figures
+from giantstep.tools.figures.labels import mathtext, value_label
+from giantstep.tools.figures.layout import Reading
+from giantstep.tools.figures.plot import plot, save_figure
+from giantstep.tools.figures.style import PALETTE, colours, is_geometric, new_figure
 
 
 def error_bars(axes):
@@ -360,7 +360,7 @@ def test_symbols_become_mathematics(symbol, written):
 
 
 def test_every_symbol_of_every_family_can_be_drawn():
-    from giantstep.families import SHIPPED, family_class
+    from giantstep.core.scenario.families import SHIPPED, family_class
 
     for family in SHIPPED:
         for question in family_class(family).questions.values():
@@ -395,7 +395,7 @@ def test_drawing_names_no_family_and_no_paper(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert not (node.module or "").startswith(
-                ("giantstep.families", "giantstep.papers")
+                ("giantstep.problems", "giantstep.papers")
             )
             assert not forbidden & {name.name for name in node.names}
         elif isinstance(node, ast.Constant):

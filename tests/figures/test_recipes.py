@@ -11,8 +11,8 @@ import pytest
 
 import giantstep as gs
 from giantstep import papers
-from giantstep.errors import InputError
-from giantstep.figures.style import new_figure
+from giantstep.core.base.errors import InputError
+from giantstep.core.scenario.references import BIBTEX
 from giantstep.papers import (
     cui2024asymptotics,
     dandi2025random,
@@ -30,7 +30,7 @@ from giantstep.papers.recipe import (
 )
 from giantstep.papers.report import Check, Report
 from giantstep.papers.runner import answer, judge, rebuild, reproduce
-from giantstep.references import BIBTEX
+from giantstep.tools.figures.style import new_figure
 
 
 def toy_studies(size):
@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_ones(tmp_path, monkeypatch
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("giantstep.files.save", full)
+    monkeypatch.setattr("giantstep.core.result.files.save", full)
     with pytest.raises(OSError, match="space"):
         rebuild(TOY, tmp_path, QUICK, progress=False)
     assert {
@@ -216,7 +216,7 @@ def test_with_a_store_a_figure_goes_on_where_it_stopped(tmp_path, monkeypatch):
 def test_a_figure_needs_nothing_but_its_recipe_in_the_module_of_its_paper(
     monkeypatch, tmp_path
 ):
-    from giantstep.explorer.presets import figure_preset
+    from giantstep.faces.page.presets import figure_preset
 
     monkeypatch.setattr(
         mei2022generalization, "RECIPES", (*mei2022generalization.RECIPES, TOY)

@@ -17,7 +17,7 @@ QUICK = Size(quick=True)
 @pytest.mark.parametrize(
     "name", ["sign-dither", pytest.param("adam-first-step", marks=pytest.mark.slow)]
 )
-@pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+@pytest.mark.filterwarnings("ignore::giantstep.core.base.errors.GiantstepWarning")
 def test_a_recipe_is_drawn_and_judged(name):
     # of sparse targets chi is above 0.1 at small ones, and refused
     dim = 60 if name == "sign-dither" else 300
@@ -50,7 +50,7 @@ chi above 0.1 and is refused.
         for key in PRINTED
     ],
 )
-@pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+@pytest.mark.filterwarnings("ignore::giantstep.core.base.errors.GiantstepWarning")
 def test_the_table_of_best_rates(name, law):
     """Within 0.1%, with rates by `optimize`: what the page says of plain and sign
     steps.

@@ -240,7 +240,7 @@ def test_stairs_figure(few_points):
 
 # with a Gaussian second layer the overlaps are followed to first order, which is said
 @pytest.mark.filterwarnings(
-    "ignore:.*multiply the overlap:giantstep.errors.GiantstepWarning"
+    "ignore:.*multiply the overlap:giantstep.core.base.errors.GiantstepWarning"
 )
 def test_crossover_figure(few_points):
     figure, results, _ = drawn("crossover")

@@ -9,10 +9,10 @@ import pytest
 import toys
 
 import giantstep as gs
-from giantstep.families.subspace_clustering.curve import snr_at_overlap
 from giantstep.papers import lesieur2016phase, pesce2022subspace, recipes
 from giantstep.papers.recipe import Size
 from giantstep.papers.runner import answer, draw, judge
+from giantstep.problems.subspace_clustering.curve import snr_at_overlap
 
 NAMES = [
     recipe.name

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecasts import settings
+from giantstep.tools.data.forecasts import settings
 
 RNG = np.random.default_rng(0)
 FEATURES, LABELS = RNG.standard_normal((40, 5)), RNG.standard_normal(40)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecasts.decomposition import (
+from giantstep.tools.data.forecasts.decomposition import (
     decompose,
     forecast_curve,
     resolvent,
     solve_ridge,
 )
-from giantstep.forecasts.rowwise import sum_rows
+from giantstep.tools.data.forecasts.rowwise import sum_rows
 
 
 def decomposed(features, labels):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecasts import experiment
+from giantstep.tools.data.forecasts import experiment
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecasts import rowwise
+from giantstep.tools.data.forecasts import rowwise
 
 PAGE = (Path(__file__).parents[2] / "docs" / "theory" / "forecast.md").read_text(
     encoding="utf-8"

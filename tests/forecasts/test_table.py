@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecasts.table import Forecast, tell_ridges_apart
+from giantstep.tools.data.forecasts.table import Forecast, tell_ridges_apart
 
 
 @pytest.fixture(scope="module")

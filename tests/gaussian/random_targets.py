@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from giantstep.gaussian import Target
-from giantstep.types import Floats
+from giantstep.core.base.types import Floats
+from giantstep.core.maths.gaussian import Target
 
 Draw = Callable[[np.random.Generator, str], str]
 

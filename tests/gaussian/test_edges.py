@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.gaussian import functions
-from giantstep.gaussian.edges import find_edges
-from giantstep.gaussian.functions import Function
+from giantstep.core.maths.gaussian import functions
+from giantstep.core.maths.gaussian.edges import find_edges
+from giantstep.core.maths.gaussian.functions import Function
 
 PARTS = {"relu": lambda u: np.maximum(u, 0), "abs": np.abs, "sign": np.sign}
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from giantstep.errors import InputError
-from giantstep.gaussian import parse_expression
+from giantstep.core.base.errors import InputError
+from giantstep.core.maths.gaussian import parse_expression
 
 Z = np.array([-2.3, -0.71, 0.13, 0.9, 3.1])
 

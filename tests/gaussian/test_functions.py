@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from giantstep.errors import GiantstepWarning, InputError
-from giantstep.gaussian import (
+from giantstep.core.base.errors import GiantstepWarning, InputError
+from giantstep.core.maths.gaussian import (
     Function,
     Moments,
     as_function,
     expectation,
     normal_density,
 )
-from giantstep.gaussian.hermite import root_factorials
-from giantstep.gaussian.quadrature import trapezoid_rule
+from giantstep.core.maths.gaussian.hermite import root_factorials
+from giantstep.core.maths.gaussian.quadrature import trapezoid_rule
 
 NAMED = [
     "relu",

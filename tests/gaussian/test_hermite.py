@@ -2,9 +2,13 @@ import numpy as np
 import pytest
 from numpy.polynomial import hermite_e
 
-from giantstep.errors import InputError
-from giantstep.gaussian import gauss_legendre_panels, hermite_functions, hermite_values
-from giantstep.gaussian.hermite import root_factorials
+from giantstep.core.base.errors import InputError
+from giantstep.core.maths.gaussian import (
+    gauss_legendre_panels,
+    hermite_functions,
+    hermite_values,
+)
+from giantstep.core.maths.gaussian.hermite import root_factorials
 
 ORDER = 60
 

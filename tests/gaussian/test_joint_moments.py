@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import erf
 
-from giantstep.errors import InputError
-from giantstep.families.batch_reuse.population import pair_moment
-from giantstep.gaussian import (
+from giantstep.core.base.errors import InputError
+from giantstep.core.maths.gaussian import (
     Function,
     Plane,
     gram_factor,
     joint_rule,
     semidefinite_factor,
 )
+from giantstep.problems.batch_reuse.population import pair_moment
 
 A = np.array(
     [[1, 0, 0, 0], [0.3, 0.9, 0, 0], [-0.2, 0.4, 0.7, 0], [0.5, -0.1, 0.2, 0.6]]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import erf, gamma, ndtr
 
-from giantstep.gaussian import (
+from giantstep.core.maths.gaussian import (
     expectation,
     gauss_legendre_panels,
     normal_density,

@@ -10,14 +10,16 @@ import pytest
 from random_targets import brute_force, random_expression, random_target
 
 import giantstep as gs
-from giantstep.gaussian import Target
-from giantstep.gaussian.grids import hermite_rule, product_grid
-from giantstep.gaussian.planes import find_planes
-from giantstep.gaussian.quadrature import expectation
-from giantstep.gaussian.resolution import HERMITE_STEP
+from giantstep.core.maths.gaussian import Target
+from giantstep.core.maths.gaussian.grids import hermite_rule, product_grid
+from giantstep.core.maths.gaussian.planes import find_planes
+from giantstep.core.maths.gaussian.quadrature import expectation
+from giantstep.core.maths.gaussian.resolution import HERMITE_STEP
 
 # some of these targets are not learnt, or flagged, which is said in a warning
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 
 NARROW = (
     "1/(1 + 400*(z - 0.5)**2)",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from giantstep.gaussian import (
+from giantstep.core.maths.gaussian import (
     expectation,
     gauss_legendre_panels,
     gram_factor,
@@ -12,9 +12,9 @@ from giantstep.gaussian import (
     semidefinite_factor,
     trapezoid_rule,
 )
-from giantstep.gaussian.edges import find_edges
-from giantstep.gaussian.grids import gauss_rule, interval_rule
-from giantstep.gaussian.subspaces import direction_text
+from giantstep.core.maths.gaussian.edges import find_edges
+from giantstep.core.maths.gaussian.grids import gauss_rule, interval_rule
+from giantstep.core.maths.gaussian.subspaces import direction_text
 
 
 def test_edges():

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import erf, expit, ndtr
 
 from giantstep import Function
-from giantstep.gaussian.source import expression_source, slope_source
+from giantstep.core.maths.gaussian.source import expression_source, slope_source
 
 TEXTS = [
     *(

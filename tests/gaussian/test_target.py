@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.gaussian import Plane, as_target
+from giantstep.core.maths.gaussian import Plane, as_target
 
 
 def test_values_and_gradient():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.inputs.law import InputLaw, InputSpectrum
+from giantstep.problems.inputs.law import InputLaw, InputSpectrum
 
 
 def law_of(count, directions=2, seed=0):

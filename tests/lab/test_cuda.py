@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.lab import algebra, cuda, ridge_path
+from giantstep.core.lab import algebra, cuda, ridge_path
 
 pytestmark = pytest.mark.gpu
 

@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from giantstep.lab import algebra, cuda, ridge_path
+from giantstep.core.lab import algebra, cuda, ridge_path
 
 LOWER = 11
 NO = 22
@@ -142,7 +142,9 @@ def test_a_learning_curve_is_that_of_the_cpu(gpu, monkeypatch):
     labels = rng.standard_normal(150)
     sizes = np.array([5, 20, 40, 50, 90, 150, 90])
     penalties = np.array([1.0] * 6 + [0.5])
-    monkeypatch.setattr("giantstep.lab.ridge.to_numpy", lambda array: np.asarray(array))
+    monkeypatch.setattr(
+        "giantstep.core.lab.ridge.to_numpy", lambda array: np.asarray(array)
+    )
     fitted, train = ridge_path(
         [(gpu.asarray(features), gpu.asarray(labels))], 40, sizes, penalties, gpu
     )

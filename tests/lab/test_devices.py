@@ -1,14 +1,8 @@
 import numpy as np
 import pytest
 
-from giantstep.errors import InputError
-from giantstep.families.network.one_step import (
-    MaximalStep,
-    OneStep,
-    PlantedSpike,
-    SmallStep,
-)
-from giantstep.lab import (
+from giantstep.core.base.errors import InputError
+from giantstep.core.lab import (
     Draws,
     array_module,
     available_memory,
@@ -18,8 +12,14 @@ from giantstep.lab import (
     synchronize,
     to_numpy,
 )
-from giantstep.lab.devices import device_index
-from giantstep.vocabulary import Vocabulary
+from giantstep.core.lab.devices import device_index
+from giantstep.core.scenario.vocabulary import Vocabulary
+from giantstep.problems.network.one_step import (
+    MaximalStep,
+    OneStep,
+    PlantedSpike,
+    SmallStep,
+)
 
 
 def test_cpu_is_numpy():

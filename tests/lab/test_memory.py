@@ -1,7 +1,7 @@
 import pytest
 
-from giantstep.errors import InputError
-from giantstep.lab import available_memory, check_memory, devices
+from giantstep.core.base.errors import InputError
+from giantstep.core.lab import available_memory, check_memory, devices
 
 
 def test_what_fits_passes_and_what_does_not_is_refused_with_both_numbers():

@@ -7,11 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from giantstep.gaussian import Function, as_target
-from giantstep.lab import Draws, chunk_rows
-from giantstep.lab.network import RealNetwork, batch_gradient
-from giantstep.lab.population_gradient import hermite_tensor, population_gradient
-from giantstep.lab.whitened import Whitened
+from giantstep.core.lab import Draws, chunk_rows
+from giantstep.core.maths.gaussian import Function, as_target
+from giantstep.problems.network.population_gradient import (
+    hermite_tensor,
+    population_gradient,
+)
+from giantstep.problems.network.weights import RealNetwork, batch_gradient
+from giantstep.problems.network.whitened import Whitened
 
 CHUNK = chunk_rows("cpu")
 

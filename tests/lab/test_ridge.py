@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from giantstep.lab import Gram, Rows, accumulate, ridge_path
-from giantstep.lab.algebra import outer_gram
-from giantstep.lab.ridge import EIGEN_PENALTIES
+from giantstep.core.lab import Gram, Rows, accumulate, ridge_path
+from giantstep.core.lab.algebra import outer_gram
+from giantstep.core.lab.ridge import EIGEN_PENALTIES
 
 P = 40
 N = 130

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from giantstep.errors import InputError
-from giantstep.lab import Draws, chunk_rows
+from giantstep.core.base.errors import InputError
+from giantstep.core.lab import Draws, chunk_rows
 
 CHUNK = chunk_rows("cpu")
 

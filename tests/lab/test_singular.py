@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from giantstep.lab.algebra import leading_vectors
+from giantstep.core.lab.algebra import leading_vectors
 
 
 def test_leading_vectors_are_those_of_the_decomposition():

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from giantstep.gaussian.hermite import hermite_values, root_factorials
-from giantstep.gaussian.quadrature import normal_density
-from giantstep.types import Floats
+from giantstep.core.base.types import Floats
+from giantstep.core.maths.gaussian.hermite import hermite_values, root_factorials
+from giantstep.core.maths.gaussian.quadrature import normal_density
 
 THRESHOLD = 1e-8
 """Root mean square of A_k over the levels below which it counts as zero; ends of level

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import giantstep as gs
-from giantstep.gaussian.grids import broken_rule, interval_rule, product_grid
-from giantstep.learnability.exponents import samples_needed
-from giantstep.learnability.prepared import staircase
+from giantstep.core.maths.gaussian.grids import broken_rule, interval_rule, product_grid
+from giantstep.problems.learnability.exponents import samples_needed
+from giantstep.problems.learnability.prepared import staircase
 
 from .level_sets import generative_exponent, level_coefficients
 
@@ -144,7 +144,7 @@ def test_symmetry_flags():
 
 
 def test_cap_one_gives_the_steps_of_giant_batches():
-    from giantstep.learnability.prepared import PreparedTarget
+    from giantstep.problems.learnability.prepared import PreparedTarget
 
     view = PreparedTarget.of(gs.Target("z1 + z1*z2 + h2(z3)"))
     found = staircase(*view.samples(repeated=False), cap=1)

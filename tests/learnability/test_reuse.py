@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.gaussian import Target
-from giantstep.gaussian.subspaces import direction_text
-from giantstep.learnability.reuse import learned_rounds, symmetries
+from giantstep.core.maths.gaussian import Target
+from giantstep.core.maths.gaussian.subspaces import direction_text
+from giantstep.problems.learnability.reuse import learned_rounds, symmetries
 
 TWO_ROUNDS = "sign(z1*z2)*(1 + sign(1 - abs(z1)))/2 + sign(z1)*(1 - sign(1 - abs(z1)))"
 TABLE = [

@@ -1,8 +1,8 @@
 """What answers say in words."""
 
-from giantstep.gaussian import Target
-from giantstep.learnability.exponents import samples_needed, stages_text
-from giantstep.learnability.reuse import learned_rounds
+from giantstep.core.maths.gaussian import Target
+from giantstep.problems.learnability.exponents import samples_needed, stages_text
+from giantstep.problems.learnability.reuse import learned_rounds
 
 
 def test_samples_of_an_order():

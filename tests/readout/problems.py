@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 import giantstep as gs
-from giantstep.readout import Equations, Features
+from giantstep.core.readout import Equations, Features
 
 
 def trapezoid(step: float, dimension: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,12 +9,17 @@ import pytest
 from problems import planted, ridge_fit, trapezoid
 
 import giantstep as gs
-from giantstep.families.network.finite_batches import Chain, StepFields
-from giantstep.gaussian.target import as_target
-from giantstep.readout import Equations, FiniteSize, ridge_errors, solve_first_order
-from giantstep.readout.chain import ChainSignal, ChainState
-from giantstep.readout.features import packing
-from giantstep.readout.newton_bulk import packed_directions
+from giantstep.core.maths.gaussian.target import as_target
+from giantstep.core.readout import (
+    Equations,
+    FiniteSize,
+    ridge_errors,
+    solve_first_order,
+)
+from giantstep.core.readout.chain import ChainSignal, ChainState
+from giantstep.core.readout.features import packing
+from giantstep.core.readout.newton_bulk import packed_directions
+from giantstep.problems.network.finite_batches import Chain, StepFields
 
 
 def isotropic() -> Equations:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.network.answers import others
+from giantstep.problems.network.answers import others
 
 WIDE = gs.FewSteps(
     target="z + 0.5*h2(z)",

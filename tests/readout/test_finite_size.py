@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from problems import planted, ridge_fit, setting_e, trapezoid
 
-from giantstep.readout import (
+from giantstep.core.readout import (
     FiniteSize,
     InputBulk,
     classify,
     ridge_errors,
     solve_first_order,
 )
-from giantstep.readout.finite_size import stretch_of_atoms
-from giantstep.readout.input_bulk import InputSpread
+from giantstep.core.readout.finite_size import stretch_of_atoms
+from giantstep.core.readout.input_bulk import InputSpread
 
 DIM = 200.0
 SCALARS = ("test", "train", "norm", "objective")

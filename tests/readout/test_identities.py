@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from problems import planted, ridge_fit, trapezoid
 
-from giantstep.readout import Features, Spectrum, ridge_errors, solve_first_order
-from giantstep.readout.fits import floors
+from giantstep.core.readout import Features, Spectrum, ridge_errors, solve_first_order
+from giantstep.core.readout.fits import floors
 
 RIDGES = np.array([1e-3, 0.1, 3.0])
 

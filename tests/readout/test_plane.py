@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from problems import planted, ridge_fit, setting_e, setting_f, trapezoid
 
-from giantstep.readout import (
+from giantstep.core.readout import (
     FiniteSize,
     Spectrum,
     find_outliers,

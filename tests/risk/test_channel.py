@@ -8,9 +8,9 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from giantstep.gaussian import trapezoid_rule
-from giantstep.risk import channel
-from giantstep.risk.channel import (
+from giantstep.core.maths.gaussian import trapezoid_rule
+from giantstep.core.readout.losses import channel
+from giantstep.core.readout.losses.channel import (
     ChannelMoments,
     MarginLaws,
     both_labels,
@@ -18,8 +18,17 @@ from giantstep.risk.channel import (
     moments_at,
     panel_nodes,
 )
-from giantstep.risk.labels import BinaryLabels, LogitLabels, SignLabels, logistic_normal
-from giantstep.risk.losses import HingeLoss, LogisticLoss, MaxMarginLoss
+from giantstep.core.readout.losses.functions import (
+    HingeLoss,
+    LogisticLoss,
+    MaxMarginLoss,
+)
+from giantstep.core.readout.losses.labels import (
+    BinaryLabels,
+    LogitLabels,
+    SignLabels,
+    logistic_normal,
+)
 
 
 def one_row(mean=0.4, scale=1.3, tau=0.2, slope=0.6, variance=0.5, flip=0.1):

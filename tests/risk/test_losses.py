@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giantstep.risk.losses import HingeLoss, HuberLoss, LogisticLoss, MaxMarginLoss
+from giantstep.core.readout.losses.functions import (
+    HingeLoss,
+    HuberLoss,
+    LogisticLoss,
+    MaxMarginLoss,
+)
 
 LOSSES = {
     "square": HuberLoss(np.inf),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from giantstep.families.mixture_glm.samples import loss_of
-from giantstep.risk.fitting import fit, smooth
+from giantstep.core.readout.losses.fitting import fit, smooth
+from giantstep.problems.mixture_glm.samples import loss_of
 
 
 def problem(n, d=20, seed=0, real=False):

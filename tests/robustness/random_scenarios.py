@@ -40,13 +40,18 @@ import numpy as np
 from pydantic import BaseModel
 
 import giantstep as gs
-from giantstep.arrays import FrozenArray
-from giantstep.deadline import deadline
-from giantstep.families import SHIPPED, family_class
-from giantstep.family import Question, Setting
-from giantstep.gaussian import Function, Target
-from giantstep.scenario import Scenario, allowed_types, bounds_of, from_content
-from giantstep.toml import read_toml, write_toml
+from giantstep.core.base.deadline import deadline
+from giantstep.core.maths.gaussian import Function, Target
+from giantstep.core.scenario.arrays import FrozenArray
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.core.scenario.family import Question, Setting
+from giantstep.core.scenario.model import (
+    Scenario,
+    allowed_types,
+    bounds_of,
+    from_content,
+)
+from giantstep.core.scenario.toml import read_toml, write_toml
 
 CPU_LIMIT = 20.0
 """Seconds of CPU after which a case is a fault."""

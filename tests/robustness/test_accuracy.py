@@ -7,8 +7,8 @@ import pytest
 from numpy.polynomial.polynomial import Polynomial
 
 import giantstep as gs
-from giantstep.families.giant_steps import overlap_map
-from giantstep.families.online_sgd import dynamics
+from giantstep.problems.giant_steps import overlap_map
+from giantstep.problems.online_sgd import dynamics
 
 
 def test_thresholds_of_tiny_sparsity_follow_their_trend() -> None:

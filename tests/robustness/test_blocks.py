@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep import blocks
-from giantstep.families.batch_reuse import points
-from giantstep.families.bayes_limit import pairs
-from giantstep.families.bayes_limit.reading import read_target
-from giantstep.gaussian.quadrature import trapezoid_rule
+from giantstep.core.base import chunks as blocks
+from giantstep.core.maths.gaussian.quadrature import trapezoid_rule
+from giantstep.problems.batch_reuse import points
+from giantstep.problems.bayes_limit import pairs
+from giantstep.problems.bayes_limit.reading import read_target
 
 
 def test_parts_cover_all_rows_once() -> None:

@@ -29,7 +29,7 @@ def numbers_of_all_families() -> dict[str, list[float]]:
     import warnings
 
     import giantstep as gs
-    from giantstep.families import SHIPPED, family_class
+    from giantstep.core.scenario.families import SHIPPED, family_class
 
     warnings.simplefilter("ignore")
     cases = [

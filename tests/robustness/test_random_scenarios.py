@@ -23,12 +23,12 @@ import pytest
 from typer.testing import CliRunner
 
 import giantstep as gs
-from giantstep.cli.app import app
-from giantstep.deadline import TimeUp, check_time, deadline
-from giantstep.errors import NotFiniteError
-from giantstep.families import SHIPPED, family_class
-from giantstep.family import Answer
-from giantstep.types import Points
+from giantstep.core.base.deadline import TimeUp, check_time, deadline
+from giantstep.core.base.errors import NotFiniteError
+from giantstep.core.base.types import Points
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.core.scenario.family import Answer
+from giantstep.faces.cli.app import app
 
 from .random_scenarios import (
     FAULTS,
@@ -384,7 +384,7 @@ def test_universality_with_l1_has_no_gap_between_equal_clusters() -> None:
 
 
 def test_what_a_nan_means_is_told() -> None:
-    from giantstep.describe import describe, describe_text
+    from giantstep.core.scenario.describe import describe, describe_text
 
     step = gs.SmallStep(rate=0.01)
     s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=step)

@@ -5,8 +5,8 @@ the limit say.
 import pytest
 
 import giantstep as gs
-from giantstep.families import SHIPPED
-from giantstep.families.online_sgd.script import shown_times
+from giantstep.core.scenario.families import SHIPPED
+from giantstep.problems.online_sgd.script import shown_times
 
 from .programs import check_against_simulate, numbers_of, run_program, scores
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from giantstep.solve import solve_accelerated
+from giantstep.core.maths.solve import solve_accelerated
 
 
 def linear(gains):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from giantstep.solve import solve_each, solve_fixed_point
+from giantstep.core.maths.solve import solve_each, solve_fixed_point
 
 Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 

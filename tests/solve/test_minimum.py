@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from giantstep.solve import minimum
-from giantstep.solve.minimum import minimise_each
+from giantstep.core.maths.solve import minimum
+from giantstep.tools.design.minimum import minimise_each
 
 
 def search(function, start, radius=1.0, low=-10.0, high=10.0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.solve import crossing, falling_root
+from giantstep.core.maths.solve import crossing, falling_root
 
 
 def test_roots_of_a_batch():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from giantstep.spectra import bulk_panels
+from giantstep.core.maths.spectra import bulk_panels
 
 
 def marchenko_pastur(x: np.ndarray, ratio: float) -> np.ndarray:

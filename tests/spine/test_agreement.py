@@ -4,9 +4,9 @@ import xarray
 from scipy import special
 
 import giantstep as gs
-from giantstep.comparison import combine
-from giantstep.family import Question, Variable
-from giantstep.verdicts import chance_line, normal_score, student_line
+from giantstep.core.result.comparison import combine
+from giantstep.core.result.verdicts import chance_line, normal_score, student_line
+from giantstep.core.scenario.family import Question, Variable
 
 from .toy import Toy
 
@@ -154,8 +154,8 @@ def test_entries_without_spread_are_not_exact():
     """Two trials that count the same in one bin have not measured it; a variable
     without any spread has.
     """
-    from giantstep.comparison import combine
-    from giantstep.family import Question, Variable
+    from giantstep.core.result.comparison import combine
+    from giantstep.core.scenario.family import Question, Variable
 
     def side(values, errors):
         status = {"converged": True, "status": ""}

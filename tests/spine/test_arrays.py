@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.arrays import (
+from giantstep.core.scenario.arrays import (
     WRITTEN_OUT,
     ArrayField,
     FrozenArray,
@@ -16,7 +16,7 @@ from giantstep.arrays import (
     with_arrays,
     write_arrays,
 )
-from giantstep.scenario import Part, field
+from giantstep.core.scenario.model import Part, field
 
 
 class Holder(Part):

@@ -7,8 +7,8 @@ import re
 import pytest
 
 import giantstep as gs
-from giantstep.describe import describe, describe_text
-from giantstep.families import SHIPPED, family_class
+from giantstep.core.scenario.describe import describe, describe_text
+from giantstep.core.scenario.families import SHIPPED, family_class
 
 
 @pytest.mark.parametrize("family", sorted(SHIPPED))

@@ -19,12 +19,12 @@ import xarray
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import giantstep as gs
-from giantstep.family import Answer, Question, Variable
-from giantstep.grid import Grid
-from giantstep.lab import threads
-from giantstep.progress import Progress, counted, point_done
-from giantstep.scenario import Integer, field
-from giantstep.trials import group_points
+from giantstep.core.base.progress import Progress, counted, point_done
+from giantstep.core.lab import threads
+from giantstep.core.run.trials import group_points
+from giantstep.core.scenario.family import Answer, Question, Variable
+from giantstep.core.scenario.grid import Grid
+from giantstep.core.scenario.model import Integer, field
 
 from .toy import Toy
 
@@ -354,14 +354,14 @@ def test_the_provenance_of_an_experiment_says_how_to_repeat_it():
         "paired": True,
     }
     assert settings == expected
-    from giantstep.scenario import from_content
+    from giantstep.core.scenario.model import from_content
 
     again = gs.simulate(from_content(json.loads(attrs["scenario"])), **settings)
     assert again.identical(result)
 
 
 def test_attributes_are_numbers_or_text_also_where_one_is_infinite():
-    from giantstep.result import provenance
+    from giantstep.core.result.table import provenance
 
     attrs = provenance(
         Grid(Toy()),

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.describe import describe
-from giantstep.dimensions import Dimension, declare, dimension_named
-from giantstep.errors import GiantstepError
-from giantstep.families import _LOADED
-from giantstep.family import Answer, Question, Variable
-from giantstep.figures.layout import Reading
-from giantstep.files import table
-from giantstep.listing import Result
-from giantstep.scenario import Number, Scenario, field
+from giantstep.core.base.errors import GiantstepError
+from giantstep.core.result.files import table
+from giantstep.core.result.text import Result
+from giantstep.core.scenario.describe import describe
+from giantstep.core.scenario.dimensions import Dimension, declare, dimension_named
+from giantstep.core.scenario.families import _LOADED
+from giantstep.core.scenario.family import Answer, Question, Variable
+from giantstep.core.scenario.model import Number, Scenario, field
+from giantstep.tools.figures.layout import Reading
 
 
 @pytest.fixture(scope="module")

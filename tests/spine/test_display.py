@@ -11,10 +11,10 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.describe import describe
-from giantstep.display import Table, blocks_html
-from giantstep.families import SHIPPED, family_class
-from giantstep.progress import Progress
+from giantstep.core.base.display import Table, blocks_html
+from giantstep.core.base.progress import Progress
+from giantstep.core.scenario.describe import describe
+from giantstep.core.scenario.families import SHIPPED, family_class
 
 ONE_STEP = gs.OneStep(
     width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(2.0)
@@ -161,7 +161,7 @@ def notebook(monkeypatch):
 
 
 def test_progress_in_a_notebook_needs_no_other_package(notebook, monkeypatch, capsys):
-    monkeypatch.setattr("giantstep.progress.A_MOMENT", -1.0)
+    monkeypatch.setattr("giantstep.core.base.progress.A_MOMENT", -1.0)
     with Progress(None, 4, "trials <1>") as progress:
         progress.advance(2)
     first, *_, last = capsys.readouterr().err.split("\r")[1:]

@@ -7,7 +7,7 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.files import from_json, to_json
+from giantstep.core.result.files import from_json, to_json
 
 from .toy import Toy
 

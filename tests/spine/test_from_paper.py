@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families import SHIPPED, family_class
-from giantstep.paper_symbols import evaluate, symbols_in
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.core.scenario.paper_symbols import evaluate, symbols_in
 
 RELU = {"activation": "relu", "target": "tanh(z)"}
 PAPERS_OF_ONE_STEP = [

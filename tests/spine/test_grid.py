@@ -5,7 +5,7 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.grid import Grid, scenario_at
+from giantstep.core.scenario.grid import Grid, scenario_at
 
 from .toy import Noise, Toy
 

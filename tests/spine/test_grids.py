@@ -17,17 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import giantstep as gs
-from giantstep.families import family_class, family_names
-from giantstep.grid import Grid
-from giantstep.result import grid_of
-from giantstep.scenario import allowed_types, walk_fields
+from giantstep.core.result.table import grid_of
+from giantstep.core.scenario.families import family_class, family_names
+from giantstep.core.scenario.grid import Grid
+from giantstep.core.scenario.model import allowed_types, walk_fields
 
 from .toy import Toy
 
 FAMILIES = [
     name
     for name in family_names()
-    if family_class(name).__module__.startswith("giantstep.families.")
+    if family_class(name).__module__.startswith("giantstep.core.scenario.families.")
 ]
 DIM = 100
 TRIALS = 2
@@ -560,7 +560,7 @@ BOUNDED = {
 
 
 def test_every_family_with_a_bound_is_here():
-    from giantstep.bounds.counting import _READERS
+    from giantstep.problems.bounds.counting import _READERS
 
     assert {scenario.family for scenario, _, _ in BOUNDED.values()} == set(_READERS)
 
@@ -592,7 +592,7 @@ def test_the_bound_of_a_curve_is_that_of_its_points(case, number):
     scenario, asked, fields = BOUNDED[case]
     chosen = draw_grid(scenario, fields, [case, "bound", number])
     result = gs.predict(scenario, chosen, **asked)
-    from giantstep.bounds.best import Teachers
+    from giantstep.problems.bounds.best import Teachers
 
     name = next(
         name for name in Teachers(grid_of(result)).observables if name in result
@@ -622,7 +622,7 @@ def test_the_bound_of_a_curve_is_that_of_its_points(case, number):
 
 def best_value(scenario, result, name):
     """Return the best possible value of a variable at the end of a scenario."""
-    from giantstep.bounds.counting import teacher_of
+    from giantstep.problems.bounds.counting import teacher_of
 
     teacher = teacher_of(scenario)
     observable = next(o for o in teacher.observables if o.variable == name)
@@ -668,9 +668,9 @@ def test_a_study_file_the_command_line_and_the_page_give_the_same_grid(
 ):
     from typer.testing import CliRunner
 
-    from giantstep.cli.app import app
-    from giantstep.explorer.tasks import limit
-    from giantstep.files import from_json
+    from giantstep.core.result.files import from_json
+    from giantstep.faces.cli.app import app
+    from giantstep.faces.page.tasks import limit
 
     scenario, fields = varying(family)
     chosen = draw_grid(scenario, fields, [family, "file", number])

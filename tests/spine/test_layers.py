@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.comparison import called, judged_side, judged_source
-from giantstep.families import family_class, family_names
+from giantstep.core.result.comparison import called, judged_side, judged_source
+from giantstep.core.scenario.families import family_class, family_names
 
 from .toy import Toy
 

@@ -25,7 +25,7 @@ def test_a_prediction_loads_no_more_than_it_needs():
 
 
 LATER = """
-from giantstep.lab.threads import blas_threads
+from giantstep.core.lab.threads import blas_threads
 with blas_threads(1):
     import scipy.linalg
     from threadpoolctl import threadpool_info

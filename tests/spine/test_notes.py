@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.listing import Result
-from giantstep.notes import notes_in
+from giantstep.core.result.notes import notes_in
+from giantstep.core.result.text import Result
 
 HURT = gs.OneStep(
     width_per_dim=1.5,

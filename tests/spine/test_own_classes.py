@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families import family_class
-from giantstep.own_classes import parent_of, source_digest
-from giantstep.scenario import Number, field, from_content
+from giantstep.core.scenario.families import family_class
+from giantstep.core.scenario.model import Number, field, from_content
+from giantstep.core.scenario.own_classes import parent_of, source_digest
 
 from .toy import Shift, Toy
 

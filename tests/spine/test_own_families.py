@@ -1,5 +1,5 @@
-"""A folder's giantstep.toml makes families known there; nothing is run that was not
-asked for.
+"""A folder's giantstep.core.scenario.toml makes families known there; nothing is run
+that was not asked for.
 """
 
 import sys
@@ -7,11 +7,11 @@ import sys
 import pytest
 
 import giantstep as gs
-from giantstep.families import family_class
+from giantstep.core.scenario.families import family_class
 
 FAMILY = """\
-from giantstep.family import Question, Variable
-from giantstep.scenario import Number, Scenario, field
+from giantstep.core.scenario.family import Question, Variable
+from giantstep.core.scenario.model import Number, Scenario, field
 
 class {name}(Scenario):
     family = "{family}"
@@ -28,12 +28,12 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_family_of_the_folder_is_found_when_asked_for(folder, monkeypatch):
-    from giantstep import families
+    from giantstep.core.scenario import families
 
     monkeypatch.setattr(families, "_LOADED", dict(families._LOADED))
     (folder / "own_pca.py").write_text(FAMILY.format(name="OwnPCA", family="own-pca"))
     (folder / "boom.py").write_text("raise SystemExit('run although nobody asked')")
-    (folder / "giantstep.toml").write_text(
+    (folder / "giantstep.core.scenario.toml").write_text(
         '[families]\nown-pca = "own_pca.py"\nboom = "boom.py"\n'
     )
     assert {"own-pca", "boom"} <= set(gs.family_names())
@@ -49,12 +49,12 @@ def test_a_family_of_the_folder_is_found_when_asked_for(folder, monkeypatch):
         ('[families]\nnobody = "gone.py"\n', "which is not in this folder"),
         ('[families]\nnobody = "json.py"\n', "called like an installed module"),
         ("families = 3\n", "must be a table"),
-        ("families = [\n", "giantstep.toml is not valid TOML"),
+        ("families = [\n", "giantstep.core.scenario.toml is not valid TOML"),
     ],
 )
 def test_what_the_folder_says_wrongly(folder, text, said):
     (folder / "json.py").write_text("")
-    (folder / "giantstep.toml").write_text(text)
+    (folder / "giantstep.core.scenario.toml").write_text(text)
     with pytest.raises(gs.InputError, match=said):
         family_class("nobody")
 
@@ -63,7 +63,7 @@ def test_modules_beside_a_family_in_one_file_are_not_its_own(folder, monkeypatch
     """A package may have a limit.py and an experiment.py that belong to something
     else.
     """
-    from giantstep import families
+    from giantstep.core.scenario import families
 
     monkeypatch.setattr(families, "_LOADED", dict(families._LOADED))
     own = FAMILY.format(name="OwnLab", family="own-lab").replace(

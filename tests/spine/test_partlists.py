@@ -12,13 +12,13 @@ import xarray
 from typer.testing import CliRunner
 
 import giantstep as gs
-from giantstep.arrays import large_arrays
-from giantstep.cli.app import app
-from giantstep.describe import describe, describe_text, template
-from giantstep.grid import Grid, scenario_at
-from giantstep.partlists import declaration, names_meant, with_place
-from giantstep.scenario import from_content, walk_fields
-from giantstep.sweeps.store import Ask, name_points
+from giantstep.core.scenario.arrays import large_arrays
+from giantstep.core.scenario.describe import describe, describe_text, template
+from giantstep.core.scenario.grid import Grid, scenario_at
+from giantstep.core.scenario.lists import declaration, names_meant, with_place
+from giantstep.core.scenario.model import from_content, walk_fields
+from giantstep.faces.cli.app import app
+from giantstep.tools.sweeps.store import Ask, name_points
 
 from .toy import Chain, Grow, Rest, Shift, Toy
 

@@ -13,17 +13,17 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 
 import giantstep as gs
-import giantstep.families._skeleton.scenario
-from giantstep.dimensions import _KNOWN
-from giantstep.families import family_class, family_names
-from giantstep.family import RESERVED
-from giantstep.references import BIBTEX
-from giantstep.scenario import check_numbers, from_content, walk_fields
-from giantstep.study import Study, compare
+import giantstep.problems._skeleton.scenario
+from giantstep.core.run.study import Study, compare
+from giantstep.core.scenario.dimensions import _KNOWN
+from giantstep.core.scenario.families import family_class, family_names
+from giantstep.core.scenario.family import RESERVED
+from giantstep.core.scenario.model import check_numbers, from_content, walk_fields
+from giantstep.core.scenario.references import BIBTEX
 
 from . import toy
 
-assert giantstep.families._skeleton.scenario and toy  # importing a family registers it
+assert giantstep.problems._skeleton.scenario and toy  # importing a family registers it
 
 # no toys
 FAMILIES = [

@@ -4,8 +4,8 @@ import sys
 import pytest
 
 import giantstep as gs
-from giantstep.families import SHIPPED, family_class
-from giantstep.progress import Progress
+from giantstep.core.base.progress import Progress
+from giantstep.core.scenario.families import SHIPPED, family_class
 
 
 def run(code):

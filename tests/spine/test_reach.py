@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.family import Answer
-from giantstep.reach import Jump, jumps_of, neglected_of
+from giantstep.core.run.reach import Jump, jumps_of, neglected_of
+from giantstep.core.scenario.family import Answer
 
 STEP = gs.OneStep(
     activation="relu",

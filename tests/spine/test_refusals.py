@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.cli import main
-from giantstep.errors import Code
-from giantstep.families import family_names
+from giantstep.core.base.errors import Code
+from giantstep.core.scenario.families import family_names
+from giantstep.faces.cli import main
 
 ONE = {"width_per_dim": 1.5, "samples_per_dim": 2.0, "ridge": 0.1}
 FEW = {"target": "z1 + z1*z2", **ONE}
@@ -249,7 +249,7 @@ IN_PYTHON = {
         (
             "Field `step` must be gs.MaximalStep(rate=...) (in a file a table with kind"
             ' = "maximal"), but is step=<class'
-            " 'giantstep.families.network.steps.maximal.MaximalStep'>."
+            " 'giantstep.problems.network.steps.maximal.MaximalStep'>."
         ),
     ),
     "a step of no kind": (
@@ -780,7 +780,7 @@ def test_a_point_without_an_answer_says_what_else_there_is(monkeypatch):
     """Where even random points are too many for the averages over what is not learnt
     yet.
     """
-    monkeypatch.setattr("giantstep.gaussian.conditional.MOST_VALUES", 100)
+    monkeypatch.setattr("giantstep.core.maths.gaussian.conditional.MOST_VALUES", 100)
     with pytest.warns(gs.GiantstepWarning):
         status = str(
             gs.predict(
@@ -814,7 +814,7 @@ def test_a_point_without_an_answer_says_what_else_there_is(monkeypatch):
     ],
 )
 def test_a_suggestion_by_spelling_is_made_only_where_it_is_near(name, names, near):
-    from giantstep.errors import nearest
+    from giantstep.core.base.errors import nearest
 
     assert nearest(name, names) == (f" (did you mean `{near}`?)" if near else "")
 

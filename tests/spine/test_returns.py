@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.errors import NotFiniteError
-from giantstep.families import SHIPPED, family_class
-from giantstep.family import Answer, Question, Variable
-from giantstep.scenario import Number, Scenario, field
+from giantstep.core.base.errors import NotFiniteError
+from giantstep.core.scenario.families import SHIPPED, family_class
+from giantstep.core.scenario.family import Answer, Question, Variable
+from giantstep.core.scenario.model import Number, Scenario, field
 
 
 class Own(Scenario):

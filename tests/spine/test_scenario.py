@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.scenario import from_content
+from giantstep.core.scenario.model import from_content
 
 from .toy import Noise, Toy
 

@@ -7,22 +7,14 @@ import math
 import numpy as np
 
 import giantstep as gs
-from giantstep.arrays import FrozenArray
-from giantstep.blocks import split_rows
-from giantstep.cli.options import assignments, many, single
-from giantstep.deadline import check_time
-from giantstep.describe import describe
-from giantstep.dimensions import dimension_named
-from giantstep.display import inside_sentence, text_table
-from giantstep.errors import bad_field, check_ending, nearest
-from giantstep.family import last_known, pad_stack
-from giantstep.jsondata import json_number
-from giantstep.notes import notes_in
-from giantstep.paper_symbols import evaluate, symbols_in
-from giantstep.partlists import keys_of, with_place
-from giantstep.progress import Progress, duration, with_time
-from giantstep.toml import read_toml, toml_value, write_toml
-from giantstep.verdicts import (
+from giantstep.core.base.chunks import split_rows
+from giantstep.core.base.deadline import check_time
+from giantstep.core.base.display import inside_sentence, text_table
+from giantstep.core.base.errors import bad_field, check_ending, nearest
+from giantstep.core.base.jsondata import json_number
+from giantstep.core.base.progress import Progress, duration, with_time
+from giantstep.core.result.notes import notes_in
+from giantstep.core.result.verdicts import (
     chance_line,
     normal_score,
     percent,
@@ -30,6 +22,14 @@ from giantstep.verdicts import (
     trials_text,
     visible_gap,
 )
+from giantstep.core.scenario.arrays import FrozenArray
+from giantstep.core.scenario.describe import describe
+from giantstep.core.scenario.dimensions import dimension_named
+from giantstep.core.scenario.family import last_known, pad_stack
+from giantstep.core.scenario.lists import keys_of, with_place
+from giantstep.core.scenario.paper_symbols import evaluate, symbols_in
+from giantstep.core.scenario.toml import read_toml, toml_value, write_toml
+from giantstep.faces.cli.options import assignments, many, single
 
 
 def test_frozenarray():

@@ -6,7 +6,7 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.study import Study
+from giantstep.core.run.study import Study
 
 from .toy import Toy
 

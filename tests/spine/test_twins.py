@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.twins import DATA, SIZE, GapSplit
+from giantstep.core.result.twins import DATA, SIZE, GapSplit
 
 RNG = np.random.default_rng(0)
 HEAVY = (

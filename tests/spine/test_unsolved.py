@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families import SHIPPED, family_class
+from giantstep.core.scenario.families import SHIPPED, family_class
 
 OF_THE_LAYER = {"learned"}
 """What is known without a fit."""

@@ -7,9 +7,9 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.comparison import combine
-from giantstep.family import Question, Variable
-from giantstep.verdicts import SEE, trials_for_gap, visible_gap
+from giantstep.core.result.comparison import combine
+from giantstep.core.result.verdicts import SEE, trials_for_gap, visible_gap
+from giantstep.core.scenario.family import Question, Variable
 
 TRIALS = 20
 

@@ -8,12 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Discriminator
 
-from giantstep.arrays import ArrayField
-from giantstep.errors import bad_field
-from giantstep.family import Answer, Question, Setting, Variable
-from giantstep.paper_symbols import Paper
-from giantstep.partlists import PartList
-from giantstep.scenario import (
+from giantstep.core.base.errors import bad_field
+from giantstep.core.scenario.arrays import ArrayField
+from giantstep.core.scenario.family import Answer, Question, Setting, Variable
+from giantstep.core.scenario.lists import PartList
+from giantstep.core.scenario.model import (
     Expression,
     Integer,
     Number,
@@ -22,6 +21,7 @@ from giantstep.scenario import (
     Scenario,
     field,
 )
+from giantstep.core.scenario.paper_symbols import Paper
 
 _MEAN = Variable("mean", (), "m", "mean of the numbers")
 _PARTS = Variable(

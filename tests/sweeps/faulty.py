@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from giantstep.deadline import check_time
-from giantstep.family import Answer, Question, Variable
-from giantstep.scenario import Expression, Integer, Number, Scenario, field
+from giantstep.core.base.deadline import check_time
+from giantstep.core.scenario.family import Answer, Question, Variable
+from giantstep.core.scenario.model import Expression, Integer, Number, Scenario, field
 
 DIARY = "GIANTSTEP_TEST_DIARY"
 """Environment variable with the file in which every trial writes a line."""

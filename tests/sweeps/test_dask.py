@@ -16,8 +16,8 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.sweeps.clusters import OnDask
-from giantstep.sweeps.inspect import entries
+from giantstep.tools.sweeps.clusters import OnDask
+from giantstep.tools.sweeps.inspect import entries
 
 from .faulty import DIARY, KILLS, KILLS_ONCE, Faulty
 
@@ -157,7 +157,7 @@ def test_a_task_that_costs_every_worker_fails_alone(cluster, store):
 
 def test_an_unreachable_scheduler_is_said_in_a_sentence(monkeypatch):
     monkeypatch.setattr(
-        import_module("giantstep.sweeps.clusters"), "_SCHEDULER_TIMEOUT", 1.0
+        import_module("giantstep.tools.sweeps.clusters"), "_SCHEDULER_TIMEOUT", 1.0
     )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -17,8 +17,8 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.sweeps import store as store_module
-from giantstep.sweeps.inspect import collect_garbage, entries, overview, verify
+from giantstep.tools.sweeps import store as store_module
+from giantstep.tools.sweeps.inspect import collect_garbage, entries, overview, verify
 
 from .faulty import (
     DEAF,
@@ -124,7 +124,7 @@ def test_sigkill_of_a_worker_process(store, diary):
 def test_sigkill_of_a_worker_in_the_middle_of_its_answer(
     trouble, store, diary, monkeypatch
 ):
-    monkeypatch.setattr("giantstep.workers._LOOK", 0.5)
+    monkeypatch.setattr("giantstep.tools.sweeps.workers._LOOK", 0.5)
     faulty = Faulty(trouble=trouble, since=1)
     start = time.monotonic()
     result = gs.sweep(
@@ -493,8 +493,8 @@ def test_two_processes_on_one_store(store, diary):
 
 
 def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(store, diary, monkeypatch):
-    monkeypatch.setattr("giantstep.sweeps.backends.TOGETHER", 0.0)
-    from giantstep.sweeps.verb import Interrupted
+    monkeypatch.setattr("giantstep.tools.sweeps.backends.TOGETHER", 0.0)
+    from giantstep.tools.sweeps.verb import Interrupted
 
     def stop(done, total, text):
         if done >= 10:

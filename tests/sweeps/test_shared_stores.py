@@ -14,8 +14,8 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.sweeps.inspect import entries, verify
-from giantstep.sweeps.store import Store
+from giantstep.tools.sweeps.inspect import entries, verify
+from giantstep.tools.sweeps.store import Store
 
 from .faulty import RAISES, Faulty
 from .nightly import SETTINGS
@@ -26,7 +26,7 @@ def test_what_another_sweep_has_stored_meanwhile_is_taken(store, diary, monkeypa
     """The other sweep is this process, which puts results back while the sweep is at
     work.
     """
-    monkeypatch.setattr("giantstep.sweeps.backends.TOGETHER", 0.0)
+    monkeypatch.setattr("giantstep.tools.sweeps.backends.TOGETHER", 0.0)
     settings = {"dim": 10, "trials": 2, "level": [1, 2, 3]}
     result = gs.sweep(Faulty(), store=store, **settings)
     rows = stored(store)

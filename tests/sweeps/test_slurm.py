@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import giantstep as gs
-from giantstep.sweeps.inspect import overview
+from giantstep.tools.sweeps.inspect import overview
 
 pytest.importorskip("dask_jobqueue")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -11,7 +11,7 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.sweeps.inspect import overview
+from giantstep.tools.sweeps.inspect import overview
 
 pytest.importorskip("distributed")
 SCRIPT = Path(__file__).parents[2] / "examples" / "slurm_sweep.py"

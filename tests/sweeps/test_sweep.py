@@ -7,11 +7,11 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep import trials
-from giantstep.grid import Grid, scenario_at
-from giantstep.lab.threads import SMALL
-from giantstep.sweeps.inspect import entries, overview
-from giantstep.sweeps.store import Ask, name_points
+from giantstep.core.lab.threads import SMALL
+from giantstep.core.run import trials
+from giantstep.core.scenario.grid import Grid, scenario_at
+from giantstep.tools.sweeps.inspect import entries, overview
+from giantstep.tools.sweeps.store import Ask, name_points
 
 from .faulty import COUNTS_THREADS, NO_NUMBER, SINGULAR, Faulty
 
@@ -271,9 +271,10 @@ def test_one_worker_and_two_give_the_same_bits(tmp_path):
 
 def test_one_blas_thread_and_two_agree_to_rounding(tmp_path, monkeypatch):
     # or small matrices would all run on one thread
-    monkeypatch.setattr("giantstep.lab.threads.SMALL", 0)
+    monkeypatch.setattr("giantstep.core.lab.threads.SMALL", 0)
     monkeypatch.setattr(
-        "giantstep.trials.TrialDraw.run", counting(seen := [], trials.TrialDraw.run)
+        "giantstep.core.run.trials.TrialDraw.run",
+        counting(seen := [], trials.TrialDraw.run),
     )
     settings = {
         "dim": 150,
@@ -326,11 +327,11 @@ def test_threads_of_this_process_are_left_as_they_were():
 def test_gpu_workers_take_a_device_each(monkeypatch):
     from types import SimpleNamespace
 
-    from giantstep.sweeps.backends import worker_device
+    from giantstep.tools.sweeps.backends import worker_device
 
     runtime = SimpleNamespace(getDeviceCount=lambda: 2)
     cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
-    monkeypatch.setattr("giantstep.lab.devices.namespace", lambda device: cupy)
+    monkeypatch.setattr("giantstep.core.lab.devices.namespace", lambda device: cupy)
     assert [worker_device("cuda", slot) for slot in (0, 1, 2)] == [
         "cuda:0",
         "cuda:1",
@@ -343,7 +344,7 @@ def test_gpu_workers_take_a_device_each(monkeypatch):
 def test_workers_share_the_cores():
     from threadpoolctl import threadpool_limits
 
-    from giantstep.sweeps.verb import BackendOptions
+    from giantstep.tools.sweeps.verb import BackendOptions
 
     def threads(**options):
         empty = dict.fromkeys(
@@ -403,8 +404,8 @@ def test_a_spectrum_comes_back_with_its_abscissae(store):
 def test_settings_of_a_sweep_collide_with_no_field():
     import inspect
 
-    from giantstep.families import SHIPPED, family_class
-    from giantstep.sweeps.verb import sweep
+    from giantstep.core.scenario.families import SHIPPED, family_class
+    from giantstep.tools.sweeps.verb import sweep
 
     own = set(inspect.signature(sweep).parameters) - {
         "scenario",

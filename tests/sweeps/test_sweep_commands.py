@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import giantstep as gs
-from giantstep.cli.app import app
+from giantstep.faces.cli.app import app
 
 from .faulty import RAISES, Faulty
 
@@ -205,7 +205,7 @@ def test_ctrl_c_and_a_polite_kill(number, run, tmp_path, diary):
     command = [
         sys.executable,
         "-c",
-        "import sweeps.faulty; from giantstep.cli import main; main()",
+        "import sweeps.faulty; from giantstep.faces.cli import main; main()",
     ]
     words = [
         "sweep",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.sweeps.store import VERSION, Store
+from giantstep.tools.sweeps.store import VERSION, Store
 
 from .faulty import Faulty
 
@@ -140,7 +140,7 @@ def test_a_callable_has_its_own_results(store, diary):
 def test_what_does_not_fit_is_refused_before_anything_runs(monkeypatch, diary):
     monkeypatch.setattr(Faulty, "memory", lambda *args: 3 * 2**30)
     monkeypatch.setattr(
-        "giantstep.lab.devices.available_memory", lambda device: 4 * 2**30
+        "giantstep.core.lab.devices.available_memory", lambda device: 4 * 2**30
     )
     assert bool(gs.sweep(Faulty(), dim=10, trials=1)["converged"])
     diary()

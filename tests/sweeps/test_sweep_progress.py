@@ -3,14 +3,14 @@
 import logging
 
 import giantstep as gs
-from giantstep.progress import duration
-from giantstep.sweeps.verb import SweepProgress
+from giantstep.core.base.progress import duration
+from giantstep.tools.sweeps.verb import SweepProgress
 
 from .faulty import Faulty
 
 
 def test_a_callable_hears_points_and_time_left(store, monkeypatch):
-    monkeypatch.setattr("giantstep.sweeps.backends.TOGETHER", 0.0)
+    monkeypatch.setattr("giantstep.tools.sweeps.backends.TOGETHER", 0.0)
     said = []
     settings = {
         "store": store,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.sweeps.inspect import overview
-from giantstep.sweeps.store import Store
+from giantstep.tools.sweeps.inspect import overview
+from giantstep.tools.sweeps.store import Store
 
 OLD = Path(__file__).parent / "data" / "version1.db"
 SCENARIO = gs.MixtureGLM(labels="linear", noise=0.3, ridge=0.5, samples_per_dim=2.0)
@@ -32,7 +32,7 @@ def no_trials(monkeypatch):
     def refuse(*given, **settings):
         raise AssertionError("a trial that was stored is run again")
 
-    monkeypatch.setattr("giantstep.trials.TrialDraw.run", refuse)
+    monkeypatch.setattr("giantstep.core.run.trials.TrialDraw.run", refuse)
     return monkeypatch
 
 

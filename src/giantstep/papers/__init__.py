@@ -1,5 +1,5 @@
 """Figures of papers, and our own: a module for each BibTeX key of
-`giantstep.references`, with a tuple ``RECIPES``.
+`giantstep.core.scenario.references`, with a tuple ``RECIPES``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from giantstep.errors import InputError, nearest
+from giantstep.core.base.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from giantstep.papers.recipe import Recipe
@@ -52,7 +52,7 @@ def recipes() -> dict[str, Recipe]:
 
 def papers() -> list[str]:
     """Return the papers that have a module, in the order of the references."""
-    from giantstep.references import BIBTEX
+    from giantstep.core.scenario.references import BIBTEX
 
     modules = {module.name for module in pkgutil.iter_modules(__path__)}
     return [paper for paper in BIBTEX if paper in modules]

@@ -11,26 +11,6 @@ import numpy as np
 import xarray
 
 from giantstep import OnlineSGD
-from giantstep.figures.panels import (
-    compared,
-    engines,
-    error_points,
-    experiment_points,
-    key,
-    letters,
-    level,
-    limit_line,
-)
-from giantstep.figures.phase_diagram import draw_phase_diagram
-from giantstep.figures.style import (
-    BLUE,
-    GREEN,
-    MARKERS,
-    ORANGE,
-    PALETTE,
-    VERMILION,
-    new_figure,
-)
 from giantstep.papers.loss_change import errors_with_change
 from giantstep.papers.recipe import (
     Recipe,
@@ -43,6 +23,26 @@ from giantstep.papers.recipe import (
     no_checks,
 )
 from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
+    compared,
+    engines,
+    error_points,
+    experiment_points,
+    key,
+    letters,
+    level,
+    limit_line,
+)
+from giantstep.tools.figures.phase_diagram import draw_phase_diagram
+from giantstep.tools.figures.style import (
+    BLUE,
+    GREEN,
+    MARKERS,
+    ORANGE,
+    PALETTE,
+    VERMILION,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import OnlineSGD
-from giantstep.figures.panels import compared, engines, key, letters, level, limit_line
-from giantstep.figures.style import (
+from giantstep.papers.linear_theory import linear_theory
+from giantstep.papers.recipe import (
+    Recipe,
+    Results,
+    Size,
+    Studies,
+    comparison,
+    experiment,
+    limit,
+)
+from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
+    compared,
+    engines,
+    key,
+    letters,
+    level,
+    limit_line,
+)
+from giantstep.tools.figures.style import (
     BLUE,
     DASHED,
     DOTTED,
@@ -25,17 +43,6 @@ from giantstep.figures.style import (
     VERMILION,
     new_figure,
 )
-from giantstep.papers.linear_theory import linear_theory
-from giantstep.papers.recipe import (
-    Recipe,
-    Results,
-    Size,
-    Studies,
-    comparison,
-    experiment,
-    limit,
-)
-from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

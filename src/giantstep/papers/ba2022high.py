@@ -10,16 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import OneStep, SmallStep
-from giantstep.figures.panels import (
-    engines,
-    experiment_points,
-    key,
-    letters,
-    level,
-    limit_line,
-    vertical,
-)
-from giantstep.figures.style import BLUE, VERMILION, new_figure
 from giantstep.papers.moniri2024theory import (
     AXIS_ZERO,
     CENTRED_RELU,
@@ -31,6 +21,16 @@ from giantstep.papers.moniri2024theory import (
 )
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
+    engines,
+    experiment_points,
+    key,
+    letters,
+    level,
+    limit_line,
+    vertical,
+)
+from giantstep.tools.figures.style import BLUE, VERMILION, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

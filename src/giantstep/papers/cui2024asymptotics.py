@@ -14,26 +14,7 @@ import numpy as np
 import xarray
 
 from giantstep import MaximalStep, NoStep, OneStep, Vocabulary
-from giantstep.comparison import judged_side
-from giantstep.figures.panels import (
-    engines,
-    error_points,
-    experiment_points,
-    key,
-    letters,
-    level,
-    limit_line,
-)
-from giantstep.figures.style import (
-    BLACK,
-    BLUE,
-    DASHED,
-    DOTTED,
-    GREY,
-    VERMILION,
-    new_figure,
-    plain_log_ticks,
-)
+from giantstep.core.result.comparison import judged_side
 from giantstep.papers.recipe import (
     FigureStudy,
     Recipe,
@@ -44,6 +25,25 @@ from giantstep.papers.recipe import (
     limit,
 )
 from giantstep.papers.report import FINITE_SIZE, Check
+from giantstep.tools.figures.panels import (
+    engines,
+    error_points,
+    experiment_points,
+    key,
+    letters,
+    level,
+    limit_line,
+)
+from giantstep.tools.figures.style import (
+    BLACK,
+    BLUE,
+    DASHED,
+    DOTTED,
+    GREY,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,7 +195,7 @@ def _curve_checks(results: Results) -> Iterator[Check]:
     """Say how far the isotropic theory is from the network, in standard errors, beside
     the exact one.
     """
-    from giantstep.verdicts import chance_line
+    from giantstep.core.result.verdicts import chance_line
 
     for name in ("tanh", "relu"):
         result = results[f"{name}-rejected"]
@@ -360,7 +360,7 @@ def draw_batch_panels(upper: Axes, lower: Axes, results: Results, name: str) -> 
 def _finite_batch_checks(results: Results) -> Iterator[Check]:
     from scipy import special
 
-    from giantstep.verdicts import chance_line
+    from giantstep.core.result.verdicts import chance_line
 
     scores = [results[name]["test_error_z"].values for name in NETWORKS]
     others = [

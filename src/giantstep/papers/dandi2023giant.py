@@ -11,27 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import GiantSteps, Vocabulary
-from giantstep.figures.panels import (
-    compared,
-    engines,
-    error_points,
-    experiment_points,
-    key,
-    letters,
-    level,
-    limit_line,
-)
-from giantstep.figures.style import (
-    BLACK,
-    BLUE,
-    DOTTED,
-    GREY,
-    MARKERS,
-    VERMILION,
-    colours,
-    new_figure,
-    plain_log_ticks,
-)
 from giantstep.papers.recipe import (
     FigureStudy,
     Recipe,
@@ -43,6 +22,27 @@ from giantstep.papers.recipe import (
     limit,
 )
 from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
+    compared,
+    engines,
+    error_points,
+    experiment_points,
+    key,
+    letters,
+    level,
+    limit_line,
+)
+from giantstep.tools.figures.style import (
+    BLACK,
+    BLUE,
+    DOTTED,
+    GREY,
+    MARKERS,
+    VERMILION,
+    colours,
+    new_figure,
+    plain_log_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

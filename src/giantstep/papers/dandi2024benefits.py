@@ -11,27 +11,6 @@ import numpy as np
 import xarray
 
 from giantstep import BatchReuse
-from giantstep.figures.panels import (
-    compared,
-    engines,
-    experiment_points,
-    key,
-    letters,
-    limit_line,
-    note,
-)
-from giantstep.figures.style import (
-    BLACK,
-    BLUE,
-    DASHED,
-    GREEN,
-    GREY,
-    MARKERS,
-    PURPLE,
-    VERMILION,
-    new_figure,
-)
-from giantstep.learnability.reuse import learned_rounds
 from giantstep.papers.recipe import (
     FigureStudy,
     Recipe,
@@ -42,6 +21,27 @@ from giantstep.papers.recipe import (
     limit,
 )
 from giantstep.papers.report import Check
+from giantstep.problems.learnability.reuse import learned_rounds
+from giantstep.tools.figures.panels import (
+    compared,
+    engines,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+    note,
+)
+from giantstep.tools.figures.style import (
+    BLACK,
+    BLUE,
+    DASHED,
+    GREEN,
+    GREY,
+    MARKERS,
+    PURPLE,
+    VERMILION,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,7 +105,7 @@ def _say_scores(axes: Axes, results: Sequence[xarray.Dataset], name: str = "M") 
     """Write the largest |z| of a panel under it, beside the one that so many numbers
     pass once in 1,000.
     """
-    from giantstep.verdicts import chance_line
+    from giantstep.core.result.verdicts import chance_line
 
     scores = np.concatenate(
         [np.abs(result[f"{name}_z"].values).ravel() for result in results]

@@ -9,8 +9,19 @@ import numpy as np
 import xarray
 
 from giantstep import NoStep, OneStep, PlantedSpike, Vocabulary
-from giantstep.comparison import judged_side
-from giantstep.figures.panels import (
+from giantstep.core.result.comparison import judged_side
+from giantstep.papers.cui2024asymptotics import NETWORKS
+from giantstep.papers.recipe import (
+    FigureStudy,
+    Recipe,
+    Results,
+    Size,
+    Studies,
+    comparison,
+    limit,
+)
+from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
     bars,
     bars_key,
     engines,
@@ -24,7 +35,7 @@ from giantstep.figures.panels import (
     sides,
     stem,
 )
-from giantstep.figures.style import (
+from giantstep.tools.figures.style import (
     BLACK,
     BLUE,
     DASHED,
@@ -36,18 +47,7 @@ from giantstep.figures.style import (
     new_figure,
     plain_log_ticks,
 )
-from giantstep.figures.views import histogram
-from giantstep.papers.cui2024asymptotics import NETWORKS
-from giantstep.papers.recipe import (
-    FigureStudy,
-    Recipe,
-    Results,
-    Size,
-    Studies,
-    comparison,
-    limit,
-)
-from giantstep.papers.report import Check
+from giantstep.tools.figures.views import histogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

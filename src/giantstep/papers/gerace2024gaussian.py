@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import Blocks, MixtureGLM
-from giantstep.figures.panels import engines, key, letters
-from giantstep.figures.style import BLUE, DASHED, GREY, MARKERS, VERMILION, new_figure
 from giantstep.papers.pesce2023gaussian import (
     ALPHA,
     SEED,
@@ -18,6 +16,15 @@ from giantstep.papers.pesce2023gaussian import (
 )
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import engines, key, letters
+from giantstep.tools.figures.style import (
+    BLUE,
+    DASHED,
+    GREY,
+    MARKERS,
+    VERMILION,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

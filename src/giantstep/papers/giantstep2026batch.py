@@ -10,24 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import FewSteps, MaximalStep, OneStep, Vocabulary, optimize
-from giantstep.figures.panels import (
-    engines,
-    experiment_points,
-    key,
-    letters,
-    limit_line,
-)
-from giantstep.figures.style import (
-    BLACK,
-    BLUE,
-    DASHED,
-    GREY,
-    MARKERS,
-    PALETTE,
-    VERMILION,
-    new_figure,
-    plain_log_ticks,
-)
 from giantstep.papers.cui2024asymptotics import (
     DIM,
     NETWORKS,
@@ -39,6 +21,24 @@ from giantstep.papers.cui2024asymptotics import (
 from giantstep.papers.giantstep2026design import path
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
+    engines,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+)
+from giantstep.tools.figures.style import (
+    BLACK,
+    BLUE,
+    DASHED,
+    GREY,
+    MARKERS,
+    PALETTE,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,7 +97,7 @@ def _draw_every_activation(results: Results) -> Figure:
 
 
 def _activation_checks(results: Results) -> Iterator[Check]:
-    from giantstep.verdicts import chance_line
+    from giantstep.core.result.verdicts import chance_line
 
     for name in NEW_NETWORKS:
         exact = np.abs(results[name]["test_error_z"].values)

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import BayesLimit, FewSteps, MaximalStep, MixtureGLM, OneStep, Vocabulary
-from giantstep.figures.panels import (
+from giantstep.core.base.types import Floats
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
     both_sides,
     engines,
     experiment_points,
@@ -19,7 +22,7 @@ from giantstep.figures.panels import (
     limit_line,
     vertical,
 )
-from giantstep.figures.style import (
+from giantstep.tools.figures.style import (
     DASHED,
     DOTTED,
     GREY,
@@ -28,9 +31,6 @@ from giantstep.figures.style import (
     new_figure,
     plain_log_ticks,
 )
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
-from giantstep.papers.report import Check
-from giantstep.types import Floats
 
 if TYPE_CHECKING:
     import xarray

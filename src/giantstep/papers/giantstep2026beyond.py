@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import Logistic, MaximalStep, Network, Ridge, Shift, Vocabulary, inf
-from giantstep.figures.beyond import average_keys, part_keys, stack_parts
-from giantstep.figures.panels import (
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.report import Check
+from giantstep.tools.figures.beyond import average_keys, part_keys, stack_parts
+from giantstep.tools.figures.panels import (
     engines,
     experiment_points,
     key,
     letters,
     limit_line,
 )
-from giantstep.figures.style import (
+from giantstep.tools.figures.style import (
     BLUE,
     DASHED,
     GREY,
@@ -28,8 +30,6 @@ from giantstep.figures.style import (
     new_figure,
     plain_log_ticks,
 )
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
-from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,10 @@ import numpy as np
 import xarray
 
 from giantstep import MaximalStep, OneStep, Vocabulary, optimize
-from giantstep.figures.panels import (
+from giantstep.core.base.types import Floats
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
     engines,
     error_points,
     experiment_points,
@@ -19,7 +22,7 @@ from giantstep.figures.panels import (
     letters,
     limit_line,
 )
-from giantstep.figures.style import (
+from giantstep.tools.figures.style import (
     BLACK,
     COLORMAP,
     DASHED,
@@ -28,9 +31,6 @@ from giantstep.figures.style import (
     new_figure,
     plain_log_ticks,
 )
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
-from giantstep.papers.report import Check
-from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,25 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import FewSteps, InputBlocks, InputRows, PowerLaw, Vocabulary
-from giantstep.comparison import judged_side
-from giantstep.figures.panels import (
-    engines,
-    error_points,
-    experiment_points,
-    key,
-    letters,
-    limit_line,
-)
-from giantstep.figures.style import (
-    BLUE,
-    COLORMAP,
-    GREY,
-    MARKERS,
-    PALETTE,
-    VERMILION,
-    new_figure,
-    plain_log_ticks,
-)
+from giantstep.core.result.comparison import judged_side
 from giantstep.papers.real_inputs import digit_inputs, photographs
 from giantstep.papers.recipe import (
     FigureStudy,
@@ -43,6 +25,24 @@ from giantstep.papers.recipe import (
     theory_at,
 )
 from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
+    engines,
+    error_points,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+)
+from giantstep.tools.figures.style import (
+    BLUE,
+    COLORMAP,
+    GREY,
+    MARKERS,
+    PALETTE,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
 
 if TYPE_CHECKING:
     import xarray

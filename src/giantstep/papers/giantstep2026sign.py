@@ -19,14 +19,18 @@ from giantstep import (
     inf,
     optimize,
 )
-from giantstep.figures.panels import (
+from giantstep.core.base.types import Floats
+from giantstep.papers.giantstep2026design import along
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
     engines,
     experiment_points,
     key,
     letters,
     limit_line,
 )
-from giantstep.figures.style import (
+from giantstep.tools.figures.style import (
     BLACK,
     BLUE,
     DASHED,
@@ -38,10 +42,6 @@ from giantstep.figures.style import (
     new_figure,
     plain_log_ticks,
 )
-from giantstep.papers.giantstep2026design import along
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
-from giantstep.papers.report import Check
-from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,29 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import FewSteps, Vocabulary
-from giantstep.comparison import judged_side
-from giantstep.figures.panels import (
-    bars,
-    bars_key,
-    engines,
-    error_points,
-    experiment_points,
-    key,
-    letters,
-    limit_line,
-    sides,
-)
-from giantstep.figures.style import (
-    BLUE,
-    DASHED,
-    GREY,
-    MARKERS,
-    PALETTE,
-    VERMILION,
-    new_figure,
-    plain_log_ticks,
-)
-from giantstep.figures.views import histogram
+from giantstep.core.result.comparison import judged_side
 from giantstep.papers.recipe import (
     Recipe,
     Results,
@@ -43,6 +21,28 @@ from giantstep.papers.recipe import (
     theory_at,
 )
 from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
+    bars,
+    bars_key,
+    engines,
+    error_points,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+    sides,
+)
+from giantstep.tools.figures.style import (
+    BLUE,
+    DASHED,
+    GREY,
+    MARKERS,
+    PALETTE,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
+from giantstep.tools.figures.views import histogram
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

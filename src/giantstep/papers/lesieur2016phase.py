@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from giantstep.figures.panels import key, letters, limit_line, vertical
-from giantstep.figures.style import (
+from giantstep.papers.pesce2022subspace import RATIO, scenario
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, limit
+from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import key, letters, limit_line, vertical
+from giantstep.tools.figures.style import (
     BLUE,
     DASHED,
     DOTTED,
@@ -18,9 +21,6 @@ from giantstep.figures.style import (
     VERMILION,
     new_figure,
 )
-from giantstep.papers.pesce2022subspace import RATIO, scenario
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, limit
-from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,16 +7,16 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from giantstep.families.online_sgd.integrators import Summation
-from giantstep.families.online_sgd.limit import (
+from giantstep.core.base.types import Floats
+from giantstep.problems.online_sgd.integrators import Summation
+from giantstep.problems.online_sgd.limit import (
     SMALL,
     drift_at,
     label_diffusion,
     plain_integrator,
 )
-from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.states import Drive, drive_of
-from giantstep.types import Floats
+from giantstep.problems.online_sgd.scenario import OnlineSGD
+from giantstep.problems.online_sgd.states import Drive, drive_of
 
 
 def linear_theory(scenario: OnlineSGD, tau: Floats) -> tuple[Floats, Floats]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.deadline import check_time
-from giantstep.families.online_sgd.dynamics import map_step
-from giantstep.families.online_sgd.integrators import integrator_for
-from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.simulators import LawSimulator
-from giantstep.families.online_sgd.states import drive_of, rows, starts
-from giantstep.lab import Draws
-from giantstep.types import Floats
+from giantstep.core.base.deadline import check_time
+from giantstep.core.base.types import Floats
+from giantstep.core.lab import Draws
+from giantstep.problems.online_sgd.dynamics import map_step
+from giantstep.problems.online_sgd.integrators import integrator_for
+from giantstep.problems.online_sgd.scenario import OnlineSGD
+from giantstep.problems.online_sgd.simulators import LawSimulator
+from giantstep.problems.online_sgd.states import drive_of, rows, starts
 
 
 def errors_with_change(

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import Blocks, MixtureGLM
-from giantstep.figures.panels import (
+from giantstep.papers.pesce2023gaussian import ALPHA, SEED, measured
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
     engines,
     experiment_points,
     key,
     letters,
     limit_line,
 )
-from giantstep.figures.style import BLUE, GREEN, MARKERS, VERMILION, new_figure
-from giantstep.papers.pesce2023gaussian import ALPHA, SEED, measured
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
-from giantstep.papers.report import Check
+from giantstep.tools.figures.style import BLUE, GREEN, MARKERS, VERMILION, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

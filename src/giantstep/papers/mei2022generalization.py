@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import OneStep, Vocabulary
-from giantstep.figures.panels import (
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
     engines,
     experiment_points,
     key,
@@ -17,7 +19,7 @@ from giantstep.figures.panels import (
     limit_line,
     vertical,
 )
-from giantstep.figures.style import (
+from giantstep.tools.figures.style import (
     BLUE,
     GREEN,
     MARKERS,
@@ -25,8 +27,6 @@ from giantstep.figures.style import (
     new_figure,
     plain_log_ticks,
 )
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
-from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

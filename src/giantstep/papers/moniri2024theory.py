@@ -21,30 +21,6 @@ from giantstep import (
     Vocabulary,
     regime,
 )
-from giantstep.figures.panels import (
-    bars,
-    bars_key,
-    engines,
-    experiment_points,
-    key,
-    letters,
-    limit_line,
-    note,
-    sides,
-    stem,
-)
-from giantstep.figures.style import (
-    BLUE,
-    DASHED,
-    DOTTED,
-    GREEN,
-    GREY,
-    ORANGE,
-    SKY,
-    VERMILION,
-    new_figure,
-    plain_log_ticks,
-)
 from giantstep.papers.recipe import (
     FigureStudy,
     Recipe,
@@ -57,6 +33,30 @@ from giantstep.papers.recipe import (
     theory_at,
 )
 from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
+    bars,
+    bars_key,
+    engines,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+    note,
+    sides,
+    stem,
+)
+from giantstep.tools.figures.style import (
+    BLUE,
+    DASHED,
+    DOTTED,
+    GREEN,
+    GREY,
+    ORANGE,
+    SKY,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

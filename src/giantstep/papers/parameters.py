@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import BaseModel
 
-from giantstep.arrays import FrozenArray
-from giantstep.errors import InputError
-from giantstep.gaussian import Function, Target
+from giantstep.core.base.errors import InputError
+from giantstep.core.maths.gaussian import Function, Target
+from giantstep.core.scenario.arrays import FrozenArray
 from giantstep.papers.recipe import Recipe, Size
 
 if TYPE_CHECKING:
-    from giantstep.study import Study
+    from giantstep.core.run.study import Study
 
 MOST = 5
 """Values of a parameter that are written out; of more the first and the last are."""

@@ -11,8 +11,11 @@ import numpy as np
 import xarray
 
 from giantstep import SubspaceClustering
-from giantstep.families.subspace_clustering.curve import snr_at_overlap
-from giantstep.figures.panels import (
+from giantstep.core.base.types import Floats
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.report import Check
+from giantstep.problems.subspace_clustering.curve import snr_at_overlap
+from giantstep.tools.figures.panels import (
     both_sides,
     compared,
     engines,
@@ -22,7 +25,7 @@ from giantstep.figures.panels import (
     limit_line,
     vertical,
 )
-from giantstep.figures.style import (
+from giantstep.tools.figures.style import (
     BLACK,
     BLUE,
     DASHED,
@@ -34,9 +37,6 @@ from giantstep.figures.style import (
     VERMILION,
     new_figure,
 )
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
-from giantstep.papers.report import Check
-from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,10 @@ import numpy as np
 import xarray
 
 from giantstep import MixtureGLM
-from giantstep.figures.panels import (
+from giantstep.papers.real_inputs import digit_inputs
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.report import Check
+from giantstep.tools.figures.panels import (
     engines,
     error_points,
     experiment_points,
@@ -21,7 +24,7 @@ from giantstep.figures.panels import (
     limit_line,
     vertical,
 )
-from giantstep.figures.style import (
+from giantstep.tools.figures.style import (
     BLACK,
     BLUE,
     DASHED,
@@ -33,9 +36,6 @@ from giantstep.figures.style import (
     VERMILION,
     new_figure,
 )
-from giantstep.papers.real_inputs import digit_inputs
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
-from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from giantstep.errors import InputError
+from giantstep.core.base.errors import InputError
 
 
 def digit_inputs() -> tuple[Any, Any]:

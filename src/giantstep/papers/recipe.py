@@ -14,15 +14,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from giantstep.core.run.request import (
+    EXPERIMENT_SETTINGS,
+    LIMIT_SETTINGS,
+    question_name,
+)
+from giantstep.core.run.study import Study
 from giantstep.papers.report import Check
-from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, question_name
-from giantstep.study import Study
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-    from giantstep.scenario import Scenario
+    from giantstep.core.scenario.model import Scenario
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,7 @@ class Recipe:
     the report, where need be from the results. remark : what the parameters mean that
     their values do not say (whose they are, units of the paper). seconds : what it took
     with ``--quick`` on two CPU cores. quiet : points that fail are part of the figure,
-    not a warning. paper : BibTeX key in `giantstep.references`;
+    not a warning. paper : BibTeX key in `giantstep.core.scenario.references`;
     `giantstep.papers.recipes` fills it in, and what follows. full_time : what the full
     size took, None where nobody has run it. ours : whether no paper has this figure.
     """

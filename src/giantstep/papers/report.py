@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from giantstep.agreements import Agreement
-from giantstep.jsondata import json_data
-from giantstep.verdicts import SEE, Verdict, together
+from giantstep.core.base.jsondata import json_data
+from giantstep.core.result.agreement import Agreement
+from giantstep.core.result.verdicts import SEE, Verdict, together
 
 FINITE_SIZE = 7.0
 """Relative gaps up to this over d (over r_eff, for inputs with a covariance) are

@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from giantstep.errors import GiantstepWarning, InputError, bad_field
+from giantstep.core.base.errors import GiantstepWarning, InputError, bad_field
 from giantstep.papers import check_figure, recipes
 from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies
 from giantstep.papers.report import FINITE_SIZE, Comparison, Report
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-    from giantstep.progress import ProgressOption
+    from giantstep.core.base.progress import ProgressOption
 
 _log = logging.getLogger("giantstep")
 
@@ -145,7 +145,7 @@ def _named(progress: ProgressOption, name: str) -> ProgressOption:
 
 def draw(recipe: Recipe, results: Results) -> Figure:
     """Return the figure of results, in the look of all figures."""
-    from giantstep.figures.style import plain_log_axes, style
+    from giantstep.tools.figures.style import plain_log_axes, style
 
     with style():
         figure = recipe.draw(results)
@@ -157,7 +157,7 @@ def judge(recipe: Recipe, results: Results) -> Report:
     """Return the report of results: the agreement of what is judged, the checks, the
     notes.
     """
-    from giantstep.agreements import agreement
+    from giantstep.core.result.agreement import agreement
 
     size = results.size
     report = Report(
@@ -212,8 +212,8 @@ def _write(
     folder: Path, name: str, figure: Figure, results: Results, report: Report
 ) -> list[Path]:
     """Write everything beside the folder first, then move it there, file by file."""
-    from giantstep.figures.plot import save_figure
-    from giantstep.files import save, write_text
+    from giantstep.core.result.files import save, write_text
+    from giantstep.tools.figures.plot import save_figure
 
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

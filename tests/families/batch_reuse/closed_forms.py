@@ -22,17 +22,17 @@ import numpy as np
 from numpy.polynomial import polynomial as power_basis
 from scipy import special
 
-from giantstep.families.batch_reuse.points import Layout, sobol_points
-from giantstep.families.batch_reuse.population import line_rule
-from giantstep.families.batch_reuse.scenario import BatchReuse
-from giantstep.gaussian import (
+from giantstep.core.base.types import Array, Floats
+from giantstep.core.maths.gaussian import (
     Target,
     gauss_legendre_panels,
     normal_density,
     trapezoid_rule,
 )
-from giantstep.gaussian.grids import hermite_rule, product_grid
-from giantstep.types import Array, Floats
+from giantstep.core.maths.gaussian.grids import hermite_rule, product_grid
+from giantstep.problems.batch_reuse.points import Layout, sobol_points
+from giantstep.problems.batch_reuse.population import line_rule
+from giantstep.problems.batch_reuse.scenario import BatchReuse
 
 _PHI0 = 1 / math.sqrt(2 * math.pi)
 _MOST_NODES = 2**18

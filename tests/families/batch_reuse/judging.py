@@ -4,7 +4,7 @@ scrambles.
 
 import numpy as np
 
-from giantstep.verdicts import normal_score
+from giantstep.core.result.verdicts import normal_score
 
 LINE = 4.0
 """A normal score of 4 is passed once in 16,000: rare for the few hundred numbers these

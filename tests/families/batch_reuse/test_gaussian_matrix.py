@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from giantstep.families.batch_reuse.experiment import GaussianMatrix
+from giantstep.problems.batch_reuse.experiment import GaussianMatrix
 
 
 def make(rows, columns, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.batch_reuse import limit
+from giantstep.problems.batch_reuse import limit
 
 from .cases import C1, C3
 from .judging import agrees

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.batch_reuse.population import (
+from giantstep.core.maths.gaussian import Function, Target
+from giantstep.problems.batch_reuse.population import (
     own_rule,
     pair_moment,
     population_loss,
 )
-from giantstep.gaussian import Function, Target
 
 Q1 = 1.3
 Q2 = 0.7

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 import giantstep as gs
-from giantstep.families.batch_reuse import limit
-from giantstep.families.batch_reuse.limit import labels_of, layout_of
-from giantstep.families.batch_reuse.points import WeightedPoints, sobol_points
-from giantstep.verdicts import normal_score
+from giantstep.core.result.verdicts import normal_score
+from giantstep.problems.batch_reuse import limit
+from giantstep.problems.batch_reuse.limit import labels_of, layout_of
+from giantstep.problems.batch_reuse.points import WeightedPoints, sobol_points
 
 from .cases import C1, C2, C3
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.batch_reuse import limit
-from giantstep.families.batch_reuse.limit import forward, labels_of, layout_of
-from giantstep.families.batch_reuse.points import WeightedPoints, sobol_points
+from giantstep.problems.batch_reuse import limit
+from giantstep.problems.batch_reuse.limit import forward, labels_of, layout_of
+from giantstep.problems.batch_reuse.points import WeightedPoints, sobol_points
 
 from .cases import C1, C2, C3, ERF, HE2, HE3
 from .closed_forms import hermite_product

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.batch_reuse import limit
+from giantstep.problems.batch_reuse import limit
 
 from . import cases as c
 from .judging import LINE, agrees, scores

@@ -3,7 +3,7 @@
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.batch_reuse import limit
+from giantstep.problems.batch_reuse import limit
 
 from .cases import C3
 

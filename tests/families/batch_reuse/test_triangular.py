@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from giantstep.families.batch_reuse import points
+from giantstep.problems.batch_reuse import points
 
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 29])

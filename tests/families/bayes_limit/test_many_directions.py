@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.bayes_limit.many import ManyDirections, SampledChannel, draw
-from giantstep.families.bayes_limit.problem import problem_of
-from giantstep.families.bayes_limit.product import Parity
-from giantstep.families.bayes_limit.reading import read_target
+from giantstep.problems.bayes_limit.many import ManyDirections, SampledChannel, draw
+from giantstep.problems.bayes_limit.problem import problem_of
+from giantstep.problems.bayes_limit.product import Parity
+from giantstep.problems.bayes_limit.reading import read_target
 
 
 def sampled(target, noise, M, scrambles=6):

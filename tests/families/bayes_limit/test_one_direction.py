@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.bayes_limit.problem import problem_of
+from giantstep.problems.bayes_limit.problem import problem_of
 
 MEDIAN = 0.67448975
 CUT = f"sign(abs(z)-{MEDIAN})"
@@ -299,7 +299,7 @@ def test_a_noisy_label_is_the_same_in_finer_steps(noise):
     """Odds of the two labels turn over y ~ noise, and the step in y follows (else wrong
     by 2e-8 at noise 0.1).
     """
-    from giantstep.families.bayes_limit.noisy import Noisy
+    from giantstep.problems.bayes_limit.noisy import Noisy
 
     channel = channel_of("sign(z)", noise)
     fine = Noisy(channel.line, noise, 3 * channel.jump)

@@ -9,12 +9,12 @@ import pytest
 from scipy.special import erf
 
 import giantstep as gs
-from giantstep.families.bayes_limit import pairs
-from giantstep.families.bayes_limit import product as product_channel
-from giantstep.families.bayes_limit.pairs import PairLabels, PairNoisy
-from giantstep.families.bayes_limit.problem import problem_of
-from giantstep.families.bayes_limit.product import Parity, Product
-from giantstep.families.bayes_limit.reading import read_target
+from giantstep.problems.bayes_limit import pairs
+from giantstep.problems.bayes_limit import product as product_channel
+from giantstep.problems.bayes_limit.pairs import PairLabels, PairNoisy
+from giantstep.problems.bayes_limit.problem import problem_of
+from giantstep.problems.bayes_limit.product import Parity, Product
+from giantstep.problems.bayes_limit.reading import read_target
 
 COMMITTEE = "sign(z1)+sign(z2)"
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.giant_steps.limit import lower_bound
-from giantstep.families.giant_steps.overlap_map import private_averages
+from giantstep.problems.giant_steps.limit import lower_bound
+from giantstep.problems.giant_steps.overlap_map import private_averages
 
 EX1 = "(4*z1 + z1**2 + z2)/2"
 EX2 = "(z1 + z1**2 + z2 - z2**2)/2"

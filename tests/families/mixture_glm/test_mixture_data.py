@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.mixture_glm.data import prepare_table
-from giantstep.families.mixture_glm.ridge_curve import RidgeCurve, singular_rows
+from giantstep.problems.mixture_glm.data import prepare_table
+from giantstep.problems.mixture_glm.ridge_curve import RidgeCurve, singular_rows
 
 pandas = pytest.importorskip("pandas")
 datasets = pytest.importorskip("sklearn.datasets")

@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 
 import giantstep as gs
-from giantstep.families.mixture_glm.margins import fresh_errors, fresh_margins
-from giantstep.families.mixture_glm.population import populate
-from giantstep.families.mixture_glm.problem import MixtureProblem, State
-from giantstep.families.mixture_glm.samples import draw_labels, loss_of
-from giantstep.lab import Draws
-from giantstep.risk.fitting import ConvexFit
-from giantstep.verdicts import normal_score
+from giantstep.core.lab import Draws
+from giantstep.core.readout.losses.fitting import ConvexFit
+from giantstep.core.result.verdicts import normal_score
+from giantstep.problems.mixture_glm.margins import fresh_errors, fresh_margins
+from giantstep.problems.mixture_glm.population import populate
+from giantstep.problems.mixture_glm.problem import MixtureProblem, State
+from giantstep.problems.mixture_glm.samples import draw_labels, loss_of
 
 from .cases import ROWS, SHIFT, WEIGHTED
 
@@ -300,7 +300,7 @@ def test_a_smaller_sample_is_the_start_of_a_larger_one():
 
 
 def test_what_is_not_solved_is_said(monkeypatch):
-    from giantstep.families.mixture_glm import samples
+    from giantstep.problems.mixture_glm import samples
 
     def early(rows, labels, loss, **settings):
         return ConvexFit(np.zeros(rows.shape[1]), 0.0, 1e-3)

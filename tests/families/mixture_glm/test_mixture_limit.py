@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.mixture_glm import limit as limit_module
-from giantstep.families.mixture_glm.fixed_point import hats, solve
-from giantstep.families.mixture_glm.problem import MixtureProblem
-from giantstep.families.mixture_glm.solver import solve_points, solve_ridge
+from giantstep.problems.mixture_glm import limit as limit_module
+from giantstep.problems.mixture_glm.fixed_point import hats, solve
+from giantstep.problems.mixture_glm.problem import MixtureProblem
+from giantstep.problems.mixture_glm.solver import solve_points, solve_ridge
 
 from .cases import ROWS, SHIFT, WEIGHTED
 from .representations import as_blocks, as_dense, with_spike

@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 from scipy.stats import norm
 
 import giantstep as gs
-from giantstep.families.mixture_glm.limit import from_margins, hard_margin
-from giantstep.families.mixture_glm.problem import MixtureProblem
+from giantstep.problems.mixture_glm.limit import from_margins, hard_margin
+from giantstep.problems.mixture_glm.problem import MixtureProblem
 
 PM = {"weights": [0.5, 0.5], "mean_gram": [[1, -1], [-1, 1]]}
 CRITICAL = [

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.agreements import AgreementRow, agreement
-from giantstep.comparison import judged_side
-from giantstep.verdicts import normal_score
+from giantstep.core.result.agreement import AgreementRow, agreement
+from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.verdicts import normal_score
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.network.answers.errors import Table
-from giantstep.families.network.answers.others import spectra
-from giantstep.families.network.describe import Description, describe, finite_size
-from giantstep.families.network.experiment import trained_networks, whiten
-from giantstep.families.network.layer import Layer, follow
-from giantstep.families.network.problem import Problem, Share, share_points
-from giantstep.readout import Features, FiniteSize, Spectrum
-from giantstep.readout.finite_size import whole_sizes
-from giantstep.readout.fits import Asked
+from giantstep.core.readout import Features, FiniteSize, Spectrum
+from giantstep.core.readout.finite_size import whole_sizes
+from giantstep.core.readout.fits import Asked
+from giantstep.problems.network.answers.errors import Table
+from giantstep.problems.network.answers.others import spectra
+from giantstep.problems.network.describe import Description, describe, finite_size
+from giantstep.problems.network.experiment import trained_networks, whiten
+from giantstep.problems.network.layer import Layer, follow
+from giantstep.problems.network.problem import Problem, Share, share_points
 
 
 def as_network(scenario):

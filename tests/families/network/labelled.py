@@ -12,11 +12,11 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 import giantstep as gs
-from giantstep.families.network.answers.errors import Table, groups
-from giantstep.families.network.answers.laws import Fits
-from giantstep.families.network.layer import follow
-from giantstep.families.network.problem import share_points
-from giantstep.readout import Features
+from giantstep.core.readout import Features
+from giantstep.problems.network.answers.errors import Table, groups
+from giantstep.problems.network.answers.laws import Fits
+from giantstep.problems.network.layer import follow
+from giantstep.problems.network.problem import share_points
 
 from .beyond_settings import THREE, planted
 

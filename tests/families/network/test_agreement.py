@@ -8,7 +8,7 @@ verify`).
 import pytest
 
 import giantstep as gs
-from giantstep.agreements import agreement
+from giantstep.core.result.agreement import agreement
 
 from .checks import CHECKS, LARGE_BATCH, Check, wrong_scores
 

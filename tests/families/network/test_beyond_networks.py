@@ -15,7 +15,7 @@ from .beyond_settings import PARTS, REGRESSION, RIDGE_ON_CLASSES
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning"),
+    pytest.mark.filterwarnings("ignore::giantstep.core.base.errors.GiantstepWarning"),
 ]
 DIM = 1000
 UNSEEN = 0.01

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.errors import InputError
+from giantstep.core.base.errors import InputError
 
 from .beyond_settings import CLASSES, P1, P5, REGRESSION, RIDGE_ON_CLASSES, planted
 from .test_calibration import fitted_point
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 QUESTIONS = ("variance", "calibration", "shift", "sensitivity")
 LONGER = gs.Shift(scale=1.3)
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.errors import InputError
-from giantstep.families.network.answers.errors import Table
-from giantstep.families.network.answers.laws import solved_groups
-from giantstep.families.network.answers.tested import of_classes
-from giantstep.families.network.answers.variance import overlaps_of
-from giantstep.families.network.layer import follow
-from giantstep.families.network.problem import share_points
-from giantstep.families.network.shift import FreshLaw
-from giantstep.readout.calibration import LogitLaw, wrong_signs
-from giantstep.readout.pairs import ridge_parts
+from giantstep.core.base.errors import InputError
+from giantstep.core.readout.calibration import LogitLaw, wrong_signs
+from giantstep.core.readout.pairs import ridge_parts
+from giantstep.problems.network.answers.errors import Table
+from giantstep.problems.network.answers.laws import solved_groups
+from giantstep.problems.network.answers.tested import of_classes
+from giantstep.problems.network.answers.variance import overlaps_of
+from giantstep.problems.network.layer import follow
+from giantstep.problems.network.problem import share_points
+from giantstep.problems.network.shift import FreshLaw
 
 from .beyond_settings import (
     CALIBRATION,
@@ -29,7 +29,9 @@ from .beyond_settings import (
     planted,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 NAMES = (
     *("log_loss", "brier", "calibration_error", "temperature", "log_loss_recalibrated"),
     *("calibration_error_recalibrated", "log_loss_floor"),

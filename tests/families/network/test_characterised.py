@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.scenario import from_content
+from giantstep.core.scenario.model import from_content
 
 from .characterised import CHANGED, cases, differences, stored
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 CLOSE = 1e-9
 QUICK = list(cases())[::4]
 SLOW = [

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.comparison import judged_side
-from giantstep.readout import classes
+from giantstep.core.readout import classes
+from giantstep.core.result.comparison import judged_side
 
 from .inside import only_the_experiment_answers
 
@@ -161,7 +161,7 @@ def test_bad_input(change, said):
         "Gaussian rows",
     ],
 )
-@pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+@pytest.mark.filterwarnings("ignore::giantstep.core.base.errors.GiantstepWarning")
 def test_what_used_to_be_refused_is_answered(loss, change):
     """24 networks of d = 120; 4 standard errors and 3% (finite batches made isotropic:
     15%).
@@ -195,7 +195,7 @@ def test_features_that_come_in_chunks_are_kept(monkeypatch):
     """
     scenario = TANH.replace(samples_per_dim=30.0)
     whole = gs.simulate(scenario, dim=10, trials=1)
-    monkeypatch.setattr("giantstep.lab.seeds.chunk_rows", lambda device: 64)
+    monkeypatch.setattr("giantstep.core.lab.seeds.chunk_rows", lambda device: 64)
     parts = gs.simulate(scenario, dim=10, trials=1)
     for name in ("norm", "objective", "train_error"):
         assert parts[name].item() == pytest.approx(whole[name].item(), rel=1e-6)
@@ -225,7 +225,7 @@ def test_a_fit_without_bound_has_no_numbers():
         ), name
 
 
-@pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+@pytest.mark.filterwarnings("ignore::giantstep.core.base.errors.GiantstepWarning")
 def test_small_means_separate_the_classes_as_large_ones_do():
     rates = [1e-6, 1e-3, 1.0]
     status = gs.predict(SEPARATED, {"steps.0.rate": rates}).status.values.tolist()

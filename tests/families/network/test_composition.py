@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.network.composition import OPTIONS, all_pairs, pair_of
+from giantstep.problems.network.composition import OPTIONS, all_pairs, pair_of
 
 PAIRS = [
     (steps, pair.first, pair.second) for steps in (1, 2) for pair in all_pairs(steps)

@@ -4,16 +4,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from giantstep.errors import InputError
-from giantstep.families.network import experiment
-from giantstep.families.network.one_step import (
+from giantstep.core.base.errors import InputError
+from giantstep.core.lab import Draws, check_memory, chunk_rows
+from giantstep.problems.network import experiment
+from giantstep.problems.network.one_step import (
     MaximalStep,
     NoStep,
     OneStep,
     PlantedSpike,
     Vocabulary,
 )
-from giantstep.lab import Draws, check_memory, chunk_rows
 
 from .inside import trained_of
 

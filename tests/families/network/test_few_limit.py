@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.comparison import judged_side
-from giantstep.families.network.layer import (
+from giantstep.core.maths.gaussian import Function, conditional
+from giantstep.core.maths.gaussian.functions import tabulated
+from giantstep.core.result.comparison import judged_side
+from giantstep.problems.network.layer import (
     independent_spread,
     scale_of,
     shifted,
     start,
 )
-from giantstep.gaussian import Function, conditional
-from giantstep.gaussian.functions import tabulated
 
 from .inside import (
     advanced,
@@ -30,7 +30,9 @@ from .inside import (
 from .second_route import read_out
 from .settings import ISOTROPIC, SETTINGS, B, D, G, network
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.comparison import judged_side
-from giantstep.gaussian.conditional import label_law
-from giantstep.gaussian.target import as_target
+from giantstep.core.maths.gaussian.conditional import label_law
+from giantstep.core.maths.gaussian.target import as_target
+from giantstep.core.result.comparison import judged_side
 
 from .inside import answer_of, spectrum_of
 

@@ -13,15 +13,17 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.comparison import judged_side
-from giantstep.families.network.answers import errors
-from giantstep.families.network.describe import finite_size
-from giantstep.families.network.layer import shifted, start
-from giantstep.readout.finite_size import products_of_means
+from giantstep.core.readout.finite_size import products_of_means
+from giantstep.core.result.comparison import judged_side
+from giantstep.problems.network.answers import errors
+from giantstep.problems.network.describe import finite_size
+from giantstep.problems.network.layer import shifted, start
 
 from .inside import layers_of, problem_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 DIM = 200
 
 

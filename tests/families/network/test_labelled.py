@@ -12,17 +12,17 @@ import pytest
 from scipy.special import entr
 
 import giantstep as gs
-from giantstep.families.network.answers.tested import calibrated
-from giantstep.families.network.answers.variance import (
+from giantstep.core.readout.calibration import LogitLaw, wrong_signs
+from giantstep.core.readout.class_pairs import class_parts
+from giantstep.core.readout.errors import sign_disagreement
+from giantstep.core.readout.pairs import ridge_parts
+from giantstep.core.readout.sensitivity import GradientLaw, attacked_classes
+from giantstep.problems.network.answers.tested import calibrated
+from giantstep.problems.network.answers.variance import (
     averaged_output,
     half_disagreements,
     opposite_signs_of,
 )
-from giantstep.readout.calibration import LogitLaw, wrong_signs
-from giantstep.readout.class_pairs import class_parts
-from giantstep.readout.errors import sign_disagreement
-from giantstep.readout.pairs import ridge_parts
-from giantstep.readout.sensitivity import GradientLaw, attacked_classes
 
 from .labelled import SETTINGS, fitted
 

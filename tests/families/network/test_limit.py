@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import giantstep as gs
-from giantstep.family import Answer
-from giantstep.readout import FiniteSize, ridge_errors, solve_first_order
+from giantstep.core.readout import FiniteSize, ridge_errors, solve_first_order
+from giantstep.core.scenario.family import Answer
 
 from .inside import answer_of, asked_of
 from .one_direction_route import (

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.lab import Draws
+from giantstep.core.lab import Draws
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 
 ONE, SIGNS, UNEVEN = (
     gs.Vocabulary([1]),

@@ -9,7 +9,9 @@ import giantstep as gs
 
 from .settings import SETTINGS, C, network
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 
 SAMPLES = [0.5, 1, 2, 4, 8, 16]
 TABLE = [

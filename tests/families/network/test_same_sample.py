@@ -10,10 +10,10 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.comparison import judged_side
-from giantstep.families.network.closed import same_sample_errors
-from giantstep.lab import Draws
-from giantstep.verdicts import chance_line, normal_score
+from giantstep.core.lab import Draws
+from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.verdicts import chance_line, normal_score
+from giantstep.problems.network.closed import same_sample_errors
 
 from .inside import as_network, only_the_experiment_answers, points_of
 

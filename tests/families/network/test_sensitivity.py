@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.errors import InputError
-from giantstep.families.network.fresh_inputs import FOR_MEANS, FOR_QUANTILES
-from giantstep.readout.output_law import Blocks, Fitted, LayerAt, OutputLaw
-from giantstep.readout.sensitivity import GradientLaw
+from giantstep.core.base.errors import InputError
+from giantstep.core.readout.output_law import Blocks, Fitted, LayerAt, OutputLaw
+from giantstep.core.readout.sensitivity import GradientLaw
+from giantstep.problems.network.fresh_inputs import FOR_MEANS, FOR_QUANTILES
 
 from .beyond_settings import CLASSES, P1, P5, REGRESSION, RIDGE_ON_CLASSES, TABLE_D
 from .test_calibration import fitted_point
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 
 
 def asked(network, **more):

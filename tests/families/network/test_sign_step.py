@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.network.layer import start
-from giantstep.families.network.steps import maximal
-from giantstep.readout import sign_statistics
-from giantstep.readout.sign_statistics import Component, Slopes
+from giantstep.core.readout import sign_statistics
+from giantstep.core.readout.sign_statistics import Component, Slopes
+from giantstep.problems.network.layer import start
+from giantstep.problems.network.steps import maximal
 
 from .sign_settings import PRINTED, ROWS, SAMPLES, TARGETS, network
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.comparison import combine, judged_side
-from giantstep.family import Answer
-from giantstep.figures.panels import sides
-from giantstep.readout import FiniteSize, Spectrum, bulk_law, find_outliers
-from giantstep.readout.answers import _is_whole
-from giantstep.readout.counts import line_of_outliers, shift_of_counts
+from giantstep.core.readout import FiniteSize, Spectrum, bulk_law, find_outliers
+from giantstep.core.readout.answers import _is_whole
+from giantstep.core.readout.counts import line_of_outliers, shift_of_counts
+from giantstep.core.result.comparison import combine, judged_side
+from giantstep.core.scenario.family import Answer
+from giantstep.tools.figures.panels import sides
 
 from .inside import answer_of, spectrum_of
 from .one_direction_route import marchenko_pastur, random_features_stieltjes

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.comparison import judged_side
-from giantstep.figures.panels import sides
+from giantstep.core.result.comparison import judged_side
+from giantstep.tools.figures.panels import sides
 
 from .inside import only_the_experiment_answers
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.network import scatter
-from giantstep.families.network.answers.errors import _descriptions
+from giantstep.problems.network import scatter
+from giantstep.problems.network.answers.errors import _descriptions
 
 from .inside import layers_of, problem_of
 
@@ -121,7 +121,7 @@ def test_what_all_inputs_have_together_is_kept():
 
 
 def _moment(problem, layer):
-    from giantstep.families.network.layer import Moment
+    from giantstep.problems.network.layer import Moment
 
     return Moment(0, np.arange(1), problem, layer)
 

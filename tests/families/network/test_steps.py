@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.comparison import judged_side
-from giantstep.gaussian import Function
-from giantstep.readout import random_features as formulas
+from giantstep.core.maths.gaussian import Function
+from giantstep.core.readout import random_features as formulas
+from giantstep.core.result.comparison import judged_side
 
 from .inside import only_the_experiment_answers
 

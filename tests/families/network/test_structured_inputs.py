@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.network import layer as layers
-from giantstep.families.network.layer import planted, scale_of, start, views
-from giantstep.readout import Equations, FiniteSize, ridge_errors, solve_first_order
+from giantstep.core.readout import (
+    Equations,
+    FiniteSize,
+    ridge_errors,
+    solve_first_order,
+)
+from giantstep.problems.network import layer as layers
+from giantstep.problems.network.layer import planted, scale_of, start, views
 
 from .inside import (
     advanced,
@@ -34,7 +39,9 @@ from .structured_settings import (
     network,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 EVERY = {**SETTINGS, **PLANES, **MANY}
 
 
@@ -747,7 +754,7 @@ BATCH_ON_A_POWER_LAW = {
 
 
 @pytest.mark.parametrize("name", BATCH_ON_A_POWER_LAW)
-@pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+@pytest.mark.filterwarnings("ignore::giantstep.core.base.errors.GiantstepWarning")
 def test_noise_that_neurons_share_is_one_direction_on_several_atoms(name):
     """Whatever its rank: three directions of sub-blocks, or none, once ended in an
     error of shapes.

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.network.experiment import whiten
-from giantstep.figures.panels import sides
+from giantstep.problems.network.experiment import whiten
+from giantstep.tools.figures.panels import sides
 
 from .inside import as_network, points_of
 from .structured_settings import PLANES, SETTINGS
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 EVERY = {**SETTINGS, **PLANES}
 
 

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.errors import InputError
+from giantstep.core.base.errors import InputError
 
 from .beyond_settings import CLASSES, P1, PARTS, REGRESSION, RIDGE_ON_CLASSES, TABLE_A
 
-pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::giantstep.core.base.errors.GiantstepWarning"
+)
 
 
 def asked(network, **more):

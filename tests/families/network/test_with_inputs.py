@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.comparison import judged_side
-from giantstep.study import Study
+from giantstep.core.result.comparison import judged_side
+from giantstep.core.run.study import Study
 
 from .inside import only_the_experiment_answers
 

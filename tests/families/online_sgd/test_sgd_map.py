@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.online_sgd.dynamics import (
+from giantstep.papers.linear_theory import growth_rates, linear_theory
+from giantstep.problems.online_sgd.dynamics import (
     flow,
     map_step,
     map_trajectory,
     single_step,
 )
-from giantstep.families.online_sgd.integrators import (
+from giantstep.problems.online_sgd.integrators import (
     ErfIntegrator,
     KinkIntegrator,
     NodeIntegrator,
     integrator_for,
 )
-from giantstep.families.online_sgd.limit import escape, plain_integrator
-from giantstep.families.online_sgd.states import Drive, drive_of, rows
-from giantstep.papers.linear_theory import growth_rates, linear_theory
+from giantstep.problems.online_sgd.limit import escape, plain_integrator
+from giantstep.problems.online_sgd.states import Drive, drive_of, rows
 
 M0 = np.array([[0.3, 0.1], [-0.1, 0.2]])
 Q0 = np.array([[1.0, 0.2], [0.2, 1.0]])

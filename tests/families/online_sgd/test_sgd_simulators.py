@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.online_sgd.dynamics import map_step
-from giantstep.families.online_sgd.integrators import integrator_for
-from giantstep.families.online_sgd.simulators import SIMULATORS
-from giantstep.families.online_sgd.states import Drive, drive_of, starts
-from giantstep.lab import Draws
+from giantstep.core.lab import Draws
+from giantstep.problems.online_sgd.dynamics import map_step
+from giantstep.problems.online_sgd.integrators import integrator_for
+from giantstep.problems.online_sgd.simulators import SIMULATORS
+from giantstep.problems.online_sgd.states import Drive, drive_of, starts
 
 M0 = [[0.3, 0.1], [-0.1, 0.2]]
 THREE = [*M0, [0.2, -0.2]]

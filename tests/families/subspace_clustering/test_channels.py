@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from giantstep.families.subspace_clustering.channels import (
+from giantstep.problems.subspace_clustering.channels import (
     assignment_channel,
     features_entropy,
     features_overlap,

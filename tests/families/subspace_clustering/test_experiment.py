@@ -9,14 +9,14 @@ import pytest
 import scipy
 
 import giantstep as gs
-from giantstep.families.subspace_clustering.amp import (
+from giantstep.core.lab.algebra import leading_vectors
+from giantstep.problems.subspace_clustering.amp import (
     ClusterMixture,
     amp,
     spectral_snr,
     starting_point,
 )
-from giantstep.families.subspace_clustering.mixture import cluster_directions
-from giantstep.lab.algebra import leading_vectors
+from giantstep.problems.subspace_clustering.mixture import cluster_directions
 
 from .test_limit import scenario
 
@@ -313,7 +313,7 @@ def test_bad_input_to_the_rivals_is_one_sentence(change, said):
 def test_the_penalty_of_sparse_pca_leaves_as_many_features():
     from sklearn.decomposition import SparsePCA
 
-    from giantstep.families.subspace_clustering.rivals import sparse_penalty
+    from giantstep.problems.subspace_clustering.rivals import sparse_penalty
 
     X, _, _ = draw(2, 2.0, 0.1, 2.0, 120)
     model = SparsePCA(1, alpha=sparse_penalty(X, 12), random_state=0).fit(X)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 import giantstep as gs
-from giantstep.families.subspace_clustering.channels import (
+from giantstep.problems.subspace_clustering.channels import (
     assignment_channel,
     features_overlap,
 )
-from giantstep.families.subspace_clustering.curve import CurveProblems, thresholds
-from giantstep.families.subspace_clustering.unequal import unequal_clusters
+from giantstep.problems.subspace_clustering.curve import CurveProblems, thresholds
+from giantstep.problems.subspace_clustering.unequal import unequal_clusters
 
 
 def scenario(k=2, alpha=2.0, rho=0.05, ratio=1.0, **more):
@@ -623,7 +623,7 @@ def test_extreme_points_are_solved():
 
 
 def test_a_point_that_fails_leaves_its_neighbours(monkeypatch):
-    from giantstep.families.subspace_clustering import limit
+    from giantstep.problems.subspace_clustering import limit
 
     whole = gs.predict(scenario(), sparsity=[0.05, 0.1, 0.3])
     solve = limit.branches

@@ -1,0 +1,1 @@
+"""Errors, types, deadlines, files, text, progress: what knows nothing of the rest."""

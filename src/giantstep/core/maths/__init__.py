@@ -1,0 +1,3 @@
+"""Functions of Gaussian variables with measured errors, solvers over batches of points,
+densities.
+"""

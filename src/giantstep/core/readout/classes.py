@@ -1,0 +1,438 @@
+"""Classification: the second layer fitted with a convex loss of the margin.
+
+spiked_features section 9, which beyond_the_error (3.1)-(3.4) has for the logistic loss
+and any number of directions.
+
+The class is the sign of field(kappa) + nu, nu = rho . xi, turned with probability
+`flip`, and a minimises sum_mu l(y_mu f_mu) + (ridge/2) |a|^2. Given kappa the output
+before the fit reacts, omega ~ N(c, Q), and the field are jointly Gaussian, with
+covariance rho . c1: every node of kappa is a cluster of
+`giantstep.core.readout.losses`, whose channel gives E g, E g^2, E g' and E dg/dnu. The
+bulk responds as in the ridge problem, with -E g' in place of 1/(1+V):
+
+    Vh1 = -r E[mu1 mu1^T g'],  Vh2 = -r E[mu2 g'];  psih_l = r rho_l E[mu1 dg/dnu]
+    r E[mu0_q g] = (P theta)_q, P of `finite_size`,  the channel coefficients likewise with their prior
+    (Q1, Q2) = -L(r E[mu1 mu1^T g^2], r E[mu2 g^2]), and what the signal pushes
+
+The means are solved by Newton's step at every sweep (the least squares of `signal`);
+the rest is iterated with Anderson's mixing, in the scale-free coordinates (log V, log
+Q, c/sqrt(Q), tau/sqrt(Q)): where the classes are nearly separable everything grows
+together.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from giantstep.core.base.deadline import check_time
+from giantstep.core.base.types import Booleans, Floats, Integers
+from giantstep.core.maths.gaussian import normal_distribution
+from giantstep.core.maths.solve import Mixing
+from giantstep.core.maths.stacked import Stacked
+from giantstep.core.readout.bulk import Response
+from giantstep.core.readout.errors import (
+    Observables,
+    field_variance,
+    misclassified,
+    negative_positive,
+)
+from giantstep.core.readout.features import Features
+from giantstep.core.readout.finite_size import (
+    FiniteSize,
+    push_of_means,
+    stretched_variance,
+)
+from giantstep.core.readout.first_order import Equations, cold_start, variance_function
+from giantstep.core.readout.losses.channel import (
+    MarginLaws,
+    both_labels,
+    both_moments,
+    stiffness,
+)
+from giantstep.core.readout.losses.functions import LOSSES, Loss
+from giantstep.core.readout.losses.labels import SignLabels
+from giantstep.core.readout.signal import Signal, solve_signal
+
+CHUNK = 8
+NODES = 8
+"""Quadrature nodes on a panel of the margin: nine digits of every observable; 20 would
+cost twice.
+"""
+MAX_SWEEPS = 200
+NEAR = 0.5
+"""Distance below which sweeps are mixed; further out they are taken as they are."""
+FAR = 1e-2
+STRETCH = 1.6
+"""Distance above which the channel is integrated with longer steps, and by how much
+longer.
+"""
+GOAL = 1e-11
+GOOD_ENOUGH = 1e-9
+_LABELS = SignLabels()
+_SELDOM = 1e-6
+"""Probability of a node of kappa below which it counts less for the distance between
+two sweeps.
+"""
+_RARE = 1e-13
+"""Nodes of kappa whose probability is below this are left out."""
+
+
+@dataclass
+class Classifier(Observables):
+    """The fitted classifier at B points."""
+
+    V1: Floats
+    V2: Floats
+    residual: Floats
+    iterations: Integers
+    dual: Floats
+    penalty: Floats  # those of `Signal`
+    V: Floats
+    Q: Floats
+    c0: Floats
+    drive: Floats
+    slope: Floats
+    """Response, variance and mean of the output at the nodes of `frequent` (B, N), E
+    g^2, -E dg/domega there.
+    """
+    response: Response
+
+
+@dataclass
+class _State(Stacked):
+    """What is iterated: V, Q and c0 at the nodes (B, N), tau (B, L, k), and the
+    response that starts the bulk.
+    """
+
+    V: Floats
+    Q: Floats
+    c0: Floats
+    tau: Floats
+    response: Response
+
+    def coordinates(self) -> Floats:
+        """Return log V and log Q at the nodes, c0 and tau over the root of Q in the
+        middle, (B, 3 N + L k).
+        """
+        scale = np.sqrt(self.Q[:, self.Q.shape[1] // 2, None])
+        means = (self.c0 / scale, self.tau.reshape(len(scale), -1) / scale)
+        return np.concatenate([np.log(self.V), np.log(self.Q), *means], axis=1)
+
+    def at(self, coordinates: Floats) -> _State:
+        """Return the state behind coordinates, with this response."""
+        nodes = self.V.shape[1]
+        V = np.exp(coordinates[:, :nodes])
+        Q = np.exp(coordinates[:, nodes : 2 * nodes])
+        rest = coordinates[:, 2 * nodes :] * np.sqrt(Q[:, nodes // 2, None])
+        return _State(
+            V,
+            Q,
+            rest[:, :nodes],
+            rest[:, nodes:].reshape(self.tau.shape),
+            self.response,
+        )
+
+
+_Fit = tuple[_State, Signal, Floats, Floats, tuple[Floats, Floats, Floats, Floats]]
+"""What a sweep knows: its new state, the signal, Q1, Q2, and the moments of the
+channel.
+"""
+
+
+def classify(
+    equations: Equations,
+    loss: str,
+    flip: Floats,
+    size: FiniteSize,
+    apart: bool | Booleans = False,
+) -> Classifier:
+    """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the
+    features field and rho.
+
+    Points that are `apart`, where the fit grows without bound, have one sweep.
+    """
+    equations = frequent(equations)
+    apart = np.broadcast_to(apart, flip.shape)
+    parts = [
+        _classify_chunk(
+            equations.take(chunk),
+            LOSSES[loss],
+            flip[chunk],
+            size.take(chunk),
+            apart[chunk],
+        )
+        for chunk in equations.split_points(np.arange(len(equations.ratio)), CHUNK)
+    ]
+    return Classifier.join(parts)
+
+
+def separated(features: Features) -> Booleans:
+    """Tell for each set of features whether their means, which cost nothing in the
+    limit, separate the classes.
+    """
+    assert features.field is not None and features.rho is not None
+    apart = np.zeros(len(features.weights), dtype=bool)
+    for row, often in enumerate(features.weights > _RARE):
+        check_time()
+        if features.turned is not None or features.rho[row].any():
+            continue
+        margins = np.nan_to_num(np.sign(features.field[row]) * features.mu0[row])[
+            :, often
+        ]
+        for axis in (1, 0):  # neither the size of a block nor that of a node tells
+            margins = margins / np.maximum(
+                np.abs(margins).max(axis=axis, keepdims=True), 1e-300
+            )
+        # margins of one or more, at any coefficients
+        none, one = (
+            np.zeros(len(margins)),
+            np.ones(margins.shape[1]),
+        )
+        apart[row] = scipy.optimize.linprog(
+            none, -margins.T, -one, bounds=(None, None)
+        ).success
+    return apart
+
+
+def frequent(equations: Equations) -> Equations:
+    """Return the equations at the nodes that are not left out."""
+    often = np.flatnonzero(equations.features.weights.max(axis=0) > _RARE)
+    return dataclasses.replace(equations, features=equations.features.at_nodes(often))
+
+
+@np.errstate(
+    all="ignore"
+)  # a point that leaves the real numbers is stopped and flagged
+def _classify_chunk(
+    equations: Equations, loss: Loss, flip: Floats, size: FiniteSize, apart: Booleans
+) -> Classifier:
+    V, response = cold_start(equations)
+    features = equations.features
+    count = len(V)
+    Q = np.maximum(
+        0.1 * np.broadcast_to(np.sum(features.mu1**2 + features.mu2, axis=1), V.shape),
+        1e-3,
+    )
+    tau = np.zeros((count, features.Jp.shape[1], len(features.pi)))
+    state = _State(np.minimum(V, 10.0), Q, np.zeros(V.shape), tau, response)
+    residual = np.full(count, np.inf)
+    best = np.full(count, np.inf)
+    iterations = np.zeros(count, dtype=np.int64)
+    stalled = np.zeros(count, dtype=np.int64)
+    weights = np.broadcast_to(features.weights, V.shape)
+    # how much a coordinate counts for the distance of two sweeps: at rare nodes
+    # rounding is magnified
+    share = _of_coordinates(np.minimum(weights / _SELDOM, 1.0) ** 0.5, tau)
+    # rare nodes follow, but must settle too
+    mixing = Mixing(_of_coordinates(np.maximum(weights, _SELDOM) ** 0.5, tau))
+    active = np.arange(count)
+    for _ in range(MAX_SWEEPS):
+        check_time()
+        old = state.take(active)
+        stretch = np.where(residual[active] > FAR, STRETCH, 1.0)
+        new, *_ = _sweep(
+            equations.take(active), loss, flip[active], size.take(active), old, stretch
+        )
+        x = old.coordinates()
+        image = new.coordinates()
+        now = (share[active] * np.abs(image - x)).max(axis=1)
+        now = np.where(np.isfinite(now), now, np.inf)
+        iterations[active] += 1
+        stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
+        best[active] = np.minimum(best[active], now)
+        residual[active] = now
+        done = (
+            apart[active]
+            | (now < GOAL)
+            | ((now < GOOD_ENOUGH) & (stalled[active] >= 3))
+            | np.isinf(now)
+        )
+        mixed = mixing.next(active, x, image, (now > NEAR) | (now > 10 * best[active]))
+        good = np.isfinite(mixed).all(axis=1) & (np.abs(mixed - x).max(axis=1) < 3)
+        state.put(active, new.at(np.where(good[:, None], mixed, image)))
+        active = active[~done]
+        if not active.size:
+            break
+    fit = _sweep(equations, loss, flip, size, state)
+    return _observables(equations, loss, flip, fit, residual, iterations)
+
+
+def _of_coordinates(nodes: Floats, tau: Floats) -> Floats:
+    """Return numbers (B, N) of the nodes for every coordinate of a state; 1 for those
+    of tau.
+    """
+    return np.concatenate(
+        [nodes, nodes, nodes, np.ones((len(tau), tau[0].size))], axis=1
+    )
+
+
+def _sweep(
+    equations: Equations,
+    loss: Loss,
+    flip: Floats,
+    size: FiniteSize,
+    state: _State,
+    stretch: Floats | float = 1.0,
+) -> _Fit:
+    """Return the next state, and the signal, Q1, Q2 and moments of the channel;
+    `stretch` is that of `both_labels`.
+    """
+    features = equations.features
+    width = equations.width[:, None]
+    weights = equations.ratio[:, None] * features.weights
+    shape = state.V.shape
+    count = np.broadcast_to(features.weights, shape).ravel()
+    longer = np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel()
+    rows = _rows(equations, flip, state)
+    sums = both_moments(rows, _LABELS, loss, state.V.ravel(), NODES, count, longer)
+    g, g2, bend, along = (part.reshape(shape) for part in sums)
+    slope = -bend
+    Vh1, Vh2 = features.moments(weights * slope)
+    D = equations.a[:, None] + Vh2
+    response = equations.bulk.solve(Vh1, D, equations.block_width, state.response)
+    moved = (features.mu1 @ (weights * along)[:, :, None])[:, :, 0]
+    assert features.rho is not None
+    psih = features.rho[:, :, None] * moved[:, None, :]
+    stiff = stiffness(slope, state.V, np.ones_like(slope))
+    signal = solve_signal(
+        equations, response, weights * stiff, state.c0 + g / stiff, psih, size
+    )
+
+    tangents = equations.bulk.tangents(response)
+    means = push_of_means(equations.bulk, response, signal.theta, size)
+    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
+    dQ1, dQ2 = tangents.apply(*features.moments(weights * g2))
+    of_means = means.through(tangents)
+    Q1 = Q1 + dQ1 / width[:, :, None] + of_means[0]
+    Q2 = Q2 + dQ2 / width + of_means[1]
+    Q = (
+        features.quadratic(Q1, Q2)
+        + (signal.c1**2).sum(axis=1)
+        + stretched_variance(features, signal.theta, size)
+    )
+    new = _State(
+        variance_function(equations, response), Q, signal.c0, signal.tau, response
+    )
+    return new, signal, Q1, Q2, (g, g2, slope, along)
+
+
+def turned(features: Features, flip: Floats) -> Floats:
+    """Return the probability that a class is turned (B, 1 or N)."""
+    return flip[:, None] if features.turned is None else features.turned
+
+
+def _covariance(features: Features, tau: Floats) -> Floats:
+    """Return the covariance of the output and the field given kappa, rho . c1 (B,
+    N).
+    """
+    assert features.rho is not None
+    return np.asarray((features.rho[:, None, :] @ tau @ features.mu1)[:, 0, :])
+
+
+def _rows(equations: Equations, flip: Floats, state: _State) -> MarginLaws:
+    """Return the margins of label 1: a row for each point and node, in that order."""
+    features = equations.features
+    assert features.field is not None and features.rho is not None
+    scale = np.sqrt(state.Q)
+    slope = _covariance(features, state.tau) / scale
+    variance = np.maximum(field_variance(features)[:, None] - slope**2, 0.0)
+    columns = (state.c0, scale, features.field, slope, variance, turned(features, flip))
+    return MarginLaws(
+        *(np.broadcast_to(column, state.V.shape).ravel() for column in columns)
+    )
+
+
+def _training(
+    equations: Equations, loss: Loss, flip: Floats, state: _State
+) -> tuple[Floats, Floats]:
+    """Return the mean loss and the share of misclassified samples of the training set
+    (B,).
+    """
+    V = state.V.ravel()
+    shape = state.V.shape
+    weights = np.broadcast_to(equations.features.weights, shape)
+    laws = _rows(equations, flip, state)
+    losses = np.zeros(V.shape)
+    for _, row, margins in both_labels(laws, _LABELS, loss, V, NODES, weights.ravel()):
+        u = loss.pull(margins.s, V[row][margins.nodes.row]).u
+        losses[row] += margins.expect(loss.value(u))[0]
+    turning = loss.turning_point(V)
+    wrong = _below(laws, turning) + _below(laws.mirrored(), turning)
+    return np.sum(weights * losses.reshape(shape), axis=1), np.sum(
+        weights * wrong.reshape(shape), axis=1
+    )
+
+
+def _below(laws: MarginLaws, bound: Floats) -> Floats:
+    """Return the chance that the label is the one of the laws and its margin is below a
+    bound, for each row.
+    """
+    spread = np.sqrt(laws.variance + laws.slope**2)
+    x = (laws.mean - bound) / laws.scale
+    field = np.divide(
+        laws.tau, spread, out=np.sign(laws.tau) * np.inf, where=spread > 0
+    )
+    correlation = np.divide(
+        laws.slope, spread, out=np.zeros_like(spread), where=spread > 0
+    )
+    below = negative_positive(x, np.where(laws.tau == 0, 0.0, field), correlation)
+    return (1 - 2 * laws.flip) * below + laws.flip * normal_distribution(-x)
+
+
+def _observables(
+    equations: Equations,
+    loss: Loss,
+    flip: Floats,
+    fit: _Fit,
+    residual: Floats,
+    iterations: Integers,
+) -> Classifier:
+    state, signal, Q1, Q2, (g, g2, slope, teacher) = fit
+    features = equations.features
+    r = equations.ratio
+    ridge = equations.a
+    weights = np.broadcast_to(features.weights, state.V.shape)
+    norm = Q2.sum(axis=1)
+    train_loss, train = _training(equations, loss, flip, state)
+    missed = misclassified(features, signal.c0, signal.c1, state.Q)
+    wrong = (1 - 2 * flip) * missed + flip
+    if features.turned is not None:
+        wrong = misclassified(features, signal.c0, signal.c1, state.Q, features.turned)
+    # a is stationary: ridge |a|^2 = sum_mu g_mu f_mu, where E[g f] = E[g omega] + V E
+    # g^2; Stein gives E[g omega]
+    pull = (
+        state.c0 * g
+        - state.Q * slope
+        + _covariance(features, state.tau) * teacher
+        + state.V * g2
+    )
+    stationary = r * np.sum(weights * pull, axis=1)
+    return Classifier(
+        test=wrong,
+        train=train,
+        objective=train_loss + 0.5 * ridge / r * norm,
+        misclassified=missed,
+        norm=norm,
+        theta=signal.theta,
+        x=signal.x,
+        tau=signal.tau,
+        Q1=Q1,
+        Q2=Q2,
+        V1=state.response.S / equations.width[:, None, None],
+        V2=state.response.R / equations.width[:, None],
+        identity=np.abs(stationary - ridge * norm) / (ridge * norm),
+        residual=residual,
+        iterations=iterations,
+        dual=signal.dual,
+        penalty=signal.penalty,
+        V=state.V,
+        Q=state.Q,
+        c0=signal.c0,
+        drive=g2,
+        slope=slope,
+        response=state.response,
+    )

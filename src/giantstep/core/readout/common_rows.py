@@ -1,0 +1,295 @@
+"""Rows of one law for all points, with a covariance that has few eigenvalues: integrals
+over atoms of the spectrum.
+
+structured_inputs (4.2)-(4.4) and (4.8). Isotropic rows are one atom of product 1, for
+which these are spiked_features (3.2)-(3.4) and (4.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from giantstep.core.base.deadline import check_time
+from giantstep.core.base.types import Array, Floats, Integers
+from giantstep.core.maths.solve import solve_each
+from giantstep.core.maths.stacked import small_inverse
+from giantstep.core.readout.bulk import Response, Tangents
+from giantstep.core.readout.features import packed_products, packing
+from giantstep.core.readout.finite_size import AlongMeans
+
+MAX_STEPS = 40
+NEAR = 1e-2
+"""Relative size of the last Newton step where an error of the order of its square is
+good enough.
+"""
+
+
+class CommonRows:
+    """Rows of the same law at all points, so that every selection of points has the
+    same bulk.
+    """
+
+    product: Floats
+    """PB = lambda B_q B_q' at the J atoms: (J, k, k) of all points, or (B, J, k, k)
+    where each has its own.
+    """
+    masses: Floats  # masses of the atoms (J,), of sum 1
+
+    def take(self, index: Any) -> Self:
+        """Return itself."""
+        return self
+
+    @property
+    def kin(self) -> object:
+        """The atoms."""
+        return self.masses.tobytes()
+
+    @classmethod
+    def stack(cls, bulks: Sequence[Self], owner: Integers) -> Self:
+        """Return the law that all of them are."""
+        return bulks[0]
+
+    @property
+    def row_norm(self) -> Floats:
+        """Squared norm of the rows in the metric of the inputs, (1, k) or (1, 1)."""
+        return np.asarray(np.einsum("j,jqq->q", self.masses, self.product)[None])
+
+    def start(self, a: Array, block_width: Floats) -> Response:
+        """Return the answer to Vh = 0."""
+        k = block_width.shape[1]
+        return Response.at_zero(
+            a, block_width, np.zeros((len(a), len(self.masses), k, k))
+        )
+
+    def solve(
+        self,
+        Vh1: Array,
+        D: Array,
+        block_width: Floats,
+        start: Response,
+        near: bool = False,
+    ) -> Response:
+        """Solve R_q = beta_q/(D_q + int G_qq dmu) (4.3) by Newton from the start, each
+        point on its own.
+
+        G = (I + H diag R)^-1 H for H = PB o Vh1 is what `g` keeps, and dG_qq/dR_r =
+        -G_qr^2; S is (4.4).
+        """
+        R = start.R
+        real = not np.iscomplexobj(start.R)
+        last_step = NEAR if near else 1e-14
+        eye = packing(R.shape[1]).eye
+        busy = np.ones(len(R), dtype=bool)
+        H = self.product * Vh1[:, None]
+        for _ in range(MAX_STEPS):
+            check_time()
+            G = solve_each(eye + H * R[:, None, None, :], H)
+            f = block_width / (D + self.average(G.diagonal(0, 2, 3)))
+            matrix = eye - (f**2 / block_width)[:, :, None] * self.average(G**2)
+            change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
+            proposal = R + change
+            if real:  # a step across zero is replaced by the plain map
+                proposal = np.where(
+                    (proposal * R > 0).all(axis=1, keepdims=True), proposal, f
+                )
+            R = np.where(busy[:, None], proposal, R)
+            busy &= np.abs(change / R).max(axis=1) > last_step
+            if not busy.any():
+                break
+        G, S, Th = self._at_atoms(H, R)
+        response = Response(R, self.average(self.product * S), G, Vh1, D, block_width)
+        response.known = S, Th  # `tangents` asks for it next
+        return response
+
+    def _at_atoms(self, H: Array, R: Array) -> tuple[Array, Array, Array]:
+        """Return G(lambda), S(lambda) = Th diag R and Th = (I + diag(R) H)^-1 at the
+        atoms (B, J, k, k).
+        """
+        scale = R[:, None, None, :]
+        inverse = small_inverse(packing(R.shape[1]).eye + H * scale)
+        Th = inverse.swapaxes(2, 3)
+        G, S = (0.5 * (M + M.swapaxes(2, 3)) for M in (inverse @ H, Th * scale))
+        return G, S, Th
+
+    def at_atoms(self, response: Response) -> tuple[Array, Array]:
+        """Return S(lambda) and Th = (I + diag(R) H)^-1 of a response at the atoms (B,
+        J, k, k).
+        """
+        return (
+            response.known
+            or self._at_atoms(self.product * response.Vh1[:, None], response.R)[1:]
+        )
+
+    def times_product(self, values: Array) -> Array:
+        """Return PB_ij times values at the atoms and the packed pairs (i, j), (B, J, P,
+        ...).
+        """
+        packed = packing(self.product.shape[-1])
+        return np.asarray(self.product[..., packed.rows, packed.columns, None] * values)
+
+    def average(self, values: Array) -> Array:
+        """Return int dmu of values at the atoms (B, J, ...)."""
+        means: Array = np.einsum("j,bj...->b...", self.masses, values)
+        return means
+
+    def along_means(self, response: Response) -> AlongMeans:
+        """Return Gt and Y of finite_size_steps (6.3), (6.4), without a division by
+        B_q.
+        """
+        scale = np.einsum("...qq->...q", self.product)
+        scale = scale if scale.ndim == 3 else scale[None]
+        Vh1 = response.Vh1[:, None]
+        eye = np.eye(response.R.shape[1])
+        mixing = eye + Vh1 * (scale * response.R[:, None, :])[:, :, None, :]
+        return AlongMeans(
+            self.masses,
+            solve_each(mixing, Vh1),
+            np.swapaxes(solve_each(mixing, eye), 2, 3),
+            scale,
+        )
+
+
+@dataclass
+class CommonTangents(Tangents):
+    """The derivative of the response, structured_inputs (4.8)."""
+
+    bulk: CommonRows
+    response: Response
+
+    @cached_property
+    def at_atoms(self) -> tuple[Array, Array]:
+        """S(lambda) and Th at the atoms (B, J, k, k)."""
+        return self.bulk.at_atoms(self.response)
+
+    @cached_property
+    def transfer(self) -> Array:
+        """The matrix I - diag(R^2/beta_q) int G o G dmu, whose inverse carries a change
+        of D to a change of R.
+        """
+        weight = (self.response.R**2 / self.response.block_width)[:, :, None]
+        return packing(weight.shape[1]).eye - weight * self.bulk.average(
+            self.response.g**2
+        )
+
+    @cached_property
+    def matrix(self) -> Array:
+        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K), entry by entry at the
+        atoms.
+
+        With P = PB the pair (i, j) answers to the pair (a, b) by int P_ij P_ab S_ia
+        S_jb dmu, and through R_l by int P_ij S_il S_jl dmu times that of R_l, which int
+        P_ab Th_al Th_bl dmu drives.
+        """
+        (S, Th), R, average, times = (
+            self.at_atoms,
+            self.response.R,
+            self.bulk.average,
+            self.bulk.times_product,
+        )
+        packed = packing(R.shape[1])
+        k = R.shape[1]
+        rows = packed.rows
+        columns = packed.columns
+        pairs = len(packed.rows)
+        driven, answered = (
+            average(times(M.take(rows, 2) * M.take(columns, 2))) for M in (Th, S)
+        )
+        direct = average(times(times(packed_products(S)).swapaxes(2, 3)).swapaxes(2, 3))
+        drive = np.empty((len(R), k, pairs + k), S.dtype)
+        drive[:, :, :pairs] = driven.swapaxes(1, 2) * packed.multiplicity[:pairs]
+        drive[:, :, pairs:] = packed.eye
+        squares = R[:, :, None] ** 2
+        delta = solve_each(
+            self.transfer, squares / self.response.block_width[:, :, None] * drive
+        )
+        upper = answered @ (delta / squares)
+        upper[:, :, :pairs] += direct
+        return np.concatenate([upper, delta], axis=1)
+
+    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along dVh1 = A, dD = e."""
+        (S, Th), R, product = self.at_atoms, self.response.R, self.bulk.product
+        inside = product * A[:, None]
+        driven = e + self.bulk.average(np.sum(Th * (inside @ Th), axis=2))
+        delta = solve_each(
+            self.transfer, (R**2 / self.response.block_width * driven)[:, :, None]
+        )[:, :, 0]
+        scaled = S * (delta / R**2)[:, None, None, :]
+        return self.bulk.average(product * (S @ inside @ S + scaled @ S)), delta
+
+
+# -- Rows b_i without a preferred direction: spiked_features (3.2)-(3.5) and (4.5) -----
+
+
+class IsotropicBulk(CommonRows):
+    """Rows uniform on the sphere: it has no parameters, so it is the same for any
+    number of points.
+    """
+
+    chunk: ClassVar[int] = 64
+    packed_only: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.product = np.ones((1, 1, 1))
+        self.masses = np.ones(1)
+
+    def average(self, values: Array) -> Array:
+        """Return the values at the one atom."""
+        return values[:, 0]
+
+    def times_product(self, values: Array) -> Array:
+        """Return the values: PB is 1."""
+        return values
+
+    def at_atoms(self, response: Response) -> tuple[Array, Array]:
+        """Return S and I - S Vh1."""
+        return (
+            response.S[:, None],
+            (np.eye(response.R.shape[1]) - response.S @ response.Vh1)[:, None],
+        )
+
+    def tangents(self, response: Response) -> IsotropicTangents:
+        """Return (4.5) at a response."""
+        return IsotropicTangents(self, response)
+
+    def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
+        """Return P = diag(omega R): the coefficients of the channels are
+        independent.
+        """
+        channels = omega.shape[1] // response.R.shape[1]
+        P = (np.concatenate([response.R] * channels, axis=1) * omega)[
+            :, :, None
+        ] * np.eye(omega.shape[1])
+        return P, np.zeros_like(P)
+
+
+class IsotropicTangents(CommonTangents):
+    """Spiked_features (4.5), and (3.5) at the nodes."""
+
+    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
+        """Return (mu1^T S mu1)^2 + E^T Mi E at the nodes, spiked_features (3.5)."""
+        S = self.response.S
+        R = self.response.R
+        eye = np.eye(self.response.R.shape[1])
+        smooth = S @ mu1
+        E = mu2 + smooth**2 / (R**2)[:, :, None]
+        Mi = solve_each(
+            eye * (self.response.block_width / R**2)[:, :, None]
+            - self.response.g[:, 0] ** 2,
+            eye,
+        )
+        return (np.swapaxes(mu1, 1, 2) @ smooth) ** 2 + np.swapaxes(E, 1, 2) @ (Mi @ E)
+
+    def push(
+        self, omega: Floats, x: Floats, dual: Floats, paid: Floats
+    ) -> tuple[Array, Array]:
+        """Return what the signal leaves in (Q1, Q2): the last terms of e in
+        few_steps_readout (4.7).
+        """
+        paid = paid + (x**2 / omega).reshape(len(x), -1, paid.shape[1]).sum(axis=1)
+        return self.apply(np.zeros_like(self.response.S), paid / self.response.R**2)

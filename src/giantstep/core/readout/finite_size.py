@@ -1,0 +1,308 @@
+"""What a finite dimension adds to a read-out: means of finite strength, stretched
+inputs.
+
+The means m_q of the rows of the blocks are k more directions that the fit does not see
+as such. It pays for them through theta: finite_size_steps sections 3, 4 and 6, whose
+equations are cited by number here. All of it is of order 1/d, and 1/d = 0 is the limit.
+
+The mean m_q of the p_q rows of a block (without their target components) has a squared
+length of order 1/p_q, and the network's own output, which contains it, turns these
+means among themselves at every step. They are followed as
+
+    m_q = sum_c F_qc n_c, n_c independent vectors with |n_c|^2 = 1/p_c (of block c
+    modulo k where there are more),
+
+at the K atoms of the inputs; isotropic inputs have one. Arrays start with an axis of M
+networks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from giantstep.core.base.types import Array, Floats, Points
+from giantstep.core.maths.gaussian import Function, expectation
+from giantstep.core.maths.stacked import Stacked
+from giantstep.core.readout.features import Features
+
+if TYPE_CHECKING:
+    from giantstep.core.readout.bulk import Bulk, Response, Tangents
+
+
+@dataclass(frozen=True)
+class FiniteSize(Stacked):
+    """The finite size of B points with k blocks of p_q = beta_q d neurons; of
+    independent rows if only d is known.
+    """
+
+    inverse_dim: Floats  # 1/d (B,), 0 in the limit
+    gram: Floats | None = None
+    """Products of the means of the blocks: of unit bulk rows (B, k, k), (2.4); lambda
+    Gam(lambda) at J atoms of the inputs (B, J, k, k), (6.2). None: those of independent
+    rows.
+    """
+    stretch: Floats | None = None
+    """Covariance (B, k, k) of the relative changes of s_q^2/2 from input to input,
+    (3.6) and (6.5), which the means follow as `Features.stretch`. None: not counted.
+    """
+    directions: Floats | None = None
+    """How many directions (B,) of the network and the target the features treat on
+    their own, to count the fitted parameters, (3.7): those of kappa first, then
+    unlearnt ones. None: not counted.
+    """
+    excess: Floats | None = None
+    """What the steps add to the products of the means of independent rows (B, k, k),
+    where `gram` is not known: along directions that the law of the rows does not
+    prefer, which after finite batches is an approximation.
+    """
+
+    @property
+    def in_limit(self) -> bool:
+        """Whether no point has a finite dimension."""
+        return not self.inverse_dim.any()
+
+    def per_neuron(self, response: Response) -> Floats:
+        """Return 1/p_q (B, k)."""
+        return self.inverse_dim[:, None] / response.block_width
+
+
+class AlongMeans(NamedTuple):
+    """How a bulk answers along the means of its blocks, at J atoms: (6.3), (6.4);
+    isotropic rows have one.
+    """
+
+    masses: Floats  # (J,)
+    G: Array  # Gt = (I + Vh1 m)^-1 Vh1 with m = diag(scale R) (B, J, k, k)
+    Y: Array  # (I + m Vh1)^-1 (B, J, k, k)
+    scale: Floats  # squared scale of the rows, lambda B_q^2 (B or 1, J, k)
+
+
+def stretch_of_atoms(inverse_dim: Floats, scale: Floats, masses: Floats) -> Floats:
+    """Return the covariance of the stretches for lambda B_q^2 = scale (B, J, k) at
+    atoms: (6.5) over s_q^2 s_q'^2.
+
+    Isotropic inputs, which are one atom, move all blocks together: (3.6).
+    """
+    relative = scale / (masses @ scale)[..., None, :]
+    products = np.swapaxes(relative * masses[:, None], -1, -2) @ relative
+    return 0.5 * inverse_dim[:, None, None] * products
+
+
+def mean_penalty(
+    bulk: Bulk,
+    features: Features,
+    response: Response,
+    weights: Floats,
+    size: FiniteSize,
+) -> Floats:
+    """Return P (B, k, k): theta pays theta^T P theta, (3.1) or (6.3), and for the
+    stretch (3.6) at weights (B, N).
+    """
+    k = response.R.shape[1]
+    if size.gram is None:
+        P = (size.inverse_dim[:, None] / response.R)[:, :, None] * np.eye(k)
+        if size.excess is not None:
+            P = P + size.excess * (
+                response.Vh1 - response.Vh1 @ response.S @ response.Vh1
+            )
+    else:
+        along = bulk.along_means(response)
+        P = np.einsum("j,bjqr->bqr", along.masses, _at_atoms(size.gram) * along.G)
+        P = P + (response.D * size.per_neuron(response))[:, :, None] * np.eye(k)
+    if size.stretch is not None and features.stretch is not None:
+        P = P + size.stretch * gram_at_nodes(features.stretch, weights)
+    return np.asarray(0.5 * (P + np.swapaxes(P, 1, 2)))
+
+
+def root_of(matrix: Floats) -> Floats:
+    """Return roots with root^T root = matrix, for positive semi-definite matrices (B,
+    k, k).
+    """
+    broken = ~np.isfinite(matrix).all(axis=(1, 2), keepdims=True)
+    values, vectors = np.linalg.eigh(np.where(broken, 0.0, matrix))
+    root: Floats = np.sqrt(np.maximum(values, 0.0))[:, :, None] * np.swapaxes(
+        vectors, 1, 2
+    )
+    return np.where(broken, np.nan, root)
+
+
+class MeanPush(NamedTuple):
+    """What the means leave in the fluctuations: (3.3)-(3.5), or (6.4)."""
+
+    paid: Floats  # R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`
+    Q1: Floats  # added to Q1 as it is (B, k, k)
+    Q2: Floats  # added to Q2 as it is (B, k)
+    drive: Floats | None = (
+        None  # what acts on the bulk as a change of Vh1 (B, k, k), for `Tangents.apply`
+    )
+
+    def through(self, tangents: Tangents) -> tuple[Array, Array]:
+        """Return what is added to Q1 and Q2, with the answer of the bulk to the
+        drive.
+        """
+        if self.drive is None:
+            return self.Q1, self.Q2
+        dQ1, dQ2 = tangents.apply(self.drive, np.zeros_like(self.Q2))
+        return self.Q1 + dQ1, self.Q2 + dQ2
+
+
+def push_of_means(
+    bulk: Bulk, response: Response, theta: Floats, size: FiniteSize
+) -> MeanPush:
+    """Return what the means push at given theta (B, k)."""
+    count, k = theta.shape
+    if size.gram is None:
+        paid = theta**2 * size.inverse_dim[:, None]
+        none = np.zeros((count, k))
+        if size.excess is None:
+            return MeanPush(paid, np.zeros((count, k, k)), none)
+        TT = size.excess * theta[:, :, None] * theta[:, None, :]
+        turned = response.S @ response.Vh1 @ TT
+        return MeanPush(
+            paid,
+            TT - turned - np.swapaxes(turned, 1, 2),
+            none,
+            response.Vh1 @ TT @ response.Vh1,
+        )
+    along = bulk.along_means(response)
+    TT = _at_atoms(size.gram) * (theta[:, None, :, None] * theta[:, None, None, :])
+    across = np.einsum(
+        "j,bjqr->bqr", along.masses, along.Y @ TT @ np.swapaxes(along.Y, 2, 3)
+    )
+    drive = np.einsum(
+        "j,bjq,bjqq->bq", along.masses, along.scale, along.G @ TT @ along.G
+    )
+    return MeanPush(response.R**2 * drive, across, theta**2 * size.per_neuron(response))
+
+
+def stretched_variance(
+    features: Features, theta: Floats, size: FiniteSize
+) -> Floats | float:
+    """Return what the stretch of the inputs adds to the variance of the output at the
+    nodes (B, N): (3.6), (6.5).
+    """
+    if size.stretch is None or features.stretch is None:
+        return 0.0
+    moved = root_of(size.stretch) * theta[:, None, :]
+    return np.asarray(np.sum((moved @ features.stretch) ** 2, axis=1))
+
+
+def _at_atoms(gram: Floats) -> Floats:
+    """Return a Gram matrix with the axis of the atoms, of which isotropic rows have
+    one.
+    """
+    return gram[:, None] if gram.ndim == 3 else gram
+
+
+def gram_at_nodes(functions: Floats, weights: Floats) -> Floats:
+    """Return sum_n weights f f^T (B, F, F) of functions (1 or B, F, N); one point after
+    the other where they share.
+    """
+    if len(functions) < len(weights):
+        return np.stack([(functions[0] * row) @ functions[0].T for row in weights])
+    return np.asarray((functions * weights[:, None, :]) @ np.swapaxes(functions, 1, 2))
+
+
+def whole_sizes(points: Points) -> dict[str, Floats]:
+    """Return points with the ratios that n = round(alpha d) and p = round(beta d)
+    really have at a finite dim.
+    """
+    changed = dict(points)
+    dim = points["dim"]
+    finite = np.isfinite(dim)
+    for name in ("samples_per_dim", "width_per_dim"):
+        whole = np.maximum(1.0, np.rint(points[name] * np.where(finite, dim, 1.0)))
+        changed[name] = np.where(
+            finite, whole / np.where(finite, dim, 1.0), points[name]
+        )
+    return changed
+
+
+def whole_blocks(pi: Floats, neurons: Floats) -> Floats:
+    """Return p_q (B, k) of blocks of fractions pi (k,) among p neurons (B,): rounded
+    where their cumulated sum is.
+
+    An infinite p has infinite blocks. Where rounding would leave a block without
+    neurons, nothing is rounded.
+
+    >>> whole_blocks(np.array([0.5, 0.25, 0.25]), np.array([31.0, 2.0]))
+    array([[16. ,  7. ,  8. ],
+           [ 1. ,  0.5,  0.5]])
+    """
+    finite = np.isfinite(neurons)
+    edges = np.rint(
+        np.cumsum(np.append(0.0, pi)) * np.where(finite, neurons, 1.0)[:, None]
+    )
+    counts = np.diff(edges, axis=1)
+    rounded = finite & (counts > 0).all(axis=1)
+    return np.where(rounded[:, None], counts, pi * neurons[:, None])
+
+
+# -- What giant steps do to the means of the blocks of neurons at a finite width: finite
+
+
+def products_of_means(F: Floats, neurons: Floats) -> Floats:
+    """Return Gam_qq' = <m_q, m_q'> (M, K, k, k) for blocks of so many neurons (M, k):
+    (2.4), (6.2).
+    """
+    per_column = np.tile(1 / neurons, (1, F.shape[-1] // F.shape[-2]))
+    return (F * per_column[:, None, None, :]) @ np.swapaxes(F, 2, 3)
+
+
+def whole_length(length: Floats, plain: Floats, F: Floats, neurons: Floats) -> Floats:
+    """Return s_q (M, k): rows of this length beside their mean, and the mean of the
+    block (isotropic inputs): (2.6).
+
+    Nodes of a continuous law stand for less than one neuron, which has no mean beside
+    itself: what the other neurons and its own output add is taken relative to the
+    `plain` length of its row, without feedback. A node whose own output would take away
+    more than there is keeps the length beside it: such a row is long along what it has
+    learnt.
+    """
+    mean = np.einsum("mqq->mq", products_of_means(F[:, :1], neurons)[:, 0])
+    beside = np.where(
+        neurons >= 1, length**2 * (1 - 1 / neurons), length**2 - plain**2 / neurons
+    )
+    whole = np.where((neurons < 1) & (beside + mean <= 0), length**2, beside + mean)
+    return np.copysign(np.sqrt(whole), length)
+
+
+def in_initial_rows(
+    means: Floats, theta: Floats, kept: Floats, per_neuron: Floats
+) -> Floats:
+    """Return what to add to Q1 of the bulk rows to have that of the rows w0_i before
+    the steps (B, k, k).
+
+    Along the mean n_c of the initial rows of block c the fit has theta_q F_qc/s_q -
+    x_qc of the bulk rows, with x = (I - Th) diag(theta) F/s what it gives up, and
+    theta_q delta_qc - x_qc of the initial ones. `kept` is Th.
+    """
+    carried = theta[:, :, None] * means
+    of_bulk = kept @ carried
+    of_start = of_bulk - carried + theta[:, :, None] * np.eye(theta.shape[1])
+    weight = per_neuron[:, None, :]
+    return (of_start * weight) @ np.swapaxes(of_start, 1, 2) - (
+        of_bulk * weight
+    ) @ np.swapaxes(of_bulk, 1, 2)
+
+
+def self_overlaps(activation: Function, tau: Floats) -> Floats:
+    """Return O = E[t sigma(tau t) sigma'(tau t)]/tau for t ~ N(0, 1), of (2.5); lengths
+    that are the same share one.
+    """
+    lengths, which = np.unique(tau, return_inverse=True)
+
+    def overlap(length: float) -> float:
+        kinks = tuple(kink / length for kink in activation.kinks)
+        value, _ = expectation(
+            lambda t: t * activation(length * t) * activation.derivative(length * t),
+            kinks=kinks,
+        )
+        return float(value) / length
+
+    return np.array([overlap(length) for length in lengths.tolist()])[which].reshape(
+        tau.shape
+    )

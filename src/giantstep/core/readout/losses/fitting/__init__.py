@@ -1,0 +1,104 @@
+"""The estimators of the experiment: sum_i v_i l(y_i, <w,a_i> + b) + lambda/2 |w|^2 +
+lambda1 |w|_1, to optimality.
+
+Square, logistic and Huber losses run on the device of their rows, the others and l1
+penalties on the CPU. Every fit carries a certificate of how far it is from the optimum:
+a duality gap, or Newton's decrement.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from giantstep.core.base.types import DeviceArray, Floats, Integers
+from giantstep.core.lab import array_module, to_numpy
+from giantstep.core.readout.losses.fitting.hinge import fit_hinge, fit_max_margin
+from giantstep.core.readout.losses.fitting.smooth import (
+    ConvexFit,
+    Objective,
+    fit_huber,
+    fit_interpolation,
+    fit_logistic,
+    fit_ridge,
+)
+from giantstep.core.readout.losses.functions import LOSSES
+
+__all__ = ["ConvexFit", "fit", "fit_path"]
+
+
+def fit(
+    rows: DeviceArray,
+    labels: DeviceArray,
+    loss: str,
+    *,
+    ridge: float,
+    l1: float = 0.0,
+    intercept: bool = False,
+    weights: DeviceArray | None = None,
+    threshold: float = 1.0,
+) -> ConvexFit:
+    """Minimise the penalised loss of samples x_i/sqrt(d) (n, d) with labels (n,), on
+    any device.
+
+    `loss` is square, logistic, hinge, huber (linear from `threshold` on), interpolate
+    (least norm that fits) or maxmargin (least norm with margins 1), the last two
+    without penalties; `weights` (n,) are ones if left out.
+    """
+    if l1 or loss in ("hinge", "interpolate", "maxmargin"):
+        rows = to_numpy(rows)
+        labels = to_numpy(labels)
+        weights = None if weights is None else to_numpy(weights)
+    if (
+        intercept
+        and loss in ("logistic", "hinge", "maxmargin")
+        and bool((labels == labels[0]).all())
+    ):
+        return ConvexFit.missing(
+            rows.shape[1],
+            "the samples are all of one class, which an intercept fits alone",
+        )
+    xp = array_module(rows)
+    if weights is None:
+        scale = xp.ones(len(labels))
+    else:
+        scale = xp.asarray(weights)
+    objective = Objective(rows, labels, scale, ridge, l1, intercept)
+    if loss == "huber" or (loss == "square" and l1):
+        return fit_huber(objective, threshold if loss == "huber" else np.inf)
+    solvers = {
+        "square": fit_ridge,
+        "interpolate": fit_interpolation,
+        "logistic": fit_logistic,
+        "hinge": fit_hinge,
+        "maxmargin": fit_max_margin,
+    }
+    return solvers[loss](objective)
+
+
+def fit_path(
+    rows: DeviceArray,
+    labels: DeviceArray,
+    loss: str,
+    sizes: Integers,
+    penalties: Floats,
+) -> tuple[DeviceArray, Floats, Floats]:
+    """Minimise the loss of classes and penalty/2 |w|^2 over the first rows, for B pairs
+    (size, penalty).
+
+    Returns the weights (d, B), the misclassified fraction of the rows, and loss plus
+    penalty per row (B,); all of them are NaN for a fit that failed.
+    """
+    xp = array_module(rows)
+    weights = []
+    train = []
+    objective = []
+    for size, penalty in zip(sizes, penalties):
+        found = fit(rows[:size], labels[:size], loss, ridge=penalty)
+        w = found.weights if found.solved else np.full(rows.shape[1], np.nan)
+        margin = to_numpy(labels[:size] * (rows[:size] @ xp.asarray(w)))
+        weights.append(w)
+        train.append(np.mean(margin < 0) if found.solved else np.nan)
+        objective.append(
+            np.mean(LOSSES[loss].value(margin)) + 0.5 * penalty * (w @ w) / size
+        )
+    return xp.asarray(np.stack(weights, axis=1)), np.array(train), np.array(objective)

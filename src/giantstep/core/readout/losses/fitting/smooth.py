@@ -1,0 +1,376 @@
+"""The penalised loss of one experiment, what a solver gives back, and the solvers of
+smooth losses.
+
+Newton's method with a line search; with an l1 penalty L-BFGS-B, then Newton on the
+support; the square loss by LAPACK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy
+from scipy import linalg
+
+from giantstep.core.base.deadline import check_time
+from giantstep.core.base.types import DeviceArray, Floats
+from giantstep.core.lab import array_module, to_numpy
+
+OPTIMAL = 1e-7
+"""Largest relative gap between a fit and the optimum which still counts as solved."""
+
+
+@dataclass(frozen=True)
+class ConvexFit:
+    """A fitted linear model."""
+
+    weights: Floats  # w, with the prediction <w, a> + b for a row a
+    intercept: float  # b
+    # how far its objective is above the least, at most; relative to it, or to
+    # `_PERFECT` of that without w
+    gap: float
+    problem: str = ""  # why there is no such estimator, or nothing
+    inseparable: bool = False  # whether that is because no weights separate the classes
+
+    @classmethod
+    def missing(cls, dim: int, problem: str, *, inseparable: bool = False) -> ConvexFit:
+        """Return what stands for an estimator in R^dim that does not exist, or was not
+        found.
+        """
+        return cls(np.full(dim, np.nan), np.nan, np.inf, problem, inseparable)
+
+    @property
+    def solved(self) -> bool:
+        """Whether it is the optimum, to `OPTIMAL`."""
+        return not self.problem and self.gap <= OPTIMAL
+
+
+@dataclass(frozen=True)
+class Objective:
+    """sum_i v_i l(y_i, <w, x_i> + b) + ridge/2 |w|^2 + l1 |w|_1, with b = 0 unless
+    there is an `intercept`.
+
+    `rows` are x (n, d), `labels` y (n,) and `scale` v (n,), on one device.
+    """
+
+    rows: DeviceArray
+    labels: DeviceArray
+    scale: DeviceArray
+    ridge: float
+    l1: float
+    intercept: bool
+
+    @cached_property
+    def signed(self) -> DeviceArray:
+        """The rows y_i x_i, whose products with w are margins."""
+        return self.rows * self.labels[:, None]
+
+
+Slopes = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray, DeviceArray]]
+"""Predictions z -> the losses, their first and second derivatives."""
+
+_STEPS = 200
+"""Newton steps at most; ten are usual, and small ridges on separable classes take some
+dozen.
+"""
+_SUPPORTS = 50
+"""Supports tried at most where a penalised fit is finished; one or two are usual."""
+_PERFECT = 1e-6
+"""An objective below this part of that without weights is no scale; gaps are relative
+to this part of it then.
+"""
+
+
+def fit_logistic(objective: Objective) -> ConvexFit:
+    """Minimise the logistic loss; without a penalty there is no minimum where the
+    classes are separable.
+    """
+    found = _fit_smooth(objective, _logistic(objective.labels, objective.scale))
+    if objective.ridge == 0 and not objective.l1:
+        weights = array_module(objective.rows).asarray(found.weights)
+        if bool(
+            (objective.labels * (objective.rows @ weights + found.intercept) > 0).all()
+        ):
+            return replace(
+                found, problem="the classes are separable, so that w grows for ever"
+            )
+    return found
+
+
+def fit_huber(objective: Objective, threshold: float) -> ConvexFit:
+    """Minimise Huber's loss; with an infinite threshold it is the square loss."""
+    free = int(objective.intercept) + (
+        0 if objective.ridge > 0 or objective.l1 else objective.rows.shape[1]
+    )
+    return _fit_smooth(
+        objective, _huber(objective.labels, objective.scale, threshold, free)
+    )
+
+
+def _fit_smooth(objective: Objective, slopes: Slopes) -> ConvexFit:
+    if objective.l1:
+        return _fit_sparse(objective, slopes)
+    return _newton(objective.rows, slopes, objective.ridge, objective.intercept)
+
+
+def _logistic(labels: DeviceArray, scale: DeviceArray) -> Slopes:
+    xp = array_module(labels)
+
+    def slopes(z: DeviceArray) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
+        margin = labels * z
+        miss = 0.5 * (1 - xp.tanh(margin / 2))
+        sure = 0.5 * (1 + xp.tanh(margin / 2))
+        return (
+            scale * xp.logaddexp(0.0, -margin),
+            -scale * labels * miss,
+            scale * miss * sure,
+        )
+
+    return slopes
+
+
+def _huber(
+    labels: DeviceArray, scale: DeviceArray, threshold: float, free: int
+) -> Slopes:
+    """Return Huber's loss; where fewer samples curve it than `free` coordinates need,
+    with the curvature of parabolas.
+
+    The parabola through a point of the loss that lies above it everywhere curves as
+    threshold/|residual|: steps with it go down, where those of Newton's method would
+    have no length of their own.
+    """
+
+    def slopes(z: DeviceArray) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
+        residual = z - labels
+        clipped = residual.clip(-threshold, threshold)
+        curvature = 1.0 * (abs(residual) <= threshold)
+        if float(curvature.sum()) < free:
+            curvature = threshold / abs(residual).clip(threshold, None)
+        return (
+            scale * clipped * (residual - 0.5 * clipped),
+            scale * clipped,
+            scale * curvature,
+        )
+
+    return slopes
+
+
+def _newton(
+    rows: DeviceArray,
+    slopes: Slopes,
+    ridge: float,
+    intercept: bool,
+    tilt: DeviceArray = None,
+) -> ConvexFit:
+    """Minimise a smooth loss by Newton's method with a line search; `tilt` adds <tilt,
+    w>.
+
+    With fewer samples than dimensions (and a ridge) w lies in the span of the samples,
+    and the equations are solved there. The gap is Newton's decrement.
+    """
+    xp = array_module(rows)
+    n, d = rows.shape
+    basis = None
+    if n < d and ridge > 0 and tilt is None:
+        basis, small = xp.linalg.qr(rows.T)
+        rows = small.T
+    size = rows.shape[1]
+    a = xp.hstack([rows, xp.ones((n, 1))]) if intercept else rows
+    penalty, linear = xp.full(a.shape[1], float(ridge)), xp.zeros(a.shape[1])
+    if intercept:
+        penalty[-1] = 0.0
+    if tilt is not None:
+        linear[:size] = tilt
+
+    def value_at(x: DeviceArray) -> float:
+        return float(slopes(a @ x)[0].sum() + 0.5 * penalty @ x**2 + linear @ x)
+
+    x = xp.zeros(a.shape[1])
+    decrement = np.inf
+    value = np.inf
+    blind = value_at(x)
+    for _ in range(_STEPS):
+        check_time()
+        value = value_at(x)
+        _, slope, curvature = slopes(a @ x)
+        gradient = a.T @ slope + penalty * x + linear
+        hessian = (a.T * curvature) @ a
+        floor = 1e-14 * max(float(xp.trace(hessian)) / max(len(x), 1), 1e-30)
+        try:
+            step = xp.linalg.solve(hessian + xp.diag(penalty + floor), -gradient)
+        except np.linalg.LinAlgError:
+            step = -gradient / float(abs(hessian).sum(axis=1).max() + penalty.max())
+        decrement = -0.5 * float(gradient @ step)
+        if not np.isfinite(decrement) or decrement <= 1e-18 * max(abs(value), 1.0):
+            break
+        for _ in range(
+            40
+        ):  # until the objective falls as it should, or too little for rounding
+            if value_at(x + step) <= value + 1e-4 * float(
+                gradient @ step
+            ) + 1e-13 * abs(value):
+                break
+            step = step / 2
+        x = x + step
+    w = x[:size] if basis is None else basis @ x[:size]
+    if np.isfinite(decrement):
+        gap = _relative(max(decrement, 0.0), value, blind)
+    else:
+        gap = np.inf
+    return ConvexFit(to_numpy(w), float(x[-1]) if intercept else 0.0, gap)
+
+
+# -- with an l1 penalty ----------------------------------------------------------------
+
+
+def _fit_sparse(objective: Objective, slopes: Slopes) -> ConvexFit:
+    """Minimise a smooth loss with an l1 penalty over w = u - v, u and v at least 0, and
+    finish it on its support.
+    """
+    rows = objective.rows
+    l1 = objective.l1
+    ridge = objective.ridge
+    intercept = objective.intercept
+    d = rows.shape[1]
+
+    def value(x: Floats) -> tuple[float, Floats]:
+        check_time()
+        w = x[:d] - x[d : 2 * d]
+        b = x[2 * d :].sum()
+        losses, slope, _ = slopes(rows @ w + b)
+        gradient = rows.T @ slope + ridge * w
+        total = losses.sum() + 0.5 * ridge * w @ w + l1 * x[: 2 * d].sum()
+        return float(total), np.concatenate(
+            [l1 + gradient, l1 - gradient, [slope.sum()] * intercept]
+        )
+
+    start = np.zeros(2 * d + intercept)
+    bounds = [(0, None)] * (2 * d) + [(None, None)] * intercept
+    options = {"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-9 * l1}
+    x = scipy.optimize.minimize(
+        value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    ).x
+    return _finish_on_support(objective, slopes, np.sign(x[:d] - x[d : 2 * d]))
+
+
+def _finish_on_support(
+    objective: Objective, slopes: Slopes, signs: Floats
+) -> ConvexFit:
+    """Solve for the weights with these signs; drop those that turn, add those that want
+    to leave zero, and repeat.
+
+    The gap counts what the optimality conditions still miss.
+    """
+    rows = objective.rows
+    ridge = objective.ridge
+    l1 = objective.l1
+    for _ in range(_SUPPORTS):
+        support = signs != 0
+        exact = _newton(
+            rows[:, support],
+            slopes,
+            ridge,
+            objective.intercept,
+            tilt=l1 * signs[support],
+        )
+        b = exact.intercept
+        w = np.zeros(len(signs))
+        w[support] = exact.weights
+        slope = slopes(rows @ w + b)[1]
+        gradient = rows.T @ slope + ridge * w
+        turned = w * signs < 0
+        pulled = ~support & (np.abs(gradient) > l1 * (1 + 1e-9))
+        if not turned.any() and not pulled.any():
+            break
+        signs = np.where(
+            turned, 0.0, np.where(pulled & ~turned.any(), -np.sign(gradient), signs)
+        )
+    wrong = np.where(
+        w != 0,
+        gradient + l1 * np.sign(w),
+        np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0),
+    )
+    missed = (
+        float(np.abs(wrong) @ np.maximum(np.abs(w), np.abs(w).mean()))
+        + abs(slope.sum() * b) * objective.intercept
+    )
+    value = float(
+        slopes(rows @ w + b)[0].sum() + 0.5 * ridge * w @ w + l1 * np.abs(w).sum()
+    )
+    return ConvexFit(w, b, _relative(missed, value, float(slopes(0 * slope)[0].sum())))
+
+
+def _relative(missed: float, value: float, blind: float) -> float:
+    """Return what a fit misses, relative to its objective; one without an error (labels
+    of one class) has no scale.
+    """
+    return missed / max(abs(value), _PERFECT * blind, 1e-300)
+
+
+# -- The square loss without an l1 penalty, by LAPACK ----------------------------------
+
+
+def fit_ridge(objective: Objective) -> ConvexFit:
+    """Solve the normal equations, in the smaller of the two dimensions; without a ridge
+    by least squares.
+    """
+    ridge = objective.ridge
+    xp = array_module(objective.rows)
+    a, y, intercept = _least_squares(objective)
+    n, d = a.shape
+    curvature = ridge
+    if ridge == 0:
+        if n - objective.intercept < d:
+            return ConvexFit.missing(
+                d, "there are fewer samples than dimensions and no ridge"
+            )
+        w, _, _, singular = xp.linalg.lstsq(a, y, rcond=None)
+        curvature = max(float(singular[-1]) ** 2, 1e-300)
+    elif n < d:
+        w = a.T @ xp.linalg.solve(a @ a.T + ridge * xp.eye(n), y)
+    else:
+        w = xp.linalg.solve(a.T @ a + ridge * xp.eye(d), a.T @ y)
+    residual = y - a @ w
+    value = float(0.5 * residual @ residual + 0.5 * ridge * w @ w)
+    slope = a.T @ residual - ridge * w
+    gap = 0.5 * float(slope @ slope) / curvature / max(value, 1e-300)
+    return ConvexFit(to_numpy(w), intercept(w), gap)
+
+
+def fit_interpolation(objective: Objective) -> ConvexFit:
+    """Return the least norm that fits every label; with n > d there is none."""
+    a, y, intercept = _least_squares(
+        replace(objective, scale=np.ones(len(objective.labels)))
+    )
+    w: Floats = linalg.lstsq(a, y, lapack_driver="gelsd", check_finite=False)[0]
+    missed = float(np.linalg.norm(y - a @ w) / max(float(np.linalg.norm(y)), 1e-300))
+    return ConvexFit(
+        w,
+        intercept(w),
+        missed**2,
+        "no weights fit every label" if missed > 1e-8 else "",
+    )
+
+
+def _least_squares(
+    objective: Objective,
+) -> tuple[DeviceArray, DeviceArray, Callable[[DeviceArray], float]]:
+    """Return rows and labels less weighted means, so that b drops out, times sqrt(v);
+    and what b is then, given w.
+    """
+    rows = objective.rows
+    labels = objective.labels
+    root = array_module(objective.rows).sqrt(objective.scale)
+    if not objective.intercept:
+        return rows * root[:, None], labels * root, lambda w: 0.0
+    share = objective.scale / objective.scale.sum()
+    centre = share @ rows
+    mean = share @ labels
+    return (
+        (rows - centre) * root[:, None],
+        (labels - mean) * root,
+        lambda w: float(mean - centre @ w),
+    )

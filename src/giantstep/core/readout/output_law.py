@@ -1,0 +1,232 @@
+"""The law of the output of a fitted network at inputs whose coordinates z along the
+target are given.
+
+beyond_the_error (1.1), (1.2) and, for inputs of another law than those of the fit,
+(4.1)-(4.3): the output is Gaussian with mean m(z) and variance Q(z). Neither asks which
+directions were learnt. One point at a time: k blocks of neurons, R coordinates of the
+input that any row or the target depends on, N inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from giantstep.core.base.types import Floats
+from giantstep.core.maths.gaussian import Function
+from giantstep.core.maths.gaussian.functions import Values, tabulated
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The first layer: rows s_q b_i + U_q, which spread by (JU_q, Js_q) eps_i/sqrt(d)
+    inside block q.
+    """
+
+    activation: Function
+    U: Floats
+    """(k, R)."""
+    s: Floats
+    """Length of the bulk rows (k,)."""
+    unit: Floats
+    """The same with the sign that the bulk rows have in the fit (k,)."""
+    JU: Floats
+    """(k, R, C)."""
+    Js: Floats
+    """(k, C)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The second layer: its means theta (k,), its channels x (C, k), and its
+    fluctuations.
+    """
+
+    theta: Floats
+    x: Floats
+    Q1: Floats
+    """(k, k)."""
+    Q2: Floats
+    """(k,)."""
+    covariance: Floats | None = None
+    """Of (theta, x) from sample to sample (k + C k, k + C k), of order 1/d; None: not
+    counted. (2.12).
+    """
+    counted_twice: Floats | None = None
+    """What Q1 has of the R coordinates (k, k), which the covariance counts, too:
+    (2.14).
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class LayerAt:
+    """The first layer at inputs z (N, R) whose other coordinates have the standard
+    deviation `bulk`, for all fits.
+    """
+
+    blocks: Blocks
+    z: Floats
+    bulk: float = 1.0
+
+    @cached_property
+    def A(self) -> Floats:
+        """U_q . z (k, N)."""
+        return self.blocks.U @ self.z.T
+
+    def _at(self, activation: Function, values: Values) -> Floats:
+        scale = self.blocks.s * self.bulk
+        return tabulated(activation, values, self.A[None], scale[None])[:, 0]
+
+    @cached_property
+    def D(self) -> Floats:
+        """D_0 to D_4 of the blocks (5, k, N)."""
+        return self._at(self.blocks.activation, Function.smoothed)
+
+    @cached_property
+    def mu1(self) -> Floats:
+        """(4.2) (k, N)."""
+        return self.bulk * self.blocks.unit[:, None] * self.D[1]
+
+    @cached_property
+    def mu2(self) -> Floats:
+        """(4.2) (k, N)."""
+        return np.maximum(
+            self._at(
+                self.blocks.activation, lambda f, A, s: f.moments(A, s).noise[None]
+            )[0],
+            0.0,
+        )
+
+    @property
+    def stretch(self) -> Floats:
+        """s_q tau^2, which multiplies D_2 in (4.1) (k, 1)."""
+        return (self.blocks.s * self.bulk**2)[:, None]
+
+    @cached_property
+    def functions(self) -> Floats:
+        """B of (4.1), the means first, then channel after channel (k + C k, N)."""
+        blocks = self.blocks
+        D = self.D
+        channels = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[1]
+        channels = channels + blocks.Js.T[:, :, None] * self.stretch * D[2]
+        return np.concatenate([D[0], channels.reshape(-1, len(self.z))])
+
+    @cached_property
+    def function_gradients(self) -> Floats:
+        """dB/dz (k + C k, N, R)."""
+        blocks = self.blocks
+        D = self.D
+        bent = (
+            np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[2]
+            + blocks.Js.T[:, :, None] * self.stretch * D[3]
+        )
+        channels = (
+            bent[..., None] * blocks.U[:, None]
+            + D[1][..., None] * np.moveaxis(blocks.JU, 2, 0)[:, :, None]
+        )
+        means = D[1][..., None] * blocks.U[:, None]
+        return np.concatenate([means, channels.reshape(-1, *means.shape[1:])])
+
+    @cached_property
+    def e1(self) -> Floats:
+        """s_q tau D_2 (k, N): section 5."""
+        return self.bulk * self.blocks.unit[:, None] * self.D[2]
+
+    @cached_property
+    def slope_noise(self) -> Floats:
+        """E sigma'^2 - D_1^2 (k, N)."""
+        power = self._at(
+            _slope_of(self.blocks.activation),
+            lambda f, A, s: f.second_moment(A, s)[None],
+        )[0]
+        return np.maximum(power - self.D[1] ** 2, 0.0)
+
+    @cached_property
+    def value_slope(self) -> Floats:
+        """x_q = E sigma sigma' - D_0 D_1 - mu1 e1 (k, N)."""
+        product = self._at(
+            _product_of(self.blocks.activation),
+            lambda f, A, s: f.moments(A, s).mean[None],
+        )[0]
+        return product - self.D[0] * self.D[1] - self.mu1 * self.e1
+
+
+@dataclass(frozen=True, eq=False)
+class OutputLaw:
+    """The law of the output of a fit at the inputs of a layer."""
+
+    layer: LayerAt
+    fitted: Fitted
+
+    @cached_property
+    def along(self) -> tuple[Floats, Floats]:
+        """What the channels make of the rows: (J t)_q along the coordinates (k, R), and
+        on s (k,).
+        """
+        x = self.fitted.x
+        blocks = self.layer.blocks
+        return np.einsum("qrc,cq->qr", blocks.JU, x), np.einsum(
+            "qc,cq->q", blocks.Js, x
+        )
+
+    @cached_property
+    def mean(self) -> Floats:
+        """m(z) (N,), (4.1)."""
+        (Jt, Jts), layer = self.along, self.layer
+        channels = (Jt @ layer.z.T) * layer.D[1] + Jts[
+            :, None
+        ] * layer.stretch * layer.D[2]
+        return self.fitted.theta @ layer.D[0] + np.sum(channels, axis=0)
+
+    @cached_property
+    def gradient(self) -> Floats:
+        """dm/dz (N, R), (5.1)."""
+        (Jt, Jts), layer, D = self.along, self.layer, self.layer.D
+        bent = (
+            self.fitted.theta[:, None] * D[1]
+            + (Jt @ layer.z.T) * D[2]
+            + Jts[:, None] * layer.stretch * D[3]
+        )
+        return bent.T @ layer.blocks.U + D[1].T @ Jt
+
+    def quadratic(self, Q1: Floats, Q2: Floats) -> Floats:
+        """Return mu1^T Q1 mu1 + mu2 . Q2 (N,)."""
+        mu1 = self.layer.mu1
+        return np.sum(mu1 * (Q1 @ mu1), axis=0) + Q2 @ self.layer.mu2
+
+    @cached_property
+    def variance(self) -> Floats:
+        """Q(z) (N,), (4.3)."""
+        return self.quadratic(self.fitted.Q1, self.fitted.Q2)
+
+    @cached_property
+    def spread(self) -> Floats:
+        """What the variation of the fitted means adds to the variance at a finite
+        dimension (N,): (2.13), (2.14).
+        """
+        fitted = self.fitted
+        mu1 = self.layer.mu1
+        if fitted.covariance is None or fitted.counted_twice is None:
+            return np.zeros(len(self.layer.z))
+        functions = self.layer.functions
+        own = np.sum(functions * (fitted.covariance @ functions), axis=0)
+        return np.asarray(own - np.sum(mu1 * (fitted.counted_twice @ mu1), axis=0))
+
+
+def _slope_of(activation: Function) -> Function:
+    return Function(
+        activation.derivative,
+        kinks=activation.kinks,
+        name=f"slope of {activation.name}",
+    )
+
+
+def _product_of(activation: Function) -> Function:
+    def product(z: Floats) -> Floats:
+        return np.asarray(activation(z) * activation.derivative(z))
+
+    return Function(
+        product, kinks=activation.kinks, name=f"{activation.name} times its slope"
+    )

@@ -1,0 +1,3 @@
+"""The labelled table that both engines fill; comparison, verdicts, text and files of
+it.
+"""

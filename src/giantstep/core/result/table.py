@@ -1,0 +1,467 @@
+"""Results: the values of an engine, laid out as one labelled table with its provenance.
+
+Grid dimensions come first, then ``trial`` where trials are kept, then own ones; NaN
+means "not computed".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas  # type: ignore[import-untyped]
+import xarray
+from xarray.indexes import PandasIndex
+
+from giantstep import __version__
+from giantstep.core.base.errors import GiantstepError, InputError
+from giantstep.core.base.jsondata import LONGEST, json_data
+from giantstep.core.base.types import Array, Indices
+from giantstep.core.result.text import Result
+from giantstep.core.scenario.families import family_class
+from giantstep.core.scenario.family import (
+    DIAGNOSTICS,
+    Engine,
+    Question,
+    Variable,
+    blank_array,
+    corner,
+    largest_shape,
+)
+from giantstep.core.scenario.grid import Grid
+from giantstep.core.scenario.lists import (
+    declaration,
+    keys_of,
+    names_meant,
+    symbol_of,
+    tables_at,
+)
+from giantstep.core.scenario.model import (
+    Scenario,
+    from_content,
+    numbers_meant,
+    refuse_callable,
+    walk_values,
+)
+from giantstep.core.scenario.own_classes import content_of_variants
+from giantstep.core.scenario.several import NAME, Scenarios, by_name, grid_over
+
+
+@dataclass
+class ResultTable:
+    """Collects the answers of one engine, batch by batch, over a flattened grid; what a
+    batch lacks is left NaN.
+    """
+
+    grid: Grid
+    question: Question
+    engine: Engine
+    pieces: dict[str, list[tuple[Indices, Array]]] = field(default_factory=dict)
+    diagnostics: dict[str, Array] = field(default_factory=dict)
+    coords: dict[str, Array] = field(default_factory=dict)
+
+    @cached_property
+    def columns(self) -> dict[str, Variable]:
+        """Name of every column that may be filled, in order -> the variable, of a
+        ``_stderr`` the one it belongs to.
+        """
+        # another name was refused when it was answered (`returns`)
+        return {
+            v.name + ending: v
+            for v in self.question.variables
+            for ending in ("", "_stderr")
+        }
+
+    def put(self, name: str, index: Indices, values: Any) -> None:
+        """Add the values (B, ...) of a variable, or of its ``_stderr``, at the points
+        `index`; numbers or names.
+        """
+        array = np.asarray(values)
+        kind = object if array.dtype.kind in "UO" else np.float64
+        self.pieces.setdefault(name, []).append((index, array.astype(kind, order="C")))
+
+    def put_nothing(
+        self, settings: Mapping[str, Any], trials: int | None = None
+    ) -> None:
+        """Say "not computed" of every variable without numbers, where no point gave
+        any; `trials` are kept.
+        """
+        counts = self.grid.block_count()
+        size = self.grid.size
+        for variable in self.question.variables:
+            if self.engine in variable.engines and variable.name not in self.pieces:
+                own = tuple(
+                    counts.get(dim, np.size(settings.get(dim, 0)))
+                    for dim in variable.dims
+                )
+                kept = own if trials is None else (trials, *own)
+                self.put(variable.name, np.arange(size), np.full((size, *kept), np.nan))
+                if self.engine == "experiment":
+                    self.put(
+                        variable.name + "_stderr",
+                        np.arange(size),
+                        np.full((size, *own), np.nan),
+                    )
+
+    def put_diagnostic(self, name: str, index: Indices, values: Any) -> None:
+        """Add one number or text per point."""
+        array = np.asarray(values)
+        array = array.astype(object) if array.dtype.kind == "U" else array
+        empty = np.full(self.grid.size, "" if array.dtype == object else 0, array.dtype)
+        self.diagnostics.setdefault(name, empty)[index] = array
+
+    def put_coords(self, coords: Mapping[str, Any]) -> None:
+        """Add coordinates of own dimensions; batches must agree on them, though some
+        may be longer.
+        """
+        for dim, values in coords.items():
+            new = np.asarray(values)
+            old = self.coords.get(dim, np.asarray(values)[:0])
+            if not np.array_equal(old[: len(new)], new[: len(old)]):
+                different = f"different values of `{dim}` at different points"
+                raise GiantstepError(f"The {self.engine} answered with {different}.")
+            self.coords[dim] = max(old, new, key=len)
+
+    def gather(self, name: str) -> Array:
+        """Return all values of a variable, shape (points, ...), NaN (no name) where
+        nothing was put.
+        """
+        pieces = self.pieces[name]
+        index, full = pieces[0]
+        if (
+            len(pieces) > 1 or index.tobytes() != np.arange(self.grid.size).tobytes()
+        ):  # else one has all, in order
+            own = largest_shape([values.shape[1:] for _, values in pieces])
+            full = blank_array((self.grid.size, *own), like=full)
+            for index, values in pieces:
+                full[corner(index, values.shape[1:])] = values
+        return full.astype(str) if full.dtype == object else full
+
+    def dataset(
+        self,
+        scenario: Scenario,
+        *,
+        trials_kept: bool,
+        settings: Mapping[str, Any],
+        attrs: Mapping[str, Any],
+    ) -> xarray.Dataset:
+        """Lay everything out as a Dataset."""
+        grid = self.grid
+        data: dict[str, Any] = {}
+        lengths: dict[str, int] = {}
+        for name, variable in [
+            (name, variable)
+            for name, variable in self.columns.items()
+            if name in self.pieces
+        ]:
+            dims = (
+                ("trial",) if trials_kept and name == variable.name else ()
+            ) + variable.dims
+            values = self.gather(name)
+            for dim, length in zip(dims, values.shape[1:]):
+                if lengths.setdefault(dim, length) != length:
+                    other = f"but another variable has {lengths[dim]}"
+                    raise GiantstepError(
+                        f"`{name}` has {length} entries of `{dim}`, {other}."
+                    )
+            flat = values.reshape(grid.shape + values.shape[1:])
+            data[name] = xarray.Variable(
+                grid.dims + dims, flat, _about(variable, name), fastpath=True
+            )
+        for name, values in self.diagnostics.items():
+            flat = (values.astype(str) if values.dtype == object else values).reshape(
+                grid.shape
+            )
+            data[name] = xarray.Variable(
+                grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True
+            )
+        coords = {
+            name: (*coord, about_field(scenario, name))
+            for name, coord in grid.coords.items()
+        }
+        coords |= self._own_coords(lengths, settings)
+        result = Result(
+            asked_first(data, self.question), _coordinates(coords), attrs=attrs
+        )
+        labels = {
+            dim: list(names)
+            for dim, names in self.question.labels.items()
+            if dim in lengths
+        }
+        # only where they differ: reindexing, too, would import Dask
+        labels = {
+            dim: names
+            for dim, names in labels.items()
+            if result[dim].values.tolist() != names
+        }
+        return result.reindex(labels) if labels else result
+
+    def _own_coords(
+        self, lengths: Mapping[str, int], settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the coordinates of own dimensions: the engine's, those asked for, or a
+        count from 1.
+        """
+        coords: dict[str, Any] = {}
+        for dim, length in lengths.items():
+            values = self.coords.get(dim, settings.get(dim))
+            if values is None:
+                values = self.question.dimension(dim).first + np.arange(length)
+            values = np.atleast_1d(values)
+            if len(values) > length and not np.all(
+                self.diagnostics.get("converged", True)
+            ):
+                # the points given up are those that reach further
+                values = values[:length]
+            if values.shape != (length,):
+                raise GiantstepError(
+                    f"The {self.engine} answered with {length} entries of `{dim}`, not"
+                    f" {values.size}."
+                )
+            if np.iscomplexobj(values):
+                coords |= {
+                    f"{dim}_{part}": ((dim,), getattr(values, part), {})
+                    for part in ("real", "imag")
+                }
+                values = np.arange(length)
+            coords[dim] = (dim,), values, {}
+        return coords
+
+
+def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
+    """Return the columns of a result with those of the variables a figure shows first,
+    order parameters after.
+    """
+    endings = ("", "_stderr", "_gap", "_z", "_twin", "_twin_stderr")
+    first = [
+        name + ending
+        for name in question.plot
+        for ending in endings
+        if name + ending in data
+    ]
+    return {name: data[name] for name in dict.fromkeys([*first, *data])}
+
+
+def _coordinates(
+    given: Mapping[str, tuple[tuple[str, ...], Array, dict[str, str]]],
+) -> xarray.Coordinates:
+    """Return coordinates, name -> (dims, values, attributes), with an index where one
+    names a dimension.
+    """
+    # made here: looking at plain arrays, xarray would import Dask where that is
+    # installed
+    coords = {
+        name: xarray.Variable(*about, fastpath=True) for name, about in given.items()
+    }
+    alone = {
+        name: variable for name, variable in coords.items() if variable.dims == (name,)
+    }
+    indexes = {
+        n: PandasIndex(pandas.Index(v.values), n, coord_dtype=v.dtype)
+        for n, v in alone.items()
+    }
+    return xarray.Coordinates(
+        coords | {n: i.create_variables(alone)[n] for n, i in indexes.items()}, indexes
+    )
+
+
+def _about(variable: Variable, name: str) -> dict[str, str]:
+    if name != variable.name:
+        return {"long_name": f"standard error of {variable.name}"}
+    about = {"long_name": variable.meaning, "symbol": variable.symbol}
+    if variable.absent:
+        return {**about, "absent": variable.absent}
+    return about
+
+
+def about_field(scenario: Scenario, name: str) -> dict[str, str]:
+    """Return the attributes of a coordinate that holds a field: what it means and its
+    symbol.
+    """
+    leaves = dict(walk_values(scenario))
+    if all(leaf in leaves for leaf in names_meant(scenario, name)):
+        info = declaration(scenario, name)
+        return {"long_name": info.description or "", "symbol": symbol_of(info)}
+    if name == NAME:
+        return {"long_name": "scenario"}
+    if name == "dim":
+        return {"long_name": "input dimension", "symbol": "d"}
+    return {}
+
+
+def provenance(
+    grid: Grid,
+    what: str,
+    engine: str,
+    settings: Mapping[str, Any],
+    extra: Mapping[str, Any],
+) -> dict[str, str | int | float]:
+    """Return the attributes of a result: who made it, of what, how; `grid_of` reads the
+    scenarios back from them.
+    """
+    scenario = grid.scenario
+    attrs: dict[str, str | int | float] = {
+        "title": scenario.title,
+        "giantstep_version": __version__,
+        "family": scenario.family,
+        "what": what,
+        "engine": engine,
+        "scenario": json.dumps(scenario.content(), allow_nan=False),
+        "grid": json.dumps(json_data(grid.varying(), LONGEST), allow_nan=False),
+        "settings": json.dumps(json_data(settings, LONGEST), allow_nan=False),
+        "formula_version": scenario.formula_version,
+        "papers": ", ".join(scenario.papers),
+    }
+    classes: dict[str, Any] = {}
+    for batch in grid.batches():
+        classes |= content_of_variants(batch.scenario)
+    if classes:
+        attrs["classes"] = json.dumps(classes)
+    return attrs | {name: _attribute(value) for name, value in extra.items()}
+
+
+def grid_of(result: xarray.Dataset) -> Grid:
+    """Return the grid that a result, or a part of one, stands on; what coordinates do
+    not say any more is refused.
+    """
+    scenario, fields = fields_of(result)
+    settings = json.loads(str(result.attrs.get("settings", "{}")))
+    known = "dim" in fields or any(
+        "dim" in type(one).model_fields for one in by_name(scenario).values()
+    )
+    return grid_over(scenario, fields, dim=None if known else settings.get("dim"))
+
+
+def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
+    """Return what a grid is made of: the scenario of a result (or several), and the
+    fields its coordinates change.
+    """
+    attrs = getattr(result, "attrs", {})
+    if "scenario" not in attrs or "grid" not in attrs:
+        raise InputError(
+            "The first argument must be a result of predict, simulate or compare."
+        )
+    varying = json.loads(str(attrs["grid"]))
+    named = varying.pop(NAME, None)
+    if named is not None and NAME not in result:
+        raise InputError(
+            "The result does not say any more which `scenario` its numbers have; keep"
+            " the coordinate."
+        )
+    contents = {"": json.loads(str(attrs["scenario"]))}
+    if named is not None:
+        contents = {
+            str(name): named[str(name)] for name in np.atleast_1d(result[NAME].values)
+        }
+    fields = {
+        name: _column_values(result, name, labels) for name, labels in varying.items()
+    }
+    for content in contents.values():
+        for name, value in fields.items():
+            # in place of a callable that the scenario of the whole grid has and no
+            # point needs
+            last = str(keys_of(name)[-1])
+            for table in tables_at(content, keys_of(name)[:-1]):
+                if isinstance(table.get(last), Mapping) and "callable" in table[last]:
+                    table[last] = np.asarray(value, dtype=object).flat[0]
+    scenarios = {name: from_content(content) for name, content in contents.items()}
+    first = next(iter(scenarios.values()))
+    whole = [
+        n
+        for n in fields
+        if any(info.annotation is int for _, info in numbers_meant(first, n).values())
+    ]
+    fields = {
+        name: int(v) if name in whole and isinstance(v, float) else v
+        for name, v in fields.items()
+    }
+    return (first if named is None or not result[NAME].ndim else scenarios), fields
+
+
+def _column_values(
+    result: xarray.Dataset, name: str, labels: Mapping[str, Any] | None
+) -> Any:
+    """Return the values of a field that varies: one, or a DataArray over dimensions of
+    the grid.
+    """
+    if name not in result:
+        keep = (
+            "choose points by sel or isel, and keep the coordinate (without drop=True)"
+        )
+        raise InputError(
+            f"The result does not say any more which `{name}` its numbers have; {keep}."
+        )
+    column = result[name]
+    values = column.values
+    if labels is not None:
+        flat = np.empty(values.size, dtype=object)
+        flat[:] = [labels[str(label)] for label in values.reshape(-1).tolist()]
+        for value in flat:
+            refuse_callable(name, value)
+        values = flat.reshape(values.shape)
+    if column.ndim:
+        return xarray.DataArray(values, dims=column.dims)
+    return values.item()
+
+
+def has_classes(result: xarray.Dataset) -> bool | None:
+    """Tell whether the labels behind a result are classes; None where some are and some
+    are not, or nobody knows.
+    """
+    try:
+        found = {batch.scenario.has_classes() for batch in grid_of(result).batches()}
+    except InputError:  # functions that live in Python only, or no result of a scenario
+        return None
+    return found.pop() if len(found) == 1 else None
+
+
+def question_of(attrs: Mapping[Any, Any]) -> Question | None:
+    """Return the question that a result with these attributes answers, where it says so
+    and the family is known.
+    """
+    try:
+        return family_class(str(attrs["family"])).questions[str(attrs["what"])]
+    except (InputError, KeyError):
+        return None
+
+
+def main_variables(attrs: Mapping[Any, Any]) -> Sequence[str]:
+    """Return the variables that a figure of a result with these attributes shows."""
+    if "plot" in attrs:
+        return [str(name) for name in json.loads(str(attrs["plot"]))]
+    question = question_of(attrs)
+    return () if question is None else question.plot
+
+
+def _attribute(value: Any) -> str | int | float:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str | int) or (
+        isinstance(value, float) and math.isfinite(value)
+    ):
+        return value
+    return json.dumps(json_data(value, LONGEST), allow_nan=False)
+
+
+def merge_facts(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the facts of several batches as one: equal ones once, different ones side
+    by side.
+    """
+    facts: dict[str, Any] = {}
+    for name in dict.fromkeys(name for answer in answers for name in answer):
+        values = list(
+            dict.fromkeys(
+                _attribute(answer[name]) for answer in answers if name in answer
+            )
+        )
+        if len(values) == 1:
+            facts[name] = values[0]
+        else:
+            facts[name] = "; ".join(map(str, values))
+    return facts

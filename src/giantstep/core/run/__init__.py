@@ -1,0 +1,1 @@
+"""The verbs `predict`, `simulate`, `compare` and studies: both engines over a grid."""

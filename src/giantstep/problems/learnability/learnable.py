@@ -1,0 +1,776 @@
+"""Whether a network learns a target, in how many samples, and why:
+`giantstep.learnable`.
+
+The exponents of `giantstep.exponents` are conditions on the target. Here the student
+has its say: which Hermite orders its activation sees (c_n != 0), which sign its second
+layer gives them, and which transform of the label its algorithm applies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from giantstep.core.base.display import Block, Table
+from giantstep.core.base.errors import InputError, bad_field
+from giantstep.core.base.jsondata import json_data, json_number
+from giantstep.core.base.types import Floats
+from giantstep.core.maths.gaussian.functions import Function, as_function
+from giantstep.core.maths.gaussian.hermite import multi_indices, root_factorials
+from giantstep.core.maths.gaussian.subspaces import (
+    complement,
+    direction_text,
+    tidy,
+    tidy_signs,
+)
+from giantstep.core.maths.gaussian.target import Target, as_target
+from giantstep.core.scenario.vocabulary import Vocabulary
+from giantstep.problems.learnability.algorithms import (
+    Repetition,
+    label_rule,
+    repetition,
+)
+from giantstep.problems.learnability.exponents import (
+    HIGHEST_DEGREE,
+    Exponents,
+    ProportionalAnswer,
+    activation_hermite,
+    exponents,
+    no_coefficient,
+    samples_needed,
+    seen_orders,
+    stages_text,
+)
+from giantstep.problems.learnability.prepared import (
+    HIGHEST,
+    PreparedTarget,
+    Sampled,
+    Stage,
+    Staircase,
+    coefficients,
+    staircase,
+)
+from giantstep.problems.learnability.reuse import learned_rounds
+
+if TYPE_CHECKING:
+    import xarray
+
+    from giantstep.core.scenario.model import Scenario
+
+ROUNDS = ("reused", "single-pass")
+"""A constant number of steps on a batch of order d, kept or fresh."""
+
+
+@dataclass(frozen=True)
+class LearnedStage:
+    """One stage of what the student learns: new directions (rows), the order it takes,
+    and the samples.
+    """
+
+    order: int
+    directions: Floats
+    samples: str
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The directions as combinations of the variables."""
+        return ", ".join(map(direction_text, self.directions))
+
+
+@dataclass(frozen=True, repr=False)
+class LearnabilityVerdict(ProportionalAnswer):
+    """The answer of `giantstep.learnable`."""
+
+    target: Target
+    activation: Function
+    algorithm: str
+    second_layer: tuple[float, ...]
+    learned: bool  # whether every direction of the target is found
+    # "d", "d log d", "d^2", ... for the slowest direction found, "never" where none is
+    # found
+    samples: str
+    exponent: float  # the power of d in it; inf where some direction is never found
+    constant: (
+        float | None
+        # samples of the first stage over that power, at the rate in `data`, where it is
+        # known
+    )
+    reason: str  # one sentence
+    stages: tuple[LearnedStage, ...]  # what is found, in order
+    hidden: Floats  # (m, k) orthonormal rows, the directions that are never found
+    data: dict[str, Any] = field(default_factory=dict)  # the numbers behind it
+
+    def __bool__(self) -> bool:
+        return self.learned
+
+    def __str__(self) -> str:
+        lines = [self._verdict()]
+        for stage in self.stages:
+            note = f" ({stage.note})" if stage.note else ""
+            lines.append(
+                f"  order {stage.order}: {stage.text} in {stage.samples} samples{note}"
+            )
+        return "\n".join([*lines, *(f"  {sentence}" for sentence in self._beside())])
+
+    def blocks(self) -> list[Block]:
+        """Return the verdict, the stages as a table, and what is said beside them."""
+        rows = [
+            (str(stage.order), stage.text, stage.samples, stage.note)
+            for stage in self.stages
+        ]
+        if rows:
+            stages = [Table(("order", "directions", "samples", "note"), rows)]
+        else:
+            stages = []
+        return [self._verdict(), *stages, *self._beside()]
+
+    def _verdict(self) -> str:
+        head = f"{self.algorithm}, {self.activation.name} on {self.target.name}: "
+        never = f"never{self.within}"
+        if not self.stages:
+            return f"{head}{never}, because {self.reason}"
+        if self.constant:
+            about = f"about {self.constant:.3g} {self.samples}"
+        else:
+            about = f"about {self.samples}"
+        if self.learned:
+            done = "learned"
+        else:
+            done = f"only in part, the rest {never}"
+        return f"{head}{done}, in {about} samples, because {self.reason}"
+
+    def _beside(self) -> list[str]:
+        """Return sentences on directions that are never found, and on the best known
+        fast algorithm.
+        """
+        said: list[str] = []
+        if not self.stages:
+            return said
+        if len(self.hidden):
+            said.append(
+                f"never{self.within}: " + ", ".join(map(direction_text, self.hidden))
+            )
+        if self.exponent == 1:
+            said.append(
+                "message passing, the best known fast algorithm:"
+                f" {stages_text(self.target)}"
+            )
+        return said
+
+    @property
+    def within(self) -> str:
+        """What "never" means of few steps, in words: more of them may learn what these
+        do not.
+        """
+        if self.algorithm in ROUNDS:
+            return " within O(d) samples and a fixed number of steps"
+        if self.algorithm == "giant-steps":
+            return " within a fixed number of steps"
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as strict JSON data."""
+        return json_data(
+            {
+                **vars(self),
+                "target": self.target.expression or self.target.name,
+                "activation": self.activation.name,
+                "stages": [vars(stage) for stage in self.stages],
+            }
+        )
+
+    def scenario(self, dim: int = 512, **fields: Any) -> Scenario:
+        """Return the scenario whose experiment shows the verdict: run it with
+        `giantstep.simulate` or `compare`.
+
+        One sample at a time (`OnlineSGD`) at the rate of ``data``; three giant steps on
+        4 d samples (`GiantSteps`).
+        """
+        from giantstep.core.scenario.families import family_class
+
+        problem: dict[str, Any] = {"target": self.target, "activation": self.activation}
+        if self.algorithm == "giant-steps":
+            law = Vocabulary(list(dict.fromkeys(self.second_layer)))
+            known = {
+                "second_layer": law,
+                "rate": 1.0,
+                "batch_per_dim": 4.0,
+                "steps": 3,
+                "width": 40,
+            }
+            return family_class("giant-steps")(**{**problem, **known, **fields})
+        if self.algorithm in ROUNDS:
+            known = {
+                "second_layer": list(self.second_layer),
+                "samples_per_dim": 3.0,
+                "rate": 0.2,
+                "steps": 4,
+            }
+            known["data"] = "reused" if self.algorithm == "reused" else "fresh"
+            return family_class("batch-reuse")(**{**problem, **known, **fields})
+        rate = float(self.data["rate"])
+        p = len(self.second_layer)
+        known = {
+            "second_layer": list(self.second_layer),
+            "dim": dim,
+            "batch_size": 1,
+            "rate": rate * p / dim,
+            "steps": 50 * dim,
+            "algorithm": self.algorithm,
+            "initial_overlap": "zero",
+        }
+        if self.algorithm in ("extragradient", "sam"):
+            known["inner_rate"] = self.data["inner_rate"]
+        return family_class("online-sgd")(**{**problem, **known, **fields})
+
+    def experiment(
+        self, dim: int = 128, *, runs: int = 32, seed: int = 0, **fields: Any
+    ) -> xarray.Dataset:
+        """Run the network of `scenario` and return the largest cosine of any neuron
+        with each direction at the end.
+
+        One-pass runs last as long as the verdict says where its constant is known (at
+        least 50 d samples, at most 400 d), 50 d samples otherwise. ``cosine`` and
+        ``cosine_stderr`` over ``direction`` are the mean over runs of max_j |cosine_j|,
+        of the order of d^-1/2 where nothing is learned; the attribute ``text`` says it
+        in a sentence.
+        """
+        from giantstep.core.result.text import Result
+        from giantstep.core.run.study import simulate
+
+        if self.algorithm == "giant-steps" or self.algorithm in ROUNDS:
+            scenario = self.scenario(dim, **fields)
+            cosine = simulate(
+                scenario, dim=dim, trials=runs, seed=seed, keep_trials=True
+            )["cosine"].isel(time=-1)
+            best = abs(cosine).max(
+                [name for name in cosine.dims if name not in ("trial", "direction")]
+            )
+            mean = best.mean("trial")
+            error = best.std("trial", ddof=1) / math.sqrt(runs)
+            length = f"{scenario.numeric_fields()['steps'][0]:.0f} steps"
+        else:
+            log = math.log(dim) if "log" in self.samples else 1.0
+            lasting = min(max(50.0, 1.2 * (self.constant or 0.0) * log), 400.0)
+            scenario = self.scenario(dim, **{"steps": round(lasting * dim), **fields})
+            per_trial = max(1, runs // 4)
+            last = int(scenario.numeric_fields()["steps"][0])
+            ends = simulate(
+                scenario, trials=4, runs=per_trial, times=[last], seed=seed
+            ).isel(time=-1)
+            runs = 4 * per_trial
+            mean = ends["best"]
+            error = ends["best_stderr"]
+            length = f"{last / dim:.4g} d samples"
+        each = ", ".join(
+            f"{m:.3f}({e:.3f}) with {direction_text(row)}"
+            for m, e, row in zip(
+                mean.values, error.values, np.eye(self.target.directions)
+            )
+        )
+        text = (
+            f"experiment, d = {dim}, {runs} runs of {length}: largest cosine {each} (by"
+            f" chance about {dim**-0.5:.2f})"
+        )
+        values = {
+            "cosine": mean.drop_vars("time"),
+            "cosine_stderr": error.drop_vars("time"),
+        }
+        return Result(
+            values, attrs={"text": text, "dim": dim, "runs": runs, "seed": seed}
+        )
+
+
+ONE_PASS = ("squared", "correlation")
+REPEATED = ("extragradient", "sam", "two-step", "exponential")
+ALGORITHMS = (*ONE_PASS, *REPEATED, "giant-steps", *ROUNDS)
+_SMALL = 1e-9
+"""Normalised Hermite coefficient that is rounding."""
+WEAK_COSINE = 0.1
+"""The cosine whose time is told for a linear start: the time is this over the initial
+speed.
+"""
+
+
+def learnable(
+    target: str | Callable[[Any], Any] | Target,
+    activation: str | Callable[[Any], Any] | Function = "relu",
+    algorithm: str = "squared",
+    second_layer: Sequence[float] | Vocabulary | None = None,
+    *,
+    rate: float | None = None,
+    inner_rate: float | None = None,
+    noise: float = 0.0,
+) -> LearnabilityVerdict:
+    """Say whether a two-layer network learns a target, in about how many samples, and
+    why.
+
+    Parameters
+    ----------
+    target : an expression in z or z1..zk, or what `giantstep.Target` takes.
+    activation : of the student. algorithm : ``"squared"`` and ``"correlation"``
+    (one-pass SGD), ``"extragradient"``, ``"sam"``, ``"two-step"``,
+        ``"exponential"`` (a sample used twice, or a nonlinear loss), ``"giant-steps"``
+        (few steps on large fresh batches), ``"reused"`` and ``"single-pass"`` (few
+        steps on one batch of order d, kept or fresh).
+    second_layer : the fixed second layer: a list, a Vocabulary (its values), [1.0] if
+    left out ([1, -1] for giant
+        steps).
+    rate, inner_rate, noise : gamma_0 and rho_0 (gradient_dynamics section 4.2) and the
+    variance of the label noise, for
+        the constants.
+
+    Examples
+    --------
+    >>> print(learnable("h3(z)", "relu", "squared"))
+    squared, relu on h3(z): never, because c_3 = 0 for relu, and no higher order of the target is seen by it
+    >>> learnable("h3(z)", "relu", "extragradient").samples
+    'd'
+    """  # noqa: E501
+    if algorithm not in ALGORITHMS:
+        raise bad_field("algorithm", algorithm, "one of " + ", ".join(ALGORITHMS))
+    case = _Case(
+        as_target(target),
+        as_function(activation),
+        algorithm,
+        _read_second_layer(second_layer, algorithm),
+    )
+    for name, value in (("rate", rate), ("noise", noise)):
+        if value is not None and not (
+            isinstance(value, int | float) and math.isfinite(value) and value >= 0
+        ):
+            raise bad_field(name, value, "a finite number, at least 0")
+    if algorithm in ROUNDS:
+        return _judge_rounds(case)
+    if case.activation.jumps:
+        raise bad_field(
+            "activation",
+            case.activation.name,
+            "a function without jumps (it needs a derivative)",
+        )
+    if algorithm == "giant-steps":
+        return _judge_giant_steps(case)
+    if rate is not None:
+        gamma = rate
+    elif algorithm == "two-step":
+        gamma = 0.05
+    else:
+        gamma = 0.01
+    if algorithm in ONE_PASS:
+        return _judge_one_pass(case, gamma, noise)
+    if inner_rate is not None:
+        rho = inner_rate
+    elif algorithm == "sam":
+        rho = -0.1
+    else:
+        rho = 0.1
+    if algorithm == "sam" and rho > 0:
+        raise bad_field("inner_rate", rho, 'below 0 where algorithm="sam"')
+    return _judge_repeated(
+        case, gamma, gamma if algorithm == "two-step" else rho, noise
+    )
+
+
+def _read_second_layer(value: Any, algorithm: str) -> tuple[float, ...]:
+    if value is None:
+        return (1.0, -1.0) if algorithm == "giant-steps" else (1.0,)
+    if isinstance(value, Vocabulary):
+        return value.values
+    if not isinstance(value, str):
+        numbers = np.asarray(value, dtype=float)
+    else:
+        numbers = np.array([])
+    if (
+        numbers.ndim != 1
+        or not len(numbers)
+        or not np.all(np.isfinite(numbers))
+        or not np.any(numbers)
+    ):
+        raise bad_field("second_layer", value, "a list of finite numbers, not all zero")
+    return tuple(numbers.tolist())
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is judged, and what every judgement needs to know of target and student."""
+
+    target: Target
+    activation: Function
+    algorithm: str
+    second_layer: tuple[float, ...]
+
+    @cached_property
+    def view(self) -> PreparedTarget:
+        return PreparedTarget.of(self.target)
+
+    @cached_property
+    def facts(self) -> Exponents:
+        return exponents(self.target, self.activation)
+
+    @cached_property
+    def c(self) -> Floats:
+        return activation_hermite(self.activation, HIGHEST_DEGREE)
+
+    def drifts(self, inner_rate: float, noise: float) -> list[Repetition]:
+        grid = label_rule(self.view.inner)
+        return repetition(
+            self.view.inner,
+            grid,
+            self.activation,
+            self.second_layer,
+            self.algorithm,
+            inner_rate,
+            noise,
+        )
+
+    def verdict(
+        self,
+        reason: str,
+        data: dict[str, Any],
+        stages: tuple[LearnedStage, ...] = (),
+        learned: bool = False,
+        worst: int = 1,
+        constant: float | None = None,
+        hidden: Floats | None = None,
+    ) -> LearnabilityVerdict:
+        """Return what is learned in these stages, never if there are none; `worst` is
+        the order of the slowest.
+        """
+        if hidden is None:
+            basis = self.view.basis
+            known = np.concatenate([basis[:0], *(stage.directions for stage in stages)])
+            hidden = complement(tidy(known @ basis.T), len(basis)) @ basis
+        asked = (self.target, self.activation, self.algorithm, self.second_layer)
+        samples = samples_needed(worst) if stages else "never"
+        exponent = float(max(1, worst - 1)) if learned else math.inf
+        return LearnabilityVerdict(
+            *asked, learned, samples, exponent, constant, reason, stages, hidden, data
+        )
+
+    def unseen(self) -> str:
+        """Say why the student sees nothing of the target; refuse where no order looked
+        at is in the target.
+        """
+        if not self.facts.leap_stages:
+            raise no_coefficient(self.target, self.facts.leap_staircase)
+        order = int(self.facts.information)
+        if order < len(self.c) and self.c[order] == 0:
+            return (
+                f"c_{order} = 0 for {self.activation.name}, and no higher order of the"
+                " target is seen by it"
+            )
+        return f"{self.activation.name} and the target have no Hermite order in common"
+
+    def rest(self, stages: Sequence[Stage]) -> str:
+        """Say why the student does not see the rest."""
+        caveats = self.facts.caveats()
+        if caveats:
+            return caveats[0]
+        count = f"{len(stages)} stage{'s' if len(stages) > 1 else ''}"
+        return (
+            f"after {count} no Hermite order shared with {self.activation.name} is left"
+        )
+
+    def through(self, stage: Stage) -> str:
+        """Say which coefficient of the student shows a stage."""
+        used = [n for n in stage.degrees if n < len(self.c) and self.c[n] != 0]
+        return f"through c_{used[0]}" if used else ""
+
+
+# -- one pass --------------------------------------------------------------------------
+
+
+def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdict:
+    c = case.c
+    facts = case.facts
+    name = case.activation.name
+    samples = case.view.samples(repeated=False)
+    first, signs_note = _first_stage(case, samples)
+    data: dict[str, Any] = {
+        "information": json_number(facts.information),
+        "leap_stages": facts.leap_stages,
+        "c": c.tolist(),
+        "hermite": facts.hermite.tolist(),
+        "rate": rate,
+        "inner_rate": 0.0,
+    }
+    if first is None:
+        return case.verdict(signs_note or case.unseen(), data)
+    stairs = staircase(*samples, degrees=seen_orders(case.activation), start=[first])
+    constant = None
+    if first.order <= 2:
+        constant, speed, blocked = _constant(case.drifts(0.0, noise), first.order, rate)
+        data |= speed
+        if blocked:
+            return case.verdict(blocked, data)
+    leading = first.degrees[0]
+    reason = (
+        f"c_{leading} C_{leading} of {name} and the target is not zero at order"
+        f" {leading}, the first both have"
+    )
+    if first.order > facts.information:
+        low = int(facts.information)
+        if c[low] == 0:
+            reason += f" (c_{low} = 0 hides order {low})"
+        else:
+            reason += f" ({signs_note})"
+    if not stairs.complete:
+        reason += "; " + case.rest(stairs.stages)
+    stages = _learned(
+        case, stairs, samples_needed, lambda number, stage: case.through(stage)
+    )
+    return case.verdict(
+        reason,
+        data,
+        stages,
+        stairs.complete,
+        max(stage.order for stage in stages),
+        constant,
+    )
+
+
+def _learned(
+    case: _Case,
+    stairs: Staircase,
+    samples: Callable[[int], str],
+    note: Callable[[int, Stage], str],
+) -> tuple[LearnedStage, ...]:
+    """Return the stages in the variables of the target."""
+    return tuple(
+        LearnedStage(
+            stage.order,
+            tidy_signs(stage.directions @ case.view.basis),
+            samples(stage.order),
+            note(number, stage),
+        )
+        for number, stage in enumerate(stairs.stages, 1)
+    )
+
+
+def _first_stage(
+    case: _Case, samples: tuple[Sampled, Sampled]
+) -> tuple[Stage | None, str]:
+    """Return the first stage a student of these coefficients and signs takes, or why
+    there is none.
+    """
+    r = case.view.inner.directions
+    a = case.second_layer
+    note = ""
+    seen = seen_orders(case.activation)
+    for order in range(1, HIGHEST[r] + 1):
+        if order not in seen:
+            continue
+        only = staircase(*samples, degrees={order}, cap=order)
+        if not only.stages or only.stages[0].order != order:
+            continue
+        stage = only.stages[0]
+        if order % 2 or min(a) < 0 < max(a):
+            return stage, note
+        values = coefficients(samples[0], np.zeros((0, r)), np.eye(r), order, 0)[0][
+            0, 0
+        ]
+        grown = _growing(values, r, order, math.copysign(1.0, sum(a)) * case.c[order])
+        if len(grown):
+            return Stage(order, tidy(grown), stage.degrees, stage.strength), note
+        note = (
+            f"a c_{order} C_{order} < 0 with a second layer of one sign: overlap zero"
+            " is stable, not merely slow"
+        )
+    return None, note
+
+
+def _growing(values: Floats, r: int, order: int, sign: float) -> Floats:
+    """Directions along which sign * C_k(u, ..., u) is positive: eigenvectors for k = 2,
+    else the best u, if any.
+    """
+    indices = np.array(multi_indices(r, order))
+    scale = (
+        math.factorial(order) / root_factorials(order)[indices].prod(axis=1) * values
+    )
+    if order == 2:
+        matrix = np.zeros((r, r))
+        matrix[np.triu_indices(r)] = scale  # the indices have this order, too
+        sizes, vectors = np.linalg.eigh(sign * (matrix + matrix.T) / 2)
+        return vectors[:, sizes > _SMALL].T
+    u = np.random.default_rng(3).standard_normal((4000, r))
+    u = np.concatenate([np.eye(r), u / np.linalg.norm(u, axis=1)[:, None]])
+    form = sum(
+        value * np.prod(u**index, axis=1) for index, value in zip(indices, scale)
+    )
+    if float(np.max(sign * form)) <= _SMALL:
+        return np.zeros((0, r))
+    return np.eye(r) if r == 1 else u[np.argmax(sign * form)][None, :]
+
+
+def _constant(
+    drifts: Sequence[Repetition], order: int, rate: float
+) -> tuple[float | None, dict[str, Any], str]:
+    """Return the constant of the first stage, the speeds as data, and a sentence where
+    the noise stops the growth.
+    """
+    if order == 1:
+        speed = max(
+            rate * abs(neuron.value) * float(np.linalg.norm(neuron.drift))
+            for neuron in drifts
+        )
+        return (
+            WEAK_COSINE / speed if speed > 0 else None,
+            {"speed": speed, "cosine": WEAK_COSINE},
+            "",
+        )
+    growth = max(neuron.rate(rate)[0] for neuron in drifts)
+    if growth <= 0:
+        why = (
+            f"small cosines shrink at the rate {growth:.3g} per d samples at gamma_0 ="
+            f" {rate:g}: zero is stable"
+        )
+        return None, {"growth": growth}, why
+    return 1 / (2 * growth), {"growth": growth}, ""
+
+
+# -- repetition ------------------------------------------------------------------------
+
+
+def _judge_repeated(
+    case: _Case, rate: float, inner_rate: float, noise: float
+) -> LearnabilityVerdict:
+    facts = case.facts
+    algorithm = case.algorithm
+    drifts = case.drifts(inner_rate, noise)
+    drift = np.array([neuron.drift for neuron in drifts])
+    data: dict[str, Any] = {
+        "generative": json_number(facts.generative),
+        "generative_stages": facts.generative_stages,
+        "rate": rate,
+        "inner_rate": inner_rate,
+        "drift": (drift @ case.view.basis).tolist(),
+    }
+    scale = max(math.sqrt(neuron.second) for neuron in drifts)
+    order = 1 if float(np.max(np.abs(drift))) > 1e-7 * scale else 2
+    if facts.generative > 2 and order == 2:
+        why = (
+            f"the generative exponent is {facts.generative:g}: no function of the label"
+            f" sees less than order 3, it takes {samples_needed(facts.generative)}"
+            " samples at best"
+        )
+        return case.verdict(why, data)
+    if facts.generative > 1 and order == 1:
+        raise InputError(
+            f"The quadrature of the target {case.target.name} is not accurate enough to"
+            " tell its exponents."
+        )
+    constant, speed, blocked = _constant(drifts, order, rate)
+    data |= speed
+    if blocked:
+        return case.verdict(blocked, data)
+    stairs = facts.generative_staircase
+    if order == 2 and stairs.stages[0].order == 1:
+        name = case.activation.name
+        why = (
+            f"the label transform of {algorithm} with {name} has no mean along a"
+            " direction, though others have"
+        )
+        return case.verdict(why, data)
+    stages = tuple(
+        LearnedStage(stage.order, stage.directions, samples_needed(stage.order))
+        for stage in stairs.stages
+        if stage.order <= 2
+    )
+    complete = stairs.complete and facts.generative_leap <= 2
+    if order == 1:
+        if algorithm == "exponential":
+            means = "the exponential loss"
+        else:
+            means = "using a sample twice"
+        reason = (
+            f"{means} applies a nonlinear function to the label, and E[fbar(y) z] is"
+            " not zero"
+        )
+    else:
+        reason = (
+            f"E[fbar(y) z] = 0 but small cosines grow at the rate {data['growth']:.3g}"
+            " per d samples"
+        )
+    if not complete:
+        reason += "; the rest has generative order 3 or more"
+    return case.verdict(
+        reason, data, stages, complete, max(stage.order for stage in stages), constant
+    )
+
+
+# -- giant steps -----------------------------------------------------------------------
+
+
+def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
+    stairs = staircase(
+        *case.view.samples(repeated=False), degrees=seen_orders(case.activation)
+    )
+    count = len(stairs.stages)
+    data: dict[str, Any] = {
+        "leap_stages": case.facts.leap_stages,
+        "c": case.c.tolist(),
+        "steps": count,
+    }
+    if not count:
+        return case.verdict(case.unseen(), data)
+    stages = _learned(
+        case,
+        stairs,
+        lambda order: "d" if order == 1 else f"d^{order}",
+        lambda number, stage: f"step {number}, {case.through(stage)}",
+    )
+    worst = max(stage.order for stage in stages)
+    if worst == 1:
+        reason = (
+            f"each of {count} step{'s' if count > 1 else ''} on O(d) samples sees one"
+            " more direction linearly"
+        )
+    else:
+        hard = next(stage for stage in stages if stage.order == worst)
+        if len(hard.directions) == 1:
+            has, it = ("has", "it")
+        else:
+            has, it = ("have", "them")
+        reason = (
+            f"{hard.text} {has} leap {worst} and one step needs a batch of order"
+            f" d^{worst} to see {it}"
+        )
+    if not stairs.complete:
+        reason += "; " + case.rest(stairs.stages)
+    return case.verdict(reason, data, stages, stairs.complete, worst + (worst > 1))
+
+
+# -- a constant number of steps on one batch -------------------------------------------
+
+
+def _judge_rounds(case: _Case) -> LearnabilityVerdict:
+    other = "single-pass" if case.algorithm == "reused" else "reused"
+    asked, rival = (
+        learned_rounds(case.target, case.activation, case.second_layer, name)  # type: ignore[arg-type]
+        for name in (case.algorithm, other)
+    )
+    stages = tuple(
+        LearnedStage(1, new, "d", f"round {number}")
+        for number, new in enumerate(asked.rounds, 1)
+    )
+    learned = len(asked.learned) == case.target.directions
+    data = {
+        "rounds": list(asked.dimensions),
+        "strengths": [list(stage.strength) for stage in asked.stages],
+        "symmetries": asked.symmetry.certificate(),
+        "allowed": asked.symmetry.allowed.tolist(),
+        other: [new.tolist() for new in rival.rounds],
+    }
+    rival_learns = ", ".join(map(direction_text, rival.learned)) or "nothing"
+    if other == "reused":
+        rival_name = "a reused batch"
+    else:
+        rival_name = "a single pass"
+    reason = f"{asked.reason.rstrip('.')}; {rival_name} learns {rival_learns}"
+    return case.verdict(reason, data, stages, learned, hidden=asked.hidden)

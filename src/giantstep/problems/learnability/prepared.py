@@ -1,0 +1,466 @@
+"""A target made ready for its exponents: the subspace it depends on, quadratures there,
+coefficients E[T(y) q h_b].
+
+T is a transform of the label, q a product of normalised Hermite polynomials of the
+directions known already, h_b one of order |b| of the others (gradient_dynamics section
+1.2).
+
+At every stage U is the span of the directions found so far and D its complement. For
+k = 1, 2, ... the tensors C_k[T, q] = E[T(y) q(z_U) He_k(z_D)] are formed for all test
+functions q (products of normalised Hermite polynomials of z_U) and all label transforms
+T; the first k with a tensor that is not zero gives the new directions, the range of its
+unfolding. T = y alone is what one pass over the data sees (the leap), many T is what
+repetition can see (generative). The rule is gradient_dynamics section 1.2.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.core.base.chunks import split_rows
+from giantstep.core.base.deadline import check_time
+from giantstep.core.base.errors import InputError
+from giantstep.core.base.types import Floats
+from giantstep.core.maths.gaussian.grids import (
+    BOUND,
+    NodeGrid,
+    even_rule,
+    hermite_rule,
+    product_grid,
+)
+from giantstep.core.maths.gaussian.hermite import hermite_products, multi_indices
+from giantstep.core.maths.gaussian.planes import Plane, turned_planes
+from giantstep.core.maths.gaussian.subspaces import complement, tidy
+from giantstep.core.maths.gaussian.target import Target
+
+_UNDECLARED = 1e-6
+"""Two rules that differ by more in E y^2 or the first coefficients (relative): there
+are undeclared kinks or jumps.
+"""
+_FEW_VALUES = 8
+_POWERS = {1: 6, 2: 6, 3: 6, 4: 6, 5: 4, 6: 4}
+"""Highest power of a polynomial label among its transforms, by the number of
+directions.
+"""
+_FREQUENCIES = (0.5, 1.0, 1.7)
+_CHUNK = 1 << 16
+_STEPS = {
+    1: (1 / 128, 1 / 1000),
+    2: (1 / 14, 1 / 40),
+    3: (1 / 4, 1 / 7),
+    4: (1 / 2,),
+    5: (3 / 4,),
+}
+"""Spacings of an axis without breaks, tried in turn; six directions only have room for
+a Gauss-Hermite rule.
+"""
+_SMOOTH = 10
+_SMOOTH_GAP = 1e-2
+"""Two rules may differ by this much for an expression whose kinks and jumps are all
+known; the gate then widens.
+"""
+_EXACT = {1: 200, 2: 100, 3: 60, 4: 26, 5: 15, 6: 11}
+"""Most nodes of an axis in an exact rule for polynomials."""
+_PIECE = {1: 150, 2: 30, 3: 24, 4: 16, 5: 9, 6: 6}
+HIGHEST = {1: 12, 2: 8, 3: 6, 4: 6, 5: 6, 6: 6}
+"""Highest order that is looked at, by the number of directions."""
+_TEST_DEGREE = {0: 0, 1: 8, 2: 6, 3: 4, 4: 3, 5: 3}
+"""Highest degree of the test functions, by the number of directions already found."""
+PROBE = np.random.default_rng(5).standard_normal((200, 6))
+"""Points at which symmetries of a target, and directions it does not depend on, are
+looked for.
+"""
+
+
+@dataclass(frozen=True)
+class PreparedTarget:
+    """A target on the subspace it depends on (rows of ``basis``), with a fine and a
+    coarser rule.
+    """
+
+    basis: Floats
+    inner: Target
+    degree: int | None
+    fine: NodeGrid
+    coarse: NodeGrid
+
+    @classmethod
+    def of(cls, target: Target) -> PreparedTarget:
+        """Find the subspace and the rules."""
+        basis, inner, degree = relevant(target)
+        return cls(basis, inner, degree, *rules(inner, degree, target.all_planes))
+
+    def samples(self, repeated: bool, odd: bool = False) -> tuple[Sampled, Sampled]:
+        """Return the label transforms of one pass or of repetition on both rules; `odd`
+        as in `Sampled.of`.
+        """
+        if self.coarse is self.fine:
+            grids = [self.fine]
+        else:
+            grids = [self.fine, self.coarse]
+        found = [
+            Sampled.of(self.inner, grid, self.degree, repeated, odd) for grid in grids
+        ]
+        return found[0], found[-1]
+
+
+def relevant(target: Target) -> tuple[Floats, Target, int | None]:
+    """Return the subspace a target depends on (rows), and the target and its degree on
+    that subspace.
+    """
+    k = target.directions
+    whole = np.eye(k)
+    probe = PROBE[:, :k]
+    with np.errstate(all="ignore"):
+        base = np.asarray(target(probe), dtype=float)
+    if not np.all(np.isfinite(base)):
+        raise InputError(
+            f"The target {target.name} must be finite, but is not at some points."
+        )
+    if k == 1:
+        return whole, target, target.axis_degree
+    fine, _ = rules(target, target.axis_degree)
+    sample = Sampled.of(target, fine, target.axis_degree, repeated=True)
+    total = np.zeros((k, k))
+    for order in range(1, 5):
+        total += unfolding_gram(
+            coefficients(sample, np.zeros((0, k)), whole, order, 0)[0], k, order
+        )
+    sizes, vectors = np.linalg.eigh(total)
+    moved = (
+        np.asarray(target(probe + 0.83 * row), dtype=float)
+        for row in vectors[:, sizes < 1e-6].T
+    )
+    idle = sum(
+        bool(np.max(np.abs(y - base)) < 1e-6 * (1 + np.max(np.abs(base))))
+        for y in moved
+    )
+    if not idle:
+        return whole, target, target.axis_degree
+    basis = tidy(vectors[:, idle:].T)
+    planes = turned_planes(target.planes, basis.T)
+    inner = Target(
+        lambda z: target(z @ basis),
+        directions=len(basis),
+        kinks=planes,
+        name=target.name,
+    )
+    aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
+    return basis, inner, target.axis_degree if aligned else target.degree
+
+
+def rules(
+    target: Target, degree: int | None, known: bool | None = None
+) -> tuple[NodeGrid, NodeGrid]:
+    """Return a fine and a coarser product rule (polynomials: an exact one twice);
+    refuse kinks on no plane.
+    """
+    known = target.all_planes if known is None else known
+    gap = math.inf
+    for fine, coarse in _candidates(target.directions, target.planes, degree):
+        gap = _difference(target, fine, coarse)
+        if gap <= _UNDECLARED:
+            return fine, coarse
+    if known and gap <= _SMOOTH_GAP:
+        return fine, coarse
+    if known:
+        raise InputError(
+            f"The target {target.name} must be square integrable and vary on the scale"
+            f" of 1, but two quadratures of it differ by {gap:.0e}."
+        )
+    raise InputError(
+        f"The target {target.name} has kinks or jumps that are not declared: two"
+        f" quadratures of it differ by {gap:.0e}, more than {_UNDECLARED:.0e} (declare"
+        " planes with `gs.Target(f, kinks=...)`)."
+    )
+
+
+def _candidates(
+    r: int, planes: Sequence[Plane], degree: int | None
+) -> Iterator[tuple[NodeGrid, NodeGrid]]:
+    """Yield pairs of a fine and a coarser rule, in the order they are worth trying."""
+    piece = _PIECE[r]
+    if degree is not None:
+        tested = max(tested_degree(known, r) for known in range(r))
+        exact = math.ceil((_POWERS[r] * degree + HIGHEST[r] + tested + 1) / 2)
+        if exact <= _EXACT[r]:
+            grid = product_grid(r, planes, hermite_rule(exact), piece)
+            yield grid, grid
+            return
+    if degree is None and r in _STEPS:
+        bound = BOUND if r < 5 else 7.5
+        smooth = [
+            (even_rule(step, bound), even_rule(1.37 * step, bound))
+            for step in _STEPS[r]
+        ]
+    else:
+        most = _SMOOTH if degree is None else _EXACT[r]
+        smooth = [(hermite_rule(most), hermite_rule(2 * most // 3))]
+    for fine, coarse in smooth:
+        yield (
+            product_grid(r, planes, fine, piece),
+            product_grid(r, planes, coarse, max(2 * piece // 3, 4)),
+        )
+
+
+def _difference(target: Target, fine: NodeGrid, coarse: NodeGrid) -> float:
+    """Return the largest relative difference of two rules in E y^2 and the first
+    coefficients.
+    """
+    moments = []
+    for grid in (fine, coarse):
+        with np.errstate(all="ignore"):
+            y = np.asarray(target(grid.points), dtype=float)
+        if not np.all(np.isfinite(y)):
+            raise InputError(
+                f"The target {target.name} must be finite, but is"
+                f" {y[~np.isfinite(y)][0]} at some points."
+            )
+        second = grid.weights @ (y * y)
+        low = [
+            grid.weights @ y,
+            *(grid.points.T @ (grid.weights * y)),
+            *((grid.points**2).T @ (grid.weights * y)),
+        ]
+        moments.append(np.array([second, *low]))
+    size = moments[0][0]
+    if size - moments[0][1] ** 2 <= 1e-14 * size or size == 0:
+        raise InputError(f"The target {target.name} must not be constant.")
+    scale = np.array([size, *[math.sqrt(size)] * (len(moments[0]) - 1)])
+    return float(np.max(np.abs(moments[0] - moments[1]) / scale))
+
+
+def tested_degree(known: int, r: int) -> int:
+    """Return the highest degree of the test functions in `known` of r directions."""
+    return _TEST_DEGREE[known] if r < 5 else min(_TEST_DEGREE[known], 4)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A target on a rule: points (N, r), weights, and label transforms (m, N) of zero
+    mean and unit variance.
+    """
+
+    points: Floats
+    weights: Floats
+    labels: Floats
+
+    @classmethod
+    def of(
+        cls,
+        target: Target,
+        grid: NodeGrid,
+        degree: int | None,
+        repeated: bool,
+        odd: bool = False,
+    ) -> Sampled:
+        """Return the label alone, of one pass, or the family of transforms that
+        repetition can reach, on a rule.
+
+        Indicators of at most eight values; powers of a polynomial; else y and cos(w y +
+        b). With `odd`, the points (y, z) and (-y, -z) are one to who looks at them:
+        both are there with half the weight.
+        """
+        points = grid.points
+        weights = grid.weights
+        y = np.asarray(target(points), dtype=float)
+        if odd:
+            points = np.concatenate([points, -points])
+            y = np.concatenate([y, -y])
+            weights = np.tile(weights, 2) / 2
+        labels = _standardise(y[None, :], weights)
+        if repeated:
+            y = labels[0]
+            values = np.unique(np.round(y, 9))
+            if len(values) <= _FEW_VALUES:
+                labels = np.stack(
+                    [np.abs(y - value) < 1e-6 for value in values]
+                ).astype(float)
+            elif degree is not None:
+                labels = y ** np.arange(1, _POWERS[target.directions] + 1)[:, None]
+            else:
+                labels = np.stack(
+                    [
+                        y,
+                        *(
+                            np.cos(w * y + b)
+                            for w in _FREQUENCIES
+                            for b in (0.0, 0.5 * math.pi)
+                        ),
+                    ]
+                )
+            labels = _standardise(labels, weights)
+        return cls(points, weights, labels)
+
+
+def _standardise(values: Floats, weights: Floats) -> Floats:
+    centred = values - (values @ weights)[:, None]
+    size = np.sqrt((centred * centred) @ weights)
+    return centred[size > 1e-9] / size[size > 1e-9, None]
+
+
+def coefficients(
+    sample: Sampled, known: Floats, rest: Floats, order: int, test_degree: int
+) -> dict[int, Floats]:
+    """Return E[T q h_b] by the degree of q: arrays (T, number of q, number of b), b
+    over |b| = order on ``rest``.
+    """
+    b_indices = multi_indices(len(rest), order)
+    q_indices = {
+        degree: multi_indices(len(known), degree) for degree in range(test_degree + 1)
+    }
+    flat = list(itertools.chain.from_iterable(q_indices.values()))
+    total = np.zeros((len(sample.labels), len(flat), len(b_indices)))
+    for chunk in split_rows(len(sample.weights), 1, _CHUNK):
+        z = sample.points[chunk]
+        h = hermite_products(z @ rest.T, b_indices)
+        q = hermite_products(z @ known.T, flat)
+        for i, label in enumerate(sample.labels):
+            total[i] += (q * (label[chunk] * sample.weights[chunk])) @ h.T
+    ends = np.cumsum([len(indices) for indices in q_indices.values()])
+    return dict(enumerate(np.split(total, ends[:-1], axis=1)))
+
+
+def unfolding_gram(coefficients: Floats, dims: int, order: int) -> Floats:
+    """Return sum over T, q and |b| = order - 1 of C_{b+e_i} C_{b+e_j}/b! for
+    coefficients (..., number of b).
+    """
+    position = {index: i for i, index in enumerate(multi_indices(dims, order))}
+    flat = coefficients.reshape(-1, coefficients.shape[-1])
+    gram = np.zeros((dims, dims))
+    for index in multi_indices(dims, order - 1):
+        raised = [
+            tuple(n + (axis == i) for axis, n in enumerate(index)) for i in range(dims)
+        ]
+        column = np.stack(
+            [flat[:, position[up]] * math.sqrt(up[i]) for i, up in enumerate(raised)]
+        )
+        gram += column @ column.T
+    return gram
+
+
+# -- In which order a learner finds the directions of a target: leap and generative stai
+
+
+TOLERANCE = 1e-7
+"""A coefficient E[T q h_b] with normalised T, q and h_b counts as zero below this."""
+GATE = 10.0
+"""... or below the root of this many times the difference between the rule and a
+coarser one.
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a staircase."""
+
+    order: int  # k, the number of new directions that enter together
+    directions: Floats  # the new ones, (count, r) orthonormal rows
+    # n = k + deg q of the Hermite tensors through which they are seen, increasing
+    degrees: tuple[int, ...]
+    strength: tuple[float, ...]  # norm of the unfolded tensor along each
+
+    @property
+    def count(self) -> int:
+        """Number of new directions."""
+        return len(self.directions)
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """Stages in their order; ``complete`` says whether every direction is found up to
+    the highest order tried.
+    """
+
+    stages: tuple[Stage, ...]
+    complete: bool
+    highest: int
+
+    @property
+    def first(self) -> float:
+        """The order of the first stage, inf where there is none."""
+        return self.stages[0].order if self.stages else math.inf
+
+    @property
+    def exponent(self) -> float:
+        """The largest order, inf where some direction is not found."""
+        if self.complete:
+            return max(stage.order for stage in self.stages)
+        return math.inf
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The stages as (order, number of new directions)."""
+        return [(stage.order, stage.count) for stage in self.stages]
+
+
+def staircase(
+    fine: Sampled,
+    coarse: Sampled,
+    cap: int | None = None,
+    degrees: Collection[int] | None = None,
+    start: Sequence[Stage] = (),
+) -> Staircase:
+    """Return the stages up to the order `cap` after `start`, seen through Hermite
+    tensors of these `degrees`.
+    """
+    r = fine.points.shape[1]
+    most = cap or HIGHEST[r]
+    stages = list(start)
+    known = np.concatenate([np.zeros((0, r)), *(stage.directions for stage in stages)])
+    while len(known) < r:
+        check_time()
+        stage = _next_stage(fine, coarse, known, most, degrees)
+        if stage is None:
+            return Staircase(tuple(stages), False, most)
+        stages.append(stage)
+        known = np.concatenate([known, stage.directions])
+    return Staircase(tuple(stages), True, most)
+
+
+def _next_stage(
+    fine: Sampled,
+    coarse: Sampled,
+    known: Floats,
+    most: int,
+    seen: Collection[int] | None,
+) -> Stage | None:
+    r = fine.points.shape[1]
+    rest = complement(known, r)
+    tested = tested_degree(len(known), r)
+    for order in range(1, most + 1):
+        values = coefficients(fine, known, rest, order, tested)
+        if coarse.points is fine.points:
+            rough = values
+        else:
+            rough = coefficients(coarse, known, rest, order, tested)
+        degrees = []
+        total = np.zeros((len(rest), len(rest)))
+        gap = 0.0
+        for degree in values:
+            if seen is not None and order + degree not in seen:
+                continue
+            gram = unfolding_gram(values[degree], len(rest), order)
+            change = np.max(
+                np.abs(gram - unfolding_gram(rough[degree], len(rest), order))
+            )
+            if np.max(np.diag(gram)) > max(TOLERANCE**2, GATE * change):
+                degrees.append(order + degree)
+            total = total + gram
+            gap = gap + change
+        sizes, vectors = np.linalg.eigh(total)
+        new = sizes > max(TOLERANCE**2, GATE * gap)
+        if np.any(new) and degrees:
+            directions = tidy(vectors[:, new].T @ rest)
+            strength = np.sqrt(
+                np.einsum(
+                    "ai,ij,aj->a", directions @ rest.T, total, directions @ rest.T
+                )
+            )
+            return Stage(order, directions, tuple(degrees), tuple(strength.tolist()))
+    return None

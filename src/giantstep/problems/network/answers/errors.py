@@ -1,0 +1,419 @@
+"""Errors and order parameters of the fit after every step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from giantstep.core.base.errors import InputError
+from giantstep.core.base.types import Array, Integers, Points, Strings
+from giantstep.core.maths.gaussian.conditional import condition
+from giantstep.core.readout import Errors, Features
+from giantstep.core.readout.features import MANY_NODES
+from giantstep.core.readout.finite_size import in_initial_rows
+from giantstep.core.readout.fits import RARE_INPUT, ROUNDING, Asked, Fit
+from giantstep.core.scenario.family import LOOSE, Answer, corner
+from giantstep.problems.network.describe import Description, describe, finite_size
+from giantstep.problems.network.escape import neglected
+from giantstep.problems.network.layer import Moment, reason_of
+from giantstep.problems.network.problem import Share, take_points
+from giantstep.problems.network.scatter import scatter_warning
+from giantstep.problems.network.scenario import Network
+from giantstep.problems.network.tolerances import (
+    KNOWN_WELL,
+    LINE_RULE,
+    LOOSE_RULE,
+    RULES,
+    SOLVED,
+)
+
+FLUCTUATIONS = (
+    "fluctuations of a fit on samples that are few beside what is fitted, or nearly as"
+    " many as neurons"
+)
+"""What a finite size leaves out of a ridge fit: finite_size_steps (3.8)."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Points whose fits are solved together: where they are in the grid, their sets in
+    the moment, what they see.
+    """
+
+    asked: Asked
+    index: Integers
+    members: Integers
+    seen: list[Description]
+
+
+def answer_errors(
+    table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]
+) -> None:
+    """Fill the errors of the points of a share at one time."""
+    if time == 0:
+        _fill_constants(table, share)
+    for group in groups(
+        table, share, moment, settings, scatter=bool(settings.get("stretch", True))
+    ):
+        table.answer.warnings += scatter_warning(
+            np.concatenate([one.neglected for one in group.seen])
+        )
+        fit = table.network.readout.solve(group.asked)
+        index = group.index
+        solution = fit.solution
+        values: dict[str, Array] = {
+            **{
+                "test_error": solution.test,
+                "train_error": solution.train,
+                "V2": fit.V2,
+            },
+            **{
+                name: getattr(solution, name)
+                for name in ("objective", "norm", "Q2", "theta", "identity")
+            },
+            **{
+                "test_misclassified": solution.misclassified,
+                "all_data_error": fit.all_data,
+                "floor": fit.floor,
+            },
+            "learned": np.full(len(index), float(group.seen[0].of_target)),
+            **_of_rows(moment, fit, group),
+        }
+        for name, array in values.items():
+            table.put(name, index, time, by_block(array, table.network.blocks))
+        table.put("null_error", index, None, fit.null)
+        if moment.time:
+            left_out = neglected(
+                moment.problem, moment.layer, group.seen, group.asked, fit
+            )
+            table.neglected[index] = np.fmax(table.neglected[index], left_out)
+        if (
+            isinstance(solution, Errors)
+            and np.isfinite(table.points["dim"][index]).any()
+        ):
+            known = table.answer.neglected.setdefault(
+                FLUCTUATIONS, np.zeros(len(table.points["dim"]))
+            )
+            known[index] = solution.neglected  # those after the last step stay
+        note_fit(table, group, moment, fit, time)
+
+
+def groups(
+    table: Table,
+    share: Share,
+    moment: Moment,
+    settings: Mapping[str, Any],
+    *,
+    scatter: bool = False,
+) -> Iterator[Group]:
+    """Yield the points of a share at one time as fits are asked; features that need too
+    many nodes are said.
+
+    With `scatter` steep features are those of a finite dimension, as `describe` has
+    them.
+    """
+    try:
+        descriptions = _descriptions(moment, settings, scatter)
+    except InputError as error:
+        table.note(share.points_of(moment.sets)[0], reason_of(error))
+        return
+    together: dict[
+        object, list[tuple[Description, Description | None]]
+    ] = {}  # those of one shape, where nodes are few
+    for number, (fine, coarse) in enumerate(descriptions):
+        f = fine.features
+        kin = fine.bulks[0].kin
+        alone = f.weights.shape[1] > MANY_NODES or kin is None
+        nodes = None if coarse is None else coarse.features.weights.shape[1]
+        key: Any
+        if alone:
+            key = number
+        else:
+            key = (
+                f.mu1.shape[1:],
+                f.T0.shape[1:],
+                f.Jp.shape[1:],
+                fine.learnt,
+                nodes,
+                kin,
+            )
+        together.setdefault(key, []).append((fine, coarse))
+    for parts in together.values():
+        if not scatter:
+            plain = None
+        else:
+            plain = Features.join([fine.plain for fine, _ in parts])
+        group = asked_about(table, share, moment, [fine for fine, _ in parts])
+        size = group.asked.size
+        asked = dataclasses.replace(
+            group.asked,
+            tolerance=settings.get("tolerance", SOLVED),
+            size=(
+                size
+                if settings.get("stretch", True)
+                else dataclasses.replace(size, stretch=None)
+            ),
+            coarse=(
+                None
+                if parts[0][1] is None
+                else Features.join([c.features for _, c in parts if c is not None])
+            ),
+            plain=plain,
+            with_floors=bool(settings.get("floors", True))
+            and not table.network.readout.classes,
+        )
+        yield dataclasses.replace(group, asked=asked)
+
+
+def asked_about(
+    table: Table, share: Share, moment: Moment, seen: list[Description]
+) -> Group:
+    """Return the points of parameter sets whose descriptions have one shape."""
+    problem = moment.problem
+    rows = np.concatenate([one.rows for one in seen])
+    index, owner = share.points_of(moment.sets[rows])
+    members = rows[owner]
+    numbers = take_points(table.points, index)
+    size = finite_size(problem, moment.layer, members, numbers["dim"])
+    pi = problem.pi[members] if np.ptp(problem.pi, axis=0).any() else None
+    features = Features.join([one.features for one in seen])
+    bulks = tuple(bulk for one in seen for bulk in one.bulks)
+    return Group(
+        Asked(features, bulks, owner, numbers, SOLVED, size, pi), index, members, seen
+    )
+
+
+def _descriptions(
+    moment: Moment, settings: Mapping[str, Any], scatter: bool
+) -> list[tuple[Description, Description | None]]:
+    """Return what is seen on one rule, and on a second one where the error of the first
+    is not known (1e-12).
+    """
+    problem = moment.problem
+    layer = moment.layer
+    if settings.get("tolerance", SOLVED) > LOOSE:
+        return [
+            (one, None) for one in describe(problem, layer, LOOSE_RULE, scatter=scatter)
+        ]
+    fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE, scatter=scatter))
+    known = problem.target.resolution.error <= KNOWN_WELL or layer.batch is not None
+    if known and all(one.learnt < 2 for one in fine):
+        return [(one, None) for one in fine]
+    pairs: list[tuple[Description, Description | None]] = []
+    for one, other in zip(
+        fine, describe(problem, layer, RULES[1], finer=LINE_RULE, scatter=scatter)
+    ):
+        exact, rough = (
+            np.sum(f.hh * f.weights, axis=1, keepdims=True)
+            for f in (one.features, other.features)
+        )
+        # E y^2 is no feature's
+        features = dataclasses.replace(
+            other.features, hh=other.features.hh + exact - rough
+        )
+        pairs.append((one, dataclasses.replace(other, features=features)))
+    return pairs
+
+
+def note_fit(
+    table: Table, group: Group, moment: Moment, fit: Fit, time: int | None
+) -> None:
+    """Keep why points were not solved at a time, and warn of what decides their
+    limit.
+    """
+    index = group.index
+    status = np.where(fit.status == "", moment.layer.flagged[group.members], fit.status)
+    # a small error is what is left of two large averages of the target, and has their
+    # error
+    rest = np.fmax(1.0, fit.null / np.fmax(fit.solution.test, ROUNDING * fit.null))
+    residual = np.fmax(fit.residual, moment.problem.target.resolution.error * rest)
+    table.note(index, status, residual, fit.iterations, time=time)
+    if fit.rare.any():
+        table.answer.warnings.append(
+            f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at"
+            f" {fit.rare.sum()} of {len(index)} points (tiny ridge, n < p): a finite"
+            " network sees few of them, expect a gap at any reachable dimension."
+        )
+
+
+def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
+    """Return t, psi, Q1, V1: sums over the initial rows along kappa and across it,
+    spiked_features section 4.
+    """
+    problem = moment.problem
+    layer = moment.layer
+    solution = fit.solution
+    members = group.members
+    seen = group.seen[0]
+    k = len(problem.zeta)
+    count = len(members)
+    blank = {
+        name: np.full((count, *(k,) * rank), np.nan)
+        for name, rank in zip(("t", "psi", "Q1", "V1"), (1, 1, 2, 2))
+    }
+    if (
+        not problem.isotropic
+        or problem.target.directions > 1
+        or not layer.rows_known.any()
+    ):
+        return blank
+    if layer.batch is not None:
+        t = solution.x[:, :k] if seen.learnt else np.zeros((count, k))
+        if solution.tau.shape[1]:
+            psi = solution.tau[:, 0]
+        else:
+            psi = np.zeros((count, k))
+    else:
+        # (B, 2, R)
+        along = np.concatenate([one.along for one in group.seen])[group.asked.owner]
+        channels = solution.x.reshape(count, -1, k)[
+            :, seen.lengths : seen.lengths + along.shape[2]
+        ]
+        t, psi = np.einsum("bac,bcq->abq", along, channels)
+    if layer.bulk_rows:
+        scale = layer.B[members, :, 0]
+    else:
+        scale = np.ones((count, k))
+    square = scale[:, :, None] * scale[:, None, :]
+    Q1 = (solution.Q1 + psi[:, :, None] * psi[:, None, :]) * square
+    square_feedback = (
+        layer.feedback.shape[3] == k and layer.batch is None and not layer.stretched
+    )
+    if (
+        square_feedback and np.isfinite(problem.neurons).any()
+    ):  # rows before the steps, not those of the bulk
+        means = layer.feedback[members, 0] / layer.B[members]
+        Q1 = Q1 + in_initial_rows(
+            means, solution.theta, fit.kept, 1 / problem.neurons[members]
+        )
+    values = {"t": t * scale, "psi": psi * scale, "Q1": Q1, "V1": fit.V1 * square}
+    values = {
+        name: np.where(layer.rows_known[members], v.T, np.nan).T
+        for name, v in values.items()
+    }
+    if (
+        layer.batch is None and layer.U.shape[2] > 1 and np.any(layer.U[members, :, 1:])
+    ):  # the planted spike has turned
+        return {**blank, "V1": values["V1"]}
+    return values
+
+
+def by_block(values: Array, blocks: int) -> Array:
+    """Sum values over the nodes or sub-blocks of each block (a Gaussian law has one),
+    in all axes after the first.
+    """
+    for axis in range(1, values.ndim):
+        if values.shape[axis] != blocks:
+            shape = (*values.shape[:axis], blocks, -1, *values.shape[axis + 1 :])
+            values = values.reshape(shape).sum(axis=axis + 1)
+    return values
+
+
+def _fill_constants(table: Table, share: Share) -> None:
+    """Fill what no step changes: the effective ranks, and the error of the best affine
+    predictor.
+    """
+    index = share.index
+    problem = share.problem
+    second, fourth = (
+        problem.inputs.average(problem.inputs.eigenvalues**power) for power in (2, 4)
+    )
+    table.put("effective_rank", index, None, np.full(len(index), 1 / second))
+    table.put("effective_rank_4", index, None, np.full(len(index), second**2 / fourth))
+    if table.network.readout.classes:
+        table.put("affine_error", index, None, np.full(len(index), np.nan))
+        return
+    frame = np.eye(problem.target.directions)
+    try:
+        whole = condition(problem.target, frame[:, :0], frame, 1.0)
+    except (
+        InputError
+    ) as error:  # a target of so many directions has no first average either
+        table.note(index, reason_of(error))
+        return
+    affine = float(whole.square[0] - whole.h[0] ** 2 - np.sum(whole.h1[0] ** 2))
+    table.put("affine_error", index, None, affine + table.points["noise"][index])
+
+
+# -- The answer of a limit under construction: columns over points and times -----------
+
+
+class Table:
+    """The answer under construction: every variable is NaN until it is filled; times
+    count from the first one asked.
+    """
+
+    def __init__(self, network: Network, points: Points, times: int) -> None:
+        self.network = network
+        self.points = points
+        self.times = times
+        self.answer = Answer.blank(len(points["dim"]))
+        self.finite_size: dict[str, None] = {}  # which terms of it are in, in words
+        self.neglected = np.zeros(len(points["dim"]))
+        """Part of the objective that the second order of the spread would take away,
+        `escape.neglected` (B,).
+        """
+        self.spread = (
+            0.0  # the largest `escape.spread_beside_rows`, where no error is asked for
+        )
+        self._at_times: set[str] = set()  # variables that have a time
+        self._unsolved: list[
+            tuple[Integers, int]
+        ] = []  # points that were not solved at a time
+
+    def put(self, name: str, index: Integers, time: int | None, values: Any) -> None:
+        """Fill one variable at some points, at one time (None: it has no time)."""
+        values = np.asarray(values, dtype=float)
+        own = values.shape[1:]
+        if time is not None:
+            self._at_times.add(name)
+        array = self.answer.room_for(name, own if time is None else (self.times, *own))
+        at_time = array if time is None else array[:, time]
+        at_time[corner(index, own)] = values
+
+    def clear(self, index: Integers) -> None:
+        """Forget what was found at some points, to answer them by another theory."""
+        for values in self.answer.values.values():
+            values[index] = np.nan
+        self.answer.status[index] = ""
+        self.answer.residual[index] = 0.0
+        self.neglected[index] = 0.0
+        self._unsolved = [
+            (np.setdiff1d(failed, index), time) for failed, time in self._unsolved
+        ]
+
+    def note(
+        self,
+        index: Integers,
+        status: Strings | str,
+        residual: Any = 0.0,
+        iterations: Any = 0,
+        *,
+        time: int | None = None,
+    ) -> None:
+        """Keep the first reason, the largest residual and all iterations of some
+        points, not solved at a time.
+        """
+        answer = self.answer
+        if time is not None:
+            failed = np.broadcast_to(
+                np.asarray(status, dtype=object) != "", np.shape(index)
+            )
+            self._unsolved.append((index[failed], time))
+        answer.status[index] = np.where(
+            answer.status[index] == "", status, answer.status[index]
+        )
+        answer.residual[index] = np.fmax(answer.residual[index], residual)
+        answer.iterations[index] += iterations
+
+    def blank_unsolved(self) -> None:
+        """Make NaN of all that a point has at a time at which it was not solved, but
+        for what the layer alone says.
+        """
+        for name in self._at_times - {"learned"}:
+            for index, time in self._unsolved:
+                self.answer.values[name][index, time] = np.nan

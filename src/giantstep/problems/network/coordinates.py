@@ -1,0 +1,141 @@
+"""The law of the target's coordinates, which a step that treats every coordinate on its
+own can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import Discriminator, Tag
+
+from giantstep.core.base.types import DeviceArray, Points
+from giantstep.core.scenario.model import Number, Part, field
+from giantstep.problems.network.fields import name_or_law, only
+
+if TYPE_CHECKING:
+    from giantstep.core.lab import Draws
+    from giantstep.core.readout.sign_statistics import Component
+
+Sizes = Literal["gaussian", "equal"]
+
+
+class Coordinates(Part):
+    """Coordinates of the target: a fraction `nonzero` of them is not zero, with
+    Gaussian or equal sizes.
+
+    Steps along the gradient do not see it, since they turn with the inputs; a
+    `SignStep` does.
+
+    >>> import giantstep as gs
+    >>> s = gs.Network(
+    ...     target="sin(z)",
+    ...     activation="tanh",
+    ...     second_layer=gs.Vocabulary([1]),
+    ...     width_per_dim=1.0,
+    ...     samples_per_dim=1.5,
+    ...     steps=[gs.SignStep(1.2, batch_per_dim=2.0)],
+    ...     coordinates=Coordinates(nonzero=0.1),
+    ...     noise=0.02,
+    ... )
+    >>> gs.predict(s).test_error.values.round(4)
+    array([0.2942, 0.3641])
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, nonzero: float = ..., sizes: Sizes = ...) -> None: ...
+
+    nonzero: Number = field(
+        "f", "fraction of the coordinates that is not zero", default=1.0, gt=0, le=1
+    )
+    sizes: Sizes = field(
+        "sqrt(d) w*_i",
+        "law of those that are not zero: Gaussian, or of equal size",
+        default="gaussian",
+    )
+
+
+_ALLOWED = (
+    '"gaussian", "equal" or gs.Coordinates(nonzero=0.1, sizes="gaussian"), in a file {'
+    " nonzero = 0.1 }"
+)
+AnyCoordinates = Annotated[
+    Annotated[Coordinates, Tag("law")] | Annotated[Sizes, Tag("name")],
+    Discriminator(name_or_law),
+    only(Coordinates, get_args(Sizes), _ALLOWED),
+]
+
+
+def _law(
+    coordinates: Coordinates | str, points: Points, index: int
+) -> tuple[str, float]:
+    """Return the law of the sizes, and which fraction is not zero at a point."""
+    if isinstance(coordinates, str):
+        return coordinates, 1.0
+    return coordinates.sizes, float(points["coordinates.nonzero"][index])
+
+
+def components(
+    coordinates: Coordinates | str, points: Points, index: int
+) -> tuple[Component, ...]:
+    """Return the law at one point, in units of the root mean square: sign_step
+    section 2.
+    """
+    from giantstep.core.readout.sign_statistics import Component
+
+    sizes, kept = _law(coordinates, points, index)
+    if sizes == "gaussian":
+        one = Component(kept, 0.0, 1 / kept)
+    else:
+        one = Component(kept, kept**-0.5, 0.0)
+    return (one,) if kept == 1 else (one, Component(1 - kept, 0.0, 0.0))
+
+
+def draw_directions(
+    coordinates: Coordinates | str, points: Points, shape: tuple[int, int], draws: Draws
+) -> DeviceArray:
+    """Return orthonormal target directions (r, d) at random: a fixed number of entries
+    of each is not zero.
+    """
+    (r, d), xp = shape, draws.xp
+    sizes, kept = _law(coordinates, points, 0)
+    values = draws.normal("coordinates", (r, d))
+    if sizes == "equal":
+        values = xp.where(values < 0, -1.0, 1.0)
+    count = min(d, max(1, round(kept * d)))
+    if count < d:
+        order = xp.argsort(
+            draws.uniform("coordinates_kept", r * d).reshape(r, d), axis=1
+        )
+        for a in range(r):
+            values[a, order[a, count:]] = 0.0
+    directions: list[DeviceArray] = []
+    for row in values:
+        for other in directions:
+            row = row - (row @ other) * other
+        directions.append(row / xp.linalg.norm(row))
+    return xp.stack(directions)
+
+
+def reflections(
+    axes: DeviceArray, directions: DeviceArray, xp: Any
+) -> list[DeviceArray]:
+    """Return unit vectors u whose reflections 1 - 2 u u^T, one after the other, turn
+    orthonormal axes to directions.
+    """
+    found: list[DeviceArray] = []
+    for axis, direction in zip(axes, directions):
+        image = reflected(axis[None], found)[0]
+        gap = image - direction
+        size = float(xp.linalg.norm(gap))
+        if size > 1e-12:
+            found.append(gap / size)
+    return found
+
+
+def reflected(rows: DeviceArray, units: Sequence[DeviceArray]) -> DeviceArray:
+    """Return rows (m, d) after the reflections, one after the other."""
+    for u in units:
+        rows = rows - 2 * (rows @ u)[:, None] * u
+    return rows

@@ -1,9 +1,0 @@
-"""Solvers over a batch of independent points: fixed points, linear systems, roots."""
-
-from giantstep.solve.accelerated import Mixing as Mixing
-from giantstep.solve.accelerated import solve_accelerated as solve_accelerated
-from giantstep.solve.fixed_point import FixedPoint as FixedPoint
-from giantstep.solve.fixed_point import solve_each as solve_each
-from giantstep.solve.fixed_point import solve_fixed_point as solve_fixed_point
-from giantstep.solve.roots import crossing as crossing
-from giantstep.solve.roots import falling_root as falling_root
