@@ -46,13 +46,16 @@ class Piece:
 
     Attributes
     ----------
-    name : its name, the key of its record. digests : what it depends on, hashed; a
-    record with a later one (of a larger size) is accepted as well. work, arguments : a
-    function of a module and its arguments; it returns JSON data, with ``ok`` False for
-    a failure. cores : processes that it takes. after : names of pieces that are done
-    before. device : ``"cpu"`` or ``"cuda"``. kept : whether its record is kept; else it
-    only fills a store for a later piece. group : the file of docs/data, without its
-    ending, that keeps the record.
+    name : its name, the key of its record.
+    digests : what it depends on, hashed; a record with a later one (of a larger size)
+        is accepted as well.
+    work, arguments : a function of a module and its arguments; it returns JSON data,
+        with ``ok`` False for a failure.
+    cores : processes that it takes.
+    after : names of pieces that are done before.
+    device : ``"cpu"`` or ``"cuda"``.
+    kept : whether its record is kept; else it only fills a store for a later piece.
+    group : the file of docs/data, without its ending, that keeps the record.
     """
 
     name: str

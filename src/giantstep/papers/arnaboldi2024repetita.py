@@ -375,17 +375,21 @@ class Case:
 
     Attributes
     ----------
-    target, title : the expression, and its name in the figure. width, layer : number of
-    relu neurons; second layer ``"ones"``, ``"signs"`` (half +1, half -1) or
-    ``"gaussian"``. gamma0 : rate per dimension, gamma = gamma0 n_b p/d. quick, full :
-    dimension and length of the run, in d (or d log d) samples. published : the
-    dimension of the authors where a night does not hold it. quick_rate : gamma0 of the
-    quick run where it is larger, for a run that is shorter in proportion. logarithmic :
-    the length is in units of d log d. batch : 0 for single samples, else n_b/d. start :
-    ``"zero"``, or ``"first"``: every neuron starts as the first target direction.
+    target, title : the expression, and its name in the figure.
+    width, layer : number of relu neurons; second layer ``"ones"``, ``"signs"`` (half
+        +1, half -1) or ``"gaussian"``.
+    gamma0 : rate per dimension, gamma = gamma0 n_b p/d.
+    quick, full : dimension and length of the run, in d (or d log d) samples.
+    published : the dimension of the authors where a night does not hold it.
+    quick_rate : gamma0 of the quick run where it is larger, for a run that is shorter
+        in proportion.
+    logarithmic : the length is in units of d log d.
+    batch : 0 for single samples, else n_b/d.
+    start : ``"zero"``, or ``"first"``: every neuron starts as the first target
+        direction.
     theory : ``"ode"``, ``"map"``, ``"linear"`` (an even target: the size of the
-    cosine), or nothing: the overlaps leave
-        their start by noise, and there is an experiment only.
+        cosine), or nothing: the overlaps leave their start by noise, and there is an
+        experiment only.
     """
 
     target: str

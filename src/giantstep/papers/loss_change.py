@@ -25,11 +25,12 @@ def errors_with_change(
 
     Parameters
     ----------
-    first : the run, as it begins. then : how it goes on, with algorithm and rate of its
-    own; the run does not change if it is left out. share : it changes where the error
-    falls below this share of the first one. decay : the rate falls by this factor with
-    every update after the change. seed : of a run of the exact-in-law simulator; the
-    mean map if it is left out.
+    first : the run, as it begins.
+    then : how it goes on, with algorithm and rate of its own; the run does not change
+        if it is left out.
+    share : it changes where the error falls below this share of the first one.
+    decay : the rate falls by this factor with every update after the change.
+    seed : of a run of the exact-in-law simulator; the mean map if it is left out.
     """
     integrator = integrator_for(first)
     scenario = first

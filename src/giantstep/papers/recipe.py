@@ -47,12 +47,17 @@ class FigureStudy:
 
     Attributes
     ----------
-    study : what is asked. verb : who answers: the limit, the experiment, or both.
-    meaning : what is compared, for the report. judged : variables whose agreement is
-    reported; none where the figure has checks of its own. scale : what gaps of a
-    variable are relative to where it is smaller (`giantstep.agreement`). until : the
-    last time that is judged, where runs leave the limit by their noise later. stored :
-    an experiment made before, which is laid over the limit instead of a new one.
+    study : what is asked.
+    verb : who answers: the limit, the experiment, or both.
+    meaning : what is compared, for the report.
+    judged : variables whose agreement is reported; none where the figure has checks of
+        its own.
+    scale : what gaps of a variable are relative to where it is smaller
+        (`giantstep.agreement`).
+    until : the last time that is judged, where runs leave the limit by their noise
+        later.
+    stored : an experiment made before, which is laid over the limit instead of a new
+        one.
     """
 
     study: Study
@@ -120,9 +125,10 @@ def comparison(
 
     Parameters
     ----------
-    scenario, grid, what : the study. meaning, judged, stored, until, scale : as in
-    `FigureStudy`. **settings : of the limit (theory, finite_size), of the experiment
-    (dim, trials, seed), and of the question.
+    scenario, grid, what : the study.
+    meaning, judged, stored, until, scale : as in `FigureStudy`.
+    **settings : of the limit (theory, finite_size), of the experiment (dim, trials,
+        seed), and of the question.
     """
     study = _study(
         scenario, grid, what, settings, ("theory", "finite_size"), EXPERIMENT_SETTINGS
@@ -201,16 +207,22 @@ class Recipe:
 
     Attributes
     ----------
-    name : what `reproduce` is asked for. title : what the figure shows, in a line.
-    description : what each panel shows. studies : the studies of a size. draw : the
-    figure, from the results. checks : numbers with lines they must not cross, from the
-    results. then : studies that need results of the first ones. notes : sentences under
-    the report, where need be from the results. remark : what the parameters mean that
-    their values do not say (whose they are, units of the paper). seconds : what it took
-    with ``--quick`` on two CPU cores. quiet : points that fail are part of the figure,
-    not a warning. paper : BibTeX key in `giantstep.core.scenario.references`;
-    `giantstep.papers.recipes` fills it in, and what follows. full_time : what the full
-    size took, None where nobody has run it. ours : whether no paper has this figure.
+    name : what `reproduce` is asked for.
+    title : what the figure shows, in a line.
+    description : what each panel shows.
+    studies : the studies of a size.
+    draw : the figure, from the results.
+    checks : numbers with lines they must not cross, from the results.
+    then : studies that need results of the first ones.
+    notes : sentences under the report, where need be from the results.
+    remark : what the parameters mean that their values do not say (whose they are,
+        units of the paper).
+    seconds : what it took with ``--quick`` on two CPU cores.
+    quiet : points that fail are part of the figure, not a warning.
+    paper : BibTeX key in `giantstep.core.scenario.references`;
+        `giantstep.papers.recipes` fills it in, and what follows.
+    full_time : what the full size took, None where nobody has run it.
+    ours : whether no paper has this figure.
     """
 
     name: str

@@ -45,11 +45,14 @@ def reproduce(
 
     Parameters
     ----------
-    name : one of `giantstep.papers.list_figures`. out : folder; the files go to
-    ``out/name``. quick : smaller sizes and fewer trials. device : ``"cpu"`` or
-    ``"cuda"``. progress : True, False or a callable(done, total, text); a line on a
-    terminal if left out. store : a file (as of `giantstep.sweep`) that keeps every
-    result; what it holds is not computed again.
+    name : one of `giantstep.papers.list_figures`.
+    out : folder; the files go to ``out/name``.
+    quick : smaller sizes and fewer trials.
+    device : ``"cpu"`` or ``"cuda"``.
+    progress : True, False or a callable(done, total, text); a line on a terminal if
+        left out.
+    store : a file (as of `giantstep.sweep`) that keeps every result; what it holds is
+        not computed again.
 
     Returns
     -------
@@ -212,7 +215,8 @@ def _write(
     folder: Path, name: str, figure: Figure, results: Results, report: Report
 ) -> list[Path]:
     """Write everything beside the folder first, then move it there, file by file."""
-    from giantstep.core.result.files import save, write_text
+    from giantstep.core.base.files import write_text
+    from giantstep.core.result.files import save
     from giantstep.tools.figures.plot import save_figure
 
     try:

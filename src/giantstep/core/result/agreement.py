@@ -445,12 +445,12 @@ def agreement(
 
     Parameters
     ----------
-    result : what `compare` returned. variables : a name or several: the report is about
-    these alone. If left out, the verdict is about the variables that
-        the question shows (the errors), and the order parameters follow below it.
+    result : what `compare` returned.
+    variables : a name or several: the report is about these alone. If left out, the
+        verdict is about the variables that the question shows (the errors), and the
+        order parameters follow below it.
     scale : variable -> what its gaps are relative to where it is smaller: a cosine that
-    stays near 0 is judged on the
-        scale of the cosines one cares about.
+        stays near 0 is judged on the scale of the cosines one cares about.
 
     Examples
     --------

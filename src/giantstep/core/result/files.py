@@ -7,16 +7,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from giantstep.core.base.errors import InputError, check_ending
+from giantstep.core.base.files import atomic_write, write_text
 from giantstep.core.base.jsondata import json_data
 from giantstep.core.base.types import Array
 from giantstep.core.result.notes import notes_in
@@ -102,12 +101,6 @@ def load(path: str | Path) -> xarray.Dataset:
     notes = notes_in(result.attrs)  # NetCDF has no list of a single text
     result = result.assign_attrs(notes=notes) if notes else result
     return Result.of(result)
-
-
-def write_text(path: str | Path, text: str) -> None:
-    """Write a text file in one move."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="")
 
 
 def to_json(result: xarray.Dataset, **more: Any) -> str:
@@ -286,27 +279,3 @@ def _from_netcdf(path: Path) -> xarray.Dataset:
         .assign(texts)
         .drop_encoding()
     )
-
-
-@contextmanager
-def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` which replaces it once everything is
-    written.
-    """
-    goal = Path(path)
-    if not goal.parent.is_dir():
-        raise InputError(
-            f"There is no folder {str(goal.parent)!r} to write {goal.name!r} into."
-        )
-    if goal.is_dir():
-        raise InputError(f"{str(goal)!r} is a folder, not a file.")
-    temporary = goal.with_name(f".{goal.stem}.{os.getpid()}{goal.suffix}")
-    try:
-        yield temporary
-        os.replace(temporary, goal)
-    except PermissionError:
-        raise InputError(
-            f"The folder {str(goal.parent)!r} cannot be written to."
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)

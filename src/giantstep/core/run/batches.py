@@ -26,12 +26,8 @@ from giantstep.core.base.progress import (
     with_time,
 )
 from giantstep.core.base.types import Array, Indices, Points
-from giantstep.core.result.notes import (
-    Problems,
-    notes_in,
-    out_of_proportion,
-    worse_than_nothing,
-)
+from giantstep.core.result.notes import notes_in
+from giantstep.core.run.problems import Problems, out_of_proportion, worse_than_nothing
 from giantstep.core.run.reach import notes_on_reach
 from giantstep.core.run.request import Request
 from giantstep.core.run.returns import answer_of

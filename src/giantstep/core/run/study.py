@@ -19,12 +19,13 @@ from pydantic import BaseModel
 
 from giantstep.core.base import display
 from giantstep.core.base.errors import InputError, bad_field, nearest, unreadable
+from giantstep.core.base.files import write_text
 from giantstep.core.base.jsondata import with_infinity
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.base.types import Floats
-from giantstep.core.result.files import write_text
-from giantstep.core.result.notes import Problems, warn
 from giantstep.core.run.batches import checked_cpu_limit, solve_limit
+from giantstep.core.run.plugins import installed_verb
+from giantstep.core.run.problems import Problems, warn
 from giantstep.core.run.request import (
     EXPERIMENT_SETTINGS,
     LIMIT_SETTINGS,
@@ -36,6 +37,7 @@ from giantstep.core.run.trials import TrialPlan, Watch
 from giantstep.core.scenario.arrays import with_arrays, write_arrays
 from giantstep.core.scenario.checks import check_flags, check_number, check_whole
 from giantstep.core.scenario.family import DIAGNOSTICS, Engine, Question
+from giantstep.core.scenario.fields_table import model_blocks
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.lists import part_list
 from giantstep.core.scenario.model import (
@@ -77,22 +79,25 @@ def predict(
     Parameters
     ----------
     scenario : what is studied; several by name, ``{"no step": s0, "one step": s1}``,
-    have the dimension ``scenario``. grid : dotted field -> value or list of values; the
-    same as keywords. what : the question asked; the scenario's first one if left out.
+        have the dimension ``scenario``.
+    grid : dotted field -> value or list of values; the same as keywords.
+    what : the question asked; the scenario's first one if left out.
     theory : a name in ``scenario.theories``; the family chooses if left out, and the
-    result says which. A list of names
-        makes the dimension ``theory``.
+        result says which. A list of names makes the dimension ``theory``.
     dim : adds the leading finite-size correction at that dimension, where it is known;
-    may be a list. tolerance : relative residual the equations are solved to; above 1e-6
-    some families take coarser rules, too. strict : raise `ConvergenceError` where a
-    point is not solved, rather than warn. seed : of the points of a limit that is
-    computed by sampling; others do not depend on it. cpu_limit : seconds of CPU one
-    point may take before it is given up and flagged (``inf`` waits for ever); 15 if
-    left
-        out, or what the environment variable ``GIANTSTEP_CPU_LIMIT`` says.
+        may be a list.
+    tolerance : relative residual the equations are solved to; above 1e-6 some families
+        take coarser rules, too.
+    strict : raise `ConvergenceError` where a point is not solved, rather than warn.
+    seed : of the points of a limit that is computed by sampling; others do not depend
+        on it.
+    cpu_limit : seconds of CPU one point may take before it is given up and flagged
+        (``inf`` waits for ever); 15 if left out, or what the environment variable
+        ``GIANTSTEP_CPU_LIMIT`` says.
     progress : True, False or a callable(done, total, text); a line on a terminal if
-    left out. **fields : fields of the scenario (``step__rate=[0.5, 1]``) and settings
-    of the question (``x=...``).
+        left out.
+    **fields : fields of the scenario (``step__rate=[0.5, 1]``) and settings of the
+        question (``x=...``).
 
     Returns
     -------
@@ -175,15 +180,16 @@ def simulate(
 
     Parameters
     ----------
-    scenario, grid, what, strict, progress, **fields : as in `predict`. dim : dimension
-    of the data; may be a list. trials : number of independent repetitions. seed : any
-    whole number from 0 on. device : ``"cpu"`` or ``"cuda"``; they draw different
-    numbers. keep_trials : keep the dimension ``trial`` rather than the mean.
+    scenario, grid, what, strict, progress, **fields : as in `predict`.
+    dim : dimension of the data; may be a list.
+    trials : number of independent repetitions.
+    seed : any whole number from 0 on.
+    device : ``"cpu"`` or ``"cuda"``; they draw different numbers.
+    keep_trials : keep the dimension ``trial`` rather than the mean.
     keep_networks : add the networks of every trial, over the dimension ``trial``:
-    ``first_layer``, ``second_layer`` and
-        ``target_directions`` of a network, of ``what="spectrum"`` also all
-        ``eigenvalues``. Every network is trained a second time for that. A family that
-        keeps no networks refuses.
+        ``first_layer``, ``second_layer`` and ``target_directions`` of a network, of
+        ``what="spectrum"`` also all ``eigenvalues``. Every network is trained a second
+        time for that. A family that keeps no networks refuses.
     paired : give all points the same draws, so that their differences are less noisy.
 
     Returns
@@ -245,19 +251,19 @@ def compare(
     Parameters
     ----------
     scenario, grid, what, theory, tolerance, strict, progress, **fields : as in
-    `predict`. dim, trials, seed, device, paired : as in `simulate`. finite_size :
-    compare with the limit and its finite-size correction at `dim`, where it is known
-    (it is called
-        "theory at d = ..." then, and the bare limit stands beside it); False compares
-        with the bare limit.
+        `predict`.
+    dim, trials, seed, device, paired : as in `simulate`.
+    finite_size : compare with the limit and its finite-size correction at `dim`, where
+        it is known (it is called "theory at d = ..." then, and the bare limit stands
+        beside it); False compares with the bare limit.
     watch : called after every trial with a function that returns what was measured so
-    far, as `simulate` would. stored : an experiment at the same points, as `simulate`
-    or `sweep` returned it, in place of a new one. One of
-        another scenario, question, dimension or seed is refused.
+        far, as `simulate` would.
+    stored : an experiment at the same points, as `simulate` or `sweep` returned it, in
+        place of a new one. One of another scenario, question, dimension or seed is
+        refused.
     twin : on a table, whether the same trials are run on its Gaussian twin, too, which
-    splits the gap: the report says
-        how much the finite size makes, and how much that the data are not Gaussian. If
-        left out: unless `stored`.
+        splits the gap: the report says how much the finite size makes, and how much
+        that the data are not Gaussian. If left out: unless `stored`.
 
     Returns
     -------
@@ -453,11 +459,13 @@ class Study(display.Readable):
 
     Parameters
     ----------
-    scenario : what is studied. what : the question; the scenario's first one if left
-    out. grid : dotted field -> value or list. settings : settings of the question
-    (``x``, ``normalisation``, ...). limit : ``theory``, ``dim``, ``tolerance``,
-    ``finite_size``, ``strict``, ``seed`` (where it is sampled). experiment : ``dim``,
-    ``trials``, ``seed``, ``device``, ``keep_trials``, ``paired``.
+    scenario : what is studied.
+    what : the question; the scenario's first one if left out.
+    grid : dotted field -> value or list.
+    settings : settings of the question (``x``, ``normalisation``, ...).
+    limit : ``theory``, ``dim``, ``tolerance``, ``finite_size``, ``strict``, ``seed``
+        (where it is sampled).
+    experiment : ``dim``, ``trials``, ``seed``, ``device``, ``keep_trials``, ``paired``.
 
     Examples
     --------
@@ -549,7 +557,7 @@ class Study(display.Readable):
     def blocks(self) -> list[display.Block]:
         """Return the question, the scenario, what varies, and the settings."""
         what = self.what or next(iter(self.scenario.questions))
-        blocks = [f'Study of "{what}"', *display.model_blocks(self.scenario)]
+        blocks = [f'Study of "{what}"', *model_blocks(self.scenario)]
         for name in _SECTIONS:
             table = getattr(self, name)
             if table:
@@ -601,8 +609,7 @@ class Study(display.Readable):
         """Answer with one engine and keep the results in a store; keywords as in
         `giantstep.sweep`.
         """
-        from giantstep.tools.sweeps.verb import sweep
-
+        sweep = installed_verb("sweep")
         is_limit = source == "limit"
         overrides = {"source": source, **overrides}
         if is_limit:

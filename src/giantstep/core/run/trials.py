@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.progress import Progress, ProgressOption
 from giantstep.core.base.types import Array, Floats, Indices, Points
-from giantstep.core.result.notes import Problems
 from giantstep.core.run.kept import check_room, with_networks
+from giantstep.core.run.problems import Problems
 from giantstep.core.run.request import ExperimentSettings, Request
 from giantstep.core.run.returns import measured_by
 from giantstep.core.scenario.dimensions import dimension_named

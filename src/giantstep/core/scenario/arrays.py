@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from pydantic import BaseModel, BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.core.base.errors import InputError
+from giantstep.core.base.files import atomic_write
 from giantstep.core.base.types import Array, Floats
-from giantstep.core.result.files import atomic_write
 from giantstep.core.scenario.lists import holds_parts
 
 WRITTEN_OUT = 256

@@ -42,7 +42,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from giantstep.core.base.display import blocks_html, blocks_text, model_blocks
+from giantstep.core.base.display import blocks_html, blocks_text
 from giantstep.core.base.errors import (
     InputError,
     bad_field,
@@ -62,6 +62,7 @@ from giantstep.core.scenario.family import (
     Question,
     Variable,
 )
+from giantstep.core.scenario.fields_table import model_blocks
 from giantstep.core.scenario.lists import (
     declaration,
     holds_parts,
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass as _ModelType
 
     from giantstep.core.maths.gaussian.source import Language
-    from giantstep.tools.scripts import Program
+    from giantstep.core.scenario.program import Program
 else:
     _ModelType = type(BaseModel)
 
@@ -651,8 +652,9 @@ class Scenario(Checked):
         Parameters
         ----------
         paper : BibTeX key, one of ``paper_symbols``; docs/notation.md lists them with
-        their symbols. **symbols : the paper's symbols (``lambda_`` for lambda); what it
-        has no symbol for goes by our field's name.
+            their symbols.
+        **symbols : the paper's symbols (``lambda_`` for lambda); what it has no symbol
+            for goes by our field's name.
 
         >>> import giantstep as gs
         >>> s = gs.OneStep.from_paper(

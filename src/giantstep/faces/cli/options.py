@@ -276,7 +276,7 @@ def write_outputs(
 
     `variables` are drawn, those of the family if left out.
     """
-    from giantstep.core.result.files import atomic_write
+    from giantstep.core.base.files import atomic_write
 
     out = output.out or []
     plot = output.plot or []

@@ -80,7 +80,7 @@ def place(
     ),
 ) -> None:
     """Say whether clusters in a dataset are easy, hard or impossible to find."""
-    from giantstep.core.result.files import atomic_write
+    from giantstep.core.base.files import atomic_write
     from giantstep.tools.data.estimators.matrices import read_matrix
 
     check_outputs(Output(out=None, plot=[plot] if plot else [], paper=None))

@@ -303,9 +303,10 @@ def html_file(
 
     Parameters
     ----------
-    panels : of the figure. about : ``title``, ``sentence``, ``caption``, ``verdicts``
-    (each a ``verdict`` and its ``sentence``), ``state``. toml, python : the study, and
-    the lines that draw the same figure.
+    panels : of the figure.
+    about : ``title``, ``sentence``, ``caption``, ``verdicts`` (each a ``verdict`` and
+        its ``sentence``), ``state``.
+    toml, python : the study, and the lines that draw the same figure.
     """
     svg = figure_file(panels, "svg").decode()  # what is no panel is refused here
     kept = ("label", "kind", "x", "y", "errors")

@@ -8,8 +8,7 @@ import numpy as np
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.maths.gaussian.source import Language
-from giantstep.problems.batch_reuse.scenario import BatchReuse
-from giantstep.tools.scripts import (
+from giantstep.core.scenario.program import (
     Program,
     activation_source,
     floats,
@@ -17,6 +16,7 @@ from giantstep.tools.scripts import (
     number,
     target_source,
 )
+from giantstep.problems.batch_reuse.scenario import BatchReuse
 
 _LOSS = {"square": "(f - y) ** 2 / 2", "correlation": "-y * f"}
 _SLOPE = {"square": "f - y", "correlation": "-y"}

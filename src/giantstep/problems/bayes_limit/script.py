@@ -6,8 +6,14 @@ from __future__ import annotations
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.maths.gaussian.source import Language
+from giantstep.core.scenario.program import (
+    Program,
+    lines,
+    number,
+    refuse_torch,
+    target_source,
+)
 from giantstep.problems.bayes_limit.scenario import BayesLimit
-from giantstep.tools.scripts import Program, lines, number, refuse_torch, target_source
 
 _WRITTEN = "where a script is written"
 _PASSING = """

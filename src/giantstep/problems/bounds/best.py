@@ -48,9 +48,8 @@ def best_possible(scenario: Scenario) -> BayesLimit:
     Parameters
     ----------
     scenario : `Network` and its presets, `GiantSteps`, `OnlineSGD`, `BatchReuse`, or
-    `MixtureGLM` with one isotropic
-        cluster. Steps on infinite batches, and starts that know something of the
-        target, are refused.
+        `MixtureGLM` with one isotropic cluster. Steps on infinite batches, and starts
+        that know something of the target, are refused.
 
     Examples
     --------
@@ -100,10 +99,9 @@ def efficiency(
     Parameters
     ----------
     result : what `predict`, `simulate` or `compare` returned for a scenario that
-    `best_possible` takes, or a part of
-        it (``result.sel(noise=0.1)``).
+        `best_possible` takes, or a part of it (``result.sel(noise=0.1)``).
     progress : True, False or a callable(done, total, text); a line on a terminal where
-    it takes more than a moment.
+        it takes more than a moment.
 
     Examples
     --------

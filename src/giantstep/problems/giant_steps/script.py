@@ -10,8 +10,13 @@ import numpy as np
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.maths.gaussian.source import Language
+from giantstep.core.scenario.program import (
+    Program,
+    activation_source,
+    number,
+    target_source,
+)
 from giantstep.problems.giant_steps.scenario import GiantSteps
-from giantstep.tools.scripts import Program, activation_source, number, target_source
 
 _STEP = {
     "numpy": (

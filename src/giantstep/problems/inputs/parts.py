@@ -307,12 +307,10 @@ class InputCovariance(InputForm):
         Parameters
         ----------
         X : the table; columns are centred, everything is divided by one number,
-        directions without variance are left
-            out.
+            directions without variance are left out.
         target_direction : w* in the columns of the table, (d,) or (r, d), normalised to
-        Var z = 1; left out: the same
-            share of the variance of z on every eigenvector of the leading half, with
-            fixed random signs.
+            Var z = 1; left out: the same share of the variance of z on every
+            eigenvector of the leading half, with fixed random signs.
         show : print the report.
         """
         table = diagonalise(X)

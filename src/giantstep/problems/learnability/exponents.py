@@ -307,7 +307,8 @@ def exponents(
     Parameters
     ----------
     target : an expression in z or z1..zk, a name, a `giantstep.Function` or a
-    `giantstep.Target`. activation : the student's activation, for the products c_k C_k.
+        `giantstep.Target`.
+    activation : the student's activation, for the products c_k C_k.
 
     Examples
     --------

@@ -314,17 +314,16 @@ def learnable(
     Parameters
     ----------
     target : an expression in z or z1..zk, or what `giantstep.Target` takes.
-    activation : of the student. algorithm : ``"squared"`` and ``"correlation"``
-    (one-pass SGD), ``"extragradient"``, ``"sam"``, ``"two-step"``,
-        ``"exponential"`` (a sample used twice, or a nonlinear loss), ``"giant-steps"``
-        (few steps on large fresh batches), ``"reused"`` and ``"single-pass"`` (few
-        steps on one batch of order d, kept or fresh).
+    activation : of the student.
+    algorithm : ``"squared"`` and ``"correlation"`` (one-pass SGD), ``"extragradient"``,
+        ``"sam"``, ``"two-step"``, ``"exponential"`` (a sample used twice, or a
+        nonlinear loss), ``"giant-steps"`` (few steps on large fresh batches),
+        ``"reused"`` and ``"single-pass"`` (few steps on one batch of order d, kept or
+        fresh).
     second_layer : the fixed second layer: a list, a Vocabulary (its values), [1.0] if
-    left out ([1, -1] for giant
-        steps).
+        left out ([1, -1] for giant steps).
     rate, inner_rate, noise : gamma_0 and rho_0 (gradient_dynamics section 4.2) and the
-    variance of the label noise, for
-        the constants.
+        variance of the label noise, for the constants.
 
     Examples
     --------

@@ -696,12 +696,13 @@ class MixtureGLM(Scenario):
         Parameters
         ----------
         X : (N, d) array or pandas frame of numbers; constant columns are left out, with
-        a warning. y : (N) labels: real numbers (they are centred), or two classes,
-        numbers or texts, which become -1 and 1. samples_per_dim : n/d of the fit; half
-        of the rows if left out. ridge, loss, **fields : fields of the scenario. scale :
-        ``"columns"``: every column to unit variance, ``"global"``: all divided by one
-        number, ``"none"``;
-            columns are centred.
+            a warning.
+        y : (N) labels: real numbers (they are centred), or two classes, numbers or
+            texts, which become -1 and 1.
+        samples_per_dim : n/d of the fit; half of the rows if left out.
+        ridge, loss, **fields : fields of the scenario.
+        scale : ``"columns"``: every column to unit variance, ``"global"``: all divided
+            by one number, ``"none"``; columns are centred.
         """
         from giantstep.problems.mixture_glm.data import (
             table_fields,

@@ -10,10 +10,10 @@ import numpy as np
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.maths.gaussian.source import Language, expression_source
+from giantstep.core.scenario.program import Program, lines, number, refuse_torch
 from giantstep.problems.mixture_glm.margins import Observables
 from giantstep.problems.mixture_glm.parts import Isotropic, joint_gram
 from giantstep.problems.mixture_glm.scenario import REAL_LABELS, MixtureGLM
-from giantstep.tools.scripts import Program, lines, number, refuse_torch
 
 _WRITTEN = "where a script is written"
 _LOSSES = {

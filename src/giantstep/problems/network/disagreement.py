@@ -50,13 +50,13 @@ def disagreement(
 
     Parameters
     ----------
-    first, second : the networks. shared : ``"samples"``: the fit with fewer samples has
-    part of those of the other, layers are drawn anew;
-        ``"layer"``: the same first layer, samples are drawn anew; ``"both"``; or
-        ``"nothing"``.
+    first, second : the networks.
+    shared : ``"samples"``: the fit with fewer samples has part of those of the other,
+        layers are drawn anew; ``"layer"``: the same first layer, samples are drawn
+        anew; ``"both"``; or ``"nothing"``.
     dim : dimension of the source "theory", which has the terms of order 1/d that
-    beyond_the_error (2.12)-(2.14) and the
-        errors of the networks have, and of real pairs.
+        beyond_the_error (2.12)-(2.14) and the errors of the networks have, and of real
+        pairs.
     trials, seed : number and seed of real pairs; none if `trials` is 0.
     test_samples : fresh inputs at which a real pair is measured.
 

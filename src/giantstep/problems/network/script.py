@@ -2,7 +2,7 @@
 in NumPy or with autograd.
 
 The text is written for NumPy. What PyTorch calls otherwise is translated
-(`giantstep.tools.scripts.to_torch`); the gradient of the first layer is its own text in
+(`giantstep.core.scenario.program.to_torch`); the gradient of the first layer is its own text in
 each: written out here, that of autograd there.
 """
 
@@ -16,9 +16,7 @@ import numpy as np
 from giantstep.core.base.errors import bad_field
 from giantstep.core.maths.gaussian.source import Language
 from giantstep.core.scenario.model import Scenario
-from giantstep.core.scenario.vocabulary import Vocabulary
-from giantstep.problems.network.scenario import Network, Preset
-from giantstep.tools.scripts import (
+from giantstep.core.scenario.program import (
     Program,
     activation_source,
     lines,
@@ -26,6 +24,8 @@ from giantstep.tools.scripts import (
     target_source,
     to_torch,
 )
+from giantstep.core.scenario.vocabulary import Vocabulary
+from giantstep.problems.network.scenario import Network, Preset
 
 POPULATION = 500
 """Samples per dimension of a gradient that stands for the population's: its noise moves

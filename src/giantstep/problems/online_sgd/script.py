@@ -11,9 +11,7 @@ import numpy as np
 from giantstep.core.base.errors import bad_field
 from giantstep.core.maths.gaussian import Function
 from giantstep.core.maths.gaussian.source import Language, expression_source
-from giantstep.problems.online_sgd.scenario import OnlineSGD
-from giantstep.problems.online_sgd.states import is_odd
-from giantstep.tools.scripts import (
+from giantstep.core.scenario.program import (
     Program,
     activation_source,
     floats,
@@ -21,6 +19,8 @@ from giantstep.tools.scripts import (
     number,
     target_source,
 )
+from giantstep.problems.online_sgd.scenario import OnlineSGD
+from giantstep.problems.online_sgd.states import is_odd
 
 SHOWN = 5
 """Times that are printed beside the start, evenly spaced: a program prints a table, not

@@ -34,10 +34,13 @@ def rival_labels(
 
     Parameters
     ----------
-    X : (n, d) matrix. clusters : number of clusters. rival : ``"pca"``,
-    ``"sparse-pca"``, ``"thresholding"`` (PCA of the columns of largest variance) or
-    ``"kmeans"``. active : number of active features, which sparse PCA (by its penalty)
-    and thresholding are told. seed : random starts of k-means.
+    X : (n, d) matrix.
+    clusters : number of clusters.
+    rival : ``"pca"``, ``"sparse-pca"``, ``"thresholding"`` (PCA of the columns of
+        largest variance) or ``"kmeans"``.
+    active : number of active features, which sparse PCA (by its penalty) and
+        thresholding are told.
+    seed : random starts of k-means.
 
     Examples
     --------

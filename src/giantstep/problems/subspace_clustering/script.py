@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.maths.gaussian.source import Language
+from giantstep.core.scenario.program import Program, number, refuse_torch
 from giantstep.problems.subspace_clustering.scenario import SubspaceClustering
-from giantstep.tools.scripts import Program, number, refuse_torch
 
 _WRITTEN = "where a script is written"
 _FUNCTIONS = """

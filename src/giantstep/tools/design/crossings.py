@@ -14,8 +14,8 @@ from scipy.optimize import elementwise
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.base.types import Array, Floats, Indices
-from giantstep.core.result.notes import warn
 from giantstep.core.result.table import about_field
+from giantstep.core.run.problems import warn
 from giantstep.core.scenario.checks import check_flags, check_whole
 from giantstep.core.scenario.model import (
     Scenario,
@@ -85,19 +85,20 @@ def solve_for(
     Parameters
     ----------
     scenario, grid, **fields : as in `predict`; a keyword that names a variable is the
-    value to be reached
-        (``test_error=0.2``, or a list of values).
-    field : the numeric field solved for. between : its range ``(low, high)``, searched
-    on a logarithmic scale where low > 0; from a thousandth to a thousand
-        times its present value if left out.
+        value to be reached (``test_error=0.2``, or a list of values).
+    field : the numeric field solved for.
+    between : its range ``(low, high)``, searched on a logarithmic scale where low > 0;
+        from a thousandth to a thousand times its present value if left out.
     reach : the same as the keyword, for entries of variables: ``{"test_error[time=2]":
-    0.2}``. over : other fields with their ranges: the observable is first minimised
-    over them at every value of `field`. maximise : maximise over them instead. points :
-    points of the scan; 65, or 33 with `over`, if left out: about half as many points of
-    the limit again, for
-        each point of the grid; with `over` a search of about 20 for each of them.
+        0.2}``.
+    over : other fields with their ranges: the observable is first minimised over them
+        at every value of `field`.
+    maximise : maximise over them instead.
+    points : points of the scan; 65, or 33 with `over`, if left out: about half as many
+        points of the limit again, for each point of the grid; with `over` a search of
+        about 20 for each of them.
     progress : True, False or a callable(done, total, text); a line on a terminal if
-    left out.
+        left out.
 
     Returns
     -------

@@ -15,7 +15,7 @@ import numpy as np
 from giantstep.core.base.errors import InputError, bad_field, field_error, nearest
 from giantstep.core.base.progress import Progress, ProgressOption, counted, with_time
 from giantstep.core.base.types import Array, Booleans, Floats, Indices, Points
-from giantstep.core.result.notes import Problems
+from giantstep.core.run.problems import Problems
 from giantstep.core.run.reach import Jump, jump_at
 from giantstep.core.run.request import Request
 from giantstep.core.run.returns import answer_of

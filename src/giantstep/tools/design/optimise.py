@@ -16,8 +16,8 @@ from scipy.ndimage import minimum_filter  # type: ignore[attr-defined]
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.base.types import Array, Booleans, Floats, Indices
-from giantstep.core.result.notes import warn
 from giantstep.core.result.table import about_field
+from giantstep.core.run.problems import warn
 from giantstep.core.run.reach import LARGE, REACHABLE, Jump, neglected_of
 from giantstep.core.run.request import Request
 from giantstep.core.scenario.checks import check_number, check_whole
@@ -82,27 +82,27 @@ def optimize(
     Parameters
     ----------
     scenario, grid, **fields : as in `predict` (also ``what``, ``theory``, ``dim``,
-    ``tolerance``, ``seed``). over : field -> range ``(low, high)``, searched on a
-    logarithmic scale where low > 0 (``(low, high, "linear")``
-        is not), or list of choices, for any field. At most four numeric fields are
-        free.
+        ``tolerance``, ``seed``).
+    over : field -> range ``(low, high)``, searched on a logarithmic scale where low > 0
+        (``(low, high, "linear")`` is not), or list of choices, for any field. At most
+        four numeric fields are free.
     minimise, maximise : a variable of the question, ``"test_error"`` if left out (along
-    time its last);
-        ``"test_error[time=2]"`` is an entry, ``"test_error[time=last]"`` the last.
+        time its last); ``"test_error[time=2]"`` is an entry,
+        ``"test_error[time=last]"`` the last.
     budget : constraints between numeric fields, ``"step.batch_per_dim +
-    samples_per_dim = 4"``: one or several, with =,
-        <= or >=. An equality with at most one field of `over` frees the others that it
-        names, between a thousandth and a thousand times their present value.
+        samples_per_dim = 4"``: one or several, with =, <= or >=. An equality with at
+        most one field of `over` frees the others that it names, between a thousandth
+        and a thousand times their present value.
     starts : starting points along each field; chosen by the number of free fields (17,
-    7, 5, 4) if left out. A search
-        asks the limit about two to five times as often as there are starting points,
-        for each choice and each point of the grid: milliseconds each for most families,
-        seconds for a `BayesLimit` of several directions.
+        7, 5, 4) if left out. A search asks the limit about two to five times as often
+        as there are starting points, for each choice and each point of the grid:
+        milliseconds each for most families, seconds for a `BayesLimit` of several
+        directions.
     check : run so many real networks (experiments) at the optimum, and with half and
-    twice of every field, on the same
-        draws; at `dim`, or at d = 200, for which the optimum is then the best, too.
+        twice of every field, on the same draws; at `dim`, or at d = 200, for which the
+        optimum is then the best, too.
     progress : True, False or a callable(done, total, text); a line on a terminal if
-    left out.
+        left out.
 
     Returns
     -------
@@ -712,10 +712,12 @@ def best_ridge(
 
     Parameters
     ----------
-    scenario : any scenario with a field ``ridge``. variable : a variable of its
-    question, or one entry of it (``"test_error[time=2]"``). low, high : range of the
-    ridge. **settings : as in `predict` (``what``, ``theory``, ...); fields may vary
-    over a grid.
+    scenario : any scenario with a field ``ridge``.
+    variable : a variable of its question, or one entry of it
+        (``"test_error[time=2]"``).
+    low, high : range of the ridge.
+    **settings : as in `predict` (``what``, ``theory``, ...); fields may vary over a
+        grid.
 
     Returns
     -------

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.base.types import Booleans, Floats
-from giantstep.core.result.notes import warn
+from giantstep.core.run.problems import warn
 from giantstep.core.scenario.lists import declaration
 from giantstep.core.scenario.model import (
     Scenario,
@@ -85,12 +85,13 @@ def sensitivity(
     Parameters
     ----------
     scenario, grid, **fields : as in `predict` (also ``what``, ``theory``, ``dim``,
-    ``tolerance``, ``seed``). of : a variable of the question, ``"test_error"`` if left
-    out; ``"test_error[time=2]"`` is an entry. to : numeric fields; all that are finite
-    somewhere in the grid if left out. Each
+        ``tolerance``, ``seed``).
+    of : a variable of the question, ``"test_error"`` if left out;
+        ``"test_error[time=2]"`` is an entry.
+    to : numeric fields; all that are finite somewhere in the grid if left out. Each
         takes twelve points of the limit at every point of the grid.
     progress : True, False or a callable(done, total, text); a line on a terminal if
-    left out.
+        left out.
 
     Returns
     -------

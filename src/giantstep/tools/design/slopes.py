@@ -63,14 +63,15 @@ def slopes(
 
     Parameters
     ----------
-    result : what `predict`, `simulate` or `compare` returned. along : the field that
-    grows, or several that grow by the same factor (n and p at a fixed ratio), or, for a
-    budget,
-        the power of it with which each field grows (``{"samples_per_dim": 0.5,
-        "width_per_dim": 0.5}`` for n p).
-    of : the variable. floor : what is subtracted first: a number, a DataArray, or the
-    name of a variable of the result (``"floor"``). progress : True, False or a
-    callable(done, total, text); a line on a terminal if left out.
+    result : what `predict`, `simulate` or `compare` returned.
+    along : the field that grows, or several that grow by the same factor (n and p at a
+        fixed ratio), or, for a budget, the power of it with which each field grows
+        (``{"samples_per_dim": 0.5, "width_per_dim": 0.5}`` for n p).
+    of : the variable.
+    floor : what is subtracted first: a number, a DataArray, or the name of a variable
+        of the result (``"floor"``).
+    progress : True, False or a callable(done, total, text); a line on a terminal if
+        left out.
 
     Returns
     -------

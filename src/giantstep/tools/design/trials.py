@@ -50,9 +50,11 @@ def trials_needed(
     ----------
     scenario, dim, grid, what, **fields : as in `simulate` (also ``seed``, ``device``).
     see : the gap, relative to the mean of the observable (``relative`` in earlier
-    versions, which is still taken). of : a variable of the question, ``"test_error"``
-    if left out; ``"test_error[time=2]"`` is an entry. power : probability that a gap of
-    that size is seen. pilot : trials of the pilot, at least 3.
+        versions, which is still taken).
+    of : a variable of the question, ``"test_error"`` if left out;
+        ``"test_error[time=2]"`` is an entry.
+    power : probability that a gap of that size is seen.
+    pilot : trials of the pilot, at least 3.
 
     Returns
     -------

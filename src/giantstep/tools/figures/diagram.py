@@ -49,10 +49,10 @@ def phase_diagram(
 
     Parameters
     ----------
-    scenario : what is studied. grid, **fields : fields of the scenario. A list makes
-    the horizontal axis (``flip=[0.0, 0.1, 0.2]``) or, of the
-        vertical field, its range; for `OnlineSGD` it marks several runs. A single value
-        changes the scenario.
+    scenario : what is studied.
+    grid, **fields : fields of the scenario. A list makes the horizontal axis
+        (``flip=[0.0, 0.1, 0.2]``) or, of the vertical field, its range; for `OnlineSGD`
+        it marks several runs. A single value changes the scenario.
     path : where to save the figure (.png, .pdf or .svg).
 
     Returns

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field
+from giantstep.core.base.files import atomic_write
 from giantstep.core.result.comparison import as_comparisons
-from giantstep.core.result.files import atomic_write
 from giantstep.core.scenario.checks import check_number
 from giantstep.tools.figures.labels import place_legend
 from giantstep.tools.figures.layout import ALL_SAMPLES, Reading, View, over_trials
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from giantstep.core.base.progress import ProgressOption
-    from giantstep.problems.bounds.drawing import BoundDrawer
+    from giantstep.tools.figures.best_possible import BoundDrawer
 
 FORMATS = (".png", ".pdf", ".svg", ".pgf")
 TEX = ("pdflatex", "xelatex", "lualatex")
@@ -68,31 +68,33 @@ def plot(
     Parameters
     ----------
     result : what `predict`, `simulate` or `compare` returned, or `load` read; several
-    are laid over each other, also of
-        different verbs.
+        are laid over each other, also of different verbs.
     variables : one name or several, each in a panel of its own; the family's choice if
-    left out. path : where to save the figure: .png, .pdf, .svg, or .pgf for LaTeX,
-    which needs a TeX system here too. x : dimension or coordinate of the horizontal
-    axis (``step.rate`` or ``step__rate``); chosen if left out.
-        ``"all samples"`` counts every sample that a method sees, in its steps and in
-        its fit, so that methods with and without steps are comparable; the families are
-        those of `best_possible`.
+        left out.
+    path : where to save the figure: .png, .pdf, .svg, or .pgf for LaTeX, which needs a
+        TeX system here too.
+    x : dimension or coordinate of the horizontal axis (``step.rate`` or
+        ``step__rate``); chosen if left out. ``"all samples"`` counts every sample that
+        a method sees, in its steps and in its fit, so that methods with and without
+        steps are comparable; the families are those of `best_possible`.
     log : which axes are logarithmic, ``"x"``, ``"y"``, ``"xy"`` or ``""``; chosen by
-    the numbers if left out. axes, ax : draw into this matplotlib axes (all variables in
-    one) or into these (one each), without a title. labels : what the legend calls each
-    of several results; their places if left out. style : ``"paper"``: 8-point type,
-    colours and dashes that can be told apart by colour-blind readers and in grey,
-        no title (the caption says it), the legend above the axes; ``"screen"`` if left
-        out.
+        the numbers if left out.
+    axes, ax : draw into this matplotlib axes (all variables in one) or into these (one
+        each), without a title.
+    labels : what the legend calls each of several results; their places if left out.
+    style : ``"paper"``: 8-point type, colours and dashes that can be told apart by
+        colour-blind readers and in grey, no title (the caption says it), the legend
+        above the axes; ``"screen"`` if left out.
     width : of a figure for a paper: ``"column"`` (85 mm, if left out), ``"page"`` (175
-    mm) or a number of inches. bound : draw under every curve the best possible error of
-    its own scenario and samples, and that of message passing
-        (`best_possible`). Against ``time`` it stands at whole steps. A noisy target of
-        two and more directions takes seconds for each of at most 9 points of a curve;
-        equal ones are computed once.
+        mm) or a number of inches.
+    bound : draw under every curve the best possible error of its own scenario and
+        samples, and that of message passing (`best_possible`). Against ``time`` it
+        stands at whole steps. A noisy target of two and more directions takes seconds
+        for each of at most 9 points of a curve; equal ones are computed once.
     smooth : ask the limit of a comparison again for a fine curve; False draws the
-    result's own points only. progress : of bounds that take long: True, False or a
-    callable(done, total, text); a line on a terminal if left out.
+        result's own points only.
+    progress : of bounds that take long: True, False or a callable(done, total, text); a
+        line on a terminal if left out.
 
     Returns
     -------
@@ -133,7 +135,7 @@ def plot(
                 reading.ask_fine_limit(result, views)
             bounds = None
             if bound:
-                from giantstep.problems.bounds.drawing import BoundDrawer
+                from giantstep.tools.figures.best_possible import BoundDrawer
 
                 bounds = BoundDrawer(progress)
             where = (reading, views, scale, bounds)

@@ -39,7 +39,7 @@ from giantstep.tools.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from giantstep.problems.bounds.drawing import BoundDrawer
+    from giantstep.tools.figures.best_possible import BoundDrawer
 
 
 MANY = 60

@@ -183,10 +183,12 @@ class Slurm:
 
     Parameters
     ----------
-    queue : the partition; SLURM's default if left out. jobs : how many at most; fewer
-    where fewer tasks are left. account : what is charged. walltime : of a job,
-    ``"HH:MM:SS"`` or ``"D-HH:MM:SS"``; longer than any task. Jobs that end are
-    replaced. directives : further options of ``sbatch``, such as ``"--gres=gpu:1"``.
+    queue : the partition; SLURM's default if left out.
+    jobs : how many at most; fewer where fewer tasks are left.
+    account : what is charged.
+    walltime : of a job, ``"HH:MM:SS"`` or ``"D-HH:MM:SS"``; longer than any task. Jobs
+        that end are replaced.
+    directives : further options of ``sbatch``, such as ``"--gres=gpu:1"``.
 
     Examples
     --------

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from giantstep.core.base.errors import GiantstepError, check_ending
+from giantstep.core.base.files import atomic_write
 from giantstep.core.base.jsondata import with_infinity
-from giantstep.core.result.files import atomic_write
 from giantstep.core.run.trials import mean_and_error
 from giantstep.core.scenario.families import family_class, family_names
 from giantstep.core.scenario.family import Variable, pad_stack

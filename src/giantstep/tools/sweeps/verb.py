@@ -26,8 +26,8 @@ import numpy as np
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.progress import Progress, ProgressOption, duration
 from giantstep.core.base.types import Array, Indices
-from giantstep.core.result.notes import Problems, warn
 from giantstep.core.run import batches, trials
+from giantstep.core.run.problems import Problems, warn
 from giantstep.core.run.request import ExperimentSettings, Request
 from giantstep.core.scenario.checks import check_flags, check_number, check_whole
 from giantstep.core.scenario.family import Answer, pad_stack
@@ -95,12 +95,13 @@ def sweep(
     Parameters
     ----------
     store : the SQLite file that keeps the results; in memory, for this call only, if
-    left out. source, retry : ``"experiment"`` or ``"limit"``; compute failures of
-    earlier runs again. engine, workers, scheduler, threads, memory, time_limit : where
-    tasks run, as in
+        left out.
+    source, retry : ``"experiment"`` or ``"limit"``; compute failures of earlier runs
+        again.
+    engine, workers, scheduler, threads, memory, time_limit : where tasks run, as in
         `giantstep.tools.sweeps.verb.BackendOptions`.
     scenario, grid, what, theory, dim, **fields and the others : as in `simulate` and
-    `predict`.
+        `predict`.
 
     Examples
     --------
@@ -200,15 +201,17 @@ class BackendOptions:
         Parameters
         ----------
         engine : ``"local"`` (this process), ``"processes"``, ``"dask"`` (a Dask cluster
-        of this machine, started for
-            this sweep), ``"slurm"`` or a `giantstep.Slurm`, or a Dask ``Client``. If
-            left out: processes where `workers` is above 1.
+            of this machine, started for this sweep), ``"slurm"`` or a
+            `giantstep.Slurm`, or a Dask ``Client``. If left out: processes where
+            `workers` is above 1.
         workers : how many tasks run at once; as many as there are cores if left out.
-        scheduler : address of a running Dask scheduler. threads : BLAS threads of each
-        worker; if left out the cores are shared out evenly. The same number of threads
-            gives the same numbers bit for bit, whatever the number of workers.
+        scheduler : address of a running Dask scheduler.
+        threads : BLAS threads of each worker; if left out the cores are shared out
+            evenly. The same number of threads gives the same numbers bit for bit,
+            whatever the number of workers.
         memory : GiB a worker may take for a task (processes, a Dask cluster of this
-        machine, SLURM jobs). time_limit : seconds a task may take.
+            machine, SLURM jobs).
+        time_limit : seconds a task may take.
         """
         whole = "a whole number at least 1"
         above = "a number above 0"

@@ -220,19 +220,18 @@ class Function(Immutable):
     Parameters
     ----------
     source : a name (``"relu"``, ``"tanh"``, ``"linear"``, ``"h3"``, ...), an expression
-    in ``z``, a callable of one
-        array, or another function.
-    derivative : of a callable; without it central differences are used. kinks :
-    numbers, where the function is not smooth. Expressions find theirs, and those of a
-    callable with |z| < 16
-        are looked for; these are added.
+        in ``z``, a callable of one array, or another function.
+    derivative : of a callable; without it central differences are used.
+    kinks : numbers, where the function is not smooth. Expressions find theirs, and
+        those of a callable with |z| < 16 are looked for; these are added.
     name : for display.
 
     Notes
     -----
     Immutable; two are equal when expression (or, for callables, the values on fixed
-    nodes to 12 digits) and kinks agree. Construction raises
-    :class:`~giantstep.core.base.errors.InputError` for functions that are not square
+    nodes to 12 digits) and
+    kinks agree. Construction raises :class:`~giantstep.core.base.errors.InputError` for
+    functions that are not square
     integrable and warns when the moments are not accurate to 1e-8.
 
     Examples

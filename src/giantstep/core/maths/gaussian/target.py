@@ -57,17 +57,14 @@ class Target(Immutable):
     Parameters
     ----------
     source : an expression in ``z`` or in ``z1..zk`` (k is the largest index that
-    occurs), a name (``"relu"``), a
-        `Function` of one variable, a callable, or a Target. A callable takes an array
-        (..., k) and returns one of shape (...), or takes k arguments, or is a function
-        of one variable such as ``np.tanh``.
+        occurs), a name (``"relu"``), a `Function` of one variable, a callable, or a
+        Target. A callable takes an array (..., k) and returns one of shape (...), or
+        takes k arguments, or is a function of one variable such as ``np.tanh``.
     directions : k, for a callable of one array (1 if left out), or to say that an
-    expression has more variables than it
-        uses.
+        expression has more variables than it uses.
     kinks : where a callable is not smooth: a number c means every plane z_i = c, a pair
-    (normal, offset) the plane
-        <normal, z> + offset = 0. Expressions find theirs; those of a callable are
-        looked for.
+        (normal, offset) the plane <normal, z> + offset = 0. Expressions find theirs;
+        those of a callable are looked for.
     name : for display.
 
     Examples

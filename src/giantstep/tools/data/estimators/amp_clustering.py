@@ -41,27 +41,24 @@ class AMPClustering(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_clusters : int or "auto", default=2
-        Number of clusters; ``"auto"`` takes the number from 2 to `max_clusters` with
-        the largest evidence.
+    n_clusters : int or "auto", default=2 Number of clusters; ``"auto"`` takes the
+        number from 2 to `max_clusters` with the largest evidence.
     sparsity : float in (0, 1], default=None
         Fraction of features that tell the clusters apart; learnt if None.
-    snr : float, default=None
-        Signal-to-noise ratio lambda: the means of two clusters lie sqrt(2 lambda) noise
-        levels apart, in all features together, so that lambda = 2 is a distance of 2;
-        learnt if None.
+    snr : float, default=None Signal-to-noise ratio lambda: the means of two clusters
+        lie sqrt(2 lambda) noise levels apart, in all features together, so that
+        lambda = 2 is a distance of 2; learnt if None.
     noise_level : {"auto", "common", "feature"}, float or array of shape (n_features,),
-    default="auto"
-        Standard deviation of the noise: one for all features, one for each, or known.
-        ``"auto"`` takes a common one where the variances of the features scatter no
-        more than those of one noise level would; only ``"common"`` and known levels let
-        a feature's large variance alone count as evidence for clusters.
+        default="auto" Standard deviation of the noise: one for all features, one for
+        each, or known. ``"auto"`` takes a common one where the variances of the
+        features scatter no more than those of one noise level would; only ``"common"``
+        and known levels let a feature's large variance alone count as evidence for
+        clusters.
     max_clusters : int, default=8
         The most clusters that ``n_clusters="auto"`` tries.
-    false_alarm : float in (0, 1], default=0.01
-        Chance with which clusters may be claimed in pure noise: columns of any law,
-        independent of each other (normal noise where `noise_level` is said to be common
-        or known).
+    false_alarm : float in (0, 1], default=0.01 Chance with which clusters may be
+        claimed in pure noise: columns of any law, independent of each other (normal
+        noise where `noise_level` is said to be common or known).
     max_iter : int, default=2000
         The most sweeps of one run.
     random_state : int, RandomState instance or None, default=None
@@ -70,29 +67,37 @@ class AMPClustering(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : (n_samples,) cluster of every sample, from 0; all 0 where nothing was
-    found. probabilities_ : (n_samples, n_clusters_) posterior probabilities of the
-    clusters of the samples. support_ : (n_features,) bool, features that tell the
-    clusters apart (probability above 1/2). support_probabilities_ : (n_features,)
-    probability of each feature to be one of them. means_ : (n_clusters_, n_features)
-    means of the clusters, in the units of the data. weights_ : (n_clusters_,) shares of
-    the clusters that the model reckons with. noise_level_ : (n_features,) standard
-    deviation of the noise; 0 in constant columns. snr_, sparsity_ : the values used,
-    learnt or given; `snr_` is 0 and `sparsity_` NaN where nothing was found.
-    n_clusters_ : number of clusters; 1 where nothing was found. evidence_ :
-    log-evidence of the clusters over noise in which every feature may have its own
-    variance. p_value_ : bound on the chance that noise with independent columns looks
-    as clustered as these data. evidence_by_clusters_ : dict, the evidence for each
-    number of clusters tried. expected_accuracy_ : mean probability of the labels, the
-    accuracy to expect; NaN where nothing was found. found_ : whether `p_value_` is at
-    most `false_alarm`. converged_ : whether the winning run converged. n_iter_ : sweeps
-    of the winning run. start_ : the start that won. n_features_in_ : number of features
-    of the data.
+        found.
+    probabilities_ : (n_samples, n_clusters_) posterior probabilities of the clusters of
+        the samples.
+    support_ : (n_features,) bool, features that tell the clusters apart (probability
+        above 1/2).
+    support_probabilities_ : (n_features,) probability of each feature to be one of
+        them.
+    means_ : (n_clusters_, n_features) means of the clusters, in the units of the data.
+    weights_ : (n_clusters_,) shares of the clusters that the model reckons with.
+    noise_level_ : (n_features,) standard deviation of the noise; 0 in constant columns.
+    snr_, sparsity_ : the values used, learnt or given; `snr_` is 0 and `sparsity_` NaN
+        where nothing was found.
+    n_clusters_ : number of clusters; 1 where nothing was found.
+    evidence_ : log-evidence of the clusters over noise in which every feature may have
+        its own variance.
+    p_value_ : bound on the chance that noise with independent columns looks as
+        clustered as these data.
+    evidence_by_clusters_ : dict, the evidence for each number of clusters tried.
+    expected_accuracy_ : mean probability of the labels, the accuracy to expect; NaN
+        where nothing was found.
+    found_ : whether `p_value_` is at most `false_alarm`.
+    converged_ : whether the winning run converged.
+    n_iter_ : sweeps of the winning run.
+    start_ : the start that won.
+    n_features_in_ : number of features of the data.
 
     Notes
     -----
     `labels_` and `probabilities_` belong to the samples of the fit. `predict` takes its
-    rows for fresh ones: on the samples of the fit themselves it counts each one twice
-    and is too sure of itself.
+    rows for fresh ones: on the
+    samples of the fit themselves it counts each one twice and is too sure of itself.
 
     The model takes the noise of different features to be independent. Features that are
     correlated inside clusters (a continuous gradient among the samples, say) look like
@@ -145,7 +150,8 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : (n_samples, n_features) finite real numbers; sparse matrices and missing
-        values are refused. y : ignored.
+            values are refused.
+        y : ignored.
         """
         matrix = self._matrix(X, reset=True)
         options = self._options(matrix.shape[1])

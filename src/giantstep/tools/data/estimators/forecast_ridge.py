@@ -120,11 +120,14 @@ class ForecastRidge(MultiOutputMixin, RegressorMixin, _ForecastBase):
 
     Attributes
     ----------
-    ridge_ : the penalty with the smallest leave-one-out error. loo_ : (n_ridges,) mean
-    squared leave-one-out errors, in increasing order of the penalties. coef_,
-    intercept_ : of the fit. forecast_ : the table of `giantstep.forecast`; None where
-    rows do not suffice for one. trust_ : the statement whether to believe it, or why
-    there is none. n_features_in_ : number of features.
+    ridge_ : the penalty with the smallest leave-one-out error.
+    loo_ : (n_ridges,) mean squared leave-one-out errors, in increasing order of the
+        penalties.
+    coef_, intercept_ : of the fit.
+    forecast_ : the table of `giantstep.forecast`; None where rows do not suffice for
+        one.
+    trust_ : the statement whether to believe it, or why there is none.
+    n_features_in_ : number of features.
 
     Examples
     --------

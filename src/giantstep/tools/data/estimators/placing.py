@@ -49,24 +49,29 @@ class Placement:
     Attributes
     ----------
     samples, features : size of the data; constant features are not counted.
-    constant_features : features that do not vary. clusters : number of clusters, given
-    or chosen; where none were found, the number that was looked for. found : whether
-    there is evidence for clusters. evidence : log-evidence of the clusters over noise.
+    constant_features : features that do not vary.
+    clusters : number of clusters, given or chosen; where none were found, the number
+        that was looked for.
+    found : whether there is evidence for clusters.
+    evidence : log-evidence of the clusters over noise.
     p_value : bound on the chance that noise with independent features looks as
-    clustered. noise_level : median noise level of the features. samples_per_dim : n/d.
+        clustered.
+    noise_level : median noise level of the features.
+    samples_per_dim : n/d.
     sparsity, active_features : fraction and number of features that tell the clusters
-    apart; NaN where none were found. snr : signal-to-noise ratio lambda, as in
-    `giantstep.SubspaceClustering`; where clusters differ in size, that of
-        equal ones with as much signal.
-    ratio : snr over the threshold k/sqrt(n/d) of fast methods. snr_possible, snr_easy :
-    where the theory draws its lines for data of this shape, in units of the snr.
+        apart; NaN where none were found.
+    snr : signal-to-noise ratio lambda, as in `giantstep.SubspaceClustering`; where
+        clusters differ in size, that of equal ones with as much signal.
+    ratio : snr over the threshold k/sqrt(n/d) of fast methods.
+    snr_possible, snr_easy : where the theory draws its lines for data of this shape, in
+        units of the snr.
     verdict : ``"easy"`` (message passing works), ``"hard"`` (the clusters can be seen
-    in principle, but fast methods
-        need luck), ``"impossible"``, or ``"not found"``.
+        in principle, but fast methods need luck), ``"impossible"``, or ``"not found"``.
     phase : the same in the words of the theory; empty where no clusters were found.
     accuracy, best_accuracy : fraction of right labels of message passing and of the
-    best method, in the limit. expected_accuracy : the same as the fit on these data
-    expects it. samples_for_easy : samples at which these clusters become easy.
+        best method, in the limit.
+    expected_accuracy : the same as the fit on these data expects it.
+    samples_for_easy : samples at which these clusters become easy.
     most_tried : whether the largest number of clusters that was tried won.
     """
 
@@ -211,8 +216,10 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
     Parameters
     ----------
     X : (n, d) finite real numbers, rows = samples; features may have any offsets and
-    units. n_clusters : number of clusters; ``"auto"`` takes the one from 2 to 8 with
-    the largest evidence. seed : random starts.
+        units.
+    n_clusters : number of clusters; ``"auto"`` takes the one from 2 to 8 with the
+        largest evidence.
+    seed : random starts.
 
     Examples
     --------

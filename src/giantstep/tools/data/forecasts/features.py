@@ -30,12 +30,12 @@ def features(model: Any, X: Any, layer: str | None = None, batch: int = 1024) ->
     Parameters
     ----------
     model : a PyTorch module; a scikit-learn pipeline, transformer, MLPClassifier or
-    MLPRegressor; or any callable. X : inputs, rows = samples. layer : PyTorch: the name
-    of a module, whose output is taken (the input of the last ``Linear`` if left out);
-    the
-        network is put into evaluation mode for it and back again. Of a pipeline all
-        steps but the final predictor are applied, of an MLP, or a final one, all layers
-        up to the last hidden one.
+        MLPRegressor; or any callable.
+    X : inputs, rows = samples.
+    layer : PyTorch: the name of a module, whose output is taken (the input of the last
+        ``Linear`` if left out); the network is put into evaluation mode for it and back
+        again. Of a pipeline all steps but the final predictor are applied, of an MLP,
+        or a final one, all layers up to the last hidden one.
     batch : rows that go through the model at a time.
 
     Returns

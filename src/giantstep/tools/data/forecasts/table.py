@@ -197,7 +197,8 @@ class Forecast(Result):
         Parameters
         ----------
         error : wanted share of misclassified rows (for classes), or else wanted mean
-        squared error. mse : wanted mean squared error.
+            squared error.
+        mse : wanted mean squared error.
         """
         if (error is None) == (mse is None):
             raise InputError("samples_needed takes either error=... or mse=...")

@@ -63,19 +63,20 @@ def forecast(
     Parameters
     ----------
     features : (N, p) array or frame. Features of a network must come from rows that did
-    not train it. y : (N,) numbers (regression) or classes, or (N, R) outputs. Two
-    classes are fitted as -1 and 1, more as one-hot. ridge : one or several penalties at
-    least 0; nine from 0.1 to 1000 if left out. samples : one or several n; twelve from
-    20 to 4 N if left out. task : ``"regression"``, ``"classes"``, or ``"auto"``: texts,
-    truth values, two values and at most 50 whole numbers
-        are classes.
+        not train it.
+    y : (N,) numbers (regression) or classes, or (N, R) outputs. Two classes are fitted
+        as -1 and 1, more as one-hot.
+    ridge : one or several penalties at least 0; nine from 0.1 to 1000 if left out.
+    samples : one or several n; twelve from 20 to 4 N if left out.
+    task : ``"regression"``, ``"classes"``, or ``"auto"``: texts, truth values, two
+        values and at most 50 whole numbers are classes.
     trials : real fits at every n up to 3 N/4, on random rows, tested on the others; N/2
-    and N/4 are always among them
-        and judge the forecast (up to four times as many there until the mean is known
-        to 2 %). 0: no experiment.
-    rows : random rows that leave-one-out looks at where there are more. seed : of the
-    random rows. groups : one label for each row (a patient); rows of a group are never
-    on both sides of the experiment.
+        and N/4 are always among them and judge the forecast (up to four times as many
+        there until the mean is known to 2 %). 0: no experiment.
+    rows : random rows that leave-one-out looks at where there are more.
+    seed : of the random rows.
+    groups : one label for each row (a patient); rows of a group are never on both sides
+        of the experiment.
 
     Returns
     -------
