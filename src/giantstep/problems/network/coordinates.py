@@ -104,9 +104,11 @@ def draw_directions(
     r, d = shape
     xp = draws.xp
     sizes, nonzero = _law(coordinates, points, 0)
+    # drawn whatever the law is: laws are compared with the same random numbers
     values = draws.normal("coordinates", (r, d))
     if sizes == "equal":
         values = xp.where(values < 0, -1.0, 1.0)
+    # a fixed number, not a random one: trials would scatter by it
     count = min(d, max(1, round(nonzero * d)))
     if count < d:
         places = draws.uniform("coordinates_kept", r * d).reshape(r, d)
@@ -142,5 +144,6 @@ def reflections(
 def reflected(rows: DeviceArray, units: Sequence[DeviceArray]) -> DeviceArray:
     """Return rows (m, d) after the reflections, one after the other."""
     for u in units:
+        # (1 - 2 u u^T) w without the matrix
         rows = rows - 2 * (rows @ u)[:, None] * u
     return rows

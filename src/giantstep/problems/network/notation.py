@@ -26,15 +26,18 @@ def _paper(
     """Return a paper whose `symbols` have a meaning, or are a field of ours with a
     meaning; `fields` are formulas.
     """
-    same = {
-        said[0]: symbol for symbol, said in symbols.items() if not isinstance(said, str)
-    }
-    meanings = {
-        symbol: said if isinstance(said, str) else said[1]
-        for symbol, said in symbols.items()
-    }
+    meanings = {}
+    formulas = {}
+    for symbol, meaning in symbols.items():
+        if isinstance(meaning, str):
+            meanings[symbol] = meaning
+        else:
+            # the formula of the field is the symbol itself
+            field, meanings[symbol] = meaning
+            formulas[field] = symbol
+    # all of them fit by ridge regression
     fixed = {**more.pop("fixed", {}), "readout": {"kind": "ridge"}}
-    return Paper(meanings, {**same, **fields}, fixed=fixed, **more)
+    return Paper(meanings, {**formulas, **fields}, fixed=fixed, **more)
 
 
 NETWORK_PAPERS = {
@@ -55,15 +58,17 @@ NETWORK_PAPERS = {
                 "cosine of the spike and the target direction",
             ),
         },
+        # n/d = (n/p)(p/d); our rate is a step over the width, theirs is of order d
         {"samples_per_dim": "alpha*beta", "steps.0(maximal).rate": "eta/d"},
         defaults={"zeta": [1.0]},
         shown={
-            **{
-                "samples_per_dim": "alpha beta = n/d",
-                "width_per_dim": "beta = p/d",
-                "steps.0.alignment": "cos(v, w*)",
-            },
-            **{"V2": "b*_q/beta", "V1": "psi/beta", "theta": "tau0_q", "t": "tau1_q"},
+            "samples_per_dim": "alpha beta = n/d",
+            "width_per_dim": "beta = p/d",
+            "steps.0.alignment": "cos(v, w*)",
+            "V2": "b*_q/beta",
+            "V1": "psi/beta",
+            "theta": "tau0_q",
+            "t": "tau1_q",
         },
     ),
     "cui2024asymptotics": _paper(
@@ -86,12 +91,18 @@ NETWORK_PAPERS = {
                 "cosine of the spike and the target direction",
             ),
         },
+        # their bulk has the variance c, ours a length
         {"steps.0(planted).strength": "r_s*theta", "steps.0(planted).bulk": "sqrt(c)"},
         defaults={"beta": 1.0},
         fixed=_EQUAL,
         shown={
-            **{"target": "sigma_*", "steps.0.rate": "eta~", "steps.0.bulk": "c^(1/2)"},
-            **{"theta": "m", "t": "theta", "Q1": "q1", "Q2": "q2"},
+            "target": "sigma_*",
+            "steps.0.rate": "eta~",
+            "steps.0.bulk": "c^(1/2)",
+            "theta": "m",
+            "t": "theta",
+            "Q1": "q1",
+            "Q2": "q2",
         },
     ),
     "moniri2024theory": _paper(
@@ -109,28 +120,22 @@ NETWORK_PAPERS = {
             "n": "samples of the step",
         },
         {
-            **{
-                "samples_per_dim": "1/phi",
-                "width_per_dim": "1/psi",
-                "readout.ridge": "lambda*psi/phi",
-            },
-            **{
-                "steps.0(small).batch_per_dim": "1/phi",
-                "steps.0(growing).batch_per_dim": "1/phi",
-            },
+            "samples_per_dim": "1/phi",
+            "width_per_dim": "1/psi",
+            # times n, and |b|^2 = |a|^2/p: lambda n/p
+            "readout.ridge": "lambda*psi/phi",
+            "steps.0(small).batch_per_dim": "1/phi",
+            "steps.0(growing).batch_per_dim": "1/phi",
+            # their eta is the whole step, ours is rate n^alpha
             "steps.0(growing).rate": "eta/n**alpha",
         },
         fixed=_GAUSSIAN,
         shown={
-            **{
-                "samples_per_dim": "1/phi = n/d",
-                "width_per_dim": "1/psi = p/d",
-                "readout.ridge": "lambda n/p",
-            },
-            **{
-                "steps.0.batch_per_dim": "1/phi = n/d",
-                "steps.0.rate": "eta, growing: eta/n^alpha",
-            },
+            "samples_per_dim": "1/phi = n/d",
+            "width_per_dim": "1/psi = p/d",
+            "readout.ridge": "lambda n/p",
+            "steps.0.batch_per_dim": "1/phi = n/d",
+            "steps.0.rate": "eta, growing: eta/n^alpha",
             "target": "sigma_*",
         },
     ),
@@ -150,19 +155,18 @@ NETWORK_PAPERS = {
             ),
             "sigma_eps2": ("noise", "variance of the label noise"),
         },
+        # times n: lambda n/N; one psi1 for the step and the fit
         {"readout.ridge": "lambda*psi1/psi2", "steps.0(small).batch_per_dim": "psi1"},
+        # their second layer at the start is N(0, 1/N), rows are N(0, I/d)
         fixed={**_GAUSSIAN, "rows": "gaussian"},
         shown={
-            **{
-                "samples_per_dim": "psi1 = n/d",
-                "width_per_dim": "psi2 = N/d",
-                "readout.ridge": "lambda n/N",
-            },
-            **{
-                "steps.0.rate": "eta (large steps: eta/sqrt(N))",
-                "steps.0.batch_per_dim": "psi1 = n/d",
-            },
-            **{"noise": "sigma_eps^2", "target": "sigma_*"},
+            "samples_per_dim": "psi1 = n/d",
+            "width_per_dim": "psi2 = N/d",
+            "readout.ridge": "lambda n/N",
+            "steps.0.rate": "eta (large steps: eta/sqrt(N))",
+            "steps.0.batch_per_dim": "psi1 = n/d",
+            "noise": "sigma_eps^2",
+            "target": "sigma_*",
         },
     ),
     "mei2022generalization": _paper(
@@ -173,6 +177,7 @@ NETWORK_PAPERS = {
             "lambda": "penalty of the paper, ours over n/d",
             "tau2": ("noise", "variance of the label noise"),
         },
+        # times n, and N/d lambda |b|^2 = lambda |a|^2/d: lambda n/d
         {"readout.ridge": "lambda*psi2"},
         fixed=_EQUAL,
         shown={
@@ -189,11 +194,12 @@ def _of_preset(names: Mapping[str, Any]) -> dict[str, Any]:
     """Return names of the network's fields as the preset calls them; that its read-out
     is a ridge fit goes unsaid.
     """
-    called = {
-        name.replace("steps.0", "step").removeprefix("readout."): value
-        for name, value in names.items()
-    }
-    return {name: value for name, value in called.items() if name != "readout"}
+    renamed = {}
+    for name, value in names.items():
+        if name != "readout":
+            field = name.replace("steps.0", "step").removeprefix("readout.")
+            renamed[field] = value
+    return renamed
 
 
 PRESET_PAPERS = {

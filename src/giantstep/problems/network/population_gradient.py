@@ -208,6 +208,7 @@ def _target_gradient(
     """
     powers, values = expansion
     r = powers.shape[1]
+    # of the row and every target direction (p, r)
     cosines = to_numpy(inputs.signal(weights, xp)) / tau[:, None]
     power_of_cosine = np.stack([cosines**n for n in range(int(powers.max()) + 1)])
     along = np.zeros((len(tau), r))
@@ -252,7 +253,9 @@ def _terms(activation: Function, tau: float, unit: DeviceArray, xp: Any) -> int:
     # the longest row has the series that falls off most slowly
     coefficients = scaled_hermite(activation, np.array([tau]), MOST_TERMS + 2)[0]
     n = np.arange(MOST_TERMS + 1)
+    # terms of B at the largest cosine; those of C are of the same order
     sizes = (n + 1) * coefficients[1:-1] ** 2 * largest**n
+    # what is left out by a series that ends before n
     tail = np.cumsum(sizes[::-1])[::-1]
     enough = np.flatnonzero(tail < TRUNCATION * sizes.sum())
     if not enough.size:
@@ -332,6 +335,7 @@ def _term_of_itself(activation: Function, tau: Floats) -> Floats:
     """Return E[t sigma(tau t) sigma'(tau t)]/tau at every tau."""
     terms = np.empty(len(tau))
     for row, scale in enumerate(tau):
+        # the normal density is 1e-32 there
         t, weights = _axis_rule(activation, scale, 12.0)
         x = scale * t
         product = t * activation(x) * activation.derivative(x)

@@ -27,6 +27,7 @@ class ReadOut(Part):
         kind: Literal["ridge", "logistic", "hinge"]
         ridge: float
 
+    # a read-out of a user has a limit if it has this method
     limit_methods: ClassVar[tuple[str, ...]] = ("solve",)
     classes: ClassVar[bool] = True
     """Whether the labels are classes, 1 and -1."""
@@ -49,6 +50,7 @@ class ReadOut(Part):
         from giantstep.core.readout.losses.fitting import fit_path
         from giantstep.problems.network.trained import RealFit
 
+        # smaller samples are the first rows of the largest
         rows = int(trained.samples.max())
         xp = draws.xp
         p = trained.network.width
@@ -106,6 +108,7 @@ class Ridge(ReadOut):
 
         p = trained.network.width
         xp = draws.xp
+        # one pass over the samples for all sizes and ridges
         weights, train = ridge_path(
             trained.training(draws, noise), p, trained.samples, ridges * p, xp
         )

@@ -2,8 +2,8 @@
 in NumPy or with autograd.
 
 The text is written for NumPy. What PyTorch calls otherwise is translated
-(`giantstep.core.scenario.program.to_torch`); the gradient of the first layer is its own text in
-each: written out here, that of autograd there.
+(`giantstep.core.scenario.program.to_torch`). The gradient of the first layer has a text
+for each: it is written out in NumPy, and taken by autograd in PyTorch.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def program(scenario: Scenario, dim: int, lang: Language) -> Program:
     """Return the program of a network or of one of its presets."""
     if isinstance(scenario, Preset):
         network = scenario.network()
+        # what is refused has the names of the preset's fields
         with scenario.errors_of_preset():
             return _program(network, scenario, dim, lang)
     assert isinstance(scenario, Network)
@@ -63,6 +64,7 @@ def _program(network: Network, shown: Scenario, dim: int, lang: Language) -> Pro
     the preset that means it.
     """
     _check(network, dim)
+    # a program measures the errors, the first question
     first_question = next(iter(shown.questions.values()))
     declared = {variable.name: variable for variable in first_question.variables}
     variables = [name for name in _measured(network) if name in declared]
@@ -81,6 +83,7 @@ def _program(network: Network, shown: Scenario, dim: int, lang: Language) -> Pro
         functions = to_torch(functions)
         trial = to_torch(trial)
     imports = ["from types import SimpleNamespace"]
+    # PyTorch has a minimiser of its own
     if network.readout.classes and lang == "numpy":
         imports.append("from scipy.optimize import minimize")
     return Program(
@@ -150,6 +153,7 @@ def _sizes(network: Network, dim: int, lang: Language) -> dict[str, tuple[str, s
         sizes["flip"] = (number(network.flip), "probability of a flipped class")
     sizes["ridge"] = (number(network.readout.ridge), "lambda, penalty of the fit")
     sizes["tests"] = ("10_000", "samples of the test")
+    # planted steps have no batch
     if any(math.isinf(getattr(step, "batch_per_dim", 0.0)) for step in network.steps):
         text = "samples of a gradient that stands for the population's"
         sizes["population"] = (f"{POPULATION} * d", text)
@@ -165,6 +169,7 @@ def _block_sizes(
     sizes = {}
     law = network.second_layer
     if isinstance(law, Vocabulary):
+        # as `split_neurons` has them
         edges = np.rint(np.cumsum((0.0, *law.probabilities)) * width).astype(int)
         counts = np.diff(edges).tolist()
         values = " + ".join(
@@ -254,6 +259,7 @@ def _functions(network: Network, lang: Language, variables: list[str]) -> str:
         "planted": _SPIKE,
         "shifts": _SHIFTS,
     }
+    # only what the steps of this network call
     parts += [text for kind, text in texts.items() if kind in kinds]
     if network.readout.kind == "logistic":
         parts.append(_LOGISTIC[lang])
@@ -266,6 +272,7 @@ def _draw(network: Network) -> str:
     if network.noise:
         value += " + noise**0.5 * rng.standard_normal(count)"
     if network.flip:
+        # labels are classes: a product with -1 flips them
         value += " * np.where(rng.random(count) < flip, -1.0, 1.0)"
     return lines(
         "def draw(rng, Wstar, count):  # x ~ N(0, I), y = g(W* x) + noise",
@@ -302,6 +309,7 @@ def _maximal(network: Network, lang: Language, variables: list[str]) -> str:
     arguments = ["rng", "net", "Wstar", "rate", "n0", *options]
     drawn = "draw(rng, Wstar, min(10_000, n0 - start))"
     if network.fit_sample == "same":
+        # the last step takes the sample of the fit, the others draw one
         arguments.append("sample=None")
         pieces = "[part[start : start + 10_000] for part in sample]"
         drawn = f"{pieces} if sample else {drawn}"
@@ -321,12 +329,14 @@ def _maximal(network: Network, lang: Language, variables: list[str]) -> str:
         gradient,
     ]
     if spike:
+        # the spike is along X^T (y - f), in all pieces of the batch
         text.append("        beta = beta + X.T @ residual / n0")
     if "momentum" in options:
+        # the velocity is the last G, as in the experiment
         text.append("    G = net.velocity = momentum * net.velocity + G")
     text.append(f"    net.W = {shrunk}net.W + rate * G")
     if spike:
-        # the step moves row i by rate zeta_i c1 beta and noise: the bulk is without it
+        # the leading part of the step is rate zeta_i c1 beta: the bulk is without it
         c1 = float(network.activation.hermite(1)[1])
         text += [
             f"    c1 = {c1!r}  # E sigma'(z)",
@@ -405,6 +415,7 @@ def _trial(network: Network, kept: str, variables: list[str]) -> str:
     if "momentum" in _options(network):
         state.append("velocity=0")
     if "t" in variables:
+        # before a step the bulk is all, and the spike is w*
         state += ["bulk=W", "v=Wstar[0]"]
     if any(step.kind == "planted" for step in network.steps):
         # drawn by the first step that plants it: all spikes are one
@@ -502,6 +513,7 @@ def _values(network: Network) -> dict[str, str]:
             wrong = f"(1 - 2 * flip) * {wrong} + flip"
         values["test_error"] = wrong
         values["train_error"] = "(y * (Phi @ a) < 0).sum() / n"
+        # the penalty of classes has a factor 1/2, that of a ridge fit none
         loss = "np.log1p(np.exp(-y * (Phi @ a))).sum()"
         values["objective"] = f"({loss} + ridge / 2 * (a @ a)) / n"
     return values

@@ -57,6 +57,7 @@ class RealNetwork:
         `moved` changes the law of inputs.
         """
         p, d = self.weights.shape
+        # one buffer for all chunks: features are the largest array of an experiment
         buffer = draws.xp.empty((min(draws.chunk, rows), p))
         for start, stop, inputs in draws.chunks(stream, rows, d):
             features = buffer[: stop - start]
@@ -65,6 +66,7 @@ class RealNetwork:
             else:
                 inputs, signal = moved(inputs)
             multiply(inputs, self.weights.T, draws.xp, out=features)
+            # in place of <w_i, x>
             apply_by_rows(self.activation, features, features, draws.xp)
             yield features, signal, inputs
 
@@ -121,6 +123,7 @@ def batch_gradient(
     p, d = network.weights.shape
     gradient = xp.zeros((p, d))
     spike = xp.zeros(d)
+    # sigma' needs <w_i, x> once more: they are kept beside sigma
     z_buffer = xp.empty((draws.chunk, p))
     values_buffer = xp.empty((draws.chunk, p))
     errors = network.label_noise(stream, rows, draws)
