@@ -9,12 +9,8 @@ import giantstep as gs
 from giantstep.core.maths.gaussian import Target
 from giantstep.problems.bayes_limit.limit import limit
 from giantstep.problems.bayes_limit.scenario import BayesLimit
-from giantstep.problems.bounds.counting import (
-    BRANCHES,
-    BoundCurve,
-    BoundProblem,
-    teacher_of,
-)
+from giantstep.problems.bounds.counting import teacher_of
+from giantstep.problems.bounds.curve import BRANCHES, BoundCurve, BoundProblem
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
 

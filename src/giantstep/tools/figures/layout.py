@@ -183,7 +183,7 @@ class Reading:
 
         It is a field of numbers, or time, along which the samples grow.
         """
-        from giantstep.problems.bounds.best import Teachers
+        from giantstep.problems.bounds.teachers import Teachers
 
         whole = self.data.isel(source=0).assign_attrs(self.attrs)
         longest = max((whole[name] for name in names), key=lambda values: values.ndim)
