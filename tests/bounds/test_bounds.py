@@ -589,7 +589,7 @@ def test_each_distinct_problem_is_computed_once(monkeypatch):
         asked.extend(points["samples_per_dim"].tolist())
         return limit(scenario, points, *args)
 
-    monkeypatch.setattr("giantstep.problems.bounds.counting.limit", counting)
+    monkeypatch.setattr("giantstep.problems.bounds.curve.limit", counting)
     s = gs.OneStep(
         target="sin(0.9*z)",
         noise=0.1,

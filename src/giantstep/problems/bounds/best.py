@@ -118,38 +118,46 @@ def efficiency(
     columns: dict[str, Any] = {}
     problems = {teacher.problem for teacher in teachers.each}
     with watched(dict.fromkeys(problems, _LOOKED_AT), progress) as bar:
+        # points of one problem share what is computed of its curve
         curves = {problem: BoundCurve(problem, bar) for problem in problems}
         for name in names:
             check_time(result, name)
-            errors = result[name]
-            spread = result.get(f"{name}_stderr")
-            if spread is not None and spread.dims == errors.dims:
-                spread = spread
-            else:
-                spread = None
-            seen = teachers.seen(name, errors)
-            for branch, (suffix, who) in _COLUMNS.items():
-                ratio, stretch = _ratios(
-                    errors, seen, curves, branch, measured=spread is not None
-                )
-                about = {
-                    "long_name": f"{name}: samples over those that {who} needs",
-                    "symbol": "n/n_best",
-                }
-                columns[f"{name}_{suffix}"] = errors.copy(data=ratio).assign_attrs(
-                    about
-                )
-                if spread is not None:
-                    columns[f"{name}_{suffix}_stderr"] = spread.copy(
-                        data=spread.values * stretch
-                    )
+            columns |= _columns(result, name, teachers, curves)
     counted = "; ".join(dict.fromkeys(teacher.counted for teacher in teachers.each))
     return Result(columns, attrs={**result.attrs, "counted": counted})
 
 
+def _columns(
+    result: xarray.Dataset,
+    name: str,
+    teachers: Teachers,
+    curves: Mapping[BoundProblem, BoundCurve],
+) -> dict[str, xarray.DataArray]:
+    """Return the ratios of one error, with their standard errors where it has one."""
+    errors = result[name]
+    stderr = result.get(f"{name}_stderr")
+    if stderr is not None and stderr.dims != errors.dims:
+        # of another shape it is not the spread of these entries
+        stderr = None
+    entries = teachers.seen(name, errors)
+    columns = {}
+    for branch, (suffix, who) in _COLUMNS.items():
+        ratio, stretch = _ratios(
+            errors, entries, curves, branch, measured=stderr is not None
+        )
+        columns[f"{name}_{suffix}"] = errors.copy(data=ratio).assign_attrs(
+            long_name=f"{name}: samples over those that {who} needs",
+            symbol="n/n_best",
+        )
+        if stderr is not None:
+            values = stderr.values * stretch
+            columns[f"{name}_{suffix}_stderr"] = stderr.copy(data=values)
+    return columns
+
+
 def _ratios(
     errors: xarray.DataArray,
-    seen: list[Seen],
+    entries: list[Seen],
     curves: Mapping[BoundProblem, BoundCurve],
     branch: str,
     measured: bool,
@@ -158,25 +166,22 @@ def _ratios(
     that changes with the error.
     """
     values = errors.values.reshape(-1).astype(float)
-    ratio, stretch = np.full((2, errors.size), np.nan)
-    for one in seen:
-        curve = curves[one.problem]
-        observable = one.observable
-        flip = one.problem.flip
-        needed = curve.needed(
-            observable.name,
-            branch,
-            observable.to_best(values[one.place], flip),
-            one.samples,
-        )
-        if one.samples > 0:
-            ratio[one.place] = one.samples / needed if needed != 0 else np.inf
+    ratio = np.full(errors.size, np.nan)
+    stretch = np.full(errors.size, np.nan)
+    for entry in entries:
+        curve = curves[entry.problem]
+        observable = entry.observable
+        flip = entry.problem.flip
+        error = observable.to_best(values[entry.place], flip)
+        needed = curve.needed(observable.name, branch, error, entry.samples)
+        if entry.samples > 0:
+            ratio[entry.place] = entry.samples / needed if needed != 0 else np.inf
         if measured:
+            # d ratio = ratio |d log n_best/d error|, in units of the variable
             unit = observable.to_best(1.0, flip) - observable.to_best(0.0, flip)
-            r = float(ratio[one.place])
-            stretch[one.place] = (
-                r * curve.steepness(observable.name, branch, one.samples / r) * unit
-            )
+            r = float(ratio[entry.place])
+            steepness = curve.steepness(observable.name, branch, entry.samples / r)
+            stretch[entry.place] = r * steepness * unit
     return ratio.reshape(errors.shape), stretch.reshape(errors.shape)
 
 
@@ -185,7 +190,8 @@ def watched(points: dict[BoundProblem, int], progress: ProgressOption) -> Progre
     few seconds.
     """
     seconds = sum(problem.seconds * count for problem, count in points.items())
-    option = False if progress is None and seconds < A_FEW else progress
-    return Progress(
-        option, sum(points.values()), with_time("best possible error", seconds)
-    )
+    option = progress
+    if progress is None and seconds < A_FEW:
+        option = False
+    text = with_time("best possible error", seconds)
+    return Progress(option, sum(points.values()), text)

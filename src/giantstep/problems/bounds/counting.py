@@ -38,11 +38,15 @@ class BoundedError:
     def to_best(self, values: Any, flip: float) -> Any:
         """Return values of the variable in the units of `BayesLimit`."""
         values = self.scale * values + self.shift
-        return values * (1 - 2 * flip) + flip if self.clean else values
+        if self.clean:
+            # a flip turns a right answer into a wrong one, and a wrong one into a right
+            return values * (1 - 2 * flip) + flip
+        return values
 
     def from_best(self, values: Any, flip: float) -> Any:
         """Return values of `BayesLimit` in the units of the variable."""
-        values = (values - flip) / (1 - 2 * flip) if self.clean else values
+        if self.clean:
+            values = (values - flip) / (1 - 2 * flip)
         return (values - self.shift) / self.scale
 
 
@@ -79,9 +83,9 @@ def teacher_of(scenario: Scenario) -> Teacher:
     """
     reader = _READERS.get(scenario.family)
     who = type(scenario).__name__
-    if (
-        reader is None or parent_of(type(scenario)) is not None
-    ):  # a class of a user may learn from anything
+    # a class of a user may learn from anything
+    is_of_user = parent_of(type(scenario)) is not None
+    if reader is None or is_of_user:
         those = f"families that have: {', '.join(_READERS)}"
         raise InputError(f"{who} has no best possible error to compare with; {those}.")
     teacher = reader(scenario)
@@ -95,9 +99,15 @@ def teacher_of(scenario: Scenario) -> Teacher:
 
 
 def _bayes(s: Any) -> Teacher:
-    words = "the samples of the scenario itself"
-    observables = (BoundedError("mse", "mse"), BoundedError("error", "error"))
-    return Teacher(s.target, s.noise, s.flip, s.samples_per_dim, (), words, observables)
+    return Teacher(
+        target=s.target,
+        noise=s.noise,
+        flip=s.flip,
+        fit=s.samples_per_dim,
+        batches=(),
+        counted="the samples of the scenario itself",
+        observables=(BoundedError("mse", "mse"), BoundedError("error", "error")),
+    )
 
 
 def _network(s: Any) -> Teacher:
@@ -123,6 +133,7 @@ def _network(s: Any) -> Teacher:
     batches = [float(getattr(step, "batch_per_dim", 0.0)) for step in s.steps]
     words = "a fresh batch for every step made, and the fit"
     if s.fit_sample == "same":
+        # counted with the fit
         batches[-1] = 0.0
         words = "a batch for every step; the fit uses that of the last step again"
     target = s.target
@@ -135,7 +146,13 @@ def _network(s: Any) -> Teacher:
         flip = s.flip
         observable = BoundedError("test_misclassified", "error", clean=True)
     return Teacher(
-        target, noise, flip, s.samples_per_dim, batches, words, (observable,)
+        target=target,
+        noise=noise,
+        flip=flip,
+        fit=s.samples_per_dim,
+        batches=batches,
+        counted=words,
+        observables=(observable,),
     )
 
 
@@ -152,13 +169,13 @@ def _giant_steps(s: Any) -> Teacher:
     words = "a fresh batch for every step; the best second layer is not counted"
     batches = [s.batch_per_dim] * s.steps
     return Teacher(
-        s.target,
-        s.noise,
-        0.0,
-        0.0,
-        batches,
-        words,
-        (BoundedError("test_error", "mse"),),
+        target=s.target,
+        noise=s.noise,
+        flip=0.0,
+        fit=0.0,
+        batches=batches,
+        counted=words,
+        observables=(BoundedError("test_error", "mse"),),
     )
 
 
@@ -177,13 +194,14 @@ def _online_sgd(s: Any) -> Teacher:
     words = "every sample of the single pass"
     batches = np.full(s.steps, s.batch_size / s.dim)
     return Teacher(
-        s.target,
-        s.noise,
-        0.0,
-        0.0,
-        batches,
-        words,
-        (BoundedError("mse", "mse", shift=s.noise),),
+        target=s.target,
+        noise=s.noise,
+        flip=0.0,
+        fit=0.0,
+        batches=batches,
+        counted=words,
+        # its error is without the noise of the labels
+        observables=(BoundedError("mse", "mse", shift=s.noise),),
     )
 
 
@@ -198,19 +216,25 @@ def _batch_reuse(s: Any) -> Teacher:
         raise bad_field(
             "loss", s.loss, '"square", whose population loss is half a square error'
         )
-    fresh = s.data == "fresh"
-    if fresh:
+    if s.data == "fresh":
         words = "fresh samples for every step"
-    else:
-        words = "the same samples in every step, counted once"
-    if fresh:
         fit = 0.0
         batches = np.full(s.steps, s.samples_per_dim)
     else:
+        words = "the same samples in every step, counted once"
         fit = s.samples_per_dim
         batches = np.zeros(0)
-    observables = (BoundedError("population_loss", "mse", scale=2.0),)
-    return Teacher(s.target, s.noise, 0.0, fit, batches, words, observables)
+    # a loss is half a square error
+    observable = BoundedError("population_loss", "mse", scale=2.0)
+    return Teacher(
+        target=s.target,
+        noise=s.noise,
+        flip=0.0,
+        fit=fit,
+        batches=batches,
+        counted=words,
+        observables=(observable,),
+    )
 
 
 def _mixture_glm(s: Any) -> Teacher:
@@ -224,33 +248,36 @@ def _mixture_glm(s: Any) -> Teacher:
             "MixtureGLM has a best possible error here for one isotropic cluster"
             " without a mean only."
         )
+    words = "the samples of the fit"
+    # the teacher field is size z, z of variance 1
     size = float(np.sqrt(s.teacher_norm * s.covariances.values[0]))
-    sign = s.labels == "sign" and s.noise == 0
-    text: str | None = "sign(z)"
-    if not sign:
-        text = getattr(s.label_function, "expression", None)
+    if s.labels == "sign" and s.noise == 0:
+        return Teacher(
+            target=as_target("sign(z)"),
+            noise=s.noise,
+            flip=s.flip,
+            fit=s.samples_per_dim,
+            batches=(),
+            counted=words,
+            observables=(BoundedError("test_error", "error"),),
+        )
+    text = getattr(s.label_function, "expression", None)
     if text is None:
         raise bad_field(
             "labels",
             s.labels,
             "a function of the teacher field (sign without noise inside, linear, ...)",
         )
-    target = as_target(
-        text if sign or size == 1 else re.sub(r"\bz\b", f"({size!r}*z)", text)
-    )
-    if sign:
-        observables = (BoundedError("test_error", "error"),)
-    else:
-        observables = (BoundedError("test_mse", "mse"),)
-    flip = s.flip if sign else 0.0
+    if size != 1:
+        text = re.sub(r"\bz\b", f"({size!r}*z)", text)
     return Teacher(
-        target,
-        s.noise,
-        flip,
-        s.samples_per_dim,
-        (),
-        "the samples of the fit",
-        observables,
+        target=as_target(text),
+        noise=s.noise,
+        flip=0.0,
+        fit=s.samples_per_dim,
+        batches=(),
+        counted=words,
+        observables=(BoundedError("test_mse", "mse"),),
     )
 
 

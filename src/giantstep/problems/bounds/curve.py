@@ -17,35 +17,21 @@ from giantstep.problems.bayes_limit.scenario import BayesLimit
 
 NOTHING = 1e-9
 """Samples per dimension that teach nothing."""
-
-
 BRANCHES = ("bayes", "uninformed")
 """The best possible, and message passing without knowledge."""
-
-
 _NAMES = ("mse", "error")
-
-
 _LEAST = -20
 """Binary logarithm of the fewest samples per dimension that are looked for."""
-
-
 _MOST = 4
 """Doublings of a method's own samples up to which the best one is followed, where
 chance put an error below it.
 """
-
-
 _SLOW = 0.1
 """Seconds for a point of the curve, beyond which it is solved for to 1% rather than to
 rounding.
 """
-
-
 _ROUNDING = 1e-9
 """Relative distance from the error of no samples that only rounding makes."""
-
-
 _TINY = 1e-14
 """What an error is at least above its smallest value, so that it has a logarithm."""
 
@@ -73,7 +59,9 @@ class BoundProblem(NamedTuple):
     @property
     def accuracy(self) -> float:
         """Relative error up to which samples are solved for."""
-        return 1e-2 if self.seconds > _SLOW else 1e-10
+        if self.seconds > _SLOW:
+            return 1e-2
+        return 1e-10
 
 
 @dataclass
@@ -91,20 +79,22 @@ class BoundCurve:
         """Return the best possible "mse" or "error" at some samples per dimension."""
         alpha = max(alpha, NOTHING)
         if alpha not in self.known:
-            values = {
-                "noise": self.problem.noise,
-                "flip": self.problem.flip,
-                "samples_per_dim": alpha,
-            }
-            points = {field: np.array([value]) for field, value in values.items()}
-            answer = limit(self.problem.at(alpha), points, "errors", {})
-            places = [
-                answer.coords["branch"].tolist().index(branch) for branch in BRANCHES
-            ]
-            self.known[alpha] = np.stack([answer.values[n][0, places] for n in _NAMES])
+            self.known[alpha] = self._solved(alpha)
             if self.bar is not None:
                 self.bar.advance()
         return float(self.known[alpha][_NAMES.index(name), BRANCHES.index(branch)])
+
+    def _solved(self, alpha: float) -> Floats:
+        """Return the errors (names, branches) at some samples per dimension."""
+        points = {
+            "noise": np.array([self.problem.noise]),
+            "flip": np.array([self.problem.flip]),
+            "samples_per_dim": np.array([alpha]),
+        }
+        answer = limit(self.problem.at(alpha), points, "errors", {})
+        branches = answer.coords["branch"].tolist()
+        places = [branches.index(branch) for branch in BRANCHES]
+        return np.stack([answer.values[name][0, places] for name in _NAMES])
 
     def needed(self, name: str, branch: str, error: float, own: float) -> float:
         """Return the samples per dimension at which the best one has an error: 0 if
@@ -115,45 +105,43 @@ class BoundCurve:
             return 0.0
         if not (math.isfinite(error) and own > 0):
             return math.nan
-
+        # of all samples: the noise of the labels, or their flips
         least = self.problem.noise if name == "mse" else self.problem.flip
+        log_error = math.log(max(error - least, _TINY))
 
-        def excess(
-            x: float,
-            # of log(error - its smallest value), nearly a straight line over log
-            # samples
-        ) -> float:
+        def excess(x: float) -> float:
+            # log(error - its smallest value) is nearly a straight line over log samples
             best = self.error(2.0**x, name, branch)
-            return math.log(max(best - least, _TINY)) - math.log(
-                max(error - least, _TINY)
-            )
+            return math.log(max(best - least, _TINY)) - log_error
 
-        high = x = math.ceil(math.log2(own))  # powers of two, which all methods share
+        # powers of two, which all methods share
+        first = math.ceil(math.log2(own))
+        high = first
         while excess(high) > 0:
             high += 1
-            if high > x + _MOST:
+            if high > first + _MOST:
                 return math.nan
         low = high - 1
         while excess(low) < 0:
             low -= 1
             if low < _LEAST:
-                return math.nan  # the error is that of hardly any samples
+                # the error is that of hardly any samples
+                return math.nan
+        accuracy = self.problem.accuracy / math.log(2)
         try:
-            return float(
-                2.0
-                ** brent_root(
-                    excess, low, high, xtol=self.problem.accuracy / math.log(2)
-                )
-            )
-        except NotFiniteError:  # no best possible error was found there
+            return float(2.0 ** brent_root(excess, low, high, xtol=accuracy))
+        except NotFiniteError:
+            # no best possible error was found there
             return math.nan
 
     def steepness(self, name: str, branch: str, samples: float) -> float:
         """Return |d log samples/d error| of the curve."""
         if not samples > 0:
             return 0.0 * samples
+        # ten times what the solution is accurate to, so that differences are not noise
         step = max(1e-3, 10 * self.problem.accuracy)
-        below, above = (
-            self.error(samples * math.exp(x), name, branch) for x in (-step, step)
-        )
-        return 2 * step / abs(above - below) if above != below else math.inf
+        below = self.error(samples * math.exp(-step), name, branch)
+        above = self.error(samples * math.exp(step), name, branch)
+        if above == below:
+            return math.inf
+        return 2 * step / abs(above - below)

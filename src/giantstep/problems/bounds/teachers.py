@@ -37,22 +37,23 @@ class Teachers:
         self.grid = grid
         self.each = [teacher_of(scenario) for scenario in grid.scenarios()]
         # the variables that have a best possible value somewhere
-        self.observables = list(
-            dict.fromkeys(
-                o.variable for teacher in self.each for o in teacher.observables
-            )
-        )
+        variables: dict[str, None] = {}
+        for teacher in self.each:
+            for observable in teacher.observables:
+                variables[observable.variable] = None
+        self.observables = list(variables)
 
     def seen(self, variable: str, errors: xarray.DataArray) -> list[Seen]:
         """Return the errors of a variable that have a best possible value, point by
         point of a flattened array.
         """
-        return [
-            Seen(place, teacher.problem, observable, teacher.total(steps))
-            for place, (teacher, steps) in enumerate(self._entries(errors))
-            for observable in teacher.observables
-            if observable.variable == variable
-        ]
+        entries = []
+        for place, (teacher, steps) in enumerate(self._entries(errors)):
+            for observable in teacher.observables:
+                if observable.variable == variable:
+                    samples = teacher.total(steps)
+                    entries.append(Seen(place, teacher.problem, observable, samples))
+        return entries
 
     def samples(self, errors: xarray.DataArray) -> xarray.DataArray:
         """Return all samples per dimension that were seen at every entry of a
@@ -73,29 +74,25 @@ class Teachers:
         each.reshape(-1)[:] = self.each
         # coordinates play no part
         bare = xarray.DataArray(np.zeros(errors.shape), dims=errors.dims)
-        time = errors.coords.get("time", xarray.DataArray(-1))  # -1: errors of the end
-        columns = (
-            xarray.DataArray(each, dims=self.grid.dims),
-            xarray.DataArray(time.values, dims=time.dims),
-        )
-        teachers, steps = (
-            c.broadcast_like(bare).transpose(*errors.dims).values.reshape(-1)
-            for c in columns
-        )
-        for teacher, step in zip(teachers, steps):
-            yield teacher, int(step) if step >= 0 else None
+
+        def flattened(column: xarray.DataArray) -> Array:
+            whole = column.broadcast_like(bare).transpose(*errors.dims)
+            return whole.values.reshape(-1)
+
+        # -1: errors of the end
+        time = errors.coords.get("time", xarray.DataArray(-1))
+        teachers = flattened(xarray.DataArray(each, dims=self.grid.dims))
+        times = flattened(xarray.DataArray(time.values, dims=time.dims))
+        for teacher, steps in zip(teachers, times):
+            yield teacher, int(steps) if steps >= 0 else None
 
 
 def check_time(result: xarray.Dataset, variable: str) -> None:
     """Refuse errors along time of which nobody says any more at which."""
     question = question_of(result.attrs)
-    if question is None:
-        declared = []
-    else:
-        declared = [v.dims for v in question.variables if v.name == variable]
-    if (
-        any("time" in dims for dims in declared)
-        and "time" not in result[variable].coords
-    ):
+    if question is None or "time" in result[variable].coords:
+        return
+    declared = [one.dims for one in question.variables if one.name == variable]
+    if any("time" in dims for dims in declared):
         which = f"at which time its `{variable}` is; keep the coordinate `time`"
         raise InputError(f"The result does not say any more {which}.")

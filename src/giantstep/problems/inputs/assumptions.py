@@ -18,8 +18,6 @@ LEAST_RANKS = (100.0, 20.0)
 """Effective ranks r_eff and r_4 of the inputs below which the limit is off:
 structured_inputs, section 8.
 """
-
-
 MOST_EXCESS = 3.0
 """Variance of |x|^2/d over its Gaussian value up to which rows of a table are taken for
 Gaussian ones.

@@ -510,7 +510,5 @@ def _as_whitening(value: Any) -> Any:
 
 
 _WHITENINGS = {"none": 0.0, "whitened": 1.0}
-
-
 Whitening = Annotated[Number, BeforeValidator(_as_whitening)]
 """A number c, or its name: the steps are multiplied by F = Sigma^-c."""

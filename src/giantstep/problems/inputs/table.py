@@ -15,7 +15,6 @@ NO_VARIANCE = 1e-10
 """Eigenvalues below this, relative to the largest, are directions in which the rows do
 not vary.
 """
-
 MOST_CORRELATION = 1e-6
 """Of the outputs z_a of two directions of a target, which is a function of independent
 ones.

@@ -45,15 +45,13 @@ class Student:
         """(kink, height there, slope) of the straight pieces on both sides of every
         kink of the activation.
         """
-        sides = [
-            (kink, kink + side)
-            for kink in self.activation.kinks
-            for side in (-KINK_SIDE, KINK_SIDE)
-        ]
-        return [
-            (kink, float(self.activation(kink)), float(self.activation.derivative(at)))
-            for kink, at in sides
-        ]
+        pieces = []
+        for kink in self.activation.kinks:
+            height = float(self.activation(kink))
+            for side in (-KINK_SIDE, KINK_SIDE):
+                slope = float(self.activation.derivative(kink + side))
+                pieces.append((kink, height, slope))
+        return pieces
 
     def output(self, fields: Any) -> Any:
         """Return f, shape (...), at local fields (..., p)."""
@@ -83,9 +81,8 @@ def extragradient(net: Student, fields: Any, label: Any, inner: Any, norm: Any) 
     inner S a F(l).
     """
     first = squared(net, fields, label, inner, norm)
-    return squared(
-        net, fields + inner * norm * net.weights(fields) * first, label, inner, norm
-    )
+    moved = fields + inner * norm * net.weights(fields) * first
+    return squared(net, moved, label, inner, norm)
 
 
 def two_step(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
@@ -93,9 +90,8 @@ def two_step(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> An
     S a F, inner = g d.
     """
     first = squared(net, fields, label, inner, norm)
-    return first + squared(
-        net, fields + inner * norm * net.weights(fields) * first, label, inner, norm
-    )
+    moved = fields + inner * norm * net.weights(fields) * first
+    return first + squared(net, moved, label, inner, norm)
 
 
 def exponential(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
@@ -125,13 +121,12 @@ class Algorithm:
         if self.name == "correlation":
             return activation - 1 + target
         if self.repeats:
-            return max(
-                plain, (activation - 1) * plain + max(target, activation * plain)
-            )
+            # fields of the second step have the degree of the first force
+            second = (activation - 1) * plain + max(target, activation * plain)
+            return max(plain, second)
+        transform = None
         if isinstance(self.source, Function):
             transform = self.source.polynomial
-        else:
-            transform = None
         if transform is None:
             return None
         return activation - 1 + target * (len(transform) - 1)
@@ -150,13 +145,11 @@ class Algorithm:
         if isinstance(self.source, Function):
             return self.source.fingerprint()
         if self.source is not None:
+            # a callable has no content but its values
             random = np.random.default_rng(0)
-            values = np.asarray(
-                self.source(
-                    random.standard_normal((50, 1)), random.standard_normal(50)
-                ),
-                dtype=float,
-            )
+            fields = random.standard_normal((50, 1))
+            labels = random.standard_normal(50)
+            values = np.asarray(self.source(fields, labels), dtype=float)
             return hashlib.sha256(np.round(values, 11).tobytes()).hexdigest()
         return self.name
 
@@ -180,14 +173,13 @@ def force_breaks(
     a = net.second_layer[0]
     breaks = list(net.activation.kinks)
     for kink, height, slope in net.pieces:
-        if (
-            algorithm.repeats
-        ):  # on a straight piece the moved field is l + rho a s'(y - a s(l))
+        if algorithm.repeats:
+            # on a straight piece the moved field is l + rho a s'(y - a s(l))
             pull = label - a * (height - slope * kink)
-            breaks.append(
-                (kink - inner * a * slope * pull) / (1 - inner * a * a * slope * slope)
-            )
-        if algorithm.name == "exponential" and slope != 0:  # where -y f = 2
+            stretch = 1 - inner * a * a * slope * slope
+            breaks.append((kink - inner * a * slope * pull) / stretch)
+        if algorithm.name == "exponential" and slope != 0:
+            # where -y f = 2
             with np.errstate(divide="ignore"):
                 breaks.append(kink + (-CLIP / (a * label) - height) / slope)
     return breaks

@@ -63,6 +63,10 @@ HIGHEST = {1: 12, 2: 8, 3: 6, 4: 6, 5: 6, 6: 6}
 """Highest order that is looked at, by the number of directions."""
 _TEST_DEGREE = {0: 0, 1: 8, 2: 6, 3: 4, 4: 3, 5: 3}
 """Highest degree of the test functions, by the number of directions already found."""
+_CONSTANT = 1e-6
+"""Relative change of a target that is rounding, and tensors that see nothing."""
+_SHIFT = 0.83
+"""How far a target is moved along a direction that it may not depend on."""
 PROBE = np.random.default_rng(5).standard_normal((200, 6))
 """Points at which symmetries of a target, and directions it does not depend on, are
 looked for.
@@ -91,14 +95,12 @@ class PreparedTarget:
         """Return the label transforms of one pass or of repetition on both rules; `odd`
         as in `Sampled.of`.
         """
+        fine = Sampled.of(self.inner, self.fine, self.degree, repeated, odd)
         if self.coarse is self.fine:
-            grids = [self.fine]
-        else:
-            grids = [self.fine, self.coarse]
-        found = [
-            Sampled.of(self.inner, grid, self.degree, repeated, odd) for grid in grids
-        ]
-        return found[0], found[-1]
+            # an exact rule: there is nothing to compare
+            return fine, fine
+        coarse = Sampled.of(self.inner, self.coarse, self.degree, repeated, odd)
+        return fine, coarse
 
 
 def relevant(target: Target) -> tuple[Floats, Target, int | None]:
@@ -116,34 +118,41 @@ def relevant(target: Target) -> tuple[Floats, Target, int | None]:
         )
     if k == 1:
         return whole, target, target.axis_degree
+    sizes, vectors = np.linalg.eigh(_low_order_gram(target))
+    # where low orders see nothing the target may be constant: it is tried out
+    limit = _CONSTANT * (1 + np.max(np.abs(base)))
+    idle = 0
+    for row in vectors[:, sizes < _CONSTANT].T:
+        moved = np.asarray(target(probe + _SHIFT * row), dtype=float)
+        idle += bool(np.max(np.abs(moved - base)) < limit)
+    if not idle:
+        return whole, target, target.axis_degree
+    # eigenvalues rise: the idle directions come first
+    basis = tidy(vectors[:, idle:].T)
+    inner = Target(
+        lambda z: target(z @ basis),
+        directions=len(basis),
+        kinks=turned_planes(target.planes, basis.T),
+        name=target.name,
+    )
+    # turned variables mix the degrees of single ones
+    aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
+    degree = target.axis_degree if aligned else target.degree
+    return basis, inner, degree
+
+
+def _low_order_gram(target: Target) -> Floats:
+    """Return the sum of the unfolded tensors up to order 4, of all label transforms:
+    its range is what low orders see.
+    """
+    k = target.directions
     fine, _ = rules(target, target.axis_degree)
     sample = Sampled.of(target, fine, target.axis_degree, repeated=True)
     total = np.zeros((k, k))
     for order in range(1, 5):
-        total += unfolding_gram(
-            coefficients(sample, np.zeros((0, k)), whole, order, 0)[0], k, order
-        )
-    sizes, vectors = np.linalg.eigh(total)
-    moved = (
-        np.asarray(target(probe + 0.83 * row), dtype=float)
-        for row in vectors[:, sizes < 1e-6].T
-    )
-    idle = sum(
-        bool(np.max(np.abs(y - base)) < 1e-6 * (1 + np.max(np.abs(base))))
-        for y in moved
-    )
-    if not idle:
-        return whole, target, target.axis_degree
-    basis = tidy(vectors[:, idle:].T)
-    planes = turned_planes(target.planes, basis.T)
-    inner = Target(
-        lambda z: target(z @ basis),
-        directions=len(basis),
-        kinks=planes,
-        name=target.name,
-    )
-    aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
-    return basis, inner, target.axis_degree if aligned else target.degree
+        tensors = coefficients(sample, np.zeros((0, k)), np.eye(k), order, 0)[0]
+        total += unfolding_gram(tensors, k, order)
+    return total
 
 
 def rules(
@@ -152,7 +161,8 @@ def rules(
     """Return a fine and a coarser product rule (polynomials: an exact one twice);
     refuse kinks on no plane.
     """
-    known = target.all_planes if known is None else known
+    if known is None:
+        known = target.all_planes
     gap = math.inf
     for fine, coarse in _candidates(target.directions, target.planes, degree):
         gap = _difference(target, fine, coarse)
@@ -186,6 +196,7 @@ def _candidates(
             return
     if degree is None and r in _STEPS:
         bound = BOUND if r < 5 else 7.5
+        # 1.37: no multiple of a step, so that the two rules share no error
         smooth = [
             (even_rule(step, bound), even_rule(1.37 * step, bound))
             for step in _STEPS[r]
@@ -213,23 +224,26 @@ def _difference(target: Target, fine: NodeGrid, coarse: NodeGrid) -> float:
                 f"The target {target.name} must be finite, but is"
                 f" {y[~np.isfinite(y)][0]} at some points."
             )
+        weighted = grid.weights * y
         second = grid.weights @ (y * y)
-        low = [
-            grid.weights @ y,
-            *(grid.points.T @ (grid.weights * y)),
-            *((grid.points**2).T @ (grid.weights * y)),
-        ]
-        moments.append(np.array([second, *low]))
-    size = moments[0][0]
-    if size - moments[0][1] ** 2 <= 1e-14 * size or size == 0:
+        mean = grid.weights @ y
+        linear = grid.points.T @ weighted
+        square = (grid.points**2).T @ weighted
+        moments.append(np.array([second, mean, *linear, *square]))
+    second, mean = moments[0][:2]
+    if second - mean**2 <= 1e-14 * second or second == 0:
         raise InputError(f"The target {target.name} must not be constant.")
-    scale = np.array([size, *[math.sqrt(size)] * (len(moments[0]) - 1)])
+    # all but E y^2 are linear in y
+    scale = np.full(len(moments[0]), math.sqrt(second))
+    scale[0] = second
     return float(np.max(np.abs(moments[0] - moments[1]) / scale))
 
 
 def tested_degree(known: int, r: int) -> int:
     """Return the highest degree of the test functions in `known` of r directions."""
-    return _TEST_DEGREE[known] if r < 5 else min(_TEST_DEGREE[known], 4)
+    if r < 5:
+        return _TEST_DEGREE[known]
+    return min(_TEST_DEGREE[known], 4)
 
 
 @dataclass(frozen=True)
@@ -267,33 +281,35 @@ class Sampled:
             weights = np.tile(weights, 2) / 2
         labels = _standardise(y[None, :], weights)
         if repeated:
-            y = labels[0]
-            values = np.unique(np.round(y, 9))
-            if len(values) <= _FEW_VALUES:
-                labels = np.stack(
-                    [np.abs(y - value) < 1e-6 for value in values]
-                ).astype(float)
-            elif degree is not None:
-                labels = y ** np.arange(1, _POWERS[target.directions] + 1)[:, None]
-            else:
-                labels = np.stack(
-                    [
-                        y,
-                        *(
-                            np.cos(w * y + b)
-                            for w in _FREQUENCIES
-                            for b in (0.0, 0.5 * math.pi)
-                        ),
-                    ]
-                )
-            labels = _standardise(labels, weights)
+            most = None if degree is None else _POWERS[target.directions]
+            labels = _standardise(_transforms(labels[0], most), weights)
         return cls(points, weights, labels)
 
 
+def _transforms(y: Floats, most: int | None) -> Floats:
+    """Return label transforms (m, N): powers up to `most` of a polynomial, else waves;
+    indicators of a label of few values, which span all of them.
+    """
+    values = np.unique(np.round(y, 9))
+    if len(values) <= _FEW_VALUES:
+        return np.stack([np.abs(y - value) < 1e-6 for value in values]).astype(float)
+    if most is not None:
+        return y ** np.arange(1, most + 1)[:, None]
+    waves = [y]
+    for frequency in _FREQUENCIES:
+        for phase in (0.0, 0.5 * math.pi):
+            waves.append(np.cos(frequency * y + phase))
+    return np.stack(waves)
+
+
 def _standardise(values: Floats, weights: Floats) -> Floats:
+    """Return rows with mean 0 and variance 1; constant ones, which see nothing, are
+    left out.
+    """
     centred = values - (values @ weights)[:, None]
     size = np.sqrt((centred * centred) @ weights)
-    return centred[size > 1e-9] / size[size > 1e-9, None]
+    varies = size > 1e-9
+    return centred[varies] / size[varies, None]
 
 
 def coefficients(
@@ -326,11 +342,12 @@ def unfolding_gram(coefficients: Floats, dims: int, order: int) -> Floats:
     flat = coefficients.reshape(-1, coefficients.shape[-1])
     gram = np.zeros((dims, dims))
     for index in multi_indices(dims, order - 1):
-        raised = [
-            tuple(n + (axis == i) for axis, n in enumerate(index)) for i in range(dims)
-        ]
-        column = np.stack(
-            [flat[:, position[up]] * math.sqrt(up[i]) for i, up in enumerate(raised)]
-        )
-        gram += column @ column.T
+        rows = []
+        for axis in range(dims):
+            # b + e_i, and sqrt(b_i + 1) from the normalisation by b!
+            raised = list(index)
+            raised[axis] += 1
+            rows.append(flat[:, position[tuple(raised)]] * math.sqrt(raised[axis]))
+        unfolded = np.stack(rows)
+        gram += unfolded @ unfolded.T
     return gram

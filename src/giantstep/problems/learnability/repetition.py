@@ -14,38 +14,33 @@ from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function, grids
 from giantstep.core.maths.gaussian.target import Target
 from giantstep.core.maths.solve.roots import crossing
-from giantstep.problems.learnability.algorithms import NAMED, Student, squared
+from giantstep.problems.learnability.algorithms import (
+    NAMED,
+    Algorithm,
+    Student,
+    squared,
+)
 
 _FIELD_NODES = 40
-
-
 _FIELD_PIECES = tuple(np.linspace(-3.0, 3.0, 25).tolist())
 """Nodes of every piece of the rule of one field, and where it breaks beside the kinks
 of the activation.
 """
-
-
 _EDGES = 13
 """Even edges of the rule of one field, beside kinks that move with the label."""
-
-
 _SEARCHED = np.linspace(-8.0, 8.0, 161)
-
-
 _BESIDE = 1e-12
 """Fields between which the moved field is looked at for kinks, and how near beside the
 kinks themselves.
 """
-
-
 _SOBOL = 12
 """Logarithm (base 2) of the number of points, besides their opposites, of the fields of
 several neurons.
 """
-
-
 _LABELS = 8000
 """Labels of a table at most; between them means are interpolated."""
+_TOGETHER = 1 << 20
+"""Fields that are held at a time."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +59,9 @@ class Repetition:
         direction.
         """
         sizes, vectors = np.linalg.eigh(rate * self.value * self.growth)
-        return (
-            float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second),
-            vectors[:, -1],
-        )
+        # the noise of the steps makes a row longer, and its cosines smaller
+        noise = 0.5 * (rate * self.value) ** 2 * self.second
+        return float(sizes[-1] - noise), vectors[:, -1]
 
 
 def label_rule(target: Target) -> grids.NodeGrid:
@@ -98,48 +92,70 @@ def repetition(
     """
     a = np.asarray(second_layer, dtype=float)
     y = np.asarray(target(grid.points), dtype=float)
-    net = Student(activation, a)
-    known = NAMED[algorithm]
-    fields, weights = _fields(activation, len(a))
+    means_at = _LabelMeans(Student(activation, a), NAMED[algorithm], inner_rate)
+    labels = [y]
+    if noise:
+        # two points of equal weight have the mean and the variance of the noise
+        labels = [y - np.sqrt(noise), y + np.sqrt(noise)]
+    neurons = []
+    for value in dict.fromkeys(a.tolist()):
+        # neurons of one value are alike: the first of them stands for all
+        neuron = a.tolist().index(value)
+        means = np.mean([means_at(one, neuron) for one in labels], axis=0)
+        plain, tilted, second = grid.weights * means
+        # E[m z z^T] - E[m]: z z^T - I, with m = E[lambda F|y]
+        identity = np.eye(grid.points.shape[1])
+        growth = (grid.points.T * tilted) @ grid.points - tilted.sum() * identity
+        neurons.append(
+            Repetition(
+                value=value,
+                drift=plain @ grid.points,
+                growth=growth,
+                second=float(second.sum()),
+            )
+        )
+    return neurons
 
-    def label_means(y: Floats, j: int) -> Floats:
-        """E_lambda of F, lambda_j F and F^2 at every label; many labels are
-        interpolated between tabulated ones.
-        """
+
+class _LabelMeans:
+    """E_lambda of F, lambda_j F and F^2 at labels; many labels are interpolated between
+    tabulated ones.
+    """
+
+    def __init__(self, net: Student, algorithm: Algorithm, inner_rate: float) -> None:
+        self.net = net
+        self.algorithm = algorithm
+        self.inner_rate = inner_rate
+        p = len(net.second_layer)
+        self.fields, self.weights = _fields(net.activation, p)
+        # the moved field of one neuron meets the kinks at places that depend on y
+        self.breaks = p == 1 and bool(net.activation.kinks) and algorithm.repeats
+
+    def __call__(self, y: Floats, neuron: int) -> Floats:
+        """Return the three means (3, N) of one neuron at N labels."""
         labels = np.unique(y)
         if len(labels) > _LABELS:
             labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
         table = np.empty((3, len(labels)))
-        for part in split_rows(len(labels), fields.size, 1 << 20):
-            chunk = labels[part]
-            if len(a) == 1 and activation.kinks and known.repeats:
-                nodes, measure = _broken_fields(net, inner_rate, chunk)
-                here = nodes[..., None]
-            else:
-                here = np.broadcast_to(fields, (len(chunk), *fields.shape))
-                nodes = here[..., j]
-                measure = np.broadcast_to(weights, here.shape[:2])
-            values = known.force(net, here, chunk[:, None], inner_rate, 1.0)[..., j]
-            moments = (values, values * nodes, values * values)
-            table[:, part] = [
-                np.einsum("ln,ln->l", measure, moment) for moment in moments
-            ]
+        for part in split_rows(len(labels), self.fields.size, _TOGETHER):
+            table[:, part] = self._means(labels[part], neuron)
         return np.array([np.interp(y, labels, row) for row in table])
 
-    neurons = []
-    for value in dict.fromkeys(a.tolist()):
-        shifted = (y - np.sqrt(noise), y + np.sqrt(noise)) if noise else (y,)
-        means = np.mean(
-            [label_means(label, a.tolist().index(value)) for label in shifted], axis=0
+    def _means(self, labels: Floats, neuron: int) -> Floats:
+        """Return the three means at some labels, without a table."""
+        if self.breaks:
+            nodes, measure = _broken_fields(self.net, self.inner_rate, labels)
+            fields = nodes[..., None]
+        else:
+            fields = np.broadcast_to(self.fields, (len(labels), *self.fields.shape))
+            nodes = fields[..., neuron]
+            measure = np.broadcast_to(self.weights, fields.shape[:2])
+        force = self.algorithm.force(
+            self.net, fields, labels[:, None], self.inner_rate, 1.0
         )
-        plain, tilted, second = grid.weights * means
-        growth = (grid.points.T * tilted) @ grid.points - tilted.sum() * np.eye(
-            grid.points.shape[1]
-        )
-        neurons.append(
-            Repetition(value, plain @ grid.points, growth, float(second.sum()))
-        )
-    return neurons
+        values = force[..., neuron]
+        moments = (values, values * nodes, values * values)
+        return np.array([np.einsum("ln,ln->l", measure, m) for m in moments])
 
 
 def _broken_fields(
@@ -148,31 +164,42 @@ def _broken_fields(
     """Rules (labels, n) for one field that break where it meets a kink, before or after
     the inner step.
     """
+    kinks = np.array(net.activation.kinks)
+    fixed = np.broadcast_to(kinks, (len(labels), len(kinks)))
+    moving = _moved_kinks(net, inner_rate, labels)
+    return grids.moving_panels(np.concatenate([fixed, moving], axis=1), _EDGES, 10)
+
+
+def _moved_kinks(net: Student, inner_rate: float, labels: Floats) -> Floats:
+    """Return the fields (labels, most) that the inner step moves onto a kink; rows with
+    fewer of them end with the bound of the rule.
+    """
 
     def moved(fields: Floats, labels: Floats) -> Floats:
         pull = squared(net, fields[..., None], labels, inner_rate, 1.0)[..., 0]
         return np.asarray(fields + inner_rate * net.second_layer[0] * pull)
 
     kinks = np.array(net.activation.kinks)
+    # the moved field jumps at the kinks: they are looked at from both sides
     grid = np.unique(np.concatenate([_SEARCHED, kinks - _BESIDE, kinks + _BESIDE]))
-    beyond = (
-        moved(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])[
-            ..., None
-        ]
-        > kinks
-    )
-    crossed = (beyond[:, 1:] != beyond[:, :-1]) & (np.diff(grid) > 3 * _BESIDE)[:, None]
+    fields = np.broadcast_to(grid, (len(labels), len(grid)))
+    beyond = moved(fields, labels[:, None])[..., None] > kinks
+    # a jump between the two sides of a kink is no crossing
+    wide = (np.diff(grid) > 3 * _BESIDE)[:, None]
+    crossed = (beyond[:, 1:] != beyond[:, :-1]) & wide
     row, cell, kink = np.nonzero(crossed)
-    falling = np.where(beyond[row, cell, kink], 1.0, -1.0)
-    at = crossing(
-        lambda x, i: falling[i] * (moved(x, labels[row[i]]) - kinks[kink[i]]),
+    # `crossing` wants a function that falls
+    sign = np.where(beyond[row, cell, kink], 1.0, -1.0)
+    places = crossing(
+        lambda x, i: sign[i] * (moved(x, labels[row[i]]) - kinks[kink[i]]),
         grid[cell],
         grid[cell + 1],
     )
-    breaks = np.full((len(labels), np.bincount(row, minlength=1).max()), grids.BOUND)
-    breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = at
-    fixed = np.broadcast_to(kinks, (len(labels), len(kinks)))
-    return grids.moving_panels(np.concatenate([fixed, breaks], axis=1), _EDGES, 10)
+    most = np.bincount(row, minlength=1).max()
+    breaks = np.full((len(labels), most), grids.BOUND)
+    # rows are sorted: the place of an entry in its row is its distance from the first
+    breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = places
+    return breaks
 
 
 def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:

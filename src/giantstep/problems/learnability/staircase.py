@@ -30,8 +30,6 @@ from giantstep.problems.learnability.prepared import (
 
 TOLERANCE = 1e-7
 """A coefficient E[T q h_b] with normalised T, q and h_b counts as zero below this."""
-
-
 GATE = 10.0
 """... or below the root of this many times the difference between the rule and a
 coarser one.
@@ -113,37 +111,52 @@ def _next_stage(
     most: int,
     seen: Collection[int] | None,
 ) -> Stage | None:
-    r = fine.points.shape[1]
-    rest = complement(known, r)
-    tested = tested_degree(len(known), r)
+    """Return the first order that shows new directions, and these; None up to the order
+    `most`.
+    """
+    rest = complement(known, fine.points.shape[1])
     for order in range(1, most + 1):
-        values = coefficients(fine, known, rest, order, tested)
-        if coarse.points is fine.points:
-            rough = values
-        else:
-            rough = coefficients(coarse, known, rest, order, tested)
-        degrees = []
-        total = np.zeros((len(rest), len(rest)))
-        gap = 0.0
-        for degree in values:
-            if seen is not None and order + degree not in seen:
-                continue
-            gram = unfolding_gram(values[degree], len(rest), order)
-            change = np.max(
-                np.abs(gram - unfolding_gram(rough[degree], len(rest), order))
-            )
-            if np.max(np.diag(gram)) > max(TOLERANCE**2, GATE * change):
-                degrees.append(order + degree)
-            total = total + gram
-            gap = gap + change
+        total, gap, degrees = _tensors(fine, coarse, known, rest, order, seen)
         sizes, vectors = np.linalg.eigh(total)
         new = sizes > max(TOLERANCE**2, GATE * gap)
         if np.any(new) and degrees:
             directions = tidy(vectors[:, new].T @ rest)
-            strength = np.sqrt(
-                np.einsum(
-                    "ai,ij,aj->a", directions @ rest.T, total, directions @ rest.T
-                )
-            )
+            inside = directions @ rest.T
+            strength = np.sqrt(np.einsum("ai,ij,aj->a", inside, total, inside))
             return Stage(order, directions, tuple(degrees), tuple(strength.tolist()))
     return None
+
+
+def _tensors(
+    fine: Sampled,
+    coarse: Sampled,
+    known: Floats,
+    rest: Floats,
+    order: int,
+    seen: Collection[int] | None,
+) -> tuple[Floats, float, list[int]]:
+    """Return the Gram matrix of all tensors of an order, what the coarser rule says
+    otherwise, and the Hermite orders that are not zero.
+    """
+    tested = tested_degree(len(known), fine.points.shape[1])
+    values = coefficients(fine, known, rest, order, tested)
+    if coarse.points is fine.points:
+        rough = values
+    else:
+        rough = coefficients(coarse, known, rest, order, tested)
+    degrees = []
+    total = np.zeros((len(rest), len(rest)))
+    gap = 0.0
+    for degree in values:
+        # a student without this Hermite order is blind to the tensor
+        if seen is not None and order + degree not in seen:
+            continue
+        gram = unfolding_gram(values[degree], len(rest), order)
+        other = unfolding_gram(rough[degree], len(rest), order)
+        change = np.max(np.abs(gram - other))
+        # squares: the matrix is quadratic in the coefficients
+        if np.max(np.diag(gram)) > max(TOLERANCE**2, GATE * change):
+            degrees.append(order + degree)
+        total = total + gram
+        gap = gap + change
+    return total, gap, degrees
