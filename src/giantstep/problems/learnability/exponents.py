@@ -5,7 +5,7 @@ its Hermite coefficients.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,19 +127,16 @@ class Exponents(ProportionalAnswer):
 
     def caveats(self) -> list[str]:
         """Return what the activation cannot see, one sentence for each stage."""
-        if (
-            self.activation is None
-            or self.activation_hermite is None
-            or self.products is None
-        ):
+        products = self.products
+        if self.activation is None or self.activation_hermite is None:
             return []
-        return [
-            sentence
-            for stage in self.leap_staircase.stages
-            for sentence in _blind(
-                stage, self.activation.name, self.activation_hermite, self.products
+        assert products is not None
+        sentences = []
+        for stage in self.leap_staircase.stages:
+            sentences += _blind(
+                stage, self.activation.name, self.activation_hermite, products
             )
-        ]
+        return sentences
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as strict JSON data (inf as "inf")."""
@@ -178,15 +175,14 @@ class Exponents(ProportionalAnswer):
     def blocks(self) -> list[Block]:
         """Return the names with their values as a table, and the sentences below it."""
         named = [line for line in self._lines() if line[1]]
-        return [
-            Table(("about", "value"), named, is_list=True),
-            *(name for name, said in self._lines() if not said),
-        ]
+        sentences = [name for name, value in self._lines() if not value]
+        return [Table(("about", "value"), named, is_list=True), *sentences]
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{name:<{_NAMES}}{said}" if said else name for name, said in self._lines()
-        )
+        lines = []
+        for name, value in self._lines():
+            lines.append(f"{name:<{_NAMES}}{value}" if value else name)
+        return "\n".join(lines)
 
     def _lines(self) -> list[tuple[str, str]]:
         """Return what is said: a name and its value, or a sentence without a value."""
@@ -209,35 +205,40 @@ class Exponents(ProportionalAnswer):
         ]
         if self.generative_leap <= 2:
             lines.append(("  message passing", stages_text(self.target)))
-        flags = [
-            f"{direction_text(row)} {' and '.join(flag)}"
-            for row, even, hard in zip(self.directions, self.symmetry, self.hard)
-            if (
-                flag := [
-                    *([even] if even else []),
-                    *(["hidden from every linear statistic"] if hard else []),
-                ]
-            )
-        ]
-        lines.append(("symmetry", "; ".join(flags) or "none"))
-        name = "C_k" if r == 1 else "|C_k|"
-        lines.append(
-            (f"{name:<6} k = 0..{len(self.hermite) - 1}", _numbers(self.hermite))
-        )
-        if (
-            self.activation is not None
-            and self.activation_hermite is not None
-            and self.products is not None
-        ):
-            lines.append(
-                (f"c_k of {self.activation.name}", _numbers(self.activation_hermite))
-            )
-            lines.append((f"c_k {name}", _numbers(self.products)))
-            lines += [(f"note: {sentence}", "") for sentence in self.caveats()]
-        return [
-            *lines,
-            (f"(normalised coefficients below {self.tolerance:.0e} count as zero)", ""),
-        ]
+        lines.append(("symmetry", self._symmetry_text()))
+        lines += self._coefficient_lines()
+        tolerance = f"{self.tolerance:.0e}"
+        lines.append((f"(normalised coefficients below {tolerance} count as zero)", ""))
+        return lines
+
+    def _symmetry_text(self) -> str:
+        """Say which directions are symmetric, or hidden from linear statistics."""
+        texts = []
+        for row, symmetry, hard in zip(self.directions, self.symmetry, self.hard):
+            facts = [symmetry] if symmetry else []
+            if hard:
+                facts.append("hidden from every linear statistic")
+            if facts:
+                texts.append(f"{direction_text(row)} {' and '.join(facts)}")
+        return "; ".join(texts) or "none"
+
+    def _coefficient_lines(self) -> list[tuple[str, str]]:
+        """Return the coefficients of the target, of the activation, and their
+        products.
+        """
+        # of several directions a coefficient is a tensor, and its norm is shown
+        name = "C_k" if len(self.directions) == 1 else "|C_k|"
+        orders = f"k = 0..{len(self.hermite) - 1}"
+        lines = [(f"{name:<6} {orders}", _numbers(self.hermite))]
+        products = self.products
+        if self.activation is None or self.activation_hermite is None:
+            return lines
+        assert products is not None
+        c = _numbers(self.activation_hermite)
+        lines.append((f"c_k of {self.activation.name}", c))
+        lines.append((f"c_k {name}", _numbers(products)))
+        lines += [(f"note: {sentence}", "") for sentence in self.caveats()]
+        return lines
 
 
 def exponents(
@@ -257,31 +258,27 @@ def exponents(
     >>> found.information, found.leap_stages, found.generative_stages
     (1, [(1, 1), (3, 1)], [(1, 2)])
     """
-    h = _named(as_target, "target", target)
-    if activation is None:
-        student = None
-    else:
+    function = _named(as_target, "target", target)
+    student = None
+    c = None
+    if activation is not None:
         student = _named(as_function, "activation", activation)
-    view = PreparedTarget.of(h)
+    view = PreparedTarget.of(function)
     basis = view.basis
     inner = view.inner
-    leap, generative = (
-        staircase(*view.samples(repeated=repeated)) for repeated in (False, True)
-    )
+    leap = staircase(*view.samples(repeated=False))
+    generative = staircase(*view.samples(repeated=True))
     if not leap.stages and not generative.stages:
-        raise no_coefficient(h, leap)
-    none = np.zeros((0, len(basis)))
-    directions = np.concatenate([none, *(stage.directions for stage in leap.stages)])
+        raise no_coefficient(function, leap)
+    directions = _directions_of(leap.stages, len(basis))
+    # what no stage finds comes last
     directions = np.concatenate([directions, complement(directions, len(basis))])
-    linear = np.concatenate(
-        [none, *(stage.directions for stage in generative.stages if stage.order == 1)]
-    )
-    if student is None:
-        c = None
-    else:
+    first_order = [stage for stage in generative.stages if stage.order == 1]
+    linear = _directions_of(first_order, len(basis))
+    if student is not None:
         c = activation_hermite(student, HERMITE_ORDERS)
     return Exponents(
-        target=h,
+        target=function,
         activation=student,
         information=leap.first,
         generative=generative.first,
@@ -294,6 +291,13 @@ def exponents(
         hard=tuple(bool(np.linalg.norm(linear @ row) < 1 - 1e-6) for row in directions),
         tolerance=TOLERANCE,
     )
+
+
+def _directions_of(stages: Sequence[Stage], count: int) -> Floats:
+    """Return the directions of some stages (rows of length `count`)."""
+    rows = [np.zeros((0, count))]
+    rows += [stage.directions for stage in stages]
+    return np.concatenate(rows)
 
 
 def no_coefficient(target: Target, stairs: Staircase) -> InputError:
@@ -314,11 +318,8 @@ def activation_hermite(activation: Function, order: int) -> Floats:
 
 def seen_orders(activation: Function) -> set[int]:
     """Return the orders n >= 1 of an activation with c_n != 0."""
-    return set(
-        (
-            1 + np.flatnonzero(activation_hermite(activation, HIGHEST_DEGREE)[1:])
-        ).tolist()
-    )
+    c = activation_hermite(activation, HIGHEST_DEGREE)
+    return set((1 + np.flatnonzero(c[1:])).tolist())
 
 
 def _hermite(target: Target, grid: NodeGrid) -> Floats:
@@ -336,15 +337,17 @@ def _hermite(target: Target, grid: NodeGrid) -> Floats:
 
 
 def _symmetry(target: Target, row: Floats) -> str:
+    """Return "even" or "odd" under the reflection of a direction, "" of neither."""
     probe = PROBE[:, : target.directions]
     mirrored = probe - 2 * np.outer(probe @ row, row)
-    base, other = (
-        np.asarray(target(points), dtype=float) for points in (probe, mirrored)
-    )
-    size = 1e-9 * (1 + np.max(np.abs(base)))
-    if np.max(np.abs(base - other)) < size:
+    base = np.asarray(target(probe), dtype=float)
+    other = np.asarray(target(mirrored), dtype=float)
+    rounding = 1e-9 * (1 + np.max(np.abs(base)))
+    if np.max(np.abs(base - other)) < rounding:
         return "even"
-    return "odd" if np.max(np.abs(base + other)) < size else ""
+    if np.max(np.abs(base + other)) < rounding:
+        return "odd"
+    return ""
 
 
 def _rotate(staircase: Staircase, basis: Floats) -> Staircase:
