@@ -52,6 +52,7 @@ class Stacked:
 
     def for_all(self, count: int) -> Self:
         """Return the one point as `count` of them, its arrays kept once."""
+        # views with stride 0, which `take` knows
         stacks = {
             name: np.broadcast_to(value, (count, *value.shape[1:]))
             for name, value in self._stacks().items()
@@ -74,6 +75,7 @@ class Stacked:
     def join(cls, parts: Sequence[Self]) -> Self:
         """Concatenate chunks of points, whose shared fields are the same."""
         if len(parts) == 1:
+            # no copy of the usual case
             return parts[0]
         stacks = {
             name: _join([getattr(part, name) for part in parts])

@@ -191,6 +191,7 @@ class CommonTangents(Tangents):
         """The matrix I - diag(R^2/beta_q) int G o G dmu, whose inverse carries a change
         of D to a change of R.
         """
+        # the slope of the plain map R -> beta/(D + int G_qq dmu)
         weight = (self.response.R**2 / self.response.block_width)[:, :, None]
         eye = packing(weight.shape[1]).eye
         return eye - weight * self.bulk.average(self.response.g**2)
@@ -222,11 +223,12 @@ class CommonTangents(Tangents):
         drive = np.empty((count, k, pairs + k), S.dtype)
         # an entry off the diagonal of Vh1 is two
         drive[:, :, :pairs] = driven.swapaxes(1, 2) * packed.multiplicity[:pairs]
+        # D_q drives R_q and no other
         drive[:, :, pairs:] = packed.eye
         squares = R[:, :, None] ** 2
-        delta = solve_each(
-            self.transfer, squares / self.response.block_width[:, :, None] * drive
-        )
+        source = squares / self.response.block_width[:, :, None] * drive
+        delta = solve_each(self.transfer, source)
+        # S answers through R_l by S_il S_jl/R_l^2, and directly
         upper = answered @ (delta / squares)
         upper[:, :, :pairs] += direct
         return np.concatenate([upper, delta], axis=1)

@@ -72,6 +72,7 @@ class InputSpread:
         """
         K = len(moved)
         k, R, C = self.JU.shape
+        # no length moves with the new coordinates: Js stays
         JU = np.zeros((k, R + K, C))
         JU[:, :R] = self.JU
         JU[:, R:, :K] = size[:, :, None] * moved
@@ -113,6 +114,7 @@ class InputSpread:
         They do where some t changes the length y_q = Js_q t_q of the rows and leaves
         their place tau_q = JU_q t_q as it is, structured_inputs (4.5).
         """
+        # the places of the rows: the last coordinates are those of the noise He_2
         linear = len(self.seen) - self.quadratic
         columns = self.columns[:linear]
         JU = self.JU[:, :linear]
@@ -121,6 +123,7 @@ class InputSpread:
         others = np.delete(JU, columns, axis=2)
         back = (self.Js[:, None, columns] @ np.linalg.solve(square, others))[:, 0]
         standing = np.delete(self.Js, columns, axis=1) - back
+        # a block whose length stands still has no such t: 0 > 1e-9 is false
         size = np.linalg.norm(self.Js, axis=1)
         size = np.where(size > 0, size, 1.0)
         return bool(np.all(np.linalg.norm(standing, axis=1) > _STANDING * size))
@@ -134,6 +137,7 @@ class InputSpread:
         parts = [
             _factor(self.JU[q], self.diagonal[q], columns) for q in range(len(self.JU))
         ]
+        # blocks of different ranks stand in one array
         f = max(left.shape[1] for left, _ in parts)
         k, R = self.diagonal.shape
         F = np.zeros((k, R, 2 * f))
@@ -169,6 +173,7 @@ class InputSpread:
         # E^-1/R for the low rank; what the fit sees is left out altogether: 0
         for q in range(k):
             system[:, q, :f, q, :f] += inverse[q] / R[:, q, None, None]
+        # Y - Y basis system^-1 basis^T Y, by Woodbury
         through = np.einsum("bcqr,brcn->bqcn", Y, vectors, optimize=True)
         right = np.einsum("qcf,bqcn->bqfn", basis, through)
         solved = solve_each(
@@ -182,6 +187,7 @@ class InputSpread:
         """Return (Vh1^-1 + diag(R) diagonal^2)^-1 in every coordinate (B, R, k, k)."""
         k = response.R.shape[1]
         squares = response.R[:, None, :] * (self.diagonal**2 + self.own**2).T
+        # the last coordinates enter through nu, whose moments replace those of D_1
         linear = squares.shape[1] - self.quadratic
         Vh1 = _floored(response.Vh1)[:, None]
         wide = np.broadcast_to(Vh1, (*squares.shape, k)).copy()
@@ -207,6 +213,7 @@ class InputSpread:
         for q in range(k):
             P[:, :, q, :, q] += R[:, q, None, None] * self.gram[q]
         P = P.reshape(count, n * k, n * k)
+        # symmetric but for rounding
         return 0.5 * (P + np.swapaxes(P, 1, 2))
 
     def cost(
@@ -226,6 +233,7 @@ class InputSpread:
         t = R[:, :, None] * t
         own = R[:, :, None] * self.own * (weights[:, :, :-1] @ self.seen.T - silent)
         tau = np.einsum("qcx,bqx->bqc", self.JU, t, optimize=True) + self.own * own
+        # what the fit sees of tau is counted by the signal: Q Q^T tau
         along = np.einsum("cs,ds,bqd->bqc", self.seen, self.seen, tau, optimize=True)
         across = tau - along
         linear = across.shape[2] - self.quadratic
@@ -282,6 +290,7 @@ class SpreadOfSets:
         self, answer: Callable[[InputSpread, Integers], tuple[Array, ...]]
     ) -> tuple[Array, ...]:
         """Return the answers of the points of every set, in the order of the points."""
+        # stable: points of a set stay in their order
         by_set = np.argsort(self.set_of_point, kind="stable")
         sets, counts = np.unique(self.set_of_point, return_counts=True)
         points_of_set = np.split(by_set, np.cumsum(counts)[:-1])
@@ -323,6 +332,7 @@ def _factor(JU: Floats, diagonal: Floats, columns: Indices) -> tuple[Floats, Flo
         # a rank above the number of probes is found by the full decomposition
         if not np.abs(missed).max() > 100 * _RANK * size:
             basis = range_of_low
+    # in coordinates of the range, where the matrix is small
     left, values, right = np.linalg.svd(basis.T @ low, full_matrices=False)
     kept = values > _RANK * size
     return basis @ left[:, kept], values[kept, None] * right[kept]
@@ -400,6 +410,7 @@ class InputBulk(CommonRows):
         or noise of their sizes.
         """
         if isinstance(self.spread, SpreadOfSets):
+            # several sets: each point has its own product
             product = self.product[index]
             return replace(self, product=product, spread=self.spread.take(index))
         if self.noise is None:

@@ -315,6 +315,7 @@ def _of_set(
         "mean_in_length": -2 * e,
         "noise_in_length": 2 * e,
         "common_in_length": 2 * e[:, None] * common_in_length,
+        # (2.4) without the learnt direction
         "row_norm": 1 + 2 * e * B * E_l + e**2 * float(mass @ (1 - m**2)),
     }
     return parts, e * length
@@ -334,6 +335,7 @@ def _cells(
     m, f, r2, _ = sign(al, np.ones_like(al))
     l = f / tau
     ratio = B / tau
+    # E He_k(x) S for k = 1, 2, 3
     l1 = ratio * f
     l2 = -(ratio**2) * al * f
     l3 = ratio**3 * (al**2 - 1) * f
@@ -349,7 +351,9 @@ def _cells(
         "rest": r2,
         "by_scale": -l * al / (2 * tau),
         "second": l2,
+        # (5.7)
         "own": 2 * (B / tau**2) * h2,
+        # what sampling on the sphere leaves of xS beside <m, w0> and <h2, xi>
         "noise": 1 - l1**2 - m**2 - ratio**2 * (2 * m * h2 + h2**2),
         "noise_rest": -l1 * (2 * m + h2),
         "radial": l3 + 2 * l1,
@@ -366,6 +370,7 @@ def _batch(
     M1 = _without_rounding(M1)
     c2 = slopes.c2
     c3 = slopes.c3
+    # the letters of (5.4)
     k1 = M1 + nodes * per_sample
     dA = 2 * c2 * nodes * per_sample
     dB2 = 2 * c2**2 * M1 * nodes * per_sample + c2**2 * nodes**2 * per_sample**2
@@ -424,7 +429,9 @@ def _common_variance(
     def mean(values: Floats) -> float:
         return float(w @ values)
 
-    # coefficients of e^2, e^3, e^4 in the variance of the squared length
+    # coefficients of e^2, e^3, e^4 in the variance of the squared length: in each of
+    # them first what c2 A does to a row (K4 - K2^2), then the square of E[s fl], and
+    # what sp adds by its moments with the row
     second = (
         8 * c2**2 * f2 + 4 * along[0] ** 2 + 4 * s.a2 * f2 + 4 * s.e3 * mean(rho * dA)
     )
@@ -436,6 +443,7 @@ def _common_variance(
         + 4 * s.e3 * (mean(rho * dB2) + c2 * mean(rho * k1 * dA))
         + 2 * s.b2 * x * mean(rho**2 * dA)
     )
+    # alone at e^4: the fourth moments of sp over one sample
     fourth = (
         2 * c2**4 * (f4 + 4 * f3 * M1 + f2**2 + 4 * f2 * M1**2)
         + along[1] ** 2

@@ -24,6 +24,7 @@ import numpy as np
 from giantstep.core.base.types import Array, Floats
 from giantstep.core.maths.solve import solve_each
 from giantstep.core.readout.bulk import Response
+from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import FiniteSize, mean_penalty, root_of
 from giantstep.core.readout.first_order import Equations
 
@@ -78,9 +79,7 @@ def solve_signal(
     functions = np.concatenate([features.mu0 * scale, CT @ features.T0], axis=1)
     solution, c0 = least_squares(weights, wanted, functions, root, sources)
     x = (C @ solution[:, k:, None])[:, :, 0]
-    # channel after channel: the sum over them is one over the last axis but one
-    tau = features.Jp * x[:, None, :]
-    tau = tau.reshape(*tau.shape[:-1], features.channels, k).sum(axis=-2)
+    tau = _along_unlearnt(features, x)
     # at the minimum P0^-1 x is what the residuals pull with: no inverse of P
     pull = features.sums(weights * (wanted - c0), features.T0)
     dual = pull + source - (counted @ x[:, :, None])[:, :, 0]
@@ -93,6 +92,14 @@ def solve_signal(
         dual=dual,
         penalty=penalty,
     )
+
+
+def _along_unlearnt(features: Features, x: Floats) -> Floats:
+    """Return tau_lq = sum_c Jp_lqc x_qc (B, L, k)."""
+    tau = features.Jp * x[:, None, :]
+    # channel after channel: the sum over them is one over the last axis but one
+    blocks = len(features.pi)
+    return tau.reshape(*tau.shape[:-1], features.channels, blocks).sum(axis=-2)
 
 
 def direction_error(equations: Equations, response: Response) -> Array:
@@ -146,14 +153,9 @@ def least_squares(
             weights, wanted, functions[:, used], penalty, source[:, used]
         )
         return solution, c
-    count, columns, nodes = functions.shape
+    nodes = functions.shape[2]
     root = np.sqrt(weights)
-    # rows of the design: the nodes, then the penalties of the means and of channels
-    channels = np.arange(k, columns)
-    design = np.zeros((count, nodes + columns, columns))
-    design[:, :nodes] = np.swapaxes(functions * root[:, None, :], 1, 2)
-    design[:, nodes : nodes + k, :k] = penalty
-    design[:, nodes + channels, channels] = 1.0
+    design = _design(functions * root[:, None, :], penalty)
     broken = ~np.isfinite(design).all(axis=(1, 2))
     # the SVD would refuse the whole batch; these points come back as NaN
     design[broken] = 0.0
@@ -168,3 +170,17 @@ def least_squares(
     fitted[broken] = np.nan
     # a node without weight is fitted by nothing: 0
     return solution, fitted[:, :, 0] / np.where(root > 0, root, 1.0)
+
+
+def _design(functions: Floats, penalty: Floats) -> Floats:
+    """Return the design matrix (B, N + F, F): functions (B, F, N) at the nodes, then
+    the penalties of the means and of channels.
+    """
+    count, columns, nodes = functions.shape
+    k = penalty.shape[1]
+    design = np.zeros((count, nodes + columns, columns))
+    design[:, :nodes] = np.swapaxes(functions, 1, 2)
+    design[:, nodes : nodes + k, :k] = penalty
+    channels = np.arange(k, columns)
+    design[:, nodes + channels, channels] = 1.0
+    return design
