@@ -257,7 +257,14 @@ def _matrix(bulk: ChainBulk, state: ChainState, products: list[Array]) -> Array:
         _add_old_directions(Gm, old, step, products[t], state.means[t])
         if step.fresh:
             coupled = layout.fields.of_step(t)
-            _add_batch_noise(Gm, layout, old, step, products[t], state.C[:, coupled])
+            _add_batch_noise(
+                Gm,
+                layout,
+                old,
+                step=step,
+                products=products[t],
+                C=state.C[:, coupled],
+            )
             _tie_batch_noise(Gm, layout, step, state.C)
         _add_lengths(Gm, layout, t, step, state.sign[:, None])
     if bulk.gaussian_rows:

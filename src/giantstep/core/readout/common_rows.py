@@ -85,16 +85,11 @@ class CommonRows:
         R = start.R
         real = not np.iscomplexobj(start.R)
         last_step = NEAR if near else SOLVED
-        eye = packing(R.shape[1]).eye
         busy = np.ones(len(R), dtype=bool)
         H = self.product * Vh1[:, None]
         for _ in range(MAX_STEPS):
             check_time()
-            G = solve_each(eye + H * R[:, None, None, :], H)
-            plain = block_width / (D + self.average(G.diagonal(0, 2, 3)))
-            # the derivative of the plain map: dG_qq/dR_r = -G_qr^2
-            slope = (plain**2 / block_width)[:, :, None] * self.average(G**2)
-            change = solve_each(eye - slope, (plain - R)[:, :, None])[:, :, 0]
+            plain, change = self._plain_and_newton(H, R, D, block_width)
             newton = R + change
             if real:
                 # R has one sign: a step across zero is replaced by the plain map
@@ -117,6 +112,17 @@ class CommonRows:
         # `tangents` asks for it next
         response.known = S, Th
         return response
+
+    def _plain_and_newton(
+        self, H: Array, R: Array, D: Array, block_width: Floats
+    ) -> tuple[Array, Array]:
+        """Return where the plain map of (4.3) leads, and Newton's step from R (B, k)."""
+        eye = packing(R.shape[1]).eye
+        G = solve_each(eye + H * R[:, None, None, :], H)
+        plain = block_width / (D + self.average(G.diagonal(0, 2, 3)))
+        # the derivative of the plain map: dG_qq/dR_r = -G_qr^2
+        slope = (plain**2 / block_width)[:, :, None] * self.average(G**2)
+        return plain, solve_each(eye - slope, (plain - R)[:, :, None])[:, :, 0]
 
     def _at_atoms(self, H: Array, R: Array) -> tuple[Array, Array, Array]:
         """Return G(lambda), S(lambda) = Th diag R and Th = (I + diag(R) H)^-1 at the

@@ -158,7 +158,9 @@ def feature_spikes(
                 degrees=degrees,
             )
         )
-    values = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    values = {}
+    for name in rows[0]:
+        values[name] = np.stack([row[name] for row in rows])
     values["spike_degree"] = spike_degrees(
         values["alignment"], values["norm_alignment"], degrees
     )
@@ -354,17 +356,15 @@ def fit_on_same_sample(
     """
     samples, width, ridge, noise, power = numbers
     c1, rest = linear_and_rest(neurons.activation)
-    rows = np.stack([1 / samples, noise, power], axis=1)
-    distinct, law_of_point = np.unique(rows, axis=0, return_inverse=True)
-    law_of_point = law_of_point.reshape(-1)
+    laws = np.stack([1 / samples, noise, power], axis=1)
     # of the sample, into which the labels leak, and of fresh inputs
-    sample = [_second_moments(neurons, label, order, 1.0, *row) for row in distinct]
-    fresh = [_second_moments(neurons, label, order, 0.0, *row) for row in distinct]
+    sample, with_residual = _moments_of_points(neurons, label, order, 1.0, laws)
+    fresh, _ = _moments_of_points(neurons, label, order, 0.0, laws)
     bulk = solve_random_features(neurons.activation, samples, width, ridge)
     fitted = partial(
         _fitted,
-        M=np.stack([M for M, _ in sample])[law_of_point],
-        m=np.stack([m for _, m in sample])[law_of_point],
+        M=sample,
+        m=with_residual,
         G=_gram_of_spikes(neurons, strength, count, order, width),
         width=width,
         q=width / samples,
@@ -375,16 +375,15 @@ def fit_on_same_sample(
     moved = fitted(nu=bulk.nu + 1j * DERIVATIVE_STEP)
     # d objective/d lambda: the fit is stationary
     norm = moved.objective.imag / DERIVATIVE_STEP / bulk.slope
-    clean = np.stack([M for M, _ in fresh])[law_of_point]
     # gamma/(1 - gamma) is the variance of a fit in the bulk; slope = 1 - gamma
     across = (1 - bulk.slope) * fit.across
     in_bulk = (across + fit.left * fit.along**2) / bulk.slope
     return {
-        "test_error": _quadratic(fit.v, clean) + fit.remainder + in_bulk,
+        "test_error": _quadratic(fit.v, fresh) + fit.remainder + in_bulk,
         "train_error": fit.objective - bulk.ridge * norm,
         "objective": fit.objective,
         "norm": norm,
-        "null_error": clean[:, 0, 0].copy(),
+        "null_error": fresh[:, 0, 0].copy(),
     }
 
 
@@ -405,6 +404,30 @@ def _gram_of_spikes(
     return G
 
 
+def _moments_of_points(
+    neurons: Neurons, label: Function, order: int, leak: float, laws: Floats
+) -> tuple[Floats, Floats]:
+    """Return what `_second_moments` does at every point, of laws (B, 3): points that
+    share d/n, the noise and E r^2 share one average.
+    """
+    distinct, law_of_point = np.unique(laws, axis=0, return_inverse=True)
+    law_of_point = law_of_point.reshape(-1)
+    pairs = [_second_moments(neurons, label, order, leak, *law) for law in distinct]
+    M = np.stack([of_law for of_law, _ in pairs])
+    m = np.stack([of_law for _, of_law in pairs])
+    return M[law_of_point], m[law_of_point]
+
+
+def _label_rule(label: Function) -> tuple[Floats, Floats]:
+    """Return nodes and weights of kappa* ~ N(0, 1) that resolve the kinks of the
+    label.
+    """
+    edges = np.linspace(-BOUND, BOUND, PANELS + 1)
+    inside = [kink for kink in label.kinks if abs(kink) < BOUND]
+    z, weights = gauss_legendre_panels(np.unique([*edges, *inside]))
+    return z, weights * normal_density(z)
+
+
 def _second_moments(
     neurons: Neurons,
     label: Function,
@@ -419,10 +442,7 @@ def _second_moments(
     """
     c0, c1 = neurons.activation.hermite(1)
     g1 = label.hermite(1)[1]
-    inside = [kink for kink in label.kinks if abs(kink) < BOUND]
-    z, z_weights = gauss_legendre_panels(
-        np.unique([*np.linspace(-BOUND, BOUND, PANELS + 1), *inside])
-    )
+    z, z_weights = _label_rule(label)
     gauss, gauss_weights = hermite_rule(GAUSS_NODES)
     if noise > 0:
         errors = gauss
@@ -438,8 +458,7 @@ def _second_moments(
     l = gauss + leak * np.sqrt(phi) * r
     b = np.sqrt(g1**2 + phi * power)
     kappa = (g1 * kappa_star + np.sqrt(phi * power) * l) / b
-    z_weights = (z_weights * normal_density(z))[:, None, None]
-    weights = z_weights * error_weights[:, None] * gauss_weights
+    weights = z_weights[:, None, None] * error_weights[:, None] * gauss_weights
     linear = [
         np.broadcast_to(f, kappa.shape).ravel() for f in (y, c1 * kappa_star, c1 * l, r)
     ]

@@ -88,7 +88,7 @@ class Equations(Stacked):
         b = np.where(ratio < 1, ridge, 1.0)
         if bulk is None:
             bulk = IsotropicBulk()
-        return cls(features, ratio, width, a, b, bulk)
+        return cls(features=features, ratio=ratio, width=width, a=a, b=b, bulk=bulk)
 
     @cached_property
     def block_width(self) -> Floats:

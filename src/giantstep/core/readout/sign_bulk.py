@@ -187,9 +187,8 @@ class SignBulk(NewtonBulk):
         )
         dz[:, :-1, :k, :k] = pencil.scale[:, None] * dVh1
         missed = pencil.missed(R, inside.D, inside.block_width)
-        change = solve_each(
-            pencil.jacobian(R, inside.D), pencil.right_sides(dz, R, missed)
-        )
+        right = pencil.right_sides(dz, R, missed)
+        change = solve_each(pencil.jacobian(R, inside.D), right)
         dgm = change[:, :square]
         dlog = np.swapaxes(change[:, square:], 1, 2)
         # z moves with Vh1 at fixed R so far, and with log R

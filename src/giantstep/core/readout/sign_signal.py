@@ -61,7 +61,14 @@ class Units:
         scale = 1 / np.sqrt(np.maximum(rest, ALL_LEARNT))
         scale = np.where(rest > ALL_LEARNT, scale, 0.0)[:, None]
         across = scale * (target - bulk.gamma[:, None] * learnt)
-        return cls(cell, cells.mass[:, cell], target, learnt, across, functions)
+        return cls(
+            cell=cell,
+            mass=cells.mass[:, cell],
+            target=target,
+            learnt=learnt,
+            across=across,
+            functions=functions,
+        )
 
     def on_cells(self, values: Floats) -> Floats:
         """Return what depends on the cell alone at the unit vectors (B, 1, 1, U)."""
@@ -288,21 +295,15 @@ def _coupling(pencil: SignPencil) -> Array:
     rad = np.broadcast_to(-0.5 * eye[:k, :k], (len(rho), k, k))
     at = GlobalLayout(k)
     parts = [
-        *_between_pi(at, bulk, X, ss, sr, rr, pencil.yt),
-        *_with_lengths(at, pencil, inner, X, sr, rr),
+        *_between_pi(at, pencil, X=X, ss=ss, sr=sr, rr=rr),
+        *_with_lengths(at, pencil, inner=inner, X=X, sr=sr, rr=rr),
         (at.rad, at.rad, rad),
     ]
     return at.symmetric(parts, np.result_type(pencil.lh, pencil.gm))
 
 
 def _between_pi(
-    at: GlobalLayout,
-    bulk: SignBulk,
-    X: Array,
-    ss: Array,
-    sr: Array,
-    rr: Array,
-    yt: Array,
+    at: GlobalLayout, pencil: SignPencil, X: Array, ss: Array, sr: Array, rr: Array
 ) -> list[Part]:
     """Return the pi-pi blocks of (5.8): E_b[l_a l_b lh] + E_b[l_a rho lh] X E_b[l_b rho
     lh]/M2, minus yt in (w, w).
@@ -310,14 +311,14 @@ def _between_pi(
     l_w = s - g rho and l_g = rho/M2 with g = g1/M2 are what a sample has along the
     target and along the gradient.
     """
-    M2 = bulk.power[:, None, None]
-    g = bulk.linear[:, None, None] / M2
+    M2 = pencil.bulk.power[:, None, None]
+    g = pencil.bulk.linear[:, None, None] / M2
     of_w = sr - g * rr
     of_g = rr / M2
     right_w = X @ of_w / M2
     right_g = X @ of_g / M2
     # the cells have counted the target as the rest of the inputs: - yt
-    ww = ss - 2 * g * sr + g**2 * rr + of_w @ right_w - yt
+    ww = ss - 2 * g * sr + g**2 * rr + of_w @ right_w - pencil.yt
     wg = (sr - g * rr) / M2 + of_w @ right_g
     gg = rr / M2**2 + of_g @ right_g
     return [(at.pi_w, at.pi_w, ww), (at.pi_w, at.pi_g, wg), (at.pi_g, at.pi_g, gg)]

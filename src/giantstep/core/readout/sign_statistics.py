@@ -245,7 +245,9 @@ def sign_statistics(
         )
         parts.append(part)
         spikes.append(spike)
-    stacks = {name: _stacked([part[name] for part in parts]) for name in parts[0]}
+    stacks = {}
+    for name in parts[0]:
+        stacks[name] = _stacked([part[name] for part in parts])
     names_of_cells = [field.name for field in dataclasses.fields(Cells)]
     cells = Cells(**{name: stacks.pop(name) for name in names_of_cells})
     return SignBulk(cells, **stacks), np.stack(spikes)

@@ -69,9 +69,11 @@ def solve_signal(
     source = (features.Jp * features.per_channel(psih)).sum(axis=1)
     # theta in units of R^1/2, x = C times unknowns whose penalty is 1
     scale = np.sqrt(R)[:, :, None]
-    penalty = np.zeros((count, k, k))
-    root = penalty
-    if not size.in_limit:
+    if size.in_limit:
+        # the means are free: of order 1/d
+        penalty = np.zeros((count, k, k))
+        root = penalty
+    else:
         penalty = mean_penalty(equations.bulk, features, response, weights, size)
         root = root_of(scale * penalty * np.swapaxes(scale, 1, 2))
     no_source = np.zeros((count, k))
