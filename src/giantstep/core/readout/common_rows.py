@@ -116,7 +116,7 @@ class CommonRows:
     def _plain_and_newton(
         self, H: Array, R: Array, D: Array, block_width: Floats
     ) -> tuple[Array, Array]:
-        """Return where the plain map of (4.3) leads, and Newton's step from R (B, k)."""
+        """Return where the plain map of (4.3) leads from R, and Newton's step."""
         eye = packing(R.shape[1]).eye
         G = solve_each(eye + H * R[:, None, None, :], H)
         plain = block_width / (D + self.average(G.diagonal(0, 2, 3)))

@@ -276,7 +276,16 @@ def _residual_rule(
 
     Every node belongs to some s, of which the law of the labels keeps the moments.
     """
-    law = label_law(target, np.zeros((1, 0)), np.eye(1), 1.0, 1.0, noise, 0.0)
+    # nothing is learnt yet: the whole target is rest, of unit scale
+    law = label_law(
+        target,
+        learnt=np.zeros((1, 0)),
+        rest=np.eye(1),
+        scale=1.0,
+        fineness=1.0,
+        noise=noise,
+        flip=0.0,
+    )
     nodes = law.label - offset
     weights = np.stack([law.weights, law.linear[0], law.quadratic[0, 0]])
     moments = np.array([law.weights @ nodes**j for j in range(5)])
