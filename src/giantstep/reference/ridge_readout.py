@@ -94,6 +94,34 @@ class Errors:
     Q2: Array
 
 
+def response(
+    Vh1: Array, Lambda: Array, beta_q: Array, R: Array, step: float = 1.0
+) -> tuple[Array, Array, Array]:
+    """Return R, G, S of (4.4) after one sweep from R."""
+    eye = np.eye(len(R))
+    # Vh1 can be singular, so it is never inverted. Vh1 * R is Vh1 diag(R).
+    G = np.linalg.solve(eye + Vh1 * R, Vh1)
+    R = R + step * (beta_q / (Lambda + np.diag(G)) - R)
+    S = np.linalg.solve(eye + R[:, None] * Vh1, np.diag(R))
+    return R, G, S
+
+
+def spread(
+    first: FirstOrder, A: Array, eh: Array, beta_q: Array
+) -> tuple[Array, Array]:
+    """Return Q1 and Q2 of (4.8): what samples that pull with A and eh do to the fit."""
+    R = first.R
+    S = first.S
+    beta = beta_q.sum()
+    eye = np.eye(len(R))
+    Theta = eye - S @ first.Vh1
+    transfer = eye - (R**2 / beta_q)[:, None] * first.G**2
+    pull = eh + np.diag(Theta.T @ A @ Theta)
+    delta = np.linalg.solve(transfer, R**2 / beta_q * pull)
+    Q1 = S @ A @ S + (S * (delta / R**2)) @ S
+    return Q1 / beta, delta / beta
+
+
 def first_order(
     features: Features,
     alpha: float,
@@ -110,7 +138,6 @@ def first_order(
     beta_q = beta * features.pi
     mu1 = features.mu1
     mu2 = features.mu2
-    eye = np.eye(len(beta_q))
     step = 1.0
     if np.iscomplexobj(ridge):
         step = 0.5
@@ -124,10 +151,7 @@ def first_order(
         node = rho * features.weights / (1 + V)
         Vh1 = (mu1 * node) @ mu1.T  # (4.3)
         Lambda = ridge + mu2 @ node
-        # Vh1 can be singular, so it is never inverted. Vh1 * R is Vh1 diag(R).
-        G = np.linalg.solve(eye + Vh1 * R, Vh1)  # (4.4)
-        R = R + step * (beta_q / (Lambda + np.diag(G)) - R)
-        S = np.linalg.solve(eye + R[:, None] * Vh1, np.diag(R))
+        R, G, S = response(Vh1, Lambda, beta_q, R, step)
         change = (np.sum(mu1 * (S @ mu1), axis=0) + R @ mu2) / beta - V
         V = V + step * change
         if np.max(np.abs(change)) < 1e-14 * np.max(np.abs(V)) + 1e-300:
@@ -193,16 +217,12 @@ def fluctuations(
     rho = alpha / beta
     beta_q = beta * features.pi
     k = len(beta_q)
-    R = first.R
-    S = first.S
-    eye = np.eye(k)
     mu1 = features.mu1
     mu2 = features.mu2
     base = error_of_signal(features, fit)
-    source = beta / R**2 * (np.sum(fit.t**2, axis=1) + fit.theta**2 / dim)
-    twice = rho * features.weights / (1 + first.V) ** 2
-    Theta = eye - S @ first.Vh1
-    transfer = eye - (R**2 / beta_q)[:, None] * first.G**2
+    # A mean that is fitted costs norm: the braces of (4.7).
+    source = beta / first.R**2 * (np.sum(fit.t**2, axis=1) + fit.theta**2 / dim)
+    node = rho * features.weights / (1 + first.V) ** 2
 
     def error(Q1: Array, Q2: Array) -> Array:
         return base + np.sum(mu1 * (Q1 @ mu1), axis=0) + Q2 @ mu2  # (4.6)
@@ -210,12 +230,10 @@ def fluctuations(
     def variances(packed: Array) -> Array:
         """Return what the errors of these Q1, Q2 make of them."""
         RES = error(packed[: k * k].reshape(k, k), packed[k * k :])
-        A = (mu1 * (twice * RES)) @ mu1.T  # (4.7)
-        eh = mu2 @ (twice * RES) + source
-        pushed = eh + np.diag(Theta.T @ A @ Theta)
-        delta = np.linalg.solve(transfer, R**2 / beta_q * pushed)  # (4.8)
-        Q1 = (S @ A @ S + (S * (delta / R**2)) @ S) / beta
-        return np.concatenate([Q1.ravel(), delta / beta])
+        A = (mu1 * (node * RES)) @ mu1.T  # (4.7)
+        eh = mu2 @ (node * RES) + source
+        Q1, Q2 = spread(first, A, eh, beta_q)
+        return np.concatenate([Q1.ravel(), Q2])
 
     # The map is affine, so its values at zero and at unit vectors are all of it.
     units = np.eye(k * k + k)
