@@ -45,7 +45,7 @@ def panels(edges: Array) -> Rule:
     return z.reshape(flat), weights.reshape(flat)
 
 
-def normal_rule(kinks: Sequence[float] = (), width: float = 1.0) -> Rule:
+def normal_rule(kinks: Sequence[float] = (), width: float = 0.5) -> Rule:
     """Return a rule on the line that is exact to rounding between the kinks."""
     edges = np.arange(-REACH, REACH + width / 2, width)
     edges = np.unique([*edges, *kinks])
