@@ -41,7 +41,6 @@ from giantstep.reference.ridge_readout import (
     spread,
 )
 
-
 PART = 0.8
 """How much of the change of a sweep is made: the whole of it can swing."""
 
