@@ -28,7 +28,7 @@ from .online_sgd import averages, fields, forces
 
 def drift(run, m):
     """Return dm/dt of one projected neuron, (2.3b)."""
-    B, chi, _ = averages(run, np.array([[m]]), np.eye(1))
+    B, _, chi, _ = averages(run, np.array([[m]]), np.eye(1))
     gamma = run.rate * run.second_layer[0]
     # On the sphere only the part of z beside lambda counts: (1 - m^2) S(m).
     turn = B[0, 1] - m * B[0, 0]
@@ -39,9 +39,10 @@ def escape_time(run, threshold):
     """Return the mean number of updates from m0 ~ N(0, 1/d) to |m|, (2.5a)."""
     small = 1e-5
     r = drift(run, small) / small  # (2.5b)
-    v, _, y, weights = fields(run, np.zeros((1, 1)), np.eye(1))
-    F = forces(run, v[:1], y)[0]
-    D_m = run.rate**2 / run.batch * (weights @ (F * v[1]) ** 2)
+    L, xi, y, weights = fields(run, np.zeros((1, 1)), np.eye(1))
+    lam, z = L @ xi
+    F = forces(run, lam[None], y)[0]
+    D_m = run.rate**2 / run.batch * (weights @ (F * z) ** 2)
     spread = 1 / run.dim + D_m / (2 * r)
     linear = (-np.log(spread) + np.euler_gamma + np.log(2)) / (2 * r)
 

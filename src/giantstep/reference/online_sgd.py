@@ -87,72 +87,67 @@ def forces(run, lam, y):
 # -- the fields of a fresh sample -------------------------------------------------
 
 
-def covariance(run, M, Q):
-    """Return Omega, the covariance of v = (lambda, z)."""
+def fields(run, M, Q):
+    """Return L, points of xi and y, and their weights: v = L xi, L L^T = Omega."""
+    if run.kinks is not None:
+        return kinked_fields(run, M.item(), Q.item())
     P = run.target_gram
     if P is None:
         P = np.eye(M.shape[1])
-    return np.block([[Q, M], [M.T, P]])
-
-
-def fields(run, M, Q):
-    """Return points of (v, xi, y) and their weights: v = L xi with L L^T = Omega."""
-    if run.kinks is not None:
-        return kinked_fields(run, M.item(), Q.item())
-    Omega = covariance(run, M, Q)
+    Omega = np.block([[Q, M], [M.T, P]])
     values, vectors = np.linalg.eigh(Omega)
     # A perfect fit makes Omega singular: its null directions carry nothing.
     kept = values > 1e-12
     L = vectors[:, kept] * np.sqrt(values[kept])
     xi, weights = hermite_points(int(kept.sum()), run.nodes)
-    v = L @ xi.T
-    return with_noise(run, v, xi.T, weights)
+    return with_noise(run, L, xi.T, weights)
 
 
 def kinked_fields(run, m, q):
     """Return the same for one neuron: panels in lambda end where F has a kink."""
     width = np.sqrt(q - m * m)
+    # xi = (e, z) with lambda = m z + width e.
+    L = np.array([[width, m], [0.0, 1.0]])
     blocks = []
     for z, z_weight in zip(*panel_points(run.target_kinks, width=1.5), strict=True):
         y = run.target(np.array([[z]])).item()
-        # Given z, lambda = m z + width e.
         edges = [(place - m * z) / width for place in run.kinks(y)]
         e, e_weights = panel_points(edges, width=1.5)
-        zs = np.full(len(e), z)
-        blocks.append([m * z + width * e, zs, e, z_weight * e_weights])
-    lam, z, e, weights = np.concatenate(blocks, axis=1)
-    return with_noise(run, np.array([lam, z]), np.array([e, z]), weights)
+        blocks.append([e, np.full(len(e), z), z_weight * e_weights])
+    blocks = np.concatenate(blocks, axis=1)
+    return with_noise(run, L, blocks[:2], blocks[2])
 
 
-def with_noise(run, v, xi, weights):
+def with_noise(run, L, xi, weights):
     """Return the points once for each node of the label noise."""
     p = len(run.second_layer)
-    h = run.target(v[p:])
+    h = run.target(L[p:] @ xi)
     if run.noise == 0:
-        return v, xi, h, weights
+        return L, xi, h, weights
     # Two nodes are exact where F is affine in y: chi is then of second order.
     affine = run.algorithm in ("squared", "correlation")
     count = 2 if affine else 20
     zeta, mass = hermite_points(1, count)
     y = (h + np.sqrt(run.noise) * zeta).ravel()
-    return np.tile(v, count), np.tile(xi, count), y, np.outer(mass, weights).ravel()
+    return L, np.tile(xi, count), y, np.outer(mass, weights).ravel()
 
 
 # -- section 2.1: the map ---------------------------------------------------------
 
 
 def averages(run, M, Q):
-    """Return B = E[F v^T], chi = E[F F^T] and the scatter X of (2.1c)."""
+    """Return B = E[F v^T], B Omega^+ B^T, chi = E[F F^T] and the X of (2.1c)."""
     p = len(run.second_layer)
-    v, xi, y, weights = fields(run, M, Q)
-    lam = v[:p]
+    L, xi, y, weights = fields(run, M, Q)
+    lam = L[:p] @ xi
     F = forces(run, lam, y)
-    B = (F * weights) @ v.T
+    # The same in the orthonormal coordinates xi: B = drift L^T.
+    drift = (F * weights) @ xi.T
     chi = (F * weights) @ F.T
-    Omega = covariance(run, M, Q)
     if run.constraint == "spherical":
         # Rows move along x - lambda_j w_j.
-        B = B - np.diag(B)[:, None] * Omega[:p]
+        radial = np.sum(drift * L[:p], axis=1)
+        drift = drift - radial[:, None] * L[:p]
     X = np.zeros((p, p))
     for j in range(p):
         for l in range(p):
@@ -162,7 +157,7 @@ def averages(run, M, Q):
                 square = square + lam[j] * lam[l] * Q[j, l]
             seen = weights @ (F[j] * F[l] * square)
             X[j, l] = ((run.dim - len(xi)) * chi[j, l] + seen) / run.batch  # (2.1c)
-    return B, chi, X
+    return drift @ L.T, drift @ drift.T, chi, X
 
 
 def step(run, M, Q):
@@ -170,10 +165,9 @@ def step(run, M, Q):
     p = len(run.second_layer)
     g = run.rate / p
     A = np.diag(run.second_layer)
-    B, _, X = averages(run, M, Q)
+    B, pair, _, X = averages(run, M, Q)
     phi = B[:, :p]
     psi = B[:, p:]
-    pair = B @ np.linalg.pinv(covariance(run, M, Q)) @ B.T
     M = M + g * A @ psi  # (2.1a)
     Q = Q + g * (A @ phi + phi.T @ A)  # (2.1b)
     Q = Q + g**2 * A @ (X + (1 - 1 / run.batch) * pair) @ A
@@ -188,7 +182,8 @@ def error(run, M, Q):
     """Return E (h - f)^2, without noise and without a half."""
     a = np.array(run.second_layer)[:, None]
     p = len(a)
-    v, _, _, weights = fields(run, M, Q)
+    L, xi, _, weights = fields(run, M, Q)
+    v = L @ xi
     f = (a * run.activation(v[:p])).sum(axis=0) / p
     return weights @ (run.target(v[p:]) - f) ** 2 / weights.sum()
 
@@ -205,7 +200,7 @@ def flow(run, M, Q, updates):
     def velocity(tau, state):
         M = state[: p * k].reshape(p, k)
         Q = state[p * k :].reshape(p, p)
-        B, chi, _ = averages(run, M, Q)
+        B, _, chi, _ = averages(run, M, Q)
         phi = B[:, :p]
         dM = A @ B[:, p:]
         dQ = A @ phi + phi.T @ A + g * run.dim / run.batch * A @ chi @ A
