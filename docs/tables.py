@@ -241,7 +241,7 @@ def paper_symbols(_: str) -> Iterator[str]:
                 [(code(name), prose(said)) for name, said in paper.symbols.items()],
             )
             ours = [
-                (code(name), code(" or ".join(paper.formulas(name))))
+                (code(name), code(" or ".join(map(str, paper.formulas(name)))))
                 for name in paper.fields
             ]
             yield table(("ours", "in symbols"), ours)
