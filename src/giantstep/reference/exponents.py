@@ -56,7 +56,8 @@ def level_set_ends(h, t):
     inside = h(z) <= t
     ends = []
     for i in np.flatnonzero(inside[1:] != inside[:-1]):
-        low, high = z[i], z[i + 1]
+        low = z[i]
+        high = z[i + 1]
         # Bisect the indicator: this is right at jumps and on flat pieces too.
         for _ in range(60):
             middle = (low + high) / 2
