@@ -237,9 +237,10 @@ def test_a_relu_neuron_and_the_third_hermite_polynomial(algorithm):
     norm = np.array([[0.7]])
     M, Q = online_sgd.step(run, start, norm)
     found = gs.predict(scenario.replace(steps=1), times=[1])
-    # The clip of the exponential loss is steep where y -> 0: the engine's averages are
-    # then good to 4e-5 (it says 3e-4); these files have 1e-8.
-    accuracy = 1e-4 if algorithm == "exponential" else 1e-8
+    # The reference has 1e-8 or better here. The engine says how good its averages are:
+    # 1e-4 with an inner step (they are 1e-6), 3e-4 with the exponential loss (1e-4).
+    known = {"extragradient": 1e-5, "exponential": 1e-3}
+    accuracy = known.get(algorithm, 1e-8)
     moved = (M - start).item()
     longer = (Q - norm).item()
     assert found.M.item() + 0.2 == pytest.approx(moved, rel=accuracy)
