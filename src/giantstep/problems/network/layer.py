@@ -27,13 +27,13 @@ from giantstep.core.base.types import Booleans, Floats, Integers, Strings
 from giantstep.core.maths.gaussian import Function
 from giantstep.core.maths.gaussian.conditional import (
     ConditionalTarget,
-    Residual,
     coarsened,
     condition,
 )
 from giantstep.core.maths.gaussian.functions import tabulated
 from giantstep.core.maths.gaussian.grids import hermite_rule, plane_rule
 from giantstep.core.maths.gaussian.planes import Plane
+from giantstep.core.maths.gaussian.residual import Residual
 from giantstep.core.maths.gaussian.subspaces import (
     FEW_AXES,
     LEARNT,
