@@ -12,6 +12,7 @@ Networks of two layers, whose first layer takes giant steps:
 
 - `ridge_readout`: a ridge read-out of features that are Gaussian given a few numbers.
 - `one_step`: one step on the population, or rows planted by hand. Begin here.
+- `small_step`: random features, and a step that learns nothing but a line.
 - `several_steps`: several steps on a target of several directions.
 - `classes`: logistic and hinge read-outs.
 - `spectrum`: density, edge and outliers of the features.
