@@ -113,7 +113,7 @@ def smoothed(sigma: Function, kinks: Sequence[float], A: Array, s: float) -> Smo
     """Return (2.2) at an array of values A; `kinks` are those of sigma."""
     # On a product of rules A often has few values; each is integrated once.
     values, place = np.unique(np.round(A, 13), return_inverse=True)
-    regular = np.linspace(-REACH, REACH, 25)
+    regular = np.linspace(-REACH, REACH, 15)
     edges = np.tile(regular, (len(values), 1))
     # sigma(A + s xi) has its kink where xi = (kink - A)/s.
     moved = (np.array(kinks, dtype=float) - values[:, None]) / s

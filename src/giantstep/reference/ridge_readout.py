@@ -30,6 +30,7 @@ test error is the variance of the label.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,10 @@ class FirstOrder:
     R: Array
     G: Array
     S: Array
+
+
+Spread = Callable[[FirstOrder, Array, Array, Array], tuple[Array, Array]]
+"""What gives Q1 and Q2 from A, eh and beta_q: (4.8)."""
 
 
 @dataclass
@@ -212,6 +217,7 @@ def fluctuations(
     alpha: float,
     beta: float,
     dim: float = np.inf,
+    spread: Spread = spread,
 ) -> tuple[Array, Array, Array]:
     """Solve (4.6) to (4.8) for the squared error RES and for Q1, Q2."""
     rho = alpha / beta
@@ -254,8 +260,21 @@ def read_out(
 ) -> Errors:
     """Return the errors (4.9) of a ridge fit on alpha d samples with beta d neurons."""
     first = first_order(features, alpha, beta, ridge)
+    return errors(features, first, alpha, beta, ridge, dim)
+
+
+def errors(
+    features: Features,
+    first: FirstOrder,
+    alpha: float,
+    beta: float,
+    ridge: float,
+    dim: float = np.inf,
+    spread: Spread = spread,
+) -> Errors:
+    """Return (4.9) from a solution of the first order; `spread` is (4.8) or like it."""
     fit = signal(features, first, alpha, beta, dim)
-    RES, Q1, Q2 = fluctuations(features, first, fit, alpha, beta, dim)
+    RES, Q1, Q2 = fluctuations(features, first, fit, alpha, beta, dim, spread)
     weights = features.weights
     test = float(weights @ RES)
     train = float(weights @ (RES / (1 + first.V) ** 2))
