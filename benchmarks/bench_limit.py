@@ -217,8 +217,8 @@ def plain_finite_batch(s: gs.OneStep) -> int:
         blocks = response.g
         for _ in range(15):
             state = ChainState.at(equations.bulk, blocks, R, Vh1)
-            blocks = blocks + state.mismatch(R, D, equations.block_width)[0]
-            R = equations.block_width / (D + state.paid / R)
+            blocks = state.image
+            R = equations.block_width / (D + state.diagonal_CW / R)
         response = first_order.Response(
             R, state.response, blocks, Vh1, D, equations.block_width
         )

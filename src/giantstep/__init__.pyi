@@ -37,10 +37,10 @@ from .problems.network.coordinates import Coordinates as Coordinates
 from .problems.network.disagreement import disagreement as disagreement
 from .problems.network.few_steps import FewSteps as FewSteps
 from .problems.network.one_step import OneStep as OneStep
-from .problems.network.one_step import regime as regime
 from .problems.network.readouts import Hinge as Hinge
 from .problems.network.readouts import Logistic as Logistic
 from .problems.network.readouts import Ridge as Ridge
+from .problems.network.regimes import regime as regime
 from .problems.network.scenario import Network as Network
 from .problems.network.shift import Shift as Shift
 from .problems.network.sign.step import SignStep as SignStep

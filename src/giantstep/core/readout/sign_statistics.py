@@ -17,8 +17,8 @@ from giantstep.core.maths.gaussian import (
     gauss_legendre_panels,
     normal_density,
 )
-from giantstep.core.maths.gaussian.conditional import label_law
 from giantstep.core.maths.gaussian.grids import even_rule
+from giantstep.core.maths.gaussian.label_law import label_law
 from giantstep.core.maths.gaussian.moments import sign
 from giantstep.core.maths.gaussian.target import Target
 from giantstep.core.readout.sign_bulk import Cells, SignBulk

@@ -144,7 +144,7 @@ def _network(s: Any) -> Teacher:
 
 
 def _preset(s: Any) -> Teacher:
-    with s.in_own_words():
+    with s.errors_of_preset():
         return _network(s.network())
 
 

@@ -25,7 +25,7 @@ from giantstep.core.base.chunks import split_rows
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function, grids
-from giantstep.core.maths.gaussian.nodes import namespace_of
+from giantstep.core.maths.gaussian.primitives import namespace_of
 from giantstep.core.maths.gaussian.target import Target
 from giantstep.core.maths.solve.roots import crossing
 

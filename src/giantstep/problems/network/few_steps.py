@@ -23,14 +23,13 @@ from giantstep.core.scenario.model import (
 )
 from giantstep.problems.inputs.parts import Inputs, Whitening
 from giantstep.problems.network import fields
+from giantstep.problems.network.preset import Preset, questions_without
 from giantstep.problems.network.readouts import Ridge
 from giantstep.problems.network.scenario import (
     LABELS_ELSEWHERE,
     OWN_PAPERS,
     THEORIES,
     Network,
-    Preset,
-    questions_without,
 )
 from giantstep.problems.network.steps import MaximalStep, PlantedShifts
 
@@ -68,16 +67,17 @@ class FewSteps(Preset):
     )
     questions: ClassVar[Mapping[str, Question]] = questions_without(
         (
-            *(
-                "test_misclassified",
-                "t",
-                "psi",
-                "Q1",
-                "V1",
-                "affine_error",
-                "mean_eigenvalue",
-            ),
-            *("V1_real", "V1_imag", "V2_real", "V2_imag"),
+            "test_misclassified",
+            "t",
+            "psi",
+            "Q1",
+            "V1",
+            "affine_error",
+            "mean_eigenvalue",
+            "V1_real",
+            "V1_imag",
+            "V2_real",
+            "V2_imag",
         ),
         settings=("normalisation", "stretch"),
         what=("weights", "spikes", "shift"),
@@ -140,19 +140,21 @@ class FewSteps(Preset):
 
     def parts(self, steps: int) -> dict[str, Any]:
         """Return the planted shifts, or steps that are alike."""
-        like = (self.batch_per_dim, self.loss_of_steps, self.precondition)
+        readout = Ridge(self.ridge)
         if self.has_shifts:
-            rates = []
-        else:
-            rates = np.broadcast_to(self.rate, steps).tolist()
-        made: tuple[Any, ...]
-        if self.has_shifts:
-            made = (self.planted,)
-        else:
-            made = tuple(MaximalStep(rate, *like) for rate in rates)
-        return {"steps": made, "readout": Ridge(self.ridge)}
+            return {"steps": (self.planted,), "readout": readout}
+        made = [
+            MaximalStep(
+                rate,
+                batch_per_dim=self.batch_per_dim,
+                loss=self.loss_of_steps,
+                precondition=self.precondition,
+            )
+            for rate in np.broadcast_to(self.rate, steps).tolist()
+        ]
+        return {"steps": tuple(made), "readout": readout}
 
-    def own_name(self, name: str) -> str:
+    def preset_field(self, name: str) -> str:
         """Return the field here that means the same as a field of the network; steps
         have no places of their own.
         """
@@ -160,23 +162,28 @@ class FewSteps(Preset):
             name = name.replace("steps.0", "planted")
         if re.fullmatch(r"readout\.\w+", name):
             return "ridge"
+        # what is wrong with a whole step is its batch here: nothing else has a choice
         return re.sub(r"steps\.\d+\.?", "", name) or "batch_per_dim"
 
     def step_counts(self, points: Points) -> Array:
         """Return the number of steps; planted shifts are one, shown as time 0."""
         return np.where(self.has_shifts, 1, points["steps"]).astype(np.int64)
 
-    def own_settings(self, settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    def network_settings(
+        self, settings: Mapping[str, Any], steps: int
+    ) -> dict[str, Any]:
         """Ask for the times of so many steps; planted shifts stand in the place of
         time 0.
         """
+        renamed = dict(settings)
         if "time" not in settings:
-            return {**settings, **({"first": steps} if self.has_shifts else {})}
-        if self.has_shifts:
-            times = np.array([1])
+            if self.has_shifts:
+                renamed["first"] = steps
+        elif self.has_shifts:
+            renamed["time"] = np.array([1])
         else:
-            times = settings["time"][settings["time"] <= steps]
-        return {**settings, "time": times}
+            renamed["time"] = settings["time"][settings["time"] <= steps]
+        return renamed
 
     def prepare(
         self, points: Points, what: str, settings: Mapping[str, Any]

@@ -17,7 +17,7 @@ import numpy as np
 from giantstep.core.base.chunks import split_rows
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function, gauss_legendre_panels
-from giantstep.core.maths.gaussian.conditional import LabelLaw, label_law
+from giantstep.core.maths.gaussian.label_law import LabelLaw, label_law
 from giantstep.core.maths.gaussian.quadrature import normal_density
 from giantstep.core.maths.gaussian.subspaces import split_directions
 from giantstep.core.maths.gaussian.target import Target

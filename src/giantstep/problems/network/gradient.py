@@ -11,8 +11,8 @@ import numpy as np
 
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function
-from giantstep.core.maths.gaussian.conditional import Residual
 from giantstep.core.maths.gaussian.functions import tabulated
+from giantstep.core.maths.gaussian.residual import Residual
 from giantstep.core.maths.stacked import Stacked
 from giantstep.problems.network.layer import Layer
 from giantstep.problems.network.problem import Problem

@@ -25,7 +25,8 @@ from giantstep.core.scenario.program import (
     to_torch,
 )
 from giantstep.core.scenario.vocabulary import Vocabulary
-from giantstep.problems.network.scenario import Network, Preset
+from giantstep.problems.network.preset import Preset
+from giantstep.problems.network.scenario import Network
 
 POPULATION = 500
 """Samples per dimension of a gradient that stands for the population's: its noise moves
@@ -49,7 +50,7 @@ def program(scenario: Scenario, dim: int, lang: Language) -> Program:
     """Return the program of a network or of one of its presets."""
     if isinstance(scenario, Preset):
         network = scenario.network()
-        with scenario.in_own_words():
+        with scenario.errors_of_preset():
             return _program(network, scenario, dim, lang)
     assert isinstance(scenario, Network)
     return _program(scenario, scenario, dim, lang)

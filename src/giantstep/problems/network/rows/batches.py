@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from giantstep.core.base.types import Booleans, Floats, Integers
-from giantstep.core.maths.gaussian.conditional import ConditionalTarget, LabelLaw
+from giantstep.core.maths.gaussian.conditional import ConditionalTarget
 from giantstep.core.maths.gaussian.subspaces import Directions
 from giantstep.core.readout import Bulk, FiniteSize
 from giantstep.core.readout.finite_size import products_of_means
@@ -109,7 +109,7 @@ class BatchRows(Rows):
         """Return the chains after one more step."""
         numbers = problem.numbers
         # sets that see the labels alike share their law, which the target keeps
-        known: dict[Any, LabelLaw] = vars(problem.target).setdefault("_label_law", {})
+        known = problem.target.label_laws
         chains = []
         for number, chain in enumerate(self.chains):
             fields = StepFields(

@@ -342,9 +342,8 @@ class GrowingStep(WeakStep):
     ...     second_layer="gaussian",
     ...     step=step,
     ... )
-    >>> gs.predict(s, step__exponent=[0.1, 0.3, 0.38]).test_error.values.round(
-    ...     3
-    ... )  # the plateaus of the stairs
+    >>> # the plateaus of the stairs
+    >>> gs.predict(s, step__exponent=[0.1, 0.3, 0.38]).test_error.values.round(3)
     array([1.34 , 0.976, 0.94 ])
     """
 

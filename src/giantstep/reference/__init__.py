@@ -1,0 +1,1 @@
+"""Each theory once, as a plain file."""
