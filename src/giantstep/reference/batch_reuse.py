@@ -123,7 +123,12 @@ def reused(problem, points, weights, masks=None):
     M, Q = problem.start()
     S = Q - M @ M.T
     P = [np.eye(p)]
-    K, L, C, C_l, Gamma = {}, {}, {(0, 0): S}, {}, {}
+    # Two-time kernels, p x p matrices by (t, s).
+    C = {(0, 0): S}
+    C_l = {}
+    Gamma = {}
+    K = {}
+    L = {}
     V_M = np.zeros_like(M)
     V_P = np.zeros((p, p))
     V_K = {}

@@ -58,7 +58,10 @@ def isotropic(sigma, mean_gram, teacher_norm, teacher_means):
 def prior(data, ridge, V_hat, q_hat, m_hat, h_hat):
     """Return V, q, (m, h) and the norm r, (2.1a)."""
     beta = np.concatenate([m_hat, h_hat])
-    V, q, mh, r = 0.0, 0.0, 0.0, 0.0
+    V = 0.0
+    q = 0.0
+    mh = 0.0
+    r = 0.0
     for pi, sigma, G in zip(data.pi, data.sigma.T, data.G, strict=True):
         A = ridge + V_hat @ sigma
         size = beta @ G @ beta + q_hat @ sigma
@@ -72,7 +75,10 @@ def prior(data, ridge, V_hat, q_hat, m_hat, h_hat):
 def sparse_prior(data, ridge, l1, V_hat, q_hat, m_hat, h_hat):
     """Return the same with an l1 penalty, section 2.2: coordinates are Gaussian."""
     beta = np.concatenate([m_hat, h_hat])
-    V, q, mh, r = 0.0, 0.0, 0.0, 0.0
+    V = 0.0
+    q = 0.0
+    mh = 0.0
+    r = 0.0
     for pi, sigma, G in zip(data.pi, data.sigma.T, data.G, strict=True):
         A = ridge + V_hat @ sigma
         # A search may make the noise negative for a moment.
