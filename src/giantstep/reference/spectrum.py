@@ -112,7 +112,8 @@ def upper_edge(features: Features, alpha: float, beta: float) -> float:
     state, stable = bulk.solve(z, state)
     move = 0.5 * z
     edge = 0.0
-    while stable > 3e-5:
+    # Nearer than this Newton's equations are singular to rounding.
+    while stable > 3e-4 and move > 1e-12 * z:
         near, less = bulk.solve(z - move, state)
         if not 0 < less < stable:
             move = move / 2
