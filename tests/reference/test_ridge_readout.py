@@ -12,7 +12,13 @@ from .network_zoo import FUNCTIONS, agree, network
 def untrained(activation, target, noise):
     sigma, sigma_kinks = FUNCTIONS[activation]
     g, g_kinks = FUNCTIONS[target]
-    model = one_step.Model(activation=sigma, activation_kinks=sigma_kinks, target=g, target_kinks=g_kinks, noise=noise)
+    model = one_step.Model(
+        activation=sigma,
+        activation_kinks=sigma_kinks,
+        target=g,
+        target_kinks=g_kinks,
+        noise=noise,
+    )
     rows = one_step.planted_spike(pi=[1.0], u=[0.0], s=[1.0], gamma=1.0)
     return model, one_step.features(model, rows)
 
@@ -47,8 +53,12 @@ def test_untrained_features(name):
     errors = ridge_readout.read_out(features, alpha, beta, ridge)
     expected = closed_form(model, alpha, beta, ridge)
     for name in ("test", "train", "norm", "objective"):
-        assert getattr(errors, name) == pytest.approx(getattr(expected, name), rel=1e-10)
-    scenario = network(activation, target, [], alpha, beta, gs.Ridge(ridge), noise=noise)
+        assert getattr(errors, name) == pytest.approx(
+            getattr(expected, name), rel=1e-10
+        )
+    scenario = network(
+        activation, target, [], alpha, beta, gs.Ridge(ridge), noise=noise
+    )
     agree(errors, gs.predict(scenario).isel(time=0), rel=1e-9)
 
 
@@ -56,11 +66,20 @@ def test_means_of_a_finite_dimension():
     """The bracket of (4.5) and (4.7): the printed table of spiked_features section 4.4."""
     sigma, _ = FUNCTIONS["tanh"]
     model = one_step.Model(activation=sigma, target=np.sin)
-    printed = {0.0: 0.24222, 0.03: 0.20206, 0.06: 0.15153, 0.12: 0.11133, 0.25: 0.09053, 0.5: 0.06772}
+    printed = {
+        0.0: 0.24222,
+        0.03: 0.20206,
+        0.06: 0.15153,
+        0.12: 0.11133,
+        0.25: 0.09053,
+        0.5: 0.06772,
+    }
     for u, expected in printed.items():
         rows = one_step.planted_spike(pi=[1.0], u=[u], s=[1.0], gamma=1.0)
         features = one_step.features(model, rows)
-        errors = ridge_readout.read_out(features, alpha=1.5, beta=1.2, ridge=0.1, dim=500)
+        errors = ridge_readout.read_out(
+            features, alpha=1.5, beta=1.2, ridge=0.1, dim=500
+        )
         assert errors.test == pytest.approx(expected, abs=5.1e-6)
         assert errors.identity < 1e-11
 

@@ -27,12 +27,24 @@ def test_small_steps(name):
     activation, target, eta, batch, alpha, beta, ridge, noise, f0 = ZOO[name]
     sigma, kinks = FUNCTIONS[activation]
     g, target_kinks = FUNCTIONS[target]
-    model = small_step.Model(activation=sigma, kinks=kinks, target=g, target_kinks=target_kinks, noise=noise, f0=f0)
+    model = small_step.Model(
+        activation=sigma,
+        kinks=kinks,
+        target=g,
+        target_kinks=target_kinks,
+        noise=noise,
+        f0=f0,
+    )
     errors = small_step.read_out(model, eta, batch, alpha, beta, ridge)
     steps = [gs.SmallStep(eta, batch_per_dim=batch, initial_output=f0)]
-    scenario = network(activation, target, steps, alpha, beta, gs.Ridge(ridge), noise=noise)
+    scenario = network(
+        activation, target, steps, alpha, beta, gs.Ridge(ridge), noise=noise
+    )
     result = gs.predict(scenario).isel(time=1)
-    found = [float(result[name]) for name in ("test_error", "train_error", "norm", "objective")]
+    found = [
+        float(result[name])
+        for name in ("test_error", "train_error", "norm", "objective")
+    ]
     expected = [errors.test, errors.train, errors.norm, errors.objective]
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
@@ -55,13 +67,19 @@ def test_printed_errors(f0):
         100: (1.340085, 1.378981),
     }
     for eta, expected in printed.items():
-        errors = small_step.read_out(model, eta, alpha0=4.0, alpha=4.0, beta=2.0, ridge=0.2)
+        errors = small_step.read_out(
+            model, eta, alpha0=4.0, alpha=4.0, beta=2.0, ridge=0.2
+        )
         assert errors.test == pytest.approx(expected[f0], abs=5.1e-7)
 
 
 def test_many_samples_leave_the_best_line():
     """With no mean of its own tanh cannot say one; this target has none."""
-    model = small_step.Model(activation=np.tanh, target=lambda z: z + 0.5 * (z**2 - 1), noise=0.2)
-    errors = small_step.read_out(model, 5.0, alpha0=1e4, alpha=1e7, beta=1e3, ridge=1e-3)
+    model = small_step.Model(
+        activation=np.tanh, target=lambda z: z + 0.5 * (z**2 - 1), noise=0.2
+    )
+    errors = small_step.read_out(
+        model, 5.0, alpha0=1e4, alpha=1e7, beta=1e3, ridge=1e-3
+    )
     assert errors.test == pytest.approx(0.2 + 0.5, rel=2e-3)
     assert errors.test > 0.7

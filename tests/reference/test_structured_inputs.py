@@ -16,7 +16,11 @@ TARGETS = {
     "relu(z)": (lambda z: np.maximum(z, 0), [0.0]),
 }
 B1 = {"eigenvalues": [2.5, 0.5], "fractions": [0.25, 0.75]}
-B2 = {"eigenvalues": [4, 1, 0.2], "fractions": [0.1, 0.4, 0.5], "shares": [0.2, 0.3, 0.5]}
+B2 = {
+    "eigenvalues": [4, 1, 0.2],
+    "fractions": [0.1, 0.4, 0.5],
+    "shares": [0.2, 0.3, 0.5],
+}
 B3 = {"eigenvalues": [4, 0.25], "fractions": [0.2, 0.8], "shares": [0.5, 0.5]}
 HALVES = ([1, -1], [0.5, 0.5])
 ONE = ([1.0], [1.0])
@@ -48,7 +52,9 @@ PRINTED = {
 @pytest.mark.parametrize("name", ZOO)
 def test_structured_inputs(name):
     """1e-9; settings of section 12 with their printed values."""
-    activation, target, covariance, law, rates, alpha, beta, ridge, noise, more = ZOO[name]
+    activation, target, covariance, law, rates, alpha, beta, ridge, noise, more = ZOO[
+        name
+    ]
     sigma, kinks = FUNCTIONS[activation]
     g, target_kinks = TARGETS[target]
     described = structured_inputs.Network(
@@ -66,7 +72,10 @@ def test_structured_inputs(name):
     for rate in rates:
         layer = structured_inputs.step(described, inputs, layer, rate)
     errors = structured_readout.read_out(described, inputs, layer, alpha, beta, ridge)
-    steps = [gs.MaximalStep(rate, loss=described.loss, precondition=described.precondition) for rate in rates]
+    steps = [
+        gs.MaximalStep(rate, loss=described.loss, precondition=described.precondition)
+        for rate in rates
+    ]
     scenario = network(
         activation,
         target,
@@ -87,7 +96,9 @@ def test_structured_inputs(name):
 
 def test_equal_eigenvalues_are_isotropic_inputs():
     """Three blocks that are one: the file without a covariance."""
-    described = structured_inputs.Network(activation=np.tanh, target=np.sin, zeta=[1, -0.5], pi=[0.7, 0.3], noise=0.1)
+    described = structured_inputs.Network(
+        activation=np.tanh, target=np.sin, zeta=[1, -0.5], pi=[0.7, 0.3], noise=0.1
+    )
     inputs = structured_inputs.Inputs([1, 1, 1], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4])
     layer = structured_inputs.start(described, inputs)
     layer = structured_inputs.step(described, inputs, layer, 2.0)

@@ -33,4 +33,4 @@ Other problems:
 
 What they share is in `gaussian` and `averages` (integrals) and `solving` (derivatives and
 fixed points).
-"""
+"""  # noqa: E501

@@ -81,7 +81,7 @@ class Smoothed:
 
     D[j] = E[He_j(xi) sigma(A + s xi)]/s^j, the j-th derivative in A of E sigma(A + s xi);
     square = E sigma(A + s xi)^2. The arrays run over the values A that were asked for.
-    """
+    """  # noqa: E501
 
     D: Array
     square: Array

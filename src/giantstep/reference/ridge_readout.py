@@ -21,12 +21,21 @@ test error is the variance of the label.
 >>> import numpy as np
 >>> kappa, weights = np.polynomial.hermite_e.hermegauss(20)
 >>> one = np.ones((1, 20))
->>> plain = Features(weights=weights / weights.sum(), pi=np.ones(1),
-...                  mu0=one, mu1=0 * one, mu2=0 * one, h=kappa, hh=kappa**2,
-...                  h1=np.zeros((0, 20)), T0=np.zeros((1, 0, 20)), T1=np.zeros((1, 0, 0, 20)))
+>>> plain = Features(
+...     weights=weights / weights.sum(),
+...     pi=np.ones(1),
+...     mu0=one,
+...     mu1=0 * one,
+...     mu2=0 * one,
+...     h=kappa,
+...     hh=kappa**2,
+...     h1=np.zeros((0, 20)),
+...     T0=np.zeros((1, 0, 20)),
+...     T1=np.zeros((1, 0, 0, 20)),
+... )
 >>> print(round(read_out(plain, alpha=2.0, beta=1.0, ridge=0.1).test, 12))
 1.0
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -46,7 +55,7 @@ class Features:
 
     Section 4.1. Shapes: k blocks, C channels for each, L directions of the target that no
     block has learnt. xi in R^L is the input along these.
-    """
+    """  # noqa: E501
 
     weights: Array  # (N,), sum 1
     pi: Array  # (k,), the fraction of neurons in each block

@@ -25,7 +25,7 @@ Setting 1, without a step and with eta = 4. The page's ridge is lambda = ridge p
 ...     print(round(errors.test, 6))
 1.564194
 1.404448
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from giantstep.reference.solving import TINY
 
 @dataclass
 class Model:
-    """The functions of section 1 with the places of their kinks, and the label noise."""
+    """The functions of section 1 with the places of their kinks, and the label noise."""  # noqa: E501
 
     activation: Function
     target: Function
@@ -71,7 +71,7 @@ class Errors:
 
 
 def coefficients(function: Function, kinks: Sequence[float]) -> Coefficients:
-    """Return the Hermite coefficients of degree 0 and 1, and the power of the others."""
+    """Return the Hermite coefficients of degree 0 and 1, and the power of the others."""  # noqa: E501
     z, weights = normal_rule(kinks)
     values = function(z)
     mean = float(weights @ values)

@@ -17,12 +17,17 @@ Order of the argument.
 e c_1 g_1 L V, (3.8), and here c_1 = 1/2, g_1 = 1 and L = (2, 2/3).
 
 >>> inputs = Inputs(eigenvalues=[3, 1], fractions=[0.25, 0.75], shares=[0.5, 0.5])
->>> network = Network(activation=lambda z: np.maximum(z, 0), target=lambda z: z,
-...                   kinks=[0.0], zeta=[1, -1], pi=[0.5, 0.5])
+>>> network = Network(
+...     activation=lambda z: np.maximum(z, 0),
+...     target=lambda z: z,
+...     kinks=[0.0],
+...     zeta=[1, -1],
+...     pi=[0.5, 0.5],
+... )
 >>> layer = step(network, inputs, start(network, inputs), rate=1.0)
 >>> print((layer.U[0] / np.sqrt(0.5)).round(9))
 [1.         0.33333333]
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -44,7 +49,7 @@ from giantstep.reference.gaussian import (
 
 @dataclass
 class Network:
-    """Section 1. `target` takes z of shape (N,); `kinks` are those of the activation."""
+    """Section 1. `target` takes z of shape (N,); `kinks` are those of the activation."""  # noqa: E501
 
     activation: Function
     target: Function

@@ -18,11 +18,15 @@ An example, setting C of section 12.
 
 >>> from giantstep.reference.structured_inputs import start, step
 >>> inputs = Inputs(eigenvalues=[2.5, 0.5], fractions=[0.25, 0.75], shares=[0.5, 0.5])
->>> network = Network(activation=np.tanh, target=np.sin, zeta=[1.0], pi=[1.0], noise=0.02)
+>>> network = Network(
+...     activation=np.tanh, target=np.sin, zeta=[1.0], pi=[1.0], noise=0.02
+... )
 >>> layer = step(network, inputs, start(network, inputs), rate=3.0)
->>> print(round(read_out(network, inputs, layer, alpha=1.5, beta=1.0, ridge=0.1).test, 8))
+>>> print(
+...     round(read_out(network, inputs, layer, alpha=1.5, beta=1.0, ridge=0.1).test, 8)
+... )
 0.15983567
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
