@@ -16,11 +16,12 @@ from giantstep.core.maths.gaussian import normal_distribution
 from giantstep.core.maths.gaussian.grids import even_rule
 from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.classes import LOSSES, Classifier, flip_at_nodes, frequent
-from giantstep.core.readout.errors import FittedMeans, field_variance
 from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import FiniteSize, push_of_means
 from giantstep.core.readout.first_order import Equations
+from giantstep.core.readout.fitted_means import FittedMeans
 from giantstep.core.readout.pairs import Overlap
+from giantstep.core.readout.signs import field_variance
 
 OUTER = (0.25, 6.5)
 """Step and reach of the rule over what two outputs share: seven digits."""

@@ -13,14 +13,12 @@ import numpy as np
 from giantstep.core.base.types import DeviceArray, Floats, Integers
 from giantstep.core.lab import array_module, to_numpy
 from giantstep.core.readout.losses.fitting.hinge import fit_hinge, fit_max_margin
-from giantstep.core.readout.losses.fitting.smooth import (
-    ConvexFit,
-    Objective,
-    fit_huber,
+from giantstep.core.readout.losses.fitting.least_squares import (
     fit_interpolation,
-    fit_logistic,
     fit_ridge,
 )
+from giantstep.core.readout.losses.fitting.objective import ConvexFit, Objective
+from giantstep.core.readout.losses.fitting.smooth import fit_huber, fit_logistic
 from giantstep.core.readout.losses.functions import LOSSES
 
 __all__ = ["ConvexFit", "fit", "fit_path"]

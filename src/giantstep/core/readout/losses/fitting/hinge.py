@@ -17,7 +17,7 @@ from scipy.optimize import linprog, nnls
 
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import Floats
-from giantstep.core.readout.losses.fitting.smooth import ConvexFit, Objective
+from giantstep.core.readout.losses.fitting.objective import ConvexFit, Objective
 
 
 def fit_hinge(objective: Objective) -> ConvexFit:

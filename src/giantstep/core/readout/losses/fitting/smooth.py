@@ -8,66 +8,15 @@ support; the square loss by LAPACK.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 import scipy
-from scipy import linalg
 
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import DeviceArray, Floats
 from giantstep.core.lab import array_module, to_numpy
-
-OPTIMAL = 1e-7
-"""Largest relative gap between a fit and the optimum which still counts as solved."""
-
-
-@dataclass(frozen=True)
-class ConvexFit:
-    """A fitted linear model."""
-
-    weights: Floats  # w, with the prediction <w, a> + b for a row a
-    intercept: float  # b
-    # how far its objective is above the least, at most; relative to it, or to
-    # `_PERFECT` of that without w
-    gap: float
-    problem: str = ""  # why there is no such estimator, or nothing
-    inseparable: bool = False  # whether that is because no weights separate the classes
-
-    @classmethod
-    def missing(cls, dim: int, problem: str, *, inseparable: bool = False) -> ConvexFit:
-        """Return what stands for an estimator in R^dim that does not exist, or was not
-        found.
-        """
-        return cls(np.full(dim, np.nan), np.nan, np.inf, problem, inseparable)
-
-    @property
-    def solved(self) -> bool:
-        """Whether it is the optimum, to `OPTIMAL`."""
-        return not self.problem and self.gap <= OPTIMAL
-
-
-@dataclass(frozen=True)
-class Objective:
-    """sum_i v_i l(y_i, <w, x_i> + b) + ridge/2 |w|^2 + l1 |w|_1, with b = 0 unless
-    there is an `intercept`.
-
-    `rows` are x (n, d), `labels` y (n,) and `scale` v (n,), on one device.
-    """
-
-    rows: DeviceArray
-    labels: DeviceArray
-    scale: DeviceArray
-    ridge: float
-    l1: float
-    intercept: bool
-
-    @cached_property
-    def signed(self) -> DeviceArray:
-        """The rows y_i x_i, whose products with w are margins."""
-        return self.rows * self.labels[:, None]
-
+from giantstep.core.readout.losses.fitting.objective import ConvexFit, Objective
 
 Slopes = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray, DeviceArray]]
 """Predictions z -> the losses, their first and second derivatives."""
@@ -308,69 +257,3 @@ def _relative(missed: float, value: float, blind: float) -> float:
     of one class) has no scale.
     """
     return missed / max(abs(value), _PERFECT * blind, 1e-300)
-
-
-# -- The square loss without an l1 penalty, by LAPACK ----------------------------------
-
-
-def fit_ridge(objective: Objective) -> ConvexFit:
-    """Solve the normal equations, in the smaller of the two dimensions; without a ridge
-    by least squares.
-    """
-    ridge = objective.ridge
-    xp = array_module(objective.rows)
-    a, y, intercept = _least_squares(objective)
-    n, d = a.shape
-    curvature = ridge
-    if ridge == 0:
-        if n - objective.intercept < d:
-            return ConvexFit.missing(
-                d, "there are fewer samples than dimensions and no ridge"
-            )
-        w, _, _, singular = xp.linalg.lstsq(a, y, rcond=None)
-        curvature = max(float(singular[-1]) ** 2, 1e-300)
-    elif n < d:
-        w = a.T @ xp.linalg.solve(a @ a.T + ridge * xp.eye(n), y)
-    else:
-        w = xp.linalg.solve(a.T @ a + ridge * xp.eye(d), a.T @ y)
-    residual = y - a @ w
-    value = float(0.5 * residual @ residual + 0.5 * ridge * w @ w)
-    slope = a.T @ residual - ridge * w
-    gap = 0.5 * float(slope @ slope) / curvature / max(value, 1e-300)
-    return ConvexFit(to_numpy(w), intercept(w), gap)
-
-
-def fit_interpolation(objective: Objective) -> ConvexFit:
-    """Return the least norm that fits every label; with n > d there is none."""
-    a, y, intercept = _least_squares(
-        replace(objective, scale=np.ones(len(objective.labels)))
-    )
-    w: Floats = linalg.lstsq(a, y, lapack_driver="gelsd", check_finite=False)[0]
-    missed = float(np.linalg.norm(y - a @ w) / max(float(np.linalg.norm(y)), 1e-300))
-    return ConvexFit(
-        w,
-        intercept(w),
-        missed**2,
-        "no weights fit every label" if missed > 1e-8 else "",
-    )
-
-
-def _least_squares(
-    objective: Objective,
-) -> tuple[DeviceArray, DeviceArray, Callable[[DeviceArray], float]]:
-    """Return rows and labels less weighted means, so that b drops out, times sqrt(v);
-    and what b is then, given w.
-    """
-    rows = objective.rows
-    labels = objective.labels
-    root = array_module(objective.rows).sqrt(objective.scale)
-    if not objective.intercept:
-        return rows * root[:, None], labels * root, lambda w: 0.0
-    share = objective.scale / objective.scale.sum()
-    centre = share @ rows
-    mean = share @ labels
-    return (
-        (rows - centre) * root[:, None],
-        (labels - mean) * root,
-        lambda w: float(mean - centre @ w),
-    )
