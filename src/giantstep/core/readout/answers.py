@@ -48,6 +48,7 @@ def list_numbers(value: Any, kind: type) -> Array:
             np.asarray(value).astype(kind, casting="same_kind")
         )
     except (TypeError, ValueError):
+        # no numbers at all: the caller says what is wanted
         return np.empty(0, kind)
     if numbers.ndim == 1 and np.all(np.isfinite(numbers)):
         return numbers
@@ -93,6 +94,7 @@ def grows_linearly(activation: Function) -> bool:
     """Tell whether the activation grows at most linearly, so that the bulk has an upper
     edge for every spike.
     """
+    # differences over one unit, far out and on the way: they agree for linear growth
     far = np.array([1e4, -1e4])
     near = np.array([1e2, -1e2])
     with np.errstate(over="ignore", invalid="ignore"):
@@ -106,6 +108,7 @@ def is_bounded(labels: Function) -> bool:
     upper edge.
     """
     z = np.concatenate([-np.geomspace(1, 1e4, 200), np.geomspace(1, 1e4, 200)])
+    # what it reaches far out, beside what it reaches where inputs are
     values = np.abs(labels(z))
     return bool(np.max(values) <= 1.5 * np.max(values[np.abs(z) < 5]))
 
@@ -116,6 +119,7 @@ def along_first_axis(
     """Return a variable at nodes (B, N), averaged over all axes of the nodes but
     `kappa` (N,), at positions on it.
     """
+    # nodes with the same first coordinate differ in the others
     axis, place_of_node = np.unique(kappa, return_inverse=True)
     mass = np.bincount(place_of_node, weights)
     sums = [np.bincount(place_of_node, weights * row) for row in values]
@@ -132,6 +136,7 @@ def describe_spectrum(
     solved: status, residual, steps.
     """
     law = bulk_law(spectrum)
+    # this starts from the solutions that the law has left
     density, first = spectrum.density(unit * x)
     inside = [find_outliers_inside(spectrum, gap, size) for gap in reversed(law.gaps)]
     above = find_outliers(spectrum, law.upper, size)
@@ -163,6 +168,7 @@ def describe_spectrum(
         "gap_upper": gaps[1] / unit,
     }
     status = _status(law, spectrum, density)
+    # the worst of the law and of the abscissae
     residual = max(law.residual, float(np.max(first.residual)))
     return values, status, residual, max(law.iterations, int(np.max(first.iterations)))
 
@@ -179,6 +185,7 @@ def _widest(gaps: list[tuple[float, float]]) -> Floats:
     """Return the widest gaps in the order of x, lower and upper ends (2, GAP_ROOM);
     NaN for those that are not there.
     """
+    # the difference is negative: the widest comes first
     widest = sorted(gaps, key=lambda gap: gap[0] - gap[1])[:GAP_ROOM]
     ends = np.full((2, GAP_ROOM), np.nan)
     for position, gap in enumerate(sorted(widest)):
@@ -220,6 +227,7 @@ def _of_all_eigenvalues(
     cdf = law.cdf(x)
     if size.in_limit:
         return cdf, 1.0
+    # per eigenvalue that is not zero
     lacking = above / neurons / (1 - law.atom)
     # where the shift is not known the bulk lacks them evenly
     evenly = -lacking * (cdf - law.atom)
@@ -239,6 +247,7 @@ def _whole_atom(law: Law, spectrum: Spectrum) -> float:
     Every network has exactly p - n zeros there, and would differ from the last digits
     of an extrapolation.
     """
+    # p - n of p, if there are fewer samples than neurons
     of_samples = max(0.0, 1 - spectrum.ratio)
     if abs(law.atom - of_samples) < LEAST_ATOM:
         return of_samples

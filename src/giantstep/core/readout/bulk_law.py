@@ -53,6 +53,7 @@ class Law:
         """Return the mass below the panels, the atom included: what the resolvent at a
         negative z sees beside them.
         """
+        # all of what is below the panels counts as smaller than this
         y = BESIDE * self.panels.left[:1]
         above = self.panels.integral(self.on_panels * y / (self.panels.nodes + y))
         return float(spectrum.smaller_than(y)[0]) - above
@@ -72,6 +73,7 @@ def bulk_law(spectrum: Spectrum) -> Law:
     """Compute the law of one point."""
     upper = spectrum.upper_edge()
     lower = spectrum.lower_edge()
+    # where the panels end
     reach = upper
     if not np.isfinite(upper):
         reach = _reach_of_tail(spectrum)
@@ -96,6 +98,7 @@ def bulk_law(spectrum: Spectrum) -> Law:
 
 def _reach_of_tail(spectrum: Spectrum) -> float:
     """Return a point that leaves a mass below 1e-6 above it."""
+    # octaves above the mean
     x = spectrum.mean * 2.0 ** np.arange(0, 16)
     density, _ = spectrum.density(x)
     heavy = np.flatnonzero(np.nan_to_num(density) * x > 1e-6)
@@ -150,6 +153,7 @@ def _gaps(
     gaps = []
     for last, first_again in zip(bright_nodes, bright_nodes[1:]):
         if first_again - last > 2:
+            # each edge from the node inside the bulk to the one beside it in the gap
             low = spectrum.edge_between(x[last], x[last + 1])
             high = spectrum.edge_between(x[first_again], x[first_again - 1])
             gaps.append((low, high))

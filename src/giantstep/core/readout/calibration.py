@@ -68,6 +68,7 @@ class LogitLaw:
         """Return the law of a logit that is Gaussian at every input (N,), where P(y =
         1|z) = positive.
         """
+        # the narrowest output counts, and those of rare inputs may be very narrow
         often = weights > RARE
         mean = mean[often]
         weights = weights[often]
@@ -114,6 +115,7 @@ class LogitLaw:
 
     def brier(self, sharpness: float = 1.0) -> float:
         """Return E (P - y)^2 of the probabilities of the fit, y = 0 or 1: (3.6)."""
+        # the probabilities that the fit gives
         chance = _sigmoid(sharpness * self.logits)
         # y^2 = y
         square = self.positive.sum() + self.density @ chance**2
@@ -163,6 +165,7 @@ class LogitLaw:
         # the log loss is convex in b: its slope only grows
         if slope(0.0) >= 0:
             return 0.0
+        # the bracket doubles until the slope has turned
         high = 1.0
         while slope(high) < 0 and high < 1e6:
             high *= 2

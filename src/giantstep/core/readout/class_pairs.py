@@ -46,9 +46,9 @@ class ClassParts(Stacked):
     with itself.
     """
 
-    own: Overlap
-    layer: Overlap
-    samples: Overlap
+    own: Overlap  # of one with itself
+    layer: Overlap  # the same layer, samples of their own
+    samples: Overlap  # the same samples, layers of their own
 
 
 def class_parts(
@@ -210,13 +210,13 @@ class _PairOfOutputs:
     """
 
     often: Integers  # which nodes count, of all N
-    V: Floats
-    c0: Floats
+    V: Floats  # response of the output
+    c0: Floats  # its mean
     along_signal: Floats  # |c1|^2, which all networks have in common
     bulk: Floats  # (1, N): the rest of the variance, which they share in part
-    field: Floats
+    field: Floats  # mean of the field
     along_field: Floats  # covariance of the output and the field
-    flip: Floats
+    flip: Floats  # chance that a class is turned
     spread: float  # variance of the field
 
     @classmethod

@@ -92,12 +92,12 @@ _RARE = 1e-13
 class Classifier(Observables):
     """The fitted classifier at B points."""
 
-    V1: Floats
-    V2: Floats
-    residual: Floats
-    iterations: Integers
-    dual: Floats
-    penalty: Floats  # those of `Signal`
+    V1: Floats  # (B, k, k)
+    V2: Floats  # (B, k)
+    residual: Floats  # (B,)
+    iterations: Integers  # (B,)
+    dual: Floats  # that of `Signal`
+    penalty: Floats  # that of `Signal`
     V: Floats
     Q: Floats
     c0: Floats

@@ -47,6 +47,7 @@ def _with_directions(first: FirstOrder, size: FiniteSize) -> Array:
     features = equations.features
     response = first.response
     k = len(features.pi)
+    # one set of features, many x
     functions = np.concatenate([features.mu0[0], features.T0[0]])
     matrix = np.einsum(
         "an,bn,cn->bac", functions, first.node_weights, functions, optimize=True

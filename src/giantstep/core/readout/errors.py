@@ -36,17 +36,17 @@ class Observables(Stacked):
     section 4.
     """
 
-    test: Floats
-    train: Floats
-    objective: Floats
-    misclassified: Floats
-    norm: Floats
-    theta: Floats
+    test: Floats  # (B,)
+    train: Floats  # (B,)
+    objective: Floats  # (B,): training loss and penalty
+    misclassified: Floats  # (B,), NaN where there are no classes
+    norm: Floats  # (B,): of the second layer
+    theta: Floats  # (B, k): means of its blocks
     x: Floats  # coefficients of the channels (B, X), called t in (4.5)
     tau: Floats  # what they make of the unlearnt directions (B, L, k)
     # without the target's directions: spiked_features adds sum_l tau_l tau_l^T
-    Q1: Floats
-    Q2: Floats
+    Q1: Floats  # (B, k, k)
+    Q2: Floats  # (B, k)
     identity: Floats  # by how much (4.10), or that the fit is stationary, is violated
 
 
@@ -54,7 +54,7 @@ class Observables(Stacked):
 class Errors(Observables):
     """The ridge fit at B points."""
 
-    null: Floats
+    null: Floats  # (B,): the error of no network at all
     neglected: Floats
     """Estimated size of what a finite number of samples adds and the theory leaves out,
     relative to the test error.
@@ -160,6 +160,7 @@ def _chunk_errors(
     b = first.equations.b
     # the residual of a training sample is b/(b + V) times that of a fresh one
     train_over_b = b * np.sum(features.weights * res / denominator**2, axis=1)
+    # |a|^2 is what all neurons have, block by block
     norm = fit.Q2.sum(axis=1)
     loss_over_b = train_over_b + a / first.equations.ratio * norm
     test = np.sum(features.weights * res, axis=1)

@@ -132,18 +132,18 @@ class Fit(Stacked):
     """What is known of a fit at B points; V1 and V2 are in the units of the answer."""
 
     solution: Errors | Classifier
-    V1: Floats
-    V2: Floats
+    V1: Floats  # (B, k, k)
+    V2: Floats  # (B, k)
     # S diag(1/R) of the bulk (B, k, k), what the fit keeps along the means of the
     # blocks
     kept: Floats
-    null: Floats
-    status: Strings
+    null: Floats  # the error of no network at all
+    status: Strings  # why a point is not to be trusted; empty where it is
     residual: Floats
     iterations: Integers
-    all_data: Floats
-    floor: Floats
-    rare: Booleans
+    all_data: Floats  # the error on all data
+    floor: Floats  # and at infinite width, too
+    rare: Booleans  # whether rare inputs count for more than they should
     first: FirstOrder | None = None  # the first-order solution behind a ridge fit
     equations: Equations | None = None  # what a fit of classes solved
 

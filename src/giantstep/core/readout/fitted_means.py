@@ -80,6 +80,7 @@ class FittedMeans:
         # H of (2.12): the least squares at the nodes and the penalties
         H = _along_and_across(features, functions, pairs, weights)
         H[:, :k, :k] += penalty
+        # the penalty of a channel is that of its block
         R = features.per_channel(response.R)
         channel = np.arange(k, k + X)
         H[:, channel, channel] += 1 / (features.omega * R)
@@ -120,6 +121,7 @@ class FittedMeans:
         X = features.omega.shape[1]
         along_directions = direction_error(equations, response)
         C = prior_factor(covariance, along_directions - absorbed, response.R)
+        # (theta, x) = coordinates u, where the penalty of u is |u|^2
         coordinates = np.zeros((len(C), k + X, k + X))
         coordinates[:, :k, :k] = np.sqrt(response.R)[:, :, None] * np.eye(k)
         coordinates[:, k:, k:] = C
@@ -153,6 +155,7 @@ class FittedMeans:
         layer share.
         """
         features = self.features
+        # each channel has the R of its block
         R = features.per_channel(self.response.R)
         k = len(features.pi)
         X = features.omega.shape[1]
@@ -183,6 +186,7 @@ class FittedMeans:
         by_channel = (len(matrix), features.channels, k, features.channels, k)
         along = along.reshape(by_channel).sum(axis=(1, 3))
         rest = along - self.counted_twice(bulk)
+        # B^T M B at every node, and what the channels have beside it
         form = np.sum(self.functions * (matrix @ self.functions), axis=1)
         added = form + features.quadratic(rest, np.zeros(rest.shape[:2]))
         if features.even:

@@ -39,6 +39,7 @@ def floors(
     pair_of_point = pair_of_point.reshape(-1)
     part = _on_all_data(equations.take(point_of_pair))
     features = part.features
+    # V = 0: all nodes weigh as much as their probability
     shape = (len(point_of_pair), features.weights.shape[1])
     weights = np.broadcast_to(features.weights, shape)
     Vh1, Vh2 = features.moments(weights)
@@ -98,6 +99,7 @@ def _unexplained(equations: Equations, response: Response, weights: Floats) -> F
         psih=psih,
         size=FiniteSize(np.zeros(len(weights))),
     )
+    # at the minimum the loss, its penalty included, is hh less this
     explained = signal.c0 * features.h + np.sum(features.h1 * signal.c1, axis=1)
     return np.sum(features.weights * (features.hh - explained), axis=1)
 
@@ -106,6 +108,7 @@ def _distance(features: Features) -> float:
     """Return E hh minus what the functions (mu0, T) explain of (h, h1) without any
     penalty.
     """
+    # rows of a least squares are weighted by the root
     root = np.sqrt(features.weights[0])
     k = len(features.pi)
     # least squares with a row for every node, and for every node and unlearnt direction

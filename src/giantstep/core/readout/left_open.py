@@ -29,6 +29,7 @@ def one_more_of_each(spectrum: Spectrum, size: FiniteSize) -> float:
     the rows or the samples spend elsewhere, and what the features have beyond a
     Gaussian law, counts like a few of them.
     """
+    # in units of p: n = ratio p and d = p/width
     return (1 + spectrum.width + 1 / spectrum.ratio) / neurons_of(spectrum, size)
 
 
@@ -41,6 +42,7 @@ def count_resolution(
     Eigenvalues that all move by a relative e move the distribution function by e x
     density(x).
     """
+    # a density that was not solved adds nothing
     moved = one_more_of_each(spectrum, size) * x * np.nan_to_num(density)
     return np.asarray(1 / neurons_of(spectrum, size) + moved)
 

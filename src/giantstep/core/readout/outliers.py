@@ -43,6 +43,7 @@ def find_outliers(spectrum: Spectrum, edge: float, size: FiniteSize) -> Array:
     count = int(np.sum(spikes.at(just_above) < 0))
     outliers = []
     for rank in range(count):
+        # the bracket moves out by octaves until the factor is positive
         low = just_above
         high = 2 * edge
         while spikes.at(high)[rank] < 0:
@@ -113,6 +114,7 @@ class _Spikes:
         blocks have different signs.
         """
         first = self.spectrum.beside(z)
+        # blocks of different signs have no common factor
         sign = np.sign(first.response.R.real).mean(axis=1)
         of_one_sign = is_physical(first) & (np.abs(sign) == 1)
         sign = np.where(of_one_sign, sign, np.nan)
@@ -133,6 +135,7 @@ class _Spikes:
         k = len(features.pi)
         response = first.response
         weights = first.node_weights[0].real
+        # outside the bulk all of them are real, up to the height above the axis
         R = response.R.real
         P, absorbed = first.equations.bulk.covariance(response, features.omega)
         C = prior_factor(P.real, -absorbed.real, R)[0]
@@ -142,6 +145,7 @@ class _Spikes:
         matrix[k:, k:] += C.T @ direction_error(first.equations, response)[0].real @ C
         if self.size.in_limit:
             return _without_means(matrix, k)
+        # at a finite size the means cost 1/d: they stay among the unknowns
         dim = 1 / self.size.inverse_dim[0]
         scale = np.concatenate([np.full(k, np.sqrt(dim)), np.ones(len(C))])
         matrix = matrix * scale[:, None] * scale

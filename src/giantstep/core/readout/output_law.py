@@ -26,16 +26,11 @@ class Blocks:
     """
 
     activation: Function
-    U: Floats
-    """(k, R)."""
-    s: Floats
-    """Length of the bulk rows (k,)."""
-    unit: Floats
-    """The same with the sign that the bulk rows have in the fit (k,)."""
-    JU: Floats
-    """(k, R, C)."""
-    Js: Floats
-    """(k, C)."""
+    U: Floats  # (k, R): what the rows of a block have along the coordinates
+    s: Floats  # (k,): length of the bulk rows
+    unit: Floats  # (k,): the same with the sign that the bulk rows have in the fit
+    JU: Floats  # (k, R, C): how a channel moves the rows along the coordinates
+    Js: Floats  # (k, C): and how it changes their length
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +39,10 @@ class Fitted:
     fluctuations.
     """
 
-    theta: Floats
-    x: Floats
-    Q1: Floats
-    """(k, k)."""
-    Q2: Floats
-    """(k,)."""
+    theta: Floats  # (k,)
+    x: Floats  # (C, k)
+    Q1: Floats  # (k, k): what neurons share through the bulk of the inputs
+    Q2: Floats  # (k,): what each neuron has for itself
     covariance: Floats | None = None
     """Of (theta, x) from sample to sample (k + C k, k + C k), of order 1/d; None: not
     counted. (2.12).
@@ -67,7 +60,8 @@ class LayerAt:
     """
 
     blocks: Blocks
-    z: Floats
+    z: Floats  # (N, R)
+    # other than 1 where the inputs are not those of the fit
     bulk: float = 1.0
 
     @cached_property
@@ -204,6 +198,7 @@ class OutputLaw:
         """
         fitted = self.fitted
         mu1 = self.layer.mu1
+        # in the limit nothing is counted
         if fitted.covariance is None or fitted.counted_twice is None:
             return np.zeros(len(self.layer.z))
         functions = self.layer.functions

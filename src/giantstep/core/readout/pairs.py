@@ -40,10 +40,8 @@ from giantstep.core.readout.signal import Signal
 class Overlap(Stacked):
     """The covariance of the outputs of two networks given z, at B points."""
 
-    Q1: Floats
-    """(B, k, k)."""
-    Q2: Floats
-    """(B, k), 0 where the layers differ."""
+    Q1: Floats  # (B, k, k)
+    Q2: Floats  # (B, k), 0 where the layers differ
     mean: Floats
     """E Q_ab (B,), with what the finite number of samples adds through the fitted
     means.
@@ -60,11 +58,11 @@ class Parts(Stacked):
     overlap.
     """
 
-    everything: Overlap
-    but_noise: Overlap
+    everything: Overlap  # layer, samples and label noise
+    but_noise: Overlap  # layer and samples
     layer: Overlap
-    samples: Overlap
-    inputs: Overlap
+    samples: Overlap  # samples with their label noise
+    inputs: Overlap  # samples without it
     bias: Floats
     """Squared error (B,) of the mean of infinitely many networks that share nothing,
     without the label noise.
@@ -75,6 +73,7 @@ class Parts(Stacked):
         layer = self.layer.mean
         samples = self.inputs.mean
         but_noise = self.but_noise.mean
+        # an average over networks that differ in one thing alone, by (2.7)
         noise = self.samples.mean - samples
         return {
             "bias": self.bias,
@@ -111,6 +110,7 @@ def spread_of_means(
 
     beyond_the_error (2.12), (2.14) for one network.
     """
+    # in the limit the fitted means do not vary from sample to sample
     if size.directions is None or size.in_limit:
         return None
     covariances = []

@@ -93,6 +93,7 @@ class GradientLaw:
         if law.fitted.covariance is None:
             return square
         # the fitted means vary with the samples, and the mean gradient with them
+        # E of the square of grad (theta, x) . B
         moved = law.layer.function_gradients
         of_means = np.einsum(
             "fnr,fg,gnr->n", moved, law.fitted.covariance, moved, optimize=True

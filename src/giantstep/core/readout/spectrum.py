@@ -98,6 +98,7 @@ class Spectrum:
         norm 1.
         """
         features = self.equations.features
+        # steps change the length of the rows
         row_norm = self.equations.bulk.row_norm[0][:, None]
         square = row_norm * features.mu1[0] ** 2 + features.mu2[0]
         power = np.sum(features.weights[0] * square, axis=1)
@@ -191,6 +192,7 @@ class Spectrum:
             first = self.solve(z)
         else:
             first = self._extend(*self._near_axis, z)
+        # points that were lost are NaN, and nothing starts from them
         sound = is_physical(first)
         if sound.any():
             self._remember(z[sound], first.response.take(np.flatnonzero(sound)))
@@ -220,6 +222,7 @@ class Spectrum:
         not.
         """
         x, inside = self._scan
+        # no density at all, or more of it beyond the last place
         if not inside.size or inside[-1] == len(x) - 1:
             return float(np.nan)
         return self.edge_between(x[inside[-1]], x[inside[-1] + 1], of_all=True)
@@ -241,6 +244,7 @@ class Spectrum:
         x, inside = self._scan
         if not inside.size:
             return float(np.nan)
+        # with a place below the first that is inside, there is an edge between
         if inside[0]:
             return self.edge_between(x[inside[0]], x[inside[0] - 1], of_all=True)
         return 0.0
@@ -332,6 +336,7 @@ def is_physical(first: FirstOrder) -> Booleans:
     From a neighbour outside the bulk Newton can reach a solution inside whose V is
     negative at some kappa.
     """
+    # rounding may turn a V that is real to all digits
     upward = np.all(first.V.imag >= -1e-12 * np.abs(first.V), axis=1)
     return (first.residual < 1e-8) & upward & np.all(first.response.R.imag > 0, axis=1)
 
@@ -358,6 +363,7 @@ def bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integer
     Those that are near (`NEAR`) to one that is done come next, and the middle of every
     gap. Where there is none on one side, it is the nearest one again.
     """
+    # stable: equal positions keep their order, so that answers do not change
     order = np.argsort(position, kind="stable")
     done = done.copy()
     at = position[order]
@@ -367,6 +373,7 @@ def bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integer
         known = np.flatnonzero(done[order])
         todo = np.flatnonzero(~done[order])
         after = np.searchsorted(known, todo)
+        # at the ends both sides are the same one
         left = known[np.maximum(after - 1, 0)]
         right = known[np.minimum(after, len(known) - 1)]
         left_is_nearer = np.abs(at[left] - at[todo]) <= np.abs(at[right] - at[todo])

@@ -77,9 +77,9 @@ class Labels:
     E[y^2|z] with the label noise.
     """
 
-    weights: Floats
-    mean: Floats
-    square: Floats
+    weights: Floats  # (N,), they sum to one
+    mean: Floats  # (N,): E[y|z]
+    square: Floats  # (N,): E[y^2|z], with the label noise
 
 
 def disagreement(
@@ -111,8 +111,10 @@ def _product(
         overlap = _same_layer(a, b, labels, source=source, common=common, dim=dim)
     else:
         overlap = _own_layers(a, b, labels, source=source, common=common)
+    # RES_ab of (2.2), at every input
     residual = source + overlap
     product = float(labels.weights @ residual)
+    # the fitted numbers do not vary in the limit
     if np.isinf(dim):
         return product
     return product + _spread(a, b, labels, residual=residual, common=common, dim=dim)
@@ -142,6 +144,7 @@ def _spread(
 
 def _mean_residual(a: FitAt, b: FitAt, labels: Labels) -> Floats:
     """Return E[(y - m_a)(y - m_b)|z] (N,): RES_ab of (2.2) without Q_ab."""
+    # the labels are the same for both: only their second moment is needed
     one = a.law.mean
     other = b.law.mean
     return np.asarray(labels.square - (one + other) * labels.mean + one * other)

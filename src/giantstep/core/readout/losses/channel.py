@@ -39,10 +39,10 @@ class RowNodes(NamedTuple):
     density included) and their rows.
     """
 
-    xi: Floats
-    weights: Floats
-    row: Indices
-    rows: int
+    xi: Floats  # (J,)
+    weights: Floats  # (J,)
+    row: Indices  # (J,): the row that a node belongs to
+    rows: int  # how many there are, also those without nodes
 
     def sums(self, *integrands: Floats) -> tuple[Floats, ...]:
         """Return the integral of each integrand over xi ~ N(0,1), one number per
@@ -77,6 +77,7 @@ def panel_nodes(edges: Floats, nodes_per_panel: int = NODES) -> RowNodes:
     regular = np.broadcast_to(_BASE, (rows, _BASE.size))
     edges = np.sort(np.concatenate([regular, inside], axis=1), axis=1)
     widths = np.diff(edges, axis=1)
+    # panels of no width cost no nodes
     row, panel = np.nonzero(widths > 0)
     unit, unit_weights = legendre_rule(nodes_per_panel)
     width = widths[row, panel][:, None]
@@ -113,10 +114,10 @@ class MarginLaws(NamedTuple):
 
     mean: Floats
     scale: Floats
-    tau: Floats
-    slope: Floats
-    variance: Floats
-    flip: Floats
+    tau: Floats  # mean of the field at the mean margin
+    slope: Floats  # of the field, in standard deviations of the margin
+    variance: Floats  # of the field at a given margin
+    flip: Floats  # chance that a label is turned
 
     def take(self, index: Indices) -> MarginLaws:
         """Return the rows in `index`."""
@@ -140,6 +141,7 @@ class MarginLaws(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             at_kinks = (kinks - self.mean[:, None]) / self.scale[:, None]
             width = labels.width(self.variance) / np.abs(self.slope)
+            # where the mean of the field changes its sign
             centre = -self.tau / self.slope
             steps = centre[:, None] + STEP_EDGES * width[:, None]
         # a label that changes over a standard deviation or more needs no edges
@@ -151,9 +153,9 @@ class Margins(NamedTuple):
     """Quadrature of one set of rows: margins s and label weights Z, Z' at all nodes."""
 
     nodes: RowNodes
-    s: Floats
-    chance: Floats
-    chance_slope: Floats
+    s: Floats  # (J,)
+    chance: Floats  # (J,): Z, that the label is the one of the row
+    chance_slope: Floats  # (J,): Z', its derivative in the mean of the field
 
     def mirrored(self) -> Margins:
         """Return the other label at the same nodes: xi counts backwards there, and one
@@ -189,10 +191,10 @@ class ChannelMoments(NamedTuple):
     included).
     """
 
-    g: Floats
-    g2: Floats
-    slope: Floats
-    along_teacher: Floats
+    g: Floats  # E g
+    g2: Floats  # E g^2
+    slope: Floats  # E dg/ds
+    along_teacher: Floats  # E dg/dnu
 
 
 def both_labels(
@@ -222,6 +224,7 @@ def both_labels(
     if weights is not None:
         # where weight times normal density falls to 1e-17
         reach = np.sqrt(2 * np.log(np.maximum(weights, 1e-16) / 1e-17))
+    # stretched after the choice of the rule, which rounding decides
     step = np.asarray(stretch * step)
     for index in np.split(smooth, range(BLOCK, smooth.size, BLOCK)):
         nodes = trapezoid_nodes(step[index], reach[index])
@@ -274,5 +277,6 @@ def moments_at(margins: Margins, loss: Loss, V: Floats) -> ChannelMoments:
     row = margins.nodes.row
     pull = loss.at(row).pull(margins.s, V[row])
     g, g2, slope = margins.expect(pull.g, pull.g**2, pull.slope)
+    # nu enters through the label alone: the derivative falls on its chance
     (along,) = margins.nodes.sums(pull.g * margins.chance_slope)
     return ChannelMoments(g, g2, slope, along)

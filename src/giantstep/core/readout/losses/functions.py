@@ -32,9 +32,9 @@ proximal map.
 class Pull(NamedTuple):
     """The proximal point u, the pull g = (u - s)/V and its slope dg/ds."""
 
-    u: Floats
-    g: Floats
-    slope: Floats
+    u: Floats  # where the margin goes
+    g: Floats  # -loss'(u)
+    slope: Floats  # how g changes with s, never positive
 
 
 class Loss(ABC):
@@ -240,8 +240,10 @@ class HuberLoss(Loss):
 
     def kinks(self, V: Floats) -> Floats:
         """Return the two places where the pull is clipped."""
+        # the square loss has none
         if np.all(np.isinf(self.threshold)):
             return np.zeros((*np.shape(V), 0))
+        # where the linear pull reaches the threshold
         reach = self.threshold * (1 + V)
         return np.stack([1 - reach, 1 + reach], axis=-1)
 
@@ -257,6 +259,7 @@ def huber(residual: Floats, threshold: Floats | float) -> Floats:
     """Return t^2/2 for |t| up to the threshold, then the tangent."""
     if np.all(np.isinf(threshold)):
         return 0.5 * residual**2
+    # t^2/2 inside and threshold (|t| - threshold/2) outside, in one form
     size = np.minimum(np.abs(residual), threshold)
     return size * (np.abs(residual) - 0.5 * size)
 

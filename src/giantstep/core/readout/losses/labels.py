@@ -38,6 +38,7 @@ class BinaryLabels:
         derivative in M.
         """
         chance, slope = self.unturned(mean, variance)
+        # a label is right and stays, or is wrong and turned
         return (1 - 2 * flip) * chance + flip, (1 - 2 * flip) * slope
 
     def unturned(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
@@ -60,6 +61,7 @@ class SignLabels(BinaryLabels):
 
     def unturned(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Return Phi(M/sqrt(v)) and its derivative."""
+        # a field that does not fluctuate has a step, which the largest slope stands for
         scale = np.sqrt(np.maximum(variance, 1e-300))
         scaled = mean / scale
         return scipy.special.ndtr(scaled), normal_density(scaled) / scale
@@ -130,6 +132,7 @@ def logistic_normal(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
 def _split_logistic(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Return what `logistic_normal` does where the variance is large (n,)."""
     nodes, weights = gauss_legendre_panels(np.array(_HALF_LINE), 20)
+    # sigmoid(-|x|) on both sides of zero
     tail = scipy.special.expit(-nodes)
     M = mean[:, None]
     scale = np.sqrt(variance[:, None])

@@ -25,6 +25,7 @@ def stiffness(V_hat: Floats, V: Floats, samples: Floats) -> Floats:
 
     Any positive weights leave the fixed point where it is.
     """
+    # a floor, so that clusters in which nothing responds move, too
     return np.maximum(V_hat, FLOOR * samples / (1 + V))
 
 
