@@ -504,7 +504,7 @@ def count_outliers(
     not depend on how many there are: above it they are counted.
     """
     from giantstep.core.readout import find_outliers
-    from giantstep.core.readout.counts import line_of_outliers
+    from giantstep.core.readout.left_open import line_of_outliers
 
     content = (
         network.digest(),
