@@ -35,7 +35,8 @@ from giantstep.core.scenario.families import family_names
 from giantstep.faces.page.bounds import said
 from giantstep.faces.page.controls import controls_html
 from giantstep.faces.page.fields import described, with_value
-from giantstep.faces.page.picture import figure_file, html_file
+from giantstep.faces.page.page_file import html_file
+from giantstep.faces.page.picture import figure_file
 from giantstep.faces.page.presets import presets as all_presets
 from giantstep.faces.page.reports import (
     agreement_html,
