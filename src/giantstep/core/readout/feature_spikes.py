@@ -462,8 +462,8 @@ def _second_moments(
     linear = [
         np.broadcast_to(f, kappa.shape).ravel() for f in (y, c1 * kappa_star, c1 * l, r)
     ]
-    *variables, residuals = linear
-    variables = np.concatenate([variables, hermite_values(kappa.ravel(), order)])
+    *fields, residuals = linear
+    variables = np.concatenate([fields, hermite_values(kappa.ravel(), order)])
     weighted = variables * weights.ravel()
     return weighted @ variables.T, weighted @ residuals
 

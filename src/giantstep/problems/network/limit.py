@@ -23,7 +23,7 @@ from giantstep.core.readout.fits import QUADRATURE
 from giantstep.core.scenario.checks import check_list, every_time
 from giantstep.core.scenario.family import Answer
 from giantstep.core.scenario.own_classes import refuse_limit
-from giantstep.problems.inputs.law import LEAST_RANKS, warnings_of
+from giantstep.problems.inputs.assumptions import LEAST_RANKS, warnings_of
 from giantstep.problems.inputs.parts import InputRows
 from giantstep.problems.network.answers.errors import Table
 from giantstep.problems.network.beyond import BEYOND, CHECKS, lacking_beyond

@@ -172,7 +172,7 @@ def count_samples(reading: Reading, names: Sequence[str]) -> str:
     It is a field of numbers, or time, along which the samples grow.
     """
     # loads the families that have a best possible error: a second, for this axis alone
-    from giantstep.problems.bounds.best import Teachers
+    from giantstep.problems.bounds.teachers import Teachers
 
     whole = reading.data.isel(source=0).assign_attrs(reading.attrs)
     longest = max((whole[name] for name in names), key=lambda values: values.ndim)
