@@ -19,7 +19,6 @@ from giantstep.core.maths.gaussian import normal_distribution
 from giantstep.core.maths.solve import solve_each
 from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Response
-from giantstep.core.readout.common_rows import IsotropicBulk
 from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import (
     FiniteSize,
@@ -28,6 +27,7 @@ from giantstep.core.readout.finite_size import (
     stretched_variance,
 )
 from giantstep.core.readout.first_order import Equations, FirstOrder, spread_through
+from giantstep.core.readout.isotropic import IsotropicBulk
 from giantstep.core.readout.signal import (
     Signal,
     direction_error,

@@ -33,9 +33,10 @@ from giantstep.core.readout import (
     IsotropicBulk,
     SignBulk,
 )
+from giantstep.core.readout.block_means import products_of_means
 from giantstep.core.readout.features import channels, mean_functions
-from giantstep.core.readout.finite_size import products_of_means, stretch_of_atoms
-from giantstep.core.readout.input_bulk import InputSpread
+from giantstep.core.readout.finite_size import stretch_of_atoms
+from giantstep.core.readout.input_spread import InputSpread
 from giantstep.problems.network.layer import (
     Layer,
     SharedView,

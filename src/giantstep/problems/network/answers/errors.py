@@ -13,8 +13,8 @@ from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Array, Integers, Points, Strings
 from giantstep.core.maths.gaussian.conditional import condition
 from giantstep.core.readout import Errors, Features
+from giantstep.core.readout.block_means import in_initial_rows
 from giantstep.core.readout.features import MANY_NODES
-from giantstep.core.readout.finite_size import in_initial_rows
 from giantstep.core.readout.fits import RARE_INPUT, ROUNDING, Asked, Fit
 from giantstep.core.scenario.family import LOOSE, Answer, corner
 from giantstep.problems.network.describe import Description, describe, finite_size

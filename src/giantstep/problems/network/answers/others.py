@@ -29,7 +29,7 @@ from giantstep.core.readout.answers import (
     grows_linearly,
     is_bounded,
 )
-from giantstep.core.readout.input_bulk import condense
+from giantstep.core.readout.condensed import condense
 from giantstep.problems.network.answers.errors import Table, asked_about, by_block
 from giantstep.problems.network.describe import describe
 from giantstep.problems.network.finite_batches import Chains

@@ -228,7 +228,7 @@ class MaximalStep(GradientStep):
         """Return the layer with what a finite width does to the rows themselves:
         finite_size_steps (2.5), (2.6).
         """
-        from giantstep.core.readout.finite_size import self_overlaps, whole_length
+        from giantstep.core.readout.block_means import self_overlaps, whole_length
 
         if not after.all_terms or not np.isfinite(problem.neurons).any():
             return after
