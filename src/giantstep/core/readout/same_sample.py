@@ -170,11 +170,12 @@ def _second_moments(
     b = np.sqrt(g1**2 + phi * power)
     kappa = (g1 * kappa_star + np.sqrt(phi * power) * l) / b
     weights = z_weights[:, None, None] * error_weights[:, None] * gauss_weights
+    # all of them at all nodes of the grid
     linear = [
-        np.broadcast_to(f, kappa.shape).ravel() for f in (y, c1 * kappa_star, c1 * l, r)
+        np.broadcast_to(f, kappa.shape).ravel() for f in (y, c1 * kappa_star, c1 * l)
     ]
-    *variables, residuals = linear
-    variables = np.concatenate([variables, hermite_values(kappa.ravel(), order)])
+    residuals = np.broadcast_to(r, kappa.shape).ravel()
+    variables = np.concatenate([linear, hermite_values(kappa.ravel(), order)])
     weighted = variables * weights.ravel()
     return weighted @ variables.T, weighted @ residuals
 
