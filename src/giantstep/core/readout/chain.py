@@ -33,8 +33,9 @@ from typing import ClassVar, cast
 import numpy as np
 
 from giantstep.core.base.types import Array, Floats, Integers
+from giantstep.core.maths.small_matrices import small_inverse, small_product
 from giantstep.core.maths.solve import solve_each
-from giantstep.core.maths.stacked import Stacked, small_inverse, small_product
+from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Response
 from giantstep.core.readout.chain_signal import ChainSignal
 from giantstep.core.readout.features import MANY_NODES, packing
