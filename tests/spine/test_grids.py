@@ -27,7 +27,7 @@ from .toy import Toy
 FAMILIES = [
     name
     for name in family_names()
-    if family_class(name).__module__.startswith("giantstep.core.scenario.families.")
+    if family_class(name).__module__.startswith("giantstep.problems.")
 ]
 DIM = 100
 TRIALS = 2
