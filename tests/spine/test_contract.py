@@ -22,9 +22,10 @@ import giantstep as gs
 from giantstep.core.base.progress import Progress, counted, point_done
 from giantstep.core.lab import threads
 from giantstep.core.run.trials import group_points
-from giantstep.core.scenario.family import Answer, Question, Variable
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question, Variable
+from giantstep.core.scenario.fields import Integer, field
 from giantstep.core.scenario.grid import Grid
-from giantstep.core.scenario.model import Integer, field
 
 from .toy import Toy
 

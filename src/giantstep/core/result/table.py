@@ -23,16 +23,9 @@ from giantstep.core.base.errors import GiantstepError, InputError
 from giantstep.core.base.jsondata import LONGEST, json_data
 from giantstep.core.base.types import Array, Indices
 from giantstep.core.result.text import Result
+from giantstep.core.scenario.answer import blank_array, corner, largest_shape
 from giantstep.core.scenario.families import family_class
-from giantstep.core.scenario.family import (
-    DIAGNOSTICS,
-    Engine,
-    Question,
-    Variable,
-    blank_array,
-    corner,
-    largest_shape,
-)
+from giantstep.core.scenario.family import DIAGNOSTICS, Engine, Question, Variable
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.lists import (
     declaration,
@@ -41,13 +34,8 @@ from giantstep.core.scenario.lists import (
     symbol_of,
     tables_at,
 )
-from giantstep.core.scenario.model import (
-    Scenario,
-    from_content,
-    numbers_meant,
-    refuse_callable,
-    walk_values,
-)
+from giantstep.core.scenario.model import Scenario, from_content, refuse_callable
+from giantstep.core.scenario.names import numbers_meant
 from giantstep.core.scenario.own_classes import content_of_variants
 from giantstep.core.scenario.several import NAME, Scenarios, by_name, grid_over
 
@@ -283,7 +271,7 @@ def about_field(scenario: Scenario, name: str) -> dict[str, str]:
     """Return the attributes of a coordinate that holds a field: what it means and its
     symbol.
     """
-    leaves = dict(walk_values(scenario))
+    leaves = dict(scenario.leaves)
     if all(leaf in leaves for leaf in names_meant(scenario, name)):
         info = declaration(scenario, name)
         return {"long_name": info.description or "", "symbol": symbol_of(info)}

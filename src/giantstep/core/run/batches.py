@@ -31,9 +31,9 @@ from giantstep.core.run.problems import Problems, out_of_proportion, worse_than_
 from giantstep.core.run.reach import notes_on_reach
 from giantstep.core.run.request import Request
 from giantstep.core.run.returns import answer_of
+from giantstep.core.scenario.answer import Answer, blank_array
 from giantstep.core.scenario.checks import check_number
 from giantstep.core.scenario.dimensions import dimension_named
-from giantstep.core.scenario.family import Answer, blank_array
 from giantstep.core.scenario.several import by_name
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from giantstep.core.base.errors import ConvergenceError, warn_user
 from giantstep.core.base.types import Booleans, Floats
-from giantstep.core.scenario.family import Engine, last_known
+from giantstep.core.scenario.answer import last_known
+from giantstep.core.scenario.family import Engine
 from giantstep.core.scenario.model import Scenario
 
 if TYPE_CHECKING:

@@ -40,13 +40,8 @@ from giantstep.core.scenario.family import DIAGNOSTICS, Engine, Question
 from giantstep.core.scenario.fields_table import model_blocks
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.lists import part_list
-from giantstep.core.scenario.model import (
-    Scenario,
-    dotted_names,
-    from_content,
-    walk_fields,
-    walk_values,
-)
+from giantstep.core.scenario.model import Scenario, from_content
+from giantstep.core.scenario.names import dotted_names, walk_fields
 from giantstep.core.scenario.own_classes import refuse_file
 from giantstep.core.scenario.several import Scenarios, stack
 from giantstep.core.scenario.toml import read_toml, write_toml
@@ -705,7 +700,7 @@ class Study(display.Readable):
         }
         scenario = self.scenario.replace(parts) if parts else self.scenario
         refuse_file(scenario)
-        for name, value in walk_values(scenario):
+        for name, value in scenario.leaves:
             if getattr(value, "expression", "") is None:
                 which = f"is a Python callable ({value.name!r})"
                 raise InputError(

@@ -22,6 +22,15 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Array, Floats, Indices, Points
 from giantstep.core.maths.gaussian import Function, Target
 from giantstep.core.scenario.arrays import FrozenArray
+from giantstep.core.scenario.changes import with_parts
+from giantstep.core.scenario.fields import (
+    LARGEST_WHOLE,
+    allowed_types,
+    allowed_values,
+    as_number,
+    check_numbers,
+    field,
+)
 from giantstep.core.scenario.lists import (
     declaration,
     given_as,
@@ -31,18 +40,8 @@ from giantstep.core.scenario.lists import (
     part_list,
     value_at,
 )
-from giantstep.core.scenario.model import (
-    LARGEST_WHOLE,
-    Scenario,
-    allowed_types,
-    allowed_values,
-    as_number,
-    check_field_name,
-    check_numbers,
-    dotted_names,
-    field,
-    with_parts,
-)
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import check_field_name, dotted_names
 
 DIM: FieldInfo = field("d", "input dimension", ge=1, infinite=True)
 """Declaration of the setting ``dim``, for scenarios whose theory does not depend on the

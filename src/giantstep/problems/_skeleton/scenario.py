@@ -9,7 +9,8 @@ from inspect import cleandoc
 from typing import ClassVar
 
 from giantstep.core.scenario.family import Question, Variable
-from giantstep.core.scenario.model import Number, Scenario, field
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Scenario
 
 
 class Skeleton(Scenario):

@@ -27,7 +27,8 @@ from giantstep.core.scenario.family import (
     Setting,
     Variable,
 )
-from giantstep.core.scenario.model import Expression, Number, Numbers, Scenario, field
+from giantstep.core.scenario.fields import Expression, Number, Numbers, field
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.problems.mixture_glm.mixture import GaussianMixture, describe
 from giantstep.problems.mixture_glm.parts import (
@@ -870,7 +871,7 @@ class MixtureGLM(Scenario):
         )
         if gram.size:
             check_symmetric_psd("mean_gram", np.asarray(gram))
-        self.mixture  # noqa: B018 (it refuses what is not positive semidefinite together)
+        self.mixture
         self._check_labels()
         limit = self.loss in ("interpolate", "maxmargin")
         is_limit = f'0 where loss="{self.loss}", which is the limit ridge -> 0'

@@ -33,7 +33,7 @@ from giantstep.core.readout.random_features import (
     solve_random_features,
     weight_spikes,
 )
-from giantstep.core.scenario.family import Answer
+from giantstep.core.scenario.answer import Answer
 from giantstep.problems.network.problem import second_layer_law
 from giantstep.problems.network.scenario import Network
 from giantstep.problems.network.steps.weak import REMAINDER, WeakStep

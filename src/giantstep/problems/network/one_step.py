@@ -19,8 +19,9 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Array, Points
 from giantstep.core.maths.gaussian import as_target
 from giantstep.core.readout.random_features import active_degrees
-from giantstep.core.scenario.family import Answer, Question
-from giantstep.core.scenario.model import Expression, Number, field
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question
+from giantstep.core.scenario.fields import Expression, Number, field
 from giantstep.core.scenario.own_classes import refuse_limit
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.core.scenario.vocabulary import Vocabulary

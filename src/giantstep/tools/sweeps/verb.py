@@ -29,8 +29,8 @@ from giantstep.core.base.types import Array, Indices
 from giantstep.core.run import batches, trials
 from giantstep.core.run.problems import Problems, warn
 from giantstep.core.run.request import ExperimentSettings, Request
+from giantstep.core.scenario.answer import Answer, pad_stack
 from giantstep.core.scenario.checks import check_flags, check_number, check_whole
-from giantstep.core.scenario.family import Answer, pad_stack
 from giantstep.core.scenario.grid import Batch
 from giantstep.core.scenario.model import Scenario
 from giantstep.tools.sweeps import clusters

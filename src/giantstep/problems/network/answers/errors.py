@@ -16,7 +16,8 @@ from giantstep.core.readout import Errors, Features
 from giantstep.core.readout.features import MANY_NODES
 from giantstep.core.readout.finite_size import in_initial_rows
 from giantstep.core.readout.fits import RARE_INPUT, ROUNDING, Asked, Fit
-from giantstep.core.scenario.family import LOOSE, Answer, corner
+from giantstep.core.scenario.answer import Answer, corner
+from giantstep.core.scenario.family import LOOSE
 from giantstep.problems.network.describe import Description, describe, finite_size
 from giantstep.problems.network.escape import neglected
 from giantstep.problems.network.layer import Moment, reason_of
