@@ -17,7 +17,6 @@ import pydantic
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-import giantstep
 from giantstep.core.base.errors import InputError, bad_field, field_error, nearest
 from giantstep.core.scenario.fields import allowed_values, models_allowed
 from giantstep.core.scenario.lists import symbol_of
@@ -158,6 +157,9 @@ def _kind_of(model: type[BaseModel]) -> str:
 
 def call_of(part: type[BaseModel]) -> str:
     """Return the call that makes a part, with the fields that must be given."""
+    # the public names stand above everything else of the package
+    import giantstep
+
     name = part.__name__
     if name in dir(giantstep):
         name = f"gs.{name}"

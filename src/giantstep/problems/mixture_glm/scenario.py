@@ -871,7 +871,7 @@ class MixtureGLM(Scenario):
         )
         if gram.size:
             check_symmetric_psd("mean_gram", np.asarray(gram))
-        self.mixture
+        self.mixture  # noqa: B018 (it refuses what is not positive semidefinite together)
         self._check_labels()
         limit = self.loss in ("interpolate", "maxmargin")
         is_limit = f'0 where loss="{self.loss}", which is the limit ridge -> 0'
