@@ -362,7 +362,7 @@ def test_the_provenance_of_an_experiment_says_how_to_repeat_it():
 
 
 def test_attributes_are_numbers_or_text_also_where_one_is_infinite():
-    from giantstep.core.result.table import provenance
+    from giantstep.core.result.provenance import provenance
 
     attrs = provenance(
         Grid(Toy()),

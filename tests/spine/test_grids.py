@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import giantstep as gs
-from giantstep.core.result.table import grid_of
+from giantstep.core.result.provenance import grid_of
 from giantstep.core.scenario.families import family_class, family_names
 from giantstep.core.scenario.fields import allowed_types
 from giantstep.core.scenario.grid import Grid

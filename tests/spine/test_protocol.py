@@ -14,7 +14,8 @@ from pydantic import BaseModel
 
 import giantstep as gs
 import giantstep.problems._skeleton.scenario
-from giantstep.core.run.study import Study, compare
+from giantstep.core.run.study import Study
+from giantstep.core.run.verbs import compare
 from giantstep.core.scenario.dimensions import _KNOWN
 from giantstep.core.scenario.families import family_class, family_names
 from giantstep.core.scenario.family import RESERVED

@@ -271,7 +271,8 @@ class TrialPlan:
         """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs
         to ``groups[g]``.
         """
-        from giantstep.core.result.table import ResultTable, provenance
+        from giantstep.core.result.provenance import provenance
+        from giantstep.core.result.table import ResultTable
 
         grid = self.request.grid
         experiment = self.experiment

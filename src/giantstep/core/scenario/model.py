@@ -338,7 +338,7 @@ class Scenario(Checked):
         """
         # fields may be as large as 1e300 and as small as 1e-300: any product may
         # overflow or vanish, and no module can say beforehand which;
-        # `batches.collect_answers` flags every point whose numbers were lost
+        # `run.limit.collect_answers` flags every point whose numbers were lost
         with np.errstate(all="ignore"):
             return self._engine("limit").limit(self, points, what, settings)
 

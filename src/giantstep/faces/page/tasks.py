@@ -25,7 +25,9 @@ from giantstep.core.base.errors import Code, GiantstepWarning, InputError, bad_f
 from giantstep.core.base.jsondata import json_data
 from giantstep.core.result.files import csv_text, table, to_json
 from giantstep.core.run.request import question_name
-from giantstep.core.run.study import Study, predict, study_fields
+from giantstep.core.run.study import Study
+from giantstep.core.run.study_file import study_fields
+from giantstep.core.run.verbs import predict
 from giantstep.core.scenario.arrays import large_arrays
 from giantstep.core.scenario.dimensions import dimension_named
 from giantstep.core.scenario.families import family_names
@@ -100,7 +102,7 @@ def limit(
     declares for that.
     """
     from giantstep.core.result.comparison import called
-    from giantstep.core.result.table import has_classes
+    from giantstep.core.result.provenance import has_classes
     from giantstep.faces.page.views import shown_json
 
     start = time.process_time()  # what it costs, however busy the machine is

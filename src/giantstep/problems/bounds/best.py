@@ -14,7 +14,7 @@ import xarray
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.progress import A_FEW, Progress, ProgressOption, with_time
 from giantstep.core.base.types import Array, Floats
-from giantstep.core.result.table import grid_of, question_of
+from giantstep.core.result.provenance import grid_of, question_of
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.model import Scenario
 from giantstep.problems.bounds.counting import (

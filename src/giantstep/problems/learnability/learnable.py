@@ -242,7 +242,7 @@ class LearnabilityVerdict(ProportionalAnswer):
         in a sentence.
         """
         from giantstep.core.result.text import Result
-        from giantstep.core.run.study import simulate
+        from giantstep.core.run.verbs import simulate
 
         if self.algorithm == "giant-steps" or self.algorithm in ROUNDS:
             scenario = self.scenario(dim, **fields)

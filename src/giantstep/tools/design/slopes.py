@@ -15,8 +15,8 @@ import xarray
 from giantstep.core.base.errors import InputError, bad_field, nearest
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.result.comparison import layers_of
-from giantstep.core.result.table import fields_of
-from giantstep.core.run.batches import ask_again
+from giantstep.core.result.provenance import fields_of
+from giantstep.core.run.limit import ask_again
 from giantstep.core.scenario.checks import check_number
 from giantstep.core.scenario.lists import names_meant, value_at
 from giantstep.core.scenario.model import Scenario

@@ -12,7 +12,7 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Floats
-from giantstep.core.run.study import predict
+from giantstep.core.run.verbs import predict
 from giantstep.core.scenario.families import family_class, family_names
 from giantstep.core.scenario.family import PhaseDiagram
 from giantstep.core.scenario.model import Scenario

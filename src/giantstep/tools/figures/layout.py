@@ -15,7 +15,7 @@ from giantstep.core.base.errors import InputError, nearest
 from giantstep.core.base.types import Array, Booleans, Floats
 from giantstep.core.result.comparison import called, judged_source
 from giantstep.core.result.notes import missing_theories
-from giantstep.core.result.table import (
+from giantstep.core.result.provenance import (
     grid_of,
     has_classes,
     main_variables,

@@ -134,7 +134,7 @@ def ask_again(
     """Return a layer of a result, "limit" or "theory" (with starts for `trials`), with
     other values of some fields.
     """
-    from giantstep.core.result.table import fields_of
+    from giantstep.core.result.provenance import fields_of
 
     scenarios, fields = fields_of(result)
     first = next(iter(by_name(scenarios).values()))
@@ -237,7 +237,8 @@ def collect_answers(
     """Lay answers at points of the grid out as one table; `missing` are reasons of
     points that have no theory.
     """
-    from giantstep.core.result.table import ResultTable, merge_facts, provenance
+    from giantstep.core.result.provenance import merge_facts, provenance
+    from giantstep.core.result.table import ResultTable
 
     grid = request.grid
     question = request.question
