@@ -5,7 +5,7 @@ whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,17 @@ from giantstep.core.result.verdicts import (
     visible_text,
 )
 from giantstep.core.scenario.checks import check_number
+
+_HEADS = (
+    "variable",
+    "points",
+    "largest |z|",
+    "by chance",
+    "gap",
+    "visible gap",
+    "verdict",
+)
+"""Heads of the table, as `AgreementRow.cells` fills it."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +67,8 @@ class AgreementRow:
     trials: int = 0
     # the place of the largest gap, or of the largest beyond the line where there is one
     where: str = ""
-    relative_to: str = (
-        ""  # what that gap is relative to, where the variable is nearly zero there
-    )
+    # what that gap is relative to, where the variable is nearly zero there
+    relative_to: str = ""
     # largest distance of the bare limit from the theory compared; NaN where it was that
     from_limit: float = np.nan
     split: GapSplit | None = None  # of a table, the gap at that place in two parts
@@ -78,89 +88,89 @@ class AgreementRow:
         """Return the verdict: whether a relative gap of `see` (or of `allow`, if
         larger) would have been seen.
         """
-        asked = max(see, allow)
-        name = self.variable
-        gap = self.largest_relative_gap
-        judgement: Judgement = "cannot tell"
-        needed: int | None = None
+        size = max(see, allow)
         if not self.points:
+            why = "one trial has no spread"
             if self.trials > 1:
                 why = "nothing could be compared"
-            else:
-                why = "one trial has no spread"
-            text = f"{name}: cannot tell; {why}."
-        elif not self.passes(allow):
-            judgement = "disagrees"
-            gap = self.failed_gap
-            where = f" ({self.place()})" if self.place() else ""
-            scores = f"largest |z| {self.largest_z:.1f}, by chance {self.chance_z:.1f}"
-            granted = f" and above the {percent(allow)} allowed" if allow else ""
-            text = (
-                f"{name} disagrees: a gap of {percent(gap)}{where} is beyond chance"
-                f" ({scores}){granted}."
-            )
-            if self.split:
-                cause = self.split.sentence()
-            else:
-                cause = (theory or ComparedTheory()).cause(gap < asked)
-            text += f" {cause}"
-        elif gap <= asked and self.visible_gap <= asked:
-            judgement = "agrees"
-            seen = f"gaps from {percent(self.visible_gap)} on are visible"
+            return self._verdict("cannot tell", size, f": cannot tell; {why}.")
+        if not self.passes(allow):
+            return self._disagreement(size, allow, theory or ComparedTheory())
+        if self.largest_relative_gap <= size and self.visible_gap <= size:
+            why = "there is no spread to hide one"
             if self.visible_gap > 0:
-                seen = seen
-            else:
-                seen = "there is no spread to hide one"
-            text = (
-                f"{name} agrees: a gap of {percent(asked)} would have been seen and was"
-                f" not ({seen})."
+                why = f"gaps from {percent(self.visible_gap)} on are visible"
+            words = (
+                f" agrees: a gap of {percent(size)} would have been seen and was not"
+                f" ({why})."
             )
-        else:
-            needed, why = self._trials_to_see(asked)
-            text = f"{name}: cannot tell; {why}."
+            return self._verdict("agrees", size, words)
+        needed, why = self._trials_to_see(size)
+        verdict = self._verdict("cannot tell", size, f": cannot tell; {why}.")
+        return replace(verdict, trials_that_would_tell=needed)
+
+    def _verdict(self, judgement: Judgement, size: float, words: str) -> Verdict:
+        """Return a verdict on the largest gap; `size` is that of a gap to be seen."""
         return Verdict(
-            name, judgement, gap, self.visible_gap, asked, self.trials, needed, text
+            self.variable,
+            judgement,
+            gap=self.largest_relative_gap,
+            visible_gap=self.visible_gap,
+            asked=size,
+            trials=self.trials,
+            trials_that_would_tell=None,
+            sentence=f"{self.variable}{words}",
         )
+
+    def _disagreement(
+        self, size: float, allow: float, theory: ComparedTheory
+    ) -> Verdict:
+        """Return the verdict on a gap beyond chance, with what may have made it."""
+        where = f" ({self.place()})" if self.place() else ""
+        scores = f"largest |z| {self.largest_z:.1f}, by chance {self.chance_z:.1f}"
+        granted = f" and above the {percent(allow)} allowed" if allow else ""
+        if self.split:
+            cause = self.split.sentence()
+        else:
+            cause = theory.cause(self.failed_gap < size)
+        words = (
+            f" disagrees: a gap of {percent(self.failed_gap)}{where} is beyond chance"
+            f" ({scores}){granted}. {cause}"
+        )
+        verdict = self._verdict("disagrees", size, words)
+        return replace(verdict, gap=self.failed_gap)
 
     def place(self) -> str:
         """Return where the gap is, and what it is relative to where that is not the
         value there.
         """
-        parts = [f"at {self.where}"] if self.where else []
-        return ", ".join(
-            [*parts, f"relative to {self.relative_to}"] if self.relative_to else parts
-        )
+        parts = []
+        if self.where:
+            parts.append(f"at {self.where}")
+        if self.relative_to:
+            parts.append(f"relative to {self.relative_to}")
+        return ", ".join(parts)
 
-    def _trials_to_see(self, asked: float) -> tuple[int | None, str]:
-        """Return the trials that see a gap (at its typical point, or where a larger one
-        is), and what is said of it.
+    def _trials_to_see(self, size: float) -> tuple[int | None, str]:
+        """Return the trials that see a gap of a size, at the typical point or where a
+        larger one is, and what is said of it.
         """
-        visible = np.fmax(
-            self.visible_gap,
-            self.visible_there if self.largest_relative_gap > asked else 0.0,
-        )
+        visible = self.visible_gap
+        if self.largest_relative_gap > size:
+            visible = float(np.fmax(visible, self.visible_there))
         if not (0 < visible < np.inf and self.trials > 1):
-            return None, (
-                "the limit is zero"
-                if np.isnan(self.largest_relative_gap)
-                else "no trial differs from another"
-            )
-        seen = f"{self.trials} trials {seen_from(self.visible_gap)}"
-        if asked <= self.left_open:
-            return (
-                None,
-                (
-                    f"{seen}, and the theory leaves {percent(self.left_open)} open"
-                    f" ({self.open_because})"
-                ),
-            )
-        spread = self._spread(float(visible) - self.left_open)
-        needed = int(trials_for_gap(spread, asked - self.left_open, self.points, POWER))
+            if np.isnan(self.largest_relative_gap):
+                return None, "the limit is zero"
+            return None, "no trial differs from another"
+        now = f"{self.trials} trials {seen_from(self.visible_gap)}"
+        if size <= self.left_open:
+            left = f"the theory leaves {percent(self.left_open)} open"
+            return None, f"{now}, and {left} ({self.open_because})"
+        # trials narrow what chance makes, not what the theory leaves open
+        spread = self._spread(visible - self.left_open)
+        needed = int(trials_for_gap(spread, size - self.left_open, self.points, POWER))
         needed = max(needed, self.trials + 1)
-        return (
-            needed,
-            f"{seen}, {trials_text(needed)} would see one of {percent(asked)}",
-        )
+        return needed, f"{now}, {trials_text(needed)} would see one of {percent(size)}"
 
     def _spread(self, visible: float) -> float:
         """Return the spread of one trial that belongs to a visible gap."""
@@ -169,12 +179,19 @@ class AgreementRow:
     def cells(self, allow: float = 0.0, see: float = SEE) -> tuple[str, ...]:
         """Return the row as the table shows it."""
         verdict = self.verdict(see, allow)
-        scores = (
-            "-" if np.isnan(score) else f"{score:.2f}"
-            for score in (self.largest_z, self.chance_z)
+        return (
+            self.variable,
+            str(self.points),
+            _score_text(self.largest_z),
+            _score_text(self.chance_z),
+            percent(verdict.gap, most="> 1000%"),
+            visible_text(verdict.visible_gap),
+            verdict.brief,
         )
-        gaps = percent(verdict.gap, most="> 1000%"), visible_text(verdict.visible_gap)
-        return self.variable, str(self.points), *scores, *gaps, verdict.brief
+
+
+def _score_text(score: float) -> str:
+    return "-" if np.isnan(score) else f"{score:.2f}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -216,10 +233,9 @@ class Agreement(Readable):
         """
         for name, value in (("see", see), ("allow", allow)):
             check_number(name, value, "a number at least 0", lambda gap: gap >= 0)
-        return [
-            row.verdict(see, allow, self.theory)
-            for row in (self.rows if rows is None else rows)
-        ]
+        if rows is None:
+            rows = self.rows
+        return [row.verdict(see, allow, self.theory) for row in rows]
 
     def verdict(self, see: float = SEE, allow: float = 0.0) -> Verdict:
         """Return the verdict on the question's own variables together (`own`)."""
@@ -241,11 +257,10 @@ class Agreement(Readable):
         """Return the names of the variables that disagree; with `see` also of the
         question's own that cannot tell.
         """
-        blind = [
-            row.variable
-            for row in self.judged
-            if see is not None and row.verdict(see, allow).verdict != "agrees"
-        ]
+        blind = []
+        if see is not None:
+            verdicts = [row.verdict(see, allow) for row in self.judged]
+            blind = [one.variable for one in verdicts if one.verdict != "agrees"]
         return [
             row.variable
             for row in self.rows
@@ -259,23 +274,15 @@ class Agreement(Readable):
         A variable without spread is left out; `giantstep.trials_needed` asks the same
         before anything was compared.
         """
-        spread = [
-            row
-            for row in self.rows
-            if row.left_open < row.visible_gap < np.inf and self.trials > 1
-        ]
-        return {
-            row.variable: int(
-                trials_for_gap(
-                    row._spread(row.visible_gap - row.left_open),
-                    see - row.left_open,
-                    row.points,
-                    power,
-                )
-            )
-            for row in spread
-            if see > row.left_open
-        }
+        needed = {}
+        for row in self.rows:
+            has_spread = row.left_open < row.visible_gap < np.inf and self.trials > 1
+            # what the theory leaves open no number of trials shows
+            if has_spread and see > row.left_open:
+                spread = row._spread(row.visible_gap - row.left_open)
+                trials = trials_for_gap(spread, see - row.left_open, row.points, power)
+                needed[row.variable] = int(trials)
+        return needed
 
     def to_dict(self, allow: float = 0.0, see: float = SEE) -> dict[str, Any]:
         """Return the report as strict JSON data (None for NaN, "inf" for infinity),
@@ -287,25 +294,18 @@ class Agreement(Readable):
         """
         rows = []
         for row in self.rows:
-            own = {"own": row in self.judged, "passes": row.passes(allow)}
-            rows.append(
-                {
-                    **json_data(asdict(row)),
-                    **row.verdict(see, allow, self.theory).to_dict(),
-                    **own,
-                }
-            )
-        whole = {
+            content = {
+                **json_data(asdict(row)),
+                **row.verdict(see, allow, self.theory).to_dict(),
+                "own": row in self.judged,
+                "passes": row.passes(allow),
+            }
+            rows.append(content)
+        return {
             **self.verdict(see, allow).to_dict(),
             "notes": [*self._notes(), *self.notes],
-        }
-        about = {
             "compared_with": self.theory.name,
             "approximations": dict(self.theory.approximations),
-        }
-        return {
-            **whole,
-            **about,
             "allow": allow,
             "see": see,
             "passes": self.passes(allow),
@@ -322,54 +322,32 @@ class Agreement(Readable):
         """Return the table of the question's own variables, the verdict in words, and
         the other variables.
         """
-        heads = (
-            "variable",
-            "points",
-            "largest |z|",
-            "by chance",
-            "gap",
-            "visible gap",
-            "verdict",
-        )
         report: list[Block] = [
-            Table(heads, [row.cells(allow, see) for row in self.judged])
+            Table(_HEADS, [row.cells(allow, see) for row in self.judged])
         ]
         if self.trials < 2:
-            report += [
-                (
-                    "One trial has no standard error, so nothing can be compared; take"
-                    " more."
-                ),
-                *self.notes,
-            ]
+            report.append(
+                "One trial has no standard error, so nothing can be compared; take"
+                " more."
+            )
         else:
-            told = [
-                v.sentence
-                for v in self.verdicts(see, allow, self.judged)
-                if v.verdict == "disagrees"
-            ]
-            bad = [row.variable for row in self.others if not row.passes(allow)]
-            if bad:
-                also = (
-                    f" Of the other variables {', '.join(bad)}"
-                    f" {'disagree' if bad[1:] else 'disagrees'}."
-                )
-            else:
-                also = ""
-            report += [
-                *self._notes(),
-                *self._splits(),
-                *told,
-                self.verdict(see, allow).sentence + also,
-                *self.notes,
-            ]
+            report += [*self._notes(), *self._splits(), *self._sentences(allow, see)]
+        report += self.notes
         if self.others:
-            report += [
-                "",
-                "Other variables",
-                Table(heads, [row.cells(allow, see) for row in self.others]),
-            ]
+            others = Table(_HEADS, [row.cells(allow, see) for row in self.others])
+            report += ["", "Other variables", others]
         return report
+
+    def _sentences(self, allow: float, see: float) -> list[str]:
+        """Return the verdict on the whole, after those that disagree."""
+        verdicts = self.verdicts(see, allow, self.judged)
+        sentences = [one.sentence for one in verdicts if one.verdict == "disagrees"]
+        whole = self.verdict(see, allow).sentence
+        bad = [row.variable for row in self.others if not row.passes(allow)]
+        if bad:
+            verb = "disagree" if len(bad) > 1 else "disagrees"
+            whole += f" Of the other variables {', '.join(bad)} {verb}."
+        return [*sentences, whole]
 
     def _splits(self) -> list[Block]:
         """Return the gaps on a table in two parts, as a table with empty lines around
@@ -377,27 +355,27 @@ class Agreement(Readable):
         """
         rows = []
         for row in self.judged:
-            if row.split is not None:
-                rows.append(
-                    row.split.cells(
-                        f"{row.variable} at {row.where}" if row.where else row.variable
-                    )
-                )
+            if row.split is None:
+                continue
+            name = row.variable
+            if row.where:
+                name += f" at {row.where}"
+            rows.append(row.split.cells(name))
         return ["", Table(HEADS, rows), ""] if rows else []
 
     def _notes(self) -> list[str]:
         """Return what was compared, where that is not simply the limit."""
-        told = self.theory.sentences(
-            {r.variable: r.from_limit for r in self.judged if np.isfinite(r.from_limit)}
-        )
+        from_limit = {row.variable: row.from_limit for row in self.judged}
+        known = {name: gap for name, gap in from_limit.items() if np.isfinite(gap)}
+        notes = self.theory.sentences(known)
         for row in self.judged:
             if row.left_open > 0:
-                told.append(
+                notes.append(
                     f"Of {row.variable}, {self.theory.name} leaves"
                     f" {percent(row.left_open)} open: {row.open_because}. |z| is about"
                     " what a gap has beyond that."
                 )
-        return told
+        return notes
 
     def __str__(self) -> str:
         return self.table()
