@@ -14,7 +14,7 @@ import xarray
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.base.types import Array, Floats
-from giantstep.core.result.table import fields_of, grid_of
+from giantstep.core.result.provenance import fields_of, grid_of
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.several import by_name
 from giantstep.problems.bounds.best import watched

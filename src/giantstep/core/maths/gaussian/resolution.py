@@ -23,15 +23,7 @@ import numpy as np
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Floats
-from giantstep.core.maths.gaussian.expression import (
-    Call,
-    Node,
-    Number,
-    VariableNode,
-    affine,
-    degree,
-    evaluate_node,
-)
+from giantstep.core.maths.gaussian.expression import affine, degree, evaluate_node
 from giantstep.core.maths.gaussian.grids import NARROW_NODES, even_rule, product_grid
 from giantstep.core.maths.gaussian.planes import Plane
 from giantstep.core.maths.gaussian.quadrature import (
@@ -39,6 +31,7 @@ from giantstep.core.maths.gaussian.quadrature import (
     normal_density,
     trapezoid_rule,
 )
+from giantstep.core.maths.gaussian.tree import Call, Node, Number, VariableNode
 
 if TYPE_CHECKING:
     from giantstep.core.maths.gaussian.target import Target

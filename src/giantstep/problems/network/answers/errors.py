@@ -15,7 +15,8 @@ from giantstep.core.maths.gaussian.conditional import condition
 from giantstep.core.readout import Errors, Features
 from giantstep.core.readout.features import MANY_NODES
 from giantstep.core.readout.fits import RARE_INPUT, ROUNDING, Asked, Fit
-from giantstep.core.scenario.family import LOOSE, Answer, corner
+from giantstep.core.scenario.answer import Answer, corner
+from giantstep.core.scenario.family import LOOSE
 from giantstep.problems.network.describe import Description, describe, finite_size
 from giantstep.problems.network.escape import neglected
 from giantstep.problems.network.follow import Moment, reason_of
