@@ -22,7 +22,7 @@ from giantstep.core.readout.fits import QUADRATURE
 from giantstep.core.scenario.checks import check_list, every_time
 from giantstep.core.scenario.family import Answer
 from giantstep.core.scenario.own_classes import refuse_limit
-from giantstep.problems.inputs.law import LEAST_RANKS, warnings_of
+from giantstep.problems.inputs.assumptions import LEAST_RANKS, warnings_of
 from giantstep.problems.inputs.parts import InputRows
 from giantstep.problems.network.answers.errors import Table
 from giantstep.problems.network.describe import means_warning
@@ -492,7 +492,7 @@ def count_outliers(
     not depend on how many there are: above it they are counted.
     """
     from giantstep.core.readout import find_outliers
-    from giantstep.core.readout.counts import line_of_outliers
+    from giantstep.core.readout.left_open import line_of_outliers
 
     content = (
         network.digest(),

@@ -97,6 +97,7 @@ class OneStep(Preset):
     update_rule: ClassVar[str] = (
         "one step of the network, along one direction\n" + Network.update_rule
     )
+    # the time is that after the step, the direction the only one
     questions: ClassVar[Mapping[str, Question]] = questions_without(
         ("all_data_error", "floor"),
         dims=("time", "direction", "direction_2"),
@@ -104,6 +105,7 @@ class OneStep(Preset):
     )
     theories: ClassVar[Mapping[str, str]] = {
         **{name: text for name, text in THEORIES.items() if name != "published"},
+        # two maps of one step: in the preset the published one has this name
         "isotropic": (
             "the published map of the step onto spiked random features with an"
             " isotropic bulk"
@@ -155,6 +157,7 @@ class OneStep(Preset):
             step = step.model_copy(update={"precondition": power})
         return {
             "target": as_target(self.target),
+            # no step is no step: random features, at time 0
             "steps": () if step.kind == "none" else (step,),
             "readout": _READOUTS[self.loss](self.ridge),
         }
@@ -162,6 +165,7 @@ class OneStep(Preset):
     def check(self) -> None:
         """Make the network, which checks all there is at its one point."""
         with self.errors_of_preset():
+            # a network checks itself when it is made
             self.network()
 
     def preset_field(self, name: str) -> str:
@@ -176,6 +180,7 @@ class OneStep(Preset):
         """
         inside = super().network_points(points, rows, steps)
         if "step.precondition" in points:
+            # on a grid the powers add up point by point
             inside["steps.0.precondition"] = (
                 points["precondition"][rows] + points["step.precondition"][rows]
             )
@@ -183,6 +188,7 @@ class OneStep(Preset):
 
     def step_counts(self, points: Points) -> Array:
         """Return 1, or 0 without a step."""
+        # the kind of a step is no number: all points have the same
         return np.full(len(points["ridge"]), int(self.step.kind != "none"))
 
     def network_settings(
@@ -209,6 +215,7 @@ class OneStep(Preset):
     def preset_words(self, text: str) -> str:
         """Return what the network says with the loss as it is called here."""
         for loss, readout in _READOUTS.items():
+            # a field of the preset has the name of the read-out's kind
             text = text.replace(f'readout.kind="{readout(1.0).kind}"', f'loss="{loss}"')
         return text.replace("the last step", "the step")
 
@@ -216,6 +223,7 @@ class OneStep(Preset):
         """Answer as the network does; the published map is called isotropic here."""
         answer = super().limit(points, what, settings)
         if answer.attrs.get("theory") == "published":
+            # the way back of `network_settings`
             answer.attrs["theory"] = "isotropic"
         return answer
 

@@ -13,8 +13,8 @@ import numpy as np
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Floats
 from giantstep.core.readout.calibration import wrong_signs
-from giantstep.core.readout.errors import sign_disagreement
 from giantstep.core.readout.pairs import Overlap, Parts
+from giantstep.core.readout.signs import sign_disagreement
 from giantstep.problems.network.answers.errors import Table
 from giantstep.problems.network.beyond.laws import Fits, FittedPoint, solved_groups
 from giantstep.problems.network.beyond.questions import SHARED

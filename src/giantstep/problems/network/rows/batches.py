@@ -17,7 +17,7 @@ from giantstep.core.base.types import Booleans, Floats, Integers
 from giantstep.core.maths.gaussian.conditional import ConditionalTarget
 from giantstep.core.maths.gaussian.subspaces import Directions
 from giantstep.core.readout import Bulk, FiniteSize
-from giantstep.core.readout.finite_size import products_of_means
+from giantstep.core.readout.block_means import products_of_means
 from giantstep.problems.network.finite_batches import Chain, StepFields
 from giantstep.problems.network.rows.protocol import (
     RULE_ERROR,
