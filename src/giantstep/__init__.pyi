@@ -33,8 +33,8 @@ from .problems.mixture_glm.scenario import Dense as Dense
 from .problems.mixture_glm.scenario import Isotropic as Isotropic
 from .problems.mixture_glm.scenario import MixtureGLM as MixtureGLM
 from .problems.mixture_glm.scenario import Spiked as Spiked
+from .problems.network.beyond.disagreement import disagreement as disagreement
 from .problems.network.coordinates import Coordinates as Coordinates
-from .problems.network.disagreement import disagreement as disagreement
 from .problems.network.few_steps import FewSteps as FewSteps
 from .problems.network.one_step import OneStep as OneStep
 from .problems.network.readouts import Hinge as Hinge

@@ -14,7 +14,7 @@ from scipy.special import expit, ndtr
 import giantstep as gs
 from giantstep.core.readout import Features
 from giantstep.problems.network.answers.errors import Table, groups
-from giantstep.problems.network.answers.laws import Fits
+from giantstep.problems.network.beyond.laws import Fits
 from giantstep.problems.network.follow import follow
 from giantstep.problems.network.problem import share_points
 

@@ -87,6 +87,13 @@ class BatchRows(Rows):
         single = [len(chain.steps) == 1 for chain in self.chains]
         return np.array(single)
 
+    @property
+    def feedback(self) -> Floats:
+        """What became of the means of the blocks (M, 1, k, C'): finite_size_steps
+        (2.2), (2.7).
+        """
+        return np.stack([chain.feedback for chain in self.chains])[:, None]
+
     # -- steps -------------------------------------------------------------------------
 
     def on_batches(self, problem: Problem, earlier: Sequence[Descent]) -> Rows:
@@ -159,8 +166,7 @@ class BatchRows(Rows):
         """Return what the outputs of the network add to the means, as if the batches
         had no preferred directions.
         """
-        feedback = np.stack([chain.feedback for chain in self.chains])[:, None]
-        products = products_of_means(feedback, problem.neurons)[:, 0]
+        products = products_of_means(self.feedback, problem.neurons)[:, 0]
         k = len(problem.zeta)
         of_rows = self.B[..., 0] ** 2 / problem.neurons
         independent = np.eye(k) * of_rows[:, None]

@@ -16,8 +16,8 @@ from giantstep.core.readout.calibration import wrong_signs
 from giantstep.core.readout.pairs import Overlap, Parts
 from giantstep.core.readout.signs import sign_disagreement
 from giantstep.problems.network.answers.errors import Table
-from giantstep.problems.network.answers.laws import Fits, FittedPoint, solved_groups
-from giantstep.problems.network.beyond import SHARED
+from giantstep.problems.network.beyond.laws import Fits, FittedPoint, solved_groups
+from giantstep.problems.network.beyond.questions import SHARED
 from giantstep.problems.network.follow import Moment
 from giantstep.problems.network.problem import Share
 
