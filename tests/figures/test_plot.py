@@ -20,8 +20,8 @@ from giantstep.core.scenario.families import SHIPPED, family_class
 from giantstep.core.scenario.references import BIBTEX
 from giantstep.tools import figures
 from giantstep.tools.figures.labels import mathtext, value_label
-from giantstep.tools.figures.layout import Reading
 from giantstep.tools.figures.plot import plot, save_figure
+from giantstep.tools.figures.reading import Reading
 from giantstep.tools.figures.style import PALETTE, colours, is_geometric, new_figure
 
 

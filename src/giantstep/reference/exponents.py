@@ -19,14 +19,14 @@ A quadratic direction that can be seen once the first one is known:
 [(1, 1), (1, 1)]
 >>> stages(lambda z: z[0] + z[0] * z[1], points, weights, powers(4))
 [(1, 2)]
-"""
+"""  # noqa: E501
 
 import itertools
 
 import numpy as np
 from scipy.special import eval_hermitenorm, factorial
 
-from .averages import normal_density, panel_points
+from giantstep.reference.averages import normal_density, panel_points
 
 TOLERANCE = 1e-7
 

@@ -18,7 +18,7 @@ ridge lambda, for any n. The order of the argument is that of the page:
 >>> rows = Rows(X, y, other_ridge(X, n=25, ridge=1.0))
 >>> bool(mse(rows, 25) > mse(rows, 50))
 True
-"""
+"""  # noqa: E501
 
 import numpy as np
 from scipy import optimize

@@ -14,8 +14,14 @@ Logistic regression on the signs of a teacher:
 
 >>> from giantstep.reference.mixture_channels import Problem
 >>> data = isotropic([1.0], [[0.0]], 1.0, [0.0])
->>> problem = Problem(weights=[1.0], alpha=2.0, loss="logistic", labels="sign",
-...                   rho=data.rho, tau=data.tau)
+>>> problem = Problem(
+...     weights=[1.0],
+...     alpha=2.0,
+...     loss="logistic",
+...     labels="sign",
+...     rho=data.rho,
+...     tau=data.tau,
+... )
 >>> answer = solve(problem, data, ridge=0.1)
 >>> round(float(answer["q"][0]), 6), round(float(answer["test_error"]), 6)
 (4.145804, 0.179662)
@@ -27,8 +33,8 @@ import numpy as np
 from scipy import optimize
 from scipy.special import ndtr
 
-from .averages import normal_density
-from .mixture_channels import channel
+from giantstep.reference.averages import normal_density
+from giantstep.reference.mixture_channels import channel
 
 
 @dataclass

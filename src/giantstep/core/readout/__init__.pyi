@@ -1,8 +1,8 @@
-from .answers import OUTLIER_ROOM as OUTLIER_ROOM
-from .answers import find_outliers as find_outliers
 from .bulk import Bulk as Bulk
 from .bulk import Response as Response
 from .bulk import Tangents as Tangents
+from .bulk_law import Law as Law
+from .bulk_law import bulk_law as bulk_law
 from .chain import ChainBulk as ChainBulk
 from .classes import GOOD_ENOUGH as GOOD_ENOUGH
 from .classes import LOSSES as LOSSES
@@ -18,10 +18,10 @@ from .first_order import FirstOrder as FirstOrder
 from .first_order import solve_first_order as solve_first_order
 from .input_bulk import InputBulk as InputBulk
 from .isotropic import IsotropicBulk as IsotropicBulk
+from .outliers import OUTLIER_ROOM as OUTLIER_ROOM
+from .outliers import find_outliers as find_outliers
 from .sign_bulk import SignBulk as SignBulk
 from .signal import Signal as Signal
 from .signal import solve_signal as solve_signal
-from .spectrum import Law as Law
 from .spectrum import Spectrum as Spectrum
-from .spectrum import bulk_law as bulk_law
 from .spectrum import is_physical as is_physical

@@ -40,8 +40,9 @@ from giantstep.problems.network.questions import (
 )
 from giantstep.problems.network.readouts import AnyReadOut, Ridge
 from giantstep.problems.network.shift import Shift as Shift
-from giantstep.problems.network.steps import AnyStep, MaximalStep, SmallStep
+from giantstep.problems.network.steps import AnyStep, MaximalStep
 from giantstep.problems.network.steps.base import Place
+from giantstep.problems.network.steps.registry import step_class
 
 THEORIES = {
     "exact": "the exact limit of the network",
@@ -447,7 +448,7 @@ class Network(OfNetwork):
         """
         if what not in ("weights", "spikes"):
             return cls.example()
-        step = SmallStep(4, batch_per_dim=4, update="rank-one")
+        step = step_class("small")(4, batch_per_dim=4, update="rank-one")
         return cls.example().replace(
             target="tanh(z)", activation="relu(z) - 1/sqrt(2*pi)", steps=[step]
         )

@@ -24,7 +24,8 @@ from giantstep.tools.figures.style import DASHED, DOTTED, GREY, is_geometric
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from giantstep.tools.figures.layout import Reading, View
+    from giantstep.tools.figures.layout import View
+    from giantstep.tools.figures.reading import Reading
 
 LINES = (("bayes", DASHED, "best possible"), ("uninformed", DOTTED, "message passing"))
 _MOST = 41
