@@ -129,7 +129,7 @@ def _parts_of_one(
     means = push_of_means(equations.bulk, response, classifier.theta, size)
     tangents = equations.bulk.tangents(response)
     layer_Q1, layer_Q2 = tangents.push(
-        features.omega, classifier.x, classifier.dual, means.paid
+        features.omega, classifier.x, classifier.dual, means.penalty
     )
     samples_Q1, drive = _same_samples(equations, classifier, loss, flip)
     fitted = None
