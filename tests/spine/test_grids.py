@@ -27,7 +27,7 @@ from .toy import Toy
 FAMILIES = [
     name
     for name in family_names()
-    if family_class(name).__module__.startswith("giantstep.core.scenario.families.")
+    if family_class(name).__module__.startswith("giantstep.problems.")
 ]
 DIM = 100
 TRIALS = 2
@@ -592,7 +592,7 @@ def test_the_bound_of_a_curve_is_that_of_its_points(case, number):
     scenario, asked, fields = BOUNDED[case]
     chosen = draw_grid(scenario, fields, [case, "bound", number])
     result = gs.predict(scenario, chosen, **asked)
-    from giantstep.problems.bounds.best import Teachers
+    from giantstep.problems.bounds.teachers import Teachers
 
     name = next(
         name for name in Teachers(grid_of(result)).observables if name in result

@@ -32,7 +32,15 @@ from giantstep.core.readout.common_rows import CommonRows, CommonTangents
 from giantstep.core.readout.features import Features
 
 _PROBES = 24
+"""Random directions that find the range of the channels; where it has more dimensions
+than that, all coordinates stand in.
+"""
 _RANK = 1e-13
+"""Singular values of the channels below this, relative, are rounding."""
+_STANDING = 1e-9
+"""Change of a row's length beside what its place moves that is not rounding,
+relative.
+"""
 _FLOOR = 1e-13
 """Added to Vh1, relative to its size, where several blocks may make it singular."""
 
@@ -62,7 +70,9 @@ class InputSpread:
         It enters through nu_q. Its variables are the first K: they move it by `size`
         (k, K) times `moved` (K, K).
         """
-        K, (k, R, C) = len(moved), self.JU.shape
+        K = len(moved)
+        k, R, C = self.JU.shape
+        # no length moves with the new coordinates: Js stays
         JU = np.zeros((k, R + K, C))
         JU[:, :R] = self.JU
         JU[:, R:, :K] = size[:, :, None] * moved
@@ -85,6 +95,7 @@ class InputSpread:
     def gram(self) -> Floats:
         """W_q W_q^T (k, m + L' + 1, m + L' + 1), own variables included."""
         gram = self.rows @ np.swapaxes(self.rows, 1, 2)
+        # own variables move places, and no length: all but the last row
         gram[:, :-1, :-1] += self.seen.T @ (self.own[:, :, None] ** 2 * self.seen)
         return gram
 
@@ -103,19 +114,19 @@ class InputSpread:
         They do where some t changes the length y_q = Js_q t_q of the rows and leaves
         their place tau_q = JU_q t_q as it is, structured_inputs (4.5).
         """
+        # the places of the rows: the last coordinates are those of the noise He_2
         linear = len(self.seen) - self.quadratic
         columns = self.columns[:linear]
         JU = self.JU[:, :linear]
+        # JU t = 0 where the variables in `columns` undo what the others do
         square = JU[:, :, columns]
-        theta = np.delete(JU, columns, axis=2)
-        back = (self.Js[:, None, columns] @ np.linalg.solve(square, theta))[:, 0]
+        others = np.delete(JU, columns, axis=2)
+        back = (self.Js[:, None, columns] @ np.linalg.solve(square, others))[:, 0]
         standing = np.delete(self.Js, columns, axis=1) - back
+        # a block whose length stands still has no such t: 0 > 1e-9 is false
         size = np.linalg.norm(self.Js, axis=1)
-        return bool(
-            np.all(
-                np.linalg.norm(standing, axis=1) > 1e-9 * np.where(size > 0, size, 1.0)
-            )
-        )
+        size = np.where(size > 0, size, 1.0)
+        return bool(np.all(np.linalg.norm(standing, axis=1) > _STANDING * size))
 
     @cached_property
     def low_rank(self) -> tuple[Floats, Floats]:
@@ -126,52 +137,64 @@ class InputSpread:
         parts = [
             _factor(self.JU[q], self.diagonal[q], columns) for q in range(len(self.JU))
         ]
+        # blocks of different ranks stand in one array
         f = max(left.shape[1] for left, _ in parts)
         k, R = self.diagonal.shape
         F = np.zeros((k, R, 2 * f))
         inverse = np.zeros((k, 2 * f, 2 * f))
-        for q, (left, right) in enumerate(
-            parts
-        ):  # E = [[Z Z^T, 1], [1, 0]]; idle columns of F cost nothing
+        # JU = diagonal + A Z gives E = [[Z Z^T, 1], [1, 0]] with F = (A, diagonal Z^T),
+        # and E^-1 = [[0, 1], [1, -Z Z^T]]; idle columns of F cost nothing
+        for q, (left, right) in enumerate(parts):
             n = left.shape[1]
             F[q, :, :n] = left
             F[q, :, f : f + n] = self.diagonal[q][:, None] * right[:, columns].T
-            inverse[q, :f, f:] = inverse[q, f:, :f] = np.eye(f)
+            inverse[q, :f, f:] = np.eye(f)
+            inverse[q, f:, :f] = np.eye(f)
             inverse[q, f : f + n, f : f + n] = -right @ right.T
         return F, inverse
 
     def silenced(self, response: Response, quadratic: Array, vectors: Array) -> Array:
         """Apply M to vectors (B, k, R, N); `quadratic` (B, k, k) stands for Vh1 where
         nu stands for D_1.
+
+        M = Y without what it does on the span of the low rank and of what the fit sees:
+        Y is M of the diagonal part, k x k in every coordinate (B, R, k, k).
         """
         R = response.R
         count, k = R.shape
         F, inverse = self.low_rank
-        squares = R[:, None, :] * (self.diagonal**2 + self.own**2).T  # (B, R, k)
-        wide = np.broadcast_to(
-            _floored(response.Vh1)[:, None], (*squares.shape, k)
-        ).copy()
-        wide[:, squares.shape[1] - self.quadratic :] = _floored(quadratic)[:, None]
-        mixing = np.eye(k) + wide * squares[:, :, None, :]
-        Y = solve_each(mixing, wide)  # in every coordinate
+        Y = self._of_diagonal(response, quadratic)
         # (k, R, f')
-        basis = np.concatenate(
-            [F, np.broadcast_to(self.seen, (k, *self.seen.shape))], axis=2
-        )
+        seen = np.broadcast_to(self.seen, (k, *self.seen.shape))
+        basis = np.concatenate([F, seen], axis=2)
         width = basis.shape[2]
         f = F.shape[2]
         system = np.einsum("bcqr,qcf,rcg->bqfrg", Y, basis, basis, optimize=True)
+        # E^-1/R for the low rank; what the fit sees is left out altogether: 0
         for q in range(k):
             system[:, q, :f, q, :f] += inverse[q] / R[:, q, None, None]
+        # Y - Y basis system^-1 basis^T Y, by Woodbury
         through = np.einsum("bcqr,brcn->bqcn", Y, vectors, optimize=True)
-        right = np.einsum("qcf,bqcn->bqfn", basis, through).reshape(
-            count, k * width, -1
-        )
-        solved = solve_each(system.reshape(count, k * width, k * width), right).reshape(
-            count, k, width, -1
-        )
+        right = np.einsum("qcf,bqcn->bqfn", basis, through)
+        solved = solve_each(
+            system.reshape(count, k * width, k * width),
+            right.reshape(count, k * width, -1),
+        ).reshape(count, k, width, -1)
         lifted = np.einsum("rcg,brgn->brcn", basis, solved, optimize=True)
         return through - np.einsum("bcqr,brcn->bqcn", Y, lifted, optimize=True)
+
+    def _of_diagonal(self, response: Response, quadratic: Array) -> Array:
+        """Return (Vh1^-1 + diag(R) diagonal^2)^-1 in every coordinate (B, R, k, k)."""
+        k = response.R.shape[1]
+        squares = response.R[:, None, :] * (self.diagonal**2 + self.own**2).T
+        # the last coordinates enter through nu, whose moments replace those of D_1
+        linear = squares.shape[1] - self.quadratic
+        Vh1 = _floored(response.Vh1)[:, None]
+        wide = np.broadcast_to(Vh1, (*squares.shape, k)).copy()
+        wide[:, linear:] = _floored(quadratic)[:, None]
+        # (1 + Vh1 squares)^-1 Vh1: no inverse of Vh1
+        mixing = np.eye(k) + wide * squares[:, :, None, :]
+        return solve_each(mixing, wide)
 
     def covariance(self, response: Response, quadratic: Array) -> Array:
         """Return P (B, X, X), channel after channel: the entry c k + q belongs to
@@ -183,16 +206,17 @@ class InputSpread:
         right = np.zeros((count, k, self.seen.shape[0], k, n), R.dtype)
         for q in range(k):
             right[:, q, :, q] = R[:, q, None, None] * self.pushed[q]
-        through = self.silenced(
-            response, quadratic, right.reshape(count, k, -1, k * n)
-        ).reshape(right.shape)
+        vectors = right.reshape(count, k, -1, k * n)
+        through = self.silenced(response, quadratic, vectors).reshape(right.shape)
+        # W D W^T of every block, less what the silent coordinates cost
         P = -np.einsum("bq,qcm,bqcrn->bmqnr", R, self.pushed, through, optimize=True)
         for q in range(k):
             P[:, :, q, :, q] += R[:, q, None, None] * self.gram[q]
         P = P.reshape(count, n * k, n * k)
+        # symmetric but for rounding
         return 0.5 * (P + np.swapaxes(P, 1, 2))
 
-    def paid(
+    def cost(
         self, response: Response, quadratic: Array, dual: Array
     ) -> tuple[Array, Array, Array]:
         """Return sum_c t_qc^2 (B, k), products (B, k, k) of silent parts of tau, linear
@@ -203,21 +227,23 @@ class InputSpread:
         weights = np.swapaxes(dual.reshape(count, -1, k), 1, 2)  # (B, k, n)
         vector = R[:, :, None] * np.einsum("qcn,bqn->bqc", self.pushed, weights)
         silent = self.silenced(response, quadratic, vector[..., None])[..., 0]
-        t = np.einsum("qnx,bqn->bqx", self.rows, weights) - np.einsum(
-            "qcx,bqc->bqx", self.JU, silent, optimize=True
-        )
+        # the minimiser t = D W^T v - D J^T M J D W^T v, then the own variables alike
+        t = np.einsum("qnx,bqn->bqx", self.rows, weights)
+        t = t - np.einsum("qcx,bqc->bqx", self.JU, silent, optimize=True)
         t = R[:, :, None] * t
         own = R[:, :, None] * self.own * (weights[:, :, :-1] @ self.seen.T - silent)
         tau = np.einsum("qcx,bqx->bqc", self.JU, t, optimize=True) + self.own * own
-        across = tau - np.einsum(
-            "cs,ds,bqd->bqc", self.seen, self.seen, tau, optimize=True
-        )
+        # what the fit sees of tau is counted by the signal: Q Q^T tau
+        along = np.einsum("cs,ds,bqd->bqc", self.seen, self.seen, tau, optimize=True)
+        across = tau - along
         linear = across.shape[2] - self.quadratic
-        parts = (
-            part @ np.swapaxes(part, 1, 2)
-            for part in (across[:, :, :linear], across[:, :, linear:])
-        )
-        return np.sum(t**2, axis=2) + np.sum(own**2, axis=2), *parts
+        squares = np.sum(t**2, axis=2) + np.sum(own**2, axis=2)
+        return squares, _gram(across[:, :, :linear]), _gram(across[:, :, linear:])
+
+
+def _gram(values: Array) -> Array:
+    """Return the products of values (B, k, R) of the blocks (B, k, k)."""
+    return values @ np.swapaxes(values, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -227,49 +253,52 @@ class SpreadOfSets:
     """
 
     spreads: tuple[InputSpread, ...]
-    owner: Integers
+    set_of_point: Integers
     quadratic: ClassVar[int] = 0
 
     def take(self, index: Any) -> SpreadOfSets:
         """Return the points in `index`."""
-        return SpreadOfSets(self.spreads, self.owner[index])
+        return SpreadOfSets(self.spreads, self.set_of_point[index])
 
     @property
     def free(self) -> Array:
         """Whether the spread of each point is free (B,)."""
-        return np.array([spread.free for spread in self.spreads])[self.owner]
+        return np.array([spread.free for spread in self.spreads])[self.set_of_point]
 
     def covariance(self, response: Response, quadratic: Array) -> Array:
         """Return P (B, X, X)."""
-        (P,) = self._each(
-            lambda spread, rows: (
-                spread.covariance(response.take(rows), quadratic[rows]),
-            )
-        )
+
+        def of_set(spread: InputSpread, points: Integers) -> tuple[Array, ...]:
+            P = spread.covariance(response.take(points), quadratic[points])
+            return (P,)
+
+        (P,) = self._each(of_set)
         return P
 
-    def paid(
+    def cost(
         self, response: Response, quadratic: Array, dual: Array
     ) -> tuple[Array, Array, Array]:
-        """Return what `InputSpread.paid` does."""
-        squares, silent, curved = self._each(
-            lambda spread, rows: spread.paid(
-                response.take(rows), quadratic[rows], dual[rows]
-            )
-        )
+        """Return what `InputSpread.cost` does."""
+
+        def of_set(spread: InputSpread, points: Integers) -> tuple[Array, ...]:
+            return spread.cost(response.take(points), quadratic[points], dual[points])
+
+        squares, silent, curved = self._each(of_set)
         return squares, silent, curved
 
     def _each(
         self, answer: Callable[[InputSpread, Integers], tuple[Array, ...]]
     ) -> tuple[Array, ...]:
         """Return the answers of the points of every set, in the order of the points."""
-        order = np.argsort(self.owner, kind="stable")
-        sets, counts = np.unique(self.owner, return_counts=True)
+        # stable: points of a set stay in their order
+        by_set = np.argsort(self.set_of_point, kind="stable")
+        sets, counts = np.unique(self.set_of_point, return_counts=True)
+        points_of_set = np.split(by_set, np.cumsum(counts)[:-1])
         parts = [
-            answer(self.spreads[number], rows)
-            for number, rows in zip(sets, np.split(order, np.cumsum(counts)[:-1]))
+            answer(self.spreads[number], points)
+            for number, points in zip(sets, points_of_set)
         ]
-        back = np.argsort(order)
+        back = np.argsort(by_set)
         return tuple(np.concatenate(column)[back] for column in zip(*parts))
 
 
@@ -293,14 +322,17 @@ def _factor(JU: Floats, diagonal: Floats, columns: Indices) -> tuple[Floats, Flo
     low = JU.copy()
     low[np.arange(R), columns] -= diagonal
     size = np.abs(JU).max()
-    if R <= _PROBES:
-        basis = np.eye(R)
-    else:
-        basis = np.linalg.qr(
-            low @ np.random.default_rng(0).standard_normal((low.shape[1], _PROBES))
-        )[0]
-        if np.abs(low - basis @ (basis.T @ low)).max() > 100 * _RANK * size:
-            basis = np.eye(R)
+    basis = np.eye(R)
+    if R > _PROBES:
+        # a fixed seed, so that an answer does not depend on the call
+        generator = np.random.default_rng(0)
+        probes = generator.standard_normal((low.shape[1], _PROBES))
+        range_of_low, _ = np.linalg.qr(low @ probes)
+        missed = low - range_of_low @ (range_of_low.T @ low)
+        # a rank above the number of probes is found by the full decomposition
+        if not np.abs(missed).max() > 100 * _RANK * size:
+            basis = range_of_low
+    # in coordinates of the range, where the matrix is small
     left, values, right = np.linalg.svd(basis.T @ low, full_matrices=False)
     kept = values > _RANK * size
     return basis @ left[:, kept], values[kept, None] * right[kept]
@@ -328,9 +360,8 @@ class QuadraticNoise(Stacked):
         width = response.block_width.sum(axis=1)[:, None]
         V = self.features.quadratic(response.S, response.R) / width
         weights = self.ratio[:, None] * self.features.weights / (self.b[:, None] + V)
-        return (self.curvature * weights[:, None, :]) @ np.swapaxes(
-            self.curvature, 1, 2
-        )
+        weighted = self.curvature * weights[:, None, :]
+        return weighted @ np.swapaxes(self.curvature, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -350,22 +381,24 @@ class InputBulk(CommonRows):
     packed_only: ClassVar[bool] = True
 
     @classmethod
-    def stack(cls, bulks: Sequence[InputBulk], owner: Integers) -> InputBulk:
-        """Return the bulk of points that have bulks[owner[b]], all on the same atoms
-        and without quadratic noise.
+    def stack(cls, bulks: Sequence[InputBulk], set_of_point: Integers) -> InputBulk:
+        """Return the bulk of points that have ``bulks[set_of_point[b]]``, all on the
+        same atoms and without quadratic noise.
         """
         if len(bulks) == 1:
             return bulks[0]
         spreads = tuple(
             bulk.spread for bulk in bulks if isinstance(bulk.spread, InputSpread)
         )
-        product = np.stack([bulk.product for bulk in bulks])[owner]
-        return cls(product, bulks[0].masses, SpreadOfSets(spreads, owner))
+        product = np.stack([bulk.product for bulk in bulks])[set_of_point]
+        return cls(product, bulks[0].masses, SpreadOfSets(spreads, set_of_point))
 
     @property
     def kin(self) -> object:
         """The atoms; None with quadratic channels, whose noise is that of one set."""
-        return None if self.spread.quadratic else super().kin
+        if self.spread.quadratic:
+            return None
+        return super().kin
 
     @property
     def chunk(self) -> int:
@@ -377,9 +410,9 @@ class InputBulk(CommonRows):
         or noise of their sizes.
         """
         if isinstance(self.spread, SpreadOfSets):
-            return replace(
-                self, product=self.product[index], spread=self.spread.take(index)
-            )
+            # several sets: each point has its own product
+            product = self.product[index]
+            return replace(self, product=product, spread=self.spread.take(index))
         if self.noise is None:
             return self
         return replace(self, noise=self.noise.take(index))
@@ -410,21 +443,21 @@ class InputTangents(CommonTangents):
 
     bulk: InputBulk
 
-    def _paid(self, dual: Array) -> tuple[Array, Array, Array]:
-        return self.bulk.spread.paid(
+    def _cost(self, dual: Array) -> tuple[Array, Array, Array]:
+        return self.bulk.spread.cost(
             self.response, self.bulk.quadratic(self.response), dual
         )
 
     def push(
-        self, omega: Floats, x: Floats, dual: Floats, paid: Floats
+        self, omega: Floats, x: Floats, dual: Floats, penalty: Floats
     ) -> tuple[Array, Array]:
         """Return what the signal leaves in (Q1, Q2): the last terms of e in (4.7), and
         of (4.6) the silent tau.
         """
-        squares, silent, _ = self._paid(dual)
-        Q1, Q2 = self.apply(
-            np.zeros_like(silent), (paid + squares) / self.response.R**2
-        )
+        squares, silent, _ = self._cost(dual)
+        # t costs sum_c t_qc^2/R_q, which moves with R as the penalty of theta does
+        drive = (penalty + squares) / self.response.R**2
+        Q1, Q2 = self.apply(np.zeros_like(silent), drive)
         return Q1 + silent, Q2
 
     def unseen(self, dual: Floats) -> Array | float:
@@ -434,9 +467,9 @@ class InputTangents(CommonTangents):
         noise = self.bulk.noise
         if noise is None:
             return 0.0
-        return np.asarray(
-            np.sum(noise.curvature * (self._paid(dual)[2] @ noise.curvature), axis=1)
-        )
+        _, _, curved = self._cost(dual)
+        squares = noise.curvature * (curved @ noise.curvature)
+        return np.asarray(np.sum(squares, axis=1))
 
 
 # -- Many atoms of a spectrum as few: Gauss rules of groups of neighbours --------------
@@ -464,42 +497,48 @@ def condense(
     """
     if len(eigenvalues) <= FEW or eigenvalues.min() <= 0:
         return bulk, gram
-    order = np.argsort(eigenvalues)
-    group = np.floor(
-        np.log(eigenvalues[order] / eigenvalues[order[0]]) / np.log(_RATIO) + 1e-9
-    )
-    # (1 + B, J, k, k)
-    at_atoms = (
-        bulk.product[None]
-        if gram is None
-        else np.concatenate([bulk.product[None], gram])
-    )
-    at_atoms = np.moveaxis(at_atoms, 1, 0)
+    at_atoms = bulk.product[None]
+    if gram is not None:
+        at_atoms = np.concatenate([at_atoms, gram])
+    at_atoms = np.moveaxis(at_atoms, 1, 0)  # (J, 1 + B, k, k)
     product = []
     masses = []
-    for members in np.split(order, np.flatnonzero(np.diff(group)) + 1):
+    for members in _groups(eigenvalues):
         if len(members) <= _NODES:
             product.append(at_atoms[members])
             masses.append(bulk.masses[members])
             continue
         nodes, weights = gauss_rule(eigenvalues[members], bulk.masses[members], _NODES)
-        values = at_atoms[members].reshape(len(members), -1)
-        domain = [float(eigenvalues[members].min()), float(eigenvalues[members].max())]
-        degree = min(_DEGREE, len(members) - 1)
-        fits = [
-            np.polynomial.Chebyshev.fit(
-                eigenvalues[members], column, degree, domain=domain
-            )
-            for column in values.T
-        ]
-        product.append(
-            np.stack([fit(nodes) for fit in fits], axis=1).reshape(
-                -1, *at_atoms.shape[1:]
-            )
-        )
+        product.append(_interpolated(eigenvalues[members], at_atoms[members], nodes))
         masses.append(weights)
-    condensed = np.moveaxis(np.concatenate(product), 0, 1)
+    few_atoms = np.moveaxis(np.concatenate(product), 0, 1)
     smaller = dataclasses.replace(
-        bulk, product=condensed[0], masses=np.concatenate(masses)
+        bulk, product=few_atoms[0], masses=np.concatenate(masses)
     )
-    return smaller, None if gram is None else condensed[1:]
+    if gram is None:
+        return smaller, None
+    return smaller, few_atoms[1:]
+
+
+def _groups(eigenvalues: Floats) -> list[Integers]:
+    """Return the atoms whose eigenvalues lie within one factor, group after group."""
+    order = np.argsort(eigenvalues)
+    ratios = eigenvalues[order] / eigenvalues[order[0]]
+    # an eigenvalue at the edge of a group must not move by rounding
+    group = np.floor(np.log(ratios) / np.log(_RATIO) + 1e-9)
+    return np.split(order, np.flatnonzero(np.diff(group)) + 1)
+
+
+def _interpolated(eigenvalues: Floats, values: Floats, nodes: Floats) -> Floats:
+    """Return values at eigenvalues (J, ...) at the nodes of a rule, by least squares of
+    polynomials on Chebyshev's basis.
+    """
+    columns = values.reshape(len(eigenvalues), -1).T
+    # a common domain, so that all columns are scaled alike
+    domain = [float(eigenvalues.min()), float(eigenvalues.max())]
+    degree = min(_DEGREE, len(eigenvalues) - 1)
+    at_nodes = []
+    for column in columns:
+        fit = np.polynomial.Chebyshev.fit(eigenvalues, column, degree, domain=domain)
+        at_nodes.append(fit(nodes))
+    return np.stack(at_nodes, axis=1).reshape(-1, *values.shape[1:])

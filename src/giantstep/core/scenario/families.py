@@ -91,7 +91,7 @@ def family_class(name: str) -> type[Scenario]:
 # -- Families of the folder one works in: a line NAME = "FILE.py" under [families] of it
 
 
-SETTINGS = "giantstep.core.scenario.toml"
+SETTINGS = "giantstep.toml"
 
 
 def folder_families() -> dict[str, Path]:

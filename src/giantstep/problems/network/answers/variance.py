@@ -18,7 +18,7 @@ from giantstep.core.readout.signs import sign_disagreement
 from giantstep.problems.network.answers.errors import Table
 from giantstep.problems.network.answers.laws import Fits, FittedPoint, solved_groups
 from giantstep.problems.network.beyond import SHARED
-from giantstep.problems.network.layer import Moment
+from giantstep.problems.network.follow import Moment
 from giantstep.problems.network.problem import Share
 
 SUM_OF_PARTS = 1e-6

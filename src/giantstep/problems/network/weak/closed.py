@@ -36,7 +36,7 @@ from giantstep.core.readout.random_features import (
 from giantstep.core.scenario.family import Answer
 from giantstep.problems.network.problem import second_layer_law
 from giantstep.problems.network.scenario import Network
-from giantstep.problems.network.steps.weak import REMAINDER, WeakStep
+from giantstep.problems.network.weak.step import REMAINDER, WeakStep
 
 NOT_FINITE = "the closed form has no finite answer here"
 JUMPS = (
