@@ -37,19 +37,19 @@ from .problems.network.coordinates import Coordinates as Coordinates
 from .problems.network.disagreement import disagreement as disagreement
 from .problems.network.few_steps import FewSteps as FewSteps
 from .problems.network.one_step import OneStep as OneStep
-from .problems.network.one_step import regime as regime
 from .problems.network.readouts import Hinge as Hinge
 from .problems.network.readouts import Logistic as Logistic
 from .problems.network.readouts import Ridge as Ridge
+from .problems.network.regimes import regime as regime
 from .problems.network.scenario import Network as Network
 from .problems.network.shift import Shift as Shift
-from .problems.network.steps import GrowingStep as GrowingStep
+from .problems.network.sign.step import SignStep as SignStep
 from .problems.network.steps import MaximalStep as MaximalStep
 from .problems.network.steps import NoStep as NoStep
 from .problems.network.steps import PlantedShifts as PlantedShifts
 from .problems.network.steps import PlantedSpike as PlantedSpike
-from .problems.network.steps import SignStep as SignStep
-from .problems.network.steps import SmallStep as SmallStep
+from .problems.network.weak.step import GrowingStep as GrowingStep
+from .problems.network.weak.step import SmallStep as SmallStep
 from .problems.online_sgd.scenario import OnlineSGD as OnlineSGD
 from .problems.subspace_clustering.scenario import (
     SubspaceClustering as SubspaceClustering,

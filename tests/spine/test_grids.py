@@ -593,7 +593,7 @@ def test_the_bound_of_a_curve_is_that_of_its_points(case, number):
     scenario, asked, fields = BOUNDED[case]
     chosen = draw_grid(scenario, fields, [case, "bound", number])
     result = gs.predict(scenario, chosen, **asked)
-    from giantstep.problems.bounds.best import Teachers
+    from giantstep.problems.bounds.teachers import Teachers
 
     name = next(
         name for name in Teachers(grid_of(result)).observables if name in result

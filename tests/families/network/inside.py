@@ -17,7 +17,8 @@ from giantstep.problems.network.answers.errors import Table
 from giantstep.problems.network.answers.others import spectra
 from giantstep.problems.network.describe import Description, describe, finite_size
 from giantstep.problems.network.experiment import trained_networks, whiten
-from giantstep.problems.network.layer import Layer, follow
+from giantstep.problems.network.follow import follow
+from giantstep.problems.network.layer import Layer
 from giantstep.problems.network.problem import Problem, Share, share_points
 
 

@@ -15,7 +15,7 @@ from giantstep.problems.network.answers.errors import Table
 from giantstep.problems.network.answers.laws import solved_groups
 from giantstep.problems.network.answers.tested import of_classes
 from giantstep.problems.network.answers.variance import overlaps_of
-from giantstep.problems.network.layer import follow
+from giantstep.problems.network.follow import follow
 from giantstep.problems.network.problem import share_points
 from giantstep.problems.network.shift import FreshLaw
 

@@ -14,9 +14,9 @@ from scipy.special import entr
 import giantstep as gs
 from giantstep.core.readout.calibration import LogitLaw, wrong_signs
 from giantstep.core.readout.class_pairs import class_parts
-from giantstep.core.readout.errors import sign_disagreement
 from giantstep.core.readout.pairs import ridge_parts
 from giantstep.core.readout.sensitivity import GradientLaw, attacked_classes
+from giantstep.core.readout.signs import sign_disagreement
 from giantstep.problems.network.answers.tested import calibrated
 from giantstep.problems.network.answers.variance import (
     averaged_output,

@@ -206,10 +206,11 @@ class BayesLimit(Scenario):
 
     >>> import giantstep as gs
     >>> r = gs.predict(gs.BayesLimit(target="abs(z)", samples_per_dim=1.05))
+    >>> # message passing, from full knowledge, best possible
     >>> (
     ...     r.q.values.round(4).tolist(),
     ...     str(r.phase.values),
-    ... )  # message passing, from full knowledge, best possible
+    ... )
     ([0.5684, 1.0, 1.0], 'hard')
     """
 

@@ -250,7 +250,7 @@ def _fitted(network: Network, dim: float) -> tuple[FittedPoint | None, str]:
     """Return the fit of a network after its last step, or why there is none."""
     from giantstep.problems.network.answers.errors import Table
     from giantstep.problems.network.answers.laws import solved_groups
-    from giantstep.problems.network.layer import follow
+    from giantstep.problems.network.follow import follow
     from giantstep.problems.network.problem import share_points
 
     points = _point(network, dim)

@@ -23,14 +23,13 @@ from giantstep.core.scenario.fields import (
 )
 from giantstep.problems.inputs.parts import Inputs, Whitening
 from giantstep.problems.network import fields
+from giantstep.problems.network.preset import Preset, questions_without
 from giantstep.problems.network.readouts import Ridge
 from giantstep.problems.network.scenario import (
     LABELS_ELSEWHERE,
     OWN_PAPERS,
     THEORIES,
     Network,
-    Preset,
-    questions_without,
 )
 from giantstep.problems.network.steps import MaximalStep, PlantedShifts
 
@@ -66,18 +65,20 @@ class FewSteps(Preset):
         "`steps` maximal steps of the network that are alike, of size `rate` (or one"
         " each), or planted shifts\n" + Network.update_rule
     )
+    # what needs one direction, classes, or a step at a finite dimension is left out
     questions: ClassVar[Mapping[str, Question]] = questions_without(
         (
-            *(
-                "test_misclassified",
-                "t",
-                "psi",
-                "Q1",
-                "V1",
-                "affine_error",
-                "mean_eigenvalue",
-            ),
-            *("V1_real", "V1_imag", "V2_real", "V2_imag"),
+            "test_misclassified",
+            "t",
+            "psi",
+            "Q1",
+            "V1",
+            "affine_error",
+            "mean_eigenvalue",
+            "V1_real",
+            "V1_imag",
+            "V2_real",
+            "V2_imag",
         ),
         settings=("normalisation", "stretch"),
         what=("weights", "spikes", "shift"),
@@ -128,6 +129,7 @@ class FewSteps(Preset):
     def check_points(self, points: Points) -> None:
         """Check a whole grid."""
         for steps in points["steps"].astype(int).tolist():
+            # `steps` may vary along a grid, a list of rates has one length
             if not isinstance(self.rate, float) and len(self.rate) != steps:
                 raise bad_field(
                     "rate",
@@ -140,43 +142,54 @@ class FewSteps(Preset):
 
     def parts(self, steps: int) -> dict[str, Any]:
         """Return the planted shifts, or steps that are alike."""
-        like = (self.batch_per_dim, self.loss_of_steps, self.precondition)
+        readout = Ridge(self.ridge)
         if self.has_shifts:
-            rates = []
-        else:
-            rates = np.broadcast_to(self.rate, steps).tolist()
-        made: tuple[Any, ...]
-        if self.has_shifts:
-            made = (self.planted,)
-        else:
-            made = tuple(MaximalStep(rate, *like) for rate in rates)
-        return {"steps": made, "readout": Ridge(self.ridge)}
+            # shifts are planted once, in the place of all steps
+            return {"steps": (self.planted,), "readout": readout}
+        made = [
+            MaximalStep(
+                rate,
+                batch_per_dim=self.batch_per_dim,
+                loss=self.loss_of_steps,
+                precondition=self.precondition,
+            )
+            for rate in np.broadcast_to(self.rate, steps).tolist()
+        ]
+        return {"steps": tuple(made), "readout": readout}
 
-    def own_name(self, name: str) -> str:
+    def preset_field(self, name: str) -> str:
         """Return the field here that means the same as a field of the network; steps
         have no places of their own.
         """
         if self.has_shifts:
+            # the only step
             name = name.replace("steps.0", "planted")
         if re.fullmatch(r"readout\.\w+", name):
             return "ridge"
+        # what is wrong with a whole step is its batch here: nothing else has a choice
         return re.sub(r"steps\.\d+\.?", "", name) or "batch_per_dim"
 
     def step_counts(self, points: Points) -> Array:
         """Return the number of steps; planted shifts are one, shown as time 0."""
         return np.where(self.has_shifts, 1, points["steps"]).astype(np.int64)
 
-    def own_settings(self, settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    def network_settings(
+        self, settings: Mapping[str, Any], steps: int
+    ) -> dict[str, Any]:
         """Ask for the times of so many steps; planted shifts stand in the place of
         time 0.
         """
+        renamed = dict(settings)
         if "time" not in settings:
-            return {**settings, **({"first": steps} if self.has_shifts else {})}
-        if self.has_shifts:
-            times = np.array([1])
+            if self.has_shifts:
+                renamed["first"] = steps
+        elif self.has_shifts:
+            # time 1 of the network is time 0 here
+            renamed["time"] = np.array([1])
         else:
-            times = settings["time"][settings["time"] <= steps]
-        return {**settings, "time": times}
+            # later times of this point are NaN in the joined answer
+            renamed["time"] = settings["time"][settings["time"] <= steps]
+        return renamed
 
     def prepare(
         self, points: Points, what: str, settings: Mapping[str, Any]
@@ -184,6 +197,7 @@ class FewSteps(Preset):
         """Choose what both engines share."""
         prepared = super().prepare(points, what, settings)
         if self.has_shifts:
+            # the network was asked for time 1
             return {**prepared, "time": np.zeros(1, dtype=np.int64)}
         return prepared
 
@@ -192,6 +206,7 @@ class FewSteps(Preset):
         out.
         """
         content = super().content()
+        # shifts were no kind of a step when the first digests were written
         content["planted"] = {
             name: value for name, value in content["planted"].items() if name != "kind"
         }

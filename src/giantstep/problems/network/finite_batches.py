@@ -9,7 +9,6 @@ time; `Chain.bulk` is the law of its rows for the read-out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 from giantstep.core.base.chunks import split_rows
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function, gauss_legendre_panels
-from giantstep.core.maths.gaussian.conditional import LabelLaw, label_law
+from giantstep.core.maths.gaussian.label_law import LabelLaw, label_law
 from giantstep.core.maths.gaussian.quadrature import normal_density
 from giantstep.core.maths.gaussian.subspaces import split_directions
 from giantstep.core.maths.gaussian.target import Target
@@ -146,68 +145,6 @@ class Chain:
         tables = slope_tables(activation, A, self.norm)
         at_node = {name: values[:, law.row] for name, values in tables.items()}
         return _after(self, sample, at_node, fields)
-
-
-@dataclass(frozen=True, eq=False)
-class Chains:
-    """The chains of M parameter sets."""
-
-    of_set: tuple[Chain, ...]
-
-    def take(self, index: Any) -> Chains:
-        """Return the sets in `index`."""
-        return Chains(
-            tuple(
-                self.of_set[number]
-                for number in np.arange(len(self.of_set))[index].tolist()
-            )
-        )
-
-    def advance(
-        self, activation: Function, target: Target, fields: Sequence[StepFields]
-    ) -> Chains:
-        """Return the chains after one more step; sets that see the labels alike share a
-        law, which the target keeps.
-        """
-        known: dict[Any, LabelLaw] = vars(target).setdefault("_label_law", {})
-        return Chains(
-            tuple(
-                one.advance(activation, target, own, known)
-                for one, own in zip(self.of_set, fields)
-            )
-        )
-
-    @property
-    def U(self) -> Floats:
-        """The means of the blocks (M, k, D); sets with fewer directions have zeros."""
-        D = max(chain.U.shape[1] for chain in self.of_set)
-        return np.stack(
-            [
-                np.pad(chain.U, ((0, 0), (0, D - chain.U.shape[1])))
-                for chain in self.of_set
-            ]
-        )
-
-    @property
-    def norm(self) -> Floats:
-        """c_q (M, k)."""
-        return np.stack([chain.norm for chain in self.of_set])
-
-    def spread(self) -> tuple[Floats, Floats]:
-        """Return d Cov of the overlaps with the target (M, k, r, r), d Var of the
-        length across it (M, k): (5.5).
-        """
-        overlaps = []
-        lengths = []
-        for chain in self.of_set:
-            r = chain.targets
-            cov = chain.covariance()
-            across = chain.U[:, chain.targets :]
-            overlaps.append(cov[:, :r, :r])
-            weights = np.concatenate([2 * across, np.ones((len(across), 1))], axis=1)
-            square = np.einsum("ka,kab,kb->k", weights, cov[:, r:, r:], weights)
-            lengths.append(square / (4 * (np.sum(across**2, axis=1) + chain.norm)))
-        return np.stack(overlaps), np.stack(lengths)
 
 
 class Sample:

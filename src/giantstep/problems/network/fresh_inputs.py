@@ -129,7 +129,7 @@ def scale_of_features(
         [along, law.bulk * np.linalg.svd(frame)[2][len(frame) :].T], axis=1
     )
     steepness = float(
-        np.max(np.linalg.norm(layer.U[row] @ spread, axis=1) / (law.bulk * s))
+        np.max(np.linalg.norm(layer.means[row] @ spread, axis=1) / (law.bulk * s))
     )
     return min(1 / max(steepness, 1e-3), WIDEST_SCALE)
 

@@ -23,11 +23,11 @@ from giantstep.core.readout.fits import QUADRATURE
 from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.checks import check_list, every_time
 from giantstep.core.scenario.own_classes import refuse_limit
-from giantstep.problems.inputs.law import LEAST_RANKS, warnings_of
+from giantstep.problems.inputs.assumptions import LEAST_RANKS, warnings_of
 from giantstep.problems.inputs.parts import InputRows
 from giantstep.problems.network.answers.errors import Table
 from giantstep.problems.network.beyond import BEYOND, CHECKS, lacking_beyond
-from giantstep.problems.network.describe import means_warning, terms_of
+from giantstep.problems.network.describe import means_warning
 from giantstep.problems.network.escape import (
     REACHABLE,
     SAID,
@@ -37,12 +37,8 @@ from giantstep.problems.network.escape import (
     outside_split,
     spread_beside_rows,
 )
-from giantstep.problems.network.layer import (
-    Moment,
-    follow,
-    learnt_of_target,
-    least_spike,
-)
+from giantstep.problems.network.follow import Moment, follow
+from giantstep.problems.network.layer import least_spike
 from giantstep.problems.network.problem import (
     Share,
     finite_batches,
@@ -53,6 +49,7 @@ from giantstep.problems.network.problem import (
 )
 from giantstep.problems.network.scenario import THEORIES, Network
 from giantstep.problems.network.shift import refuse_shift
+from giantstep.problems.network.splits import learnt_of_target
 
 GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the'
@@ -178,10 +175,10 @@ def _moments(
                 moment.layer,
             )
             _note_jumps(table, share, moment)
-            table.answer.approximations |= dict(layer.accuracy)
+            table.answer.approximations |= dict(layer.rows.accuracy)
             table.answer.warnings += _unlearnt(moment)
             if np.isfinite(problem.neurons).any():
-                table.finite_size[terms_of(problem, layer)] = None
+                table.finite_size[layer.rows.terms(problem)] = None
                 table.answer.warnings += means_warning(problem, layer)
 
 
@@ -386,7 +383,7 @@ def _unlearnt(moment: Moment) -> list[str]:
     unseen = np.full(problem.target.directions, len(moved) > 0)
     for number in moved:
         frame = layer.frame[number]
-        basis = split_directions(layer.U[number], frame, problem.target)
+        basis = split_directions(layer.means[number], frame, problem.target)
         unseen &= (
             np.linalg.norm(learnt_of_target(problem, layer, int(number), basis), axis=1)
             < NOTHING
@@ -507,7 +504,7 @@ def count_outliers(
     not depend on how many there are: above it they are counted.
     """
     from giantstep.core.readout import find_outliers
-    from giantstep.core.readout.counts import line_of_outliers
+    from giantstep.core.readout.left_open import line_of_outliers
 
     content = (
         network.digest(),

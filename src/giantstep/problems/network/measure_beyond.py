@@ -26,14 +26,9 @@ from giantstep.core.readout.calibration import NAIVE, WANTED, coverage, honest_w
 from giantstep.core.readout.sensitivity import folded_mean
 from giantstep.problems.network.answers.tested import OF_CLASSES
 from giantstep.problems.network.answers.variance import averaged
+from giantstep.problems.network.measurements.errors import wrong_signs
 from giantstep.problems.network.questions import TEST_SAMPLES
-from giantstep.problems.network.trained import (
-    ONLY,
-    Copy,
-    Trained,
-    outputs_of,
-    wrong_signs,
-)
+from giantstep.problems.network.trained import ONLY, Copy, Trained, outputs_of
 from giantstep.problems.network.weights import Moved, apply_by_rows
 
 PAIRED = ("variance", "shift")

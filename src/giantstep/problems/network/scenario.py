@@ -1,22 +1,19 @@
 """The scenario of a two-layer network: data, first layer, steps, read-out; the parts
-combine freely.
+combine freely. Presets are in `preset`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from giantstep.core.base.errors import InputError, bad_field, field_error
+from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Array, Floats, Points
 from giantstep.core.maths.gaussian import PLANTED_LABELS, Function
-from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.family import Baseline, Question, Variable
 from giantstep.core.scenario.fields import Expression, MultiIndex, Number, field
 from giantstep.core.scenario.lists import PartList
@@ -38,8 +35,9 @@ from giantstep.problems.network.questions import (
 )
 from giantstep.problems.network.readouts import AnyReadOut, Ridge
 from giantstep.problems.network.shift import Shift as Shift
-from giantstep.problems.network.steps import AnyStep, MaximalStep, SmallStep
+from giantstep.problems.network.steps import AnyStep, MaximalStep
 from giantstep.problems.network.steps.base import Place
+from giantstep.problems.network.steps.registry import step_class
 
 THEORIES = {
     "exact": "the exact limit of the network",
@@ -74,12 +72,14 @@ class OfNetwork(Scenario):
     if TYPE_CHECKING:
         inputs: Inputs | None
 
+    # a covariance of d eigenvalues fixes the dimension of the experiment
     def own_dim(self) -> int | None:
         """Return the dimension of a given covariance."""
         return None if self.inputs is None else self.inputs.own_dim
 
     def gaussian_twin(self, theory: str) -> Self | None:
         """Return the network on Gaussian inputs of the covariance of its rows."""
+        # other inputs are Gaussian already
         if not isinstance(self.inputs, InputRows):
             return None
         return self.replace(inputs=self.inputs.covariance())
@@ -90,10 +90,10 @@ class OfNetwork(Scenario):
         """Return the error of predicting zero, of guessing where labels are classes,
         where it is among the values.
         """
+        if "null_error" not in values:
+            return {}
         words = "guessing" if self.has_classes() else "predicting zero"
-        if "null_error" in values:
-            return {"test_error": Baseline(words, values["null_error"])}
-        return {}
+        return {"test_error": Baseline(words, values["null_error"])}
 
 
 class Network(OfNetwork):
@@ -178,7 +178,9 @@ class Network(OfNetwork):
     )
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
+    # records of older numbers are told apart by it
     formula_version: ClassVar[int] = 4
+    # one pass over the data of a fit answers all sample sizes and ridges
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "readout.ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
         **LABELS_ELSEWHERE,
@@ -233,6 +235,7 @@ class Network(OfNetwork):
         """Check that the parts fit together."""
         if self.shift is not None:
             self.shift.check_network(self)
+        # E y^2 must exist: it is the error of predicting zero
         if not self.target.square_integrable:
             raise bad_field(
                 "target",
@@ -247,6 +250,7 @@ class Network(OfNetwork):
             raise bad_field("target", self.target.name, allowed)
         for place in self.places:
             self.steps[place.number].check_place(place)
+        # planted steps and steps on the population see no sample that a fit could share
         drawn = self.steps and "batch_per_dim" in type(self.steps[-1]).model_fields
         if self.fit_sample == "same" and not drawn:
             raise bad_field(
@@ -256,80 +260,94 @@ class Network(OfNetwork):
             )
         if self.inputs is not None:
             try:
+                # the part does not know which field it is: its errors are named here
                 self.inputs.check_directions(self.target.directions)
             except InputError as error:
                 raise error.inside("inputs") from None
+        # last: it needs parts that fit together
         self.check_points(self.point())
 
     def check_points(self, points: Points) -> None:
         """Refuse what no experiment could answer either."""
-        ridge, samples, width = (
-            points[name]
-            for name in ("readout.ridge", "samples_per_dim", "width_per_dim")
-        )
-        if np.any((ridge == 0) & (samples == width)):
+        self._check_ridge(points)
+        self._check_label_noise(points)
+        for place in self.places:
+            self._check_step(place, points)
+        self._check_spikes(points)
+        if self.fit_sample == "same":
+            self._check_one_sample(points)
+
+    def _check_ridge(self, points: Points) -> None:
+        """Refuse the ridgeless fit of as many samples as neurons."""
+        samples = points["samples_per_dim"]
+        # there the smallest eigenvalue of Phi^T Phi reaches 0
+        square = samples == points["width_per_dim"]
+        if np.any((points["readout.ridge"] == 0) & square):
             allowed = (
                 "above 0 where samples_per_dim = width_per_dim (the ridgeless error"
                 " diverges there)"
             )
             raise bad_field("readout.ridge", 0.0, allowed)
-        unflipped = (
-            '0 where readout.kind="ridge" (scale the target and add the noise 4 flip (1'
-            " - flip) instead)"
-        )
-        noiseless = (
-            f'0 where readout.kind="{self.readout.kind}": classes are flipped with'
-            " `flip`"
-        )
-        _refuse(
-            points,
-            *(("noise", noiseless) if self.readout.classes else ("flip", unflipped)),
-            0.0,
-        )
-        for place in self.places:
-            if np.any(points.get(place.field("bulk"), 1.0) == 0):
-                raise bad_field(place.field("bulk"), 0.0, "different from 0")
-            name = place.field("precondition")
-            powers = points.get(name, np.zeros(1))
-            if (
-                self.inputs is not None
-                and np.any(powers > 0)
-                and self.input_law().eigenvalues.min() == 0
-            ):
-                raise bad_field(
-                    name, float(powers.max()), "0 where an eigenvalue of inputs is 0"
-                )
-        spikes = [
-            place.field("alignment")
-            for place in self.places
-            if place.field("alignment") in points
-        ]
-        for name in spikes[1:]:
-            allowed = f"that of {spikes[0]}: all planted spikes lie along one direction"
-            _refuse(points, name, allowed, points[spikes[0]])
-        if self.fit_sample == "same":
-            name = self.places[-1].field("batch_per_dim")
-            if len(samples) > 1:
-                paired = "; lists that vary together are DataArrays over one dimension"
-            else:
-                paired = ""
+
+    def _check_label_noise(self, points: Points) -> None:
+        """Refuse noise that is added to classes, and flips of labels that are none."""
+        if self.readout.classes:
             allowed = (
-                'equal to samples_per_dim={0:g} where fit_sample="same" (one sample'
-                f" for both{paired})"
+                f'0 where readout.kind="{self.readout.kind}": classes are flipped with'
+                " `flip`"
             )
-            _refuse(points, name, allowed, samples)
+            _refuse(points, "noise", allowed, 0.0)
+        else:
+            allowed = (
+                '0 where readout.kind="ridge" (scale the target and add the noise 4'
+                " flip (1 - flip) instead)"
+            )
+            _refuse(points, "flip", allowed, 0.0)
+
+    def _check_step(self, place: Place, points: Points) -> None:
+        """Refuse a bulk of no length, and an inverse that does not exist."""
+        # rows without a bulk have no random features
+        if np.any(points.get(place.field("bulk"), 1.0) == 0):
+            raise bad_field(place.field("bulk"), 0.0, "different from 0")
+        name = place.field("precondition")
+        powers = points.get(name, np.zeros(1))
+        # c = 0 is no preconditioner, and isotropic inputs have no eigenvalue 0
+        if self.inputs is None or not np.any(powers > 0):
+            return
+        if self.input_law().eigenvalues.min() == 0:
+            allowed = "0 where an eigenvalue of inputs is 0"
+            raise bad_field(name, float(powers.max()), allowed)
+
+    def _check_spikes(self, points: Points) -> None:
+        """Refuse planted spikes along different directions."""
+        names = [place.field("alignment") for place in self.places]
+        names = [name for name in names if name in points]
+        for name in names[1:]:
+            allowed = f"that of {names[0]}: all planted spikes lie along one direction"
+            _refuse(points, name, allowed, points[names[0]])
+
+    def _check_one_sample(self, points: Points) -> None:
+        """Refuse sizes that differ where step and fit have one sample."""
+        samples = points["samples_per_dim"]
+        paired = ""
+        if len(samples) > 1:
+            paired = "; lists that vary together are DataArrays over one dimension"
+        allowed = (
+            'equal to samples_per_dim={0:g} where fit_sample="same" (one sample for'
+            f" both{paired})"
+        )
+        _refuse(points, self.places[-1].field("batch_per_dim"), allowed, samples)
 
     def content(self) -> dict[str, Any]:
         """Return the scenario as plain JSON data; later fields are left out where they
         have their defaults.
         """
         content = super().content()
-        usual = {"coordinates": "gaussian", "shift": None}
-        return {
-            name: value
-            for name, value in content.items()
-            if name not in usual or value != usual[name]
-        }
+        # digests of scenarios that were written before these fields must stay
+        for name, default in {"coordinates": "gaussian", "shift": None}.items():
+            if content[name] == default:
+                del content[name]
+        return content
 
     # -- what the engines ask ----------------------------------------------------------
 
@@ -353,6 +371,7 @@ class Network(OfNetwork):
     @cached_property
     def expansion(self) -> Any:
         """The target's expansion in Hermite polynomials, which every trial asks for."""
+        # a limit does not need the experiment's gradient: it is loaded here
         from giantstep.problems.network.population_gradient import hermite_tensor
 
         return hermite_tensor(self.target)
@@ -369,8 +388,12 @@ class Network(OfNetwork):
         """The unit vector (r,) whose sign an output is held against: of the labels, or
         of the one direction.
         """
-        only = np.ones(1) if self.target.directions == 1 else None
-        return only if self.sign_direction is None else self.sign_direction
+        # a fit of classes, or a ridge fit to such labels, is judged by the labels
+        if self.sign_direction is not None:
+            return self.sign_direction
+        if self.target.directions == 1:
+            return np.ones(1)
+        return None
 
     @property
     def blocks(self) -> int:
@@ -385,15 +408,17 @@ class Network(OfNetwork):
         """Return E zeta and E zeta^2 of the second layer."""
         law = self.second_layer
         if not isinstance(law, Vocabulary):
+            # the standard normal law
             return 0.0, 1.0
-        return float(np.dot(law.values, law.probabilities)), float(
-            np.dot(np.square(law.values), law.probabilities)
-        )
+        mean = np.dot(law.values, law.probabilities)
+        square = np.dot(np.square(law.values), law.probabilities)
+        return float(mean), float(square)
 
     def input_law(self, dim: float = math.inf) -> InputLaw:
         """Return the law of the inputs at a dimension (inf: the limit)."""
         r = self.target.directions
         if self.inputs is None:
+            # isotropic inputs: one atom with all of the target
             return InputLaw.of_shares(np.ones(1), np.ones(1), np.ones((r, 1)))
         return self.inputs.law(dim, r)
 
@@ -402,8 +427,12 @@ class Network(OfNetwork):
         """Whether the inputs have one eigenvalue at every point of a grid, whatever
         they are called.
         """
-        varies = any(name.startswith("inputs.") for name in self.numbers)
-        return self.inputs is None or not varies and self.input_law().isotropic
+        if self.inputs is None:
+            return True
+        # a field that has a number may be given other values along a grid
+        if any(name.startswith("inputs.") for name in self.numbers):
+            return False
+        return self.input_law().isotropic
 
     def has_classes(self) -> bool:
         """Tell whether a logistic or hinge fit takes the labels as classes."""
@@ -412,9 +441,14 @@ class Network(OfNetwork):
     @classmethod
     def example(cls) -> Network:
         """Return a small valid scenario."""
-        steps = (MaximalStep(2.0), MaximalStep(1.0))
-        sizes = {"width_per_dim": 1.5, "samples_per_dim": 2.0, "readout": Ridge(0.1)}
-        return cls(target="z1 + z1*z2", noise=0.1, steps=steps, **sizes)
+        return cls(
+            target="z1 + z1*z2",
+            noise=0.1,
+            width_per_dim=1.5,
+            steps=(MaximalStep(2.0), MaximalStep(1.0)),
+            readout=Ridge(0.1),
+            samples_per_dim=2.0,
+        )
 
     @classmethod
     def example_for(cls, what: str) -> Network:
@@ -423,7 +457,8 @@ class Network(OfNetwork):
         """
         if what not in ("weights", "spikes"):
             return cls.example()
-        step = SmallStep(4, batch_per_dim=4, update="rank-one")
+        # large enough for an outlier of the weights at p/d = 1.5
+        step = step_class("small")(4, batch_per_dim=4, update="rank-one")
         return cls.example().replace(
             target="tanh(z)", activation="relu(z) - 1/sqrt(2*pi)", steps=[step]
         )
@@ -433,6 +468,7 @@ class Network(OfNetwork):
         """Return what the limit makes of every pair of options after one maximal step
         and after two.
         """
+        # a table for the docs, which builds many networks
         from giantstep.problems.network.composition import all_pairs
 
         return {
@@ -451,22 +487,23 @@ class Network(OfNetwork):
 
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the own dimensions."""
-        blocks = self.blocks
-        directions = self.target.directions
         return {
-            "block": blocks,
-            "block_2": blocks,
-            "direction": directions,
-            "direction_2": directions,
+            "block": self.blocks,
+            "block_2": self.blocks,
+            "direction": self.target.directions,
+            "direction_2": self.target.directions,
         }
 
     def kept(self, what: str) -> tuple[Variable, ...]:
         """Return what `keep_networks` adds: both layers and the target, and the
         eigenvalues of a spectrum.
         """
-        fits = KEPT_FITS if what in FITTED else ()
-        spectra = KEPT_SPECTRA if what == "spectrum" else ()
-        return (*KEPT, *fits, *spectra)
+        kept = list(KEPT)
+        if what in FITTED:
+            kept += KEPT_FITS
+        if what == "spectrum":
+            kept += KEPT_SPECTRA
+        return tuple(kept)
 
 
 def _refuse(points: Points, name: str, allowed: str, only: Any) -> None:
@@ -475,325 +512,6 @@ def _refuse(points: Points, name: str, allowed: str, only: Any) -> None:
     """
     other = np.flatnonzero(points[name] != only)
     if other.size:
+        # `only` is a number, or an array with one value for every point
         value = np.broadcast_to(only, points[name].shape)[other[0]]
         raise bad_field(name, float(points[name][other[0]]), allowed.format(value))
-
-
-# -- what presets of the network share: fields of their own, answered by the network the
-
-Told = TypeVar("Told")
-
-
-class Preset(OfNetwork):
-    """A network said in other fields: it translates fields and points, and takes what
-    it shows of the answer.
-    """
-
-    formula_version: ClassVar[int] = 4
-    shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
-
-    def parts(self, steps: int) -> dict[str, Any]:
-        """Return the steps, so many, and the read-out of the network that is meant;
-        other fields have one name.
-        """
-        raise NotImplementedError
-
-    def own_name(self, name: str) -> str:
-        """Return the field of the preset that means the same as a field of the
-        network.
-        """
-        raise NotImplementedError
-
-    def step_counts(self, points: Points) -> Array:
-        """Return the number of steps of every point."""
-        raise NotImplementedError
-
-    def own_settings(self, settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
-        """Return the settings as the network takes them."""
-        return dict(settings)
-
-    def own_words(self, text: str) -> str:
-        """Return what the network says in words of the preset."""
-        return text
-
-    def shown(self, what: str, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the variables of the preset; of a dimension that it does not have the
-        last time, the one direction.
-        """
-        here = {
-            variable.name: variable.dims for variable in self.questions[what].variables
-        }
-        dims = {
-            variable.name: variable.dims
-            for variable in Network.questions[what].variables
-        }
-        return {
-            name: array[
-                (
-                    slice(None),
-                    *(slice(None) if dim in here[name] else -1 for dim in dims[name]),
-                )
-            ]
-            for name, array in values.items()
-            if name in here
-        }
-
-    # -- both engines ------------------------------------------------------------------
-
-    def network(self, steps: int | None = None) -> Network:
-        """Return the network that is meant, with so many steps (as many as the scenario
-        has, if left out).
-        """
-        if steps is None:
-            count = int(self.step_counts(self.point())[0])
-        else:
-            count = steps
-        if count not in self._made:
-            parts = self.parts(count)
-            same = [
-                name
-                for name in Network.model_fields
-                if name in type(self).model_fields and name not in parts
-            ]
-            made = Network(**{name: getattr(self, name) for name in same}, **parts)
-            self._made[count] = (
-                made,
-                {name: self.own_name(name) for name in made.numbers},
-            )
-        return self._made[count][0]
-
-    @cached_property
-    def _made(self) -> dict[int, tuple[Network, dict[str, str]]]:
-        """Networks that were made, which every trial asks for, with the names that
-        their fields have here.
-        """
-        return {}
-
-    def check(self) -> None:
-        """Check what the network checks, in the words of the preset."""
-        self.check_points(self.point())
-
-    def check_points(self, points: Points) -> None:
-        """Check a whole grid as the network does."""
-        self._ask(points, {}, lambda net, inside, _: net.check_points(inside))
-
-    def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
-        """Answer as the network does; later times of points with fewer steps are
-        NaN.
-        """
-        whole = Answer.joined(
-            self._ask(
-                points, settings, lambda net, inside, own: net.limit(inside, what, own)
-            )
-        )
-        whole.values = self.shown(what, whole.values)
-        jumps: dict[str, Floats] = {}
-        for (
-            name,
-            dims,
-        ) in whole.jumps.items():  # steps without places of their own share a field
-            own = self.own_name(name)
-            jumps[own] = np.maximum(jumps.get(own, 0.0), dims)
-        whole.jumps = jumps
-        return whole
-
-    def refuse_missing(
-        self, points: Points, what: str, theory: str | None = None
-    ) -> None:
-        """Refuse what the network has no theory for, in the words of the preset."""
-        self._ask(
-            points, {}, lambda net, inside, _: net.refuse_missing(inside, what, theory)
-        )
-
-    def prepare(
-        self, points: Points, what: str, settings: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Choose what both engines share; the points with most steps decide."""
-        asked = self._ask(
-            points,
-            settings,
-            lambda net, inside, own: net.prepare(inside, what, own),
-            most=True,
-        )
-        # scenarios of one table may rename it differently
-        return {
-            **asked[0][1],
-            "theory": settings.get("theory"),
-        }
-
-    def trial(
-        self,
-        points: Points,
-        what: str,
-        dim: int,
-        draws: Any,
-        settings: Mapping[str, Any],
-    ) -> dict[str, Array]:
-        """Train the network."""
-        (one,) = self._ask(
-            points,
-            settings,
-            lambda net, inside, own: net.trial(inside, what, dim, draws, own),
-        )
-        return self.shown(what, one[1])
-
-    def kept(self, what: str) -> tuple[Variable, ...]:
-        """Return what the network keeps, without the dimension of times where the
-        preset has the last one only.
-        """
-        timed = any(
-            "time" in variable.dims for variable in self.questions[what].variables
-        )
-        kept = self.network().kept(what)
-        if timed:
-            return kept
-        return tuple(
-            replace(one, dims=tuple(dim for dim in one.dims if dim != "time"))
-            for one in kept
-        )
-
-    def kept_memory(
-        self, points: Points, what: str, dim: int, settings: Mapping[str, Any]
-    ) -> int:
-        """Return the bytes of what is kept of one trial."""
-        asked = self._ask(
-            points,
-            settings,
-            lambda net, inside, own: net.kept_memory(inside, what, dim, own),
-            most=True,
-        )
-        return asked[0][1]
-
-    def networks(
-        self,
-        points: Points,
-        what: str,
-        dim: int,
-        draws: Any,
-        settings: Mapping[str, Any],
-    ) -> dict[str, Array]:
-        """Return the networks of a trial, after the last step where the preset has no
-        times.
-        """
-        (one,) = self._ask(
-            points,
-            settings,
-            lambda net, inside, own: net.networks(inside, what, dim, draws, own),
-        )
-        here = {variable.name: variable.dims for variable in self.kept(what)}
-        values = dict(one[1])
-        for variable in self.network().kept(what):
-            if "time" in variable.dims and "time" not in here[variable.name]:
-                values[variable.name] = values[variable.name][:, -1]
-        return values
-
-    def memory(
-        self, points: Points, what: str, dim: int, settings: Mapping[str, Any]
-    ) -> int:
-        """Return the bytes one trial needs at its peak."""
-        asked = self._ask(
-            points,
-            settings,
-            lambda net, inside, own: net.memory(inside, what, dim, own),
-            most=True,
-        )
-        return asked[0][1]
-
-    def _ask(
-        self,
-        points: Points,
-        settings: Mapping[str, Any],
-        question: Callable[..., Told],
-        most: bool = False,
-    ) -> list[tuple[Array, Told]]:
-        """Ask the network of every number of steps, or of the largest; return the
-        points of each and what it says.
-        """
-        counts = self.step_counts(points)
-        told = []
-        for steps in sorted(set(counts.tolist()))[-1 if most else 0 :]:
-            rows = np.flatnonzero(counts == steps)
-            with self.in_own_words():
-                inside = self.translated(points, rows, steps)
-                own = self.own_settings(settings, steps)
-                told.append((rows, question(self.network(steps), inside, own)))
-        return told
-
-    def translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
-        """Return the points of `rows` in the fields of the network."""
-        inside = {"dim": points["dim"][rows]} if "dim" in points else {}
-        numbers = self.network(steps).numbers
-        names = self._made[steps][1]
-        for name, own in names.items():
-            if own in points:
-                inside[name] = points[own][rows]
-            else:
-                inside[name] = np.full(len(rows), numbers[name])
-        return inside
-
-    @contextmanager
-    def in_own_words(self) -> Iterator[None]:
-        """Let errors name the fields as they are called here."""
-        try:
-            yield
-        except InputError as error:
-            if error.field is None:
-                raise
-            own = self.own_name(error.field)
-            said = self.own_words(error.allowed or error.sentence)
-            if error.allowed:
-                raise bad_field(own, error.value, said, error.code) from None
-            raise field_error(own, said, error.code) from None
-
-    # -- what it says of itself --------------------------------------------------------
-
-    def content(self) -> dict[str, Any]:
-        """Return the plain content; what is as it was before a field existed is left
-        out.
-        """
-        silent = {"inputs": None, "precondition": 0.0}
-        return {
-            name: value
-            for name, value in super().content().items()
-            if name not in silent or value != silent[name]
-        }
-
-    def has_classes(self) -> bool:
-        """Tell whether a logistic or hinge fit takes the labels as classes."""
-        return self.network().readout.classes
-
-    def block_count(self) -> Mapping[str, int]:
-        """Return the lengths of the own dimensions."""
-        return self.network().block_count()
-
-
-def questions_without(
-    names: Collection[str],
-    dims: Collection[str] = (),
-    settings: Collection[str] = (),
-    what: Collection[str] = (),
-) -> dict[str, Question]:
-    """Return the questions of a preset: without these variables, dimensions, settings
-    and questions.
-    """
-    return {
-        asked: replace(
-            question,
-            variables=tuple(
-                replace(
-                    variable,
-                    dims=tuple(dim for dim in variable.dims if dim not in dims),
-                )
-                for variable in question.variables
-                if variable.name not in names
-                and f"{asked}.{variable.name}" not in names
-            ),
-            settings={
-                name: setting
-                for name, setting in question.settings.items()
-                if name not in settings
-            },
-        )
-        for asked, question in Network.questions.items()
-        if asked not in what
-    }

@@ -15,7 +15,7 @@ import numpy as np
 from giantstep.core.base.errors import InputError, bad_field, nearest
 from giantstep.core.base.types import Booleans, Floats, Indices
 from giantstep.core.maths.gaussian.expression import Expression, parse_expression
-from giantstep.core.maths.gaussian.nodes import CALLABLE_NAMES
+from giantstep.core.maths.gaussian.primitives import CALLABLE_NAMES
 from giantstep.core.maths.solve import crossing
 from giantstep.core.scenario.fields import as_number, bounds_of, check_numbers
 from giantstep.core.scenario.grid import Grid

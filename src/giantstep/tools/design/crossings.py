@@ -85,8 +85,8 @@ def solve_for(
     field : the numeric field solved for.
     between : its range ``(low, high)``, searched on a logarithmic scale where low > 0;
         from a thousandth to a thousand times its present value if left out.
-    reach : the same as the keyword, for entries of variables: ``{"test_error[time=2]":
-        0.2}``.
+    reach : the same as the keyword, for entries of variables:
+        ``{"test_error[time=2]": 0.2}``.
     over : other fields with their ranges: the observable is first minimised over them
         at every value of `field`.
     maximise : maximise over them instead.

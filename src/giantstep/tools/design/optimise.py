@@ -91,10 +91,10 @@ def optimize(
     minimise, maximise : a variable of the question, ``"test_error"`` if left out (along
         time its last); ``"test_error[time=2]"`` is an entry,
         ``"test_error[time=last]"`` the last.
-    budget : constraints between numeric fields, ``"step.batch_per_dim +
-        samples_per_dim = 4"``: one or several, with =, <= or >=. An equality with at
-        most one field of `over` frees the others that it names, between a thousandth
-        and a thousand times their present value.
+    budget : constraints between numeric fields,
+        ``"step.batch_per_dim + samples_per_dim = 4"``: one or several, with =, <= or
+        >=. An equality with at most one field of `over` frees the others that it names,
+        between a thousandth and a thousand times their present value.
     starts : starting points along each field; chosen by the number of free fields (17,
         7, 5, 4) if left out. A search asks the limit about two to five times as often
         as there are starting points, for each choice and each point of the grid:

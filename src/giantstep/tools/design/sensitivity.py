@@ -100,9 +100,8 @@ def sensitivity(
     Examples
     --------
     >>> import giantstep as gs
-    >>> s = gs.MixtureGLM(
-    ...     labels="linear", noise=0.3, ridge=0.3, samples_per_dim=1.5
-    ... )  # ridge is at its best
+    >>> # ridge is at its best
+    >>> s = gs.MixtureGLM(labels="linear", noise=0.3, ridge=0.3, samples_per_dim=1.5)
     >>> result = gs.sensitivity(
     ...     s, of="test_mse", to=["ridge", "samples_per_dim", "noise"]
     ... )

@@ -89,9 +89,8 @@ def slopes(
     >>> import giantstep as gs
     >>> s = gs.MixtureGLM(labels="linear", noise=0.0, ridge=0.5, samples_per_dim=2.0)
     >>> found = gs.slopes(gs.predict(s, samples_per_dim=[50.0, 100.0]), of="test_mse")
-    >>> bool(
-    ...     abs(found.slope[-1] + 2) < 0.05
-    ... )  # without noise the error of a ridge fit falls as n^-2
+    >>> # without noise the error of a ridge fit falls as n^-2
+    >>> bool(abs(found.slope[-1] + 2) < 0.05)
     True
     """
     powers = _powers(along)

@@ -17,14 +17,16 @@ from giantstep.core.base.types import Array, Floats
 from giantstep.core.result.provenance import fields_of, grid_of
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.several import by_name
-from giantstep.problems.bounds.best import Seen, Teachers, check_time, watched
-from giantstep.problems.bounds.counting import BoundCurve, BoundProblem
+from giantstep.problems.bounds.best import watched
+from giantstep.problems.bounds.curve import BoundCurve, BoundProblem
+from giantstep.problems.bounds.teachers import Seen, Teachers, check_time
 from giantstep.tools.figures.style import DASHED, DOTTED, GREY, is_geometric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from giantstep.tools.figures.layout import Reading, View
+    from giantstep.tools.figures.layout import View
+    from giantstep.tools.figures.reading import Reading
 
 LINES = (("bayes", DASHED, "best possible"), ("uninformed", DOTTED, "message passing"))
 _MOST = 41

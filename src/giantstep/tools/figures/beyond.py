@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from giantstep.tools.figures.fine import fine_limit
 from giantstep.tools.figures.labels import place_legend, x_label
-from giantstep.tools.figures.layout import PANELS, Reading
+from giantstep.tools.figures.layout import PANELS
 from giantstep.tools.figures.panels import (
     engines,
     error_points,
@@ -23,6 +23,7 @@ from giantstep.tools.figures.panels import (
     key,
     limit_line,
 )
+from giantstep.tools.figures.reading import Reading
 from giantstep.tools.figures.style import (
     DASHED,
     GREY,

@@ -14,8 +14,10 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.files import atomic_write
 from giantstep.core.result.comparison import as_comparisons
 from giantstep.core.scenario.checks import check_number
+from giantstep.tools.figures.curves import ALL_SAMPLES, ask_fine_limit, count_samples
 from giantstep.tools.figures.labels import place_legend
-from giantstep.tools.figures.layout import ALL_SAMPLES, Reading, View, over_trials
+from giantstep.tools.figures.layout import View, view_of
+from giantstep.tools.figures.reading import Reading, over_trials
 from giantstep.tools.figures.style import WIDTHS, panels_in_rows
 from giantstep.tools.figures.style import style as look
 from giantstep.tools.figures.views import draw
@@ -129,10 +131,10 @@ def plot(
             names = reading.chosen(variables)
             across = None if x is None else str(x).replace("__", ".")
             if x == ALL_SAMPLES:
-                across = reading.count_samples(names)
-            views = [reading.view(name, across) for name in names]
+                across = count_samples(reading, names)
+            views = [view_of(reading, name, across) for name in names]
             if smooth:
-                reading.ask_fine_limit(result, views)
+                ask_fine_limit(reading, result, views)
             bounds = None
             if bound:
                 from giantstep.tools.figures.best_possible import BoundDrawer
@@ -261,7 +263,7 @@ def _panels_of(reading: Reading, view: View) -> list[tuple[Reading, list[View], 
             else:
                 engine = ""
             name = ", ".join(filter(None, [reading.label(point), engine]))
-            panels.append((part, [part.view(view.name, view.x)], name))
+            panels.append((part, [view_of(part, view.name, view.x)], name))
     if len(panels) == 1 and len(reading.sources) > 1:
         return [(*panels[0][:2], "")]
     return panels or [(reading, [view], "")]

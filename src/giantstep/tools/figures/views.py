@@ -11,8 +11,9 @@ import numpy as np
 
 from giantstep.core.base.types import Array, Floats
 from giantstep.core.lab.feature_spectra import cell_edges
+from giantstep.tools.figures.curves import DrawnCurve, curves_of
 from giantstep.tools.figures.labels import name_of, title, value_label, x_label, y_label
-from giantstep.tools.figures.layout import DrawnCurve, Reading, View
+from giantstep.tools.figures.layout import View, is_ordered
 from giantstep.tools.figures.maps import draw_map, draw_names
 from giantstep.tools.figures.panels import (
     bars,
@@ -22,6 +23,7 @@ from giantstep.tools.figures.panels import (
     limit_line,
     measured,
 )
+from giantstep.tools.figures.reading import Reading
 from giantstep.tools.figures.style import (
     DOTTED,
     GREY,
@@ -140,13 +142,13 @@ def _lines(
     spectra = views[0].kind == "spectrum"
     alone = len(reading.sources) == 1
     counts = [reading.count(view.others) for view in views]
-    ordered = len(views) == 1 and reading.is_ordered(views[0])
+    ordered = len(views) == 1 and is_ordered(reading, views[0])
     palette = colours(sum(counts), ordered=ordered)
     drawn = list[_Line]()
     extra = list[Any]()
     for number, view in enumerate(views):
         places: dict[int, Any] = {}
-        for curve in reading.curves(view):
+        for curve in curves_of(reading, view):
             place = sum(counts[:number]) + curve.place
             name = name_of(view.name) if len(views) > 1 else ""
             if spectra:

@@ -25,8 +25,8 @@ import numpy as np
 
 from giantstep.core.base.errors import Code, InputError, NotFiniteError
 from giantstep.core.base.types import Floats, Integers
-from giantstep.core.maths.gaussian.nodes import namespace_of
 from giantstep.core.maths.gaussian.planes import Plane
+from giantstep.core.maths.gaussian.primitives import namespace_of
 from giantstep.core.maths.gaussian.quadrature import (
     PANEL_NODES,
     gauss_legendre_panels,

@@ -406,15 +406,13 @@ def resolve(target: Target, step: float | None = None) -> Resolution:
         allowed = Divisions(step, (1,), (1,), good)
     if target.expression is not None:
         return _of_expression(target, allowed)
-    known: dict[Divisions, Resolution] = vars(target).setdefault("_resolutions", {})
-    if allowed not in known:
-        known[allowed] = _resolved(target, allowed)
-    return known[allowed]
+    if allowed not in target.resolutions:
+        target.resolutions[allowed] = _resolved(target, allowed)
+    return target.resolutions[allowed]
 
 
-@lru_cache(
-    maxsize=512
-)  # every scenario of a grid makes its target anew; two of one text are equal
+# every scenario of a grid makes its target anew; two of one text are equal
+@lru_cache(maxsize=512)
 def _of_expression(target: Target, allowed: Divisions) -> Resolution:
     return _resolved(target, allowed)
 

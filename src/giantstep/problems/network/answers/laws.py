@@ -23,13 +23,14 @@ from giantstep.core.readout.fits import Fit
 from giantstep.core.readout.output_law import Blocks, Fitted, LayerAt, OutputLaw
 from giantstep.core.readout.pairs import Parts, ridge_parts, spread_of_means
 from giantstep.problems.network.answers.errors import Group, Table, groups, note_fit
+from giantstep.problems.network.follow import Moment
 from giantstep.problems.network.fresh_inputs import (
     FreshInputs,
     inputs_of,
     resolved,
     scale_of_features,
 )
-from giantstep.problems.network.layer import Layer, Moment, independent_spread, scale_of
+from giantstep.problems.network.layer import Layer
 from giantstep.problems.network.problem import Problem, Share
 from giantstep.problems.network.shift import FreshLaw
 
@@ -150,19 +151,20 @@ class Fits:
         problem = self.moment.problem
         layer = self.moment.layer
         asked = self.group.asked
-        s, (JU, Js, _) = scale_of(problem, layer), independent_spread(problem, layer)
+        s = layer.scale(problem)
+        JU, Js, _ = layer.rows.independent(problem)
         spread = self._spread()
         made = dict[tuple[object, ...], tuple[FreshInputs, LayerAt]]()
         for number, (point, row) in enumerate(
-            zip(self.group.index.tolist(), self.group.members.tolist())
+            zip(self.group.index.tolist(), self.group.set_of_point.tolist())
         ):
             if self.fit.status[number]:
                 continue
             blocks = Blocks(
                 problem.activation,
-                layer.U[row],
+                layer.means[row],
                 s[row],
-                layer.B[row, :, 0],
+                layer.rows.B[row, :, 0],
                 JU[row],
                 Js[row],
             )
@@ -203,7 +205,7 @@ class Fits:
         if self.fit.first is not None:
             return ridge_parts(self.fit.first, asked.points["noise"], asked.size)
         assert isinstance(solution, Classifier) and self.fit.equations is not None
-        coordinates = self.moment.layer.U.shape[2]
+        coordinates = self.moment.layer.means.shape[2]
         kind = self.moment.problem.network.readout.kind
         return class_parts(
             self.fit.equations,
@@ -225,7 +227,7 @@ class Fits:
         assert isinstance(solution, Classifier) and self.fit.equations is not None
         return (
             spread_of_classes(
-                self.fit.equations, solution, size, self.moment.layer.U.shape[2]
+                self.fit.equations, solution, size, self.moment.layer.means.shape[2]
             )
             or ()
         )

@@ -4,7 +4,6 @@ spectra and resolvents.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,8 +14,6 @@ from giantstep.core.base.types import Floats, Points
 from giantstep.core.readout import (
     Equations,
     FiniteSize,
-    InputBulk,
-    SignBulk,
     Spectrum,
     ridge_errors,
     solve_first_order,
@@ -29,19 +26,13 @@ from giantstep.core.readout.answers import (
     grows_linearly,
     is_bounded,
 )
-from giantstep.core.readout.input_bulk import condense
 from giantstep.problems.network.answers.errors import Table, asked_about, by_block
 from giantstep.problems.network.describe import describe
-from giantstep.problems.network.finite_batches import Chains
-from giantstep.problems.network.layer import (
-    Moment,
-    independent_spread,
-    reason_of,
-    scale_of,
-    views,
-)
+from giantstep.problems.network.follow import Moment, reason_of
 from giantstep.problems.network.problem import Share
+from giantstep.problems.network.rows.protocol import POPULATION
 from giantstep.problems.network.tolerances import SOLVED, SPECTRUM_RULE
+from giantstep.problems.network.views import views
 
 # -- where the blocks are --------------------------------------------------------------
 
@@ -54,29 +45,22 @@ def answer_steps(
     """
     problem = moment.problem
     layer = moment.layer
-    s = scale_of(problem, layer)
-    U = layer.U @ layer.frame.swapaxes(1, 2)
-    norm = np.sum(layer.U**2, axis=2) + s**2
-    if layer.batch is None:
-        JU, Js, _ = independent_spread(problem, layer)
-        JU = layer.frame[:, None] @ JU
-        spread = JU @ JU.swapaxes(2, 3)
-        spread_s = np.sum(Js**2, axis=2)
-    # what the rows share lies across the target, too; the spread after a sign step is
-    # not followed
-    else:
-        s = np.sqrt(norm - np.sum(U**2, axis=2))
-        spread = np.full((*U.shape, U.shape[2]), np.nan)
-        spread_s = np.full_like(s, np.nan)
-        if isinstance(layer.batch, Chains):
-            spread, spread_s = layer.batch.spread()
+    U = layer.means @ layer.frame.swapaxes(1, 2)
+    norm = layer.squared_length(problem)
+    spread = layer.rows.spread(problem, layer)
+    overlaps = spread.overlaps
+    of_lengths = spread.of_lengths
+    if overlaps is None:
+        overlaps = np.full((*U.shape, U.shape[2]), np.nan)
+    if of_lengths is None:
+        of_lengths = np.full_like(norm, np.nan)
     values = {
         "U": U,
-        "s": s,
+        "s": spread.lengths,
         "row_norm": norm,
-        "spread": spread,
-        "spread_s": spread_s,
-        "B": layer.B,
+        "spread": overlaps,
+        "spread_s": of_lengths,
+        "B": layer.rows.B,
     }
     values["cosine"] = U / np.sqrt(norm)[..., None]
     index, owner = share.points_of(moment.sets)
@@ -87,9 +71,9 @@ def answer_steps(
             shown = np.full_like(value[:, :1], np.nan)
         table.put(name, index, time, shown[owner])
     for view in views(problem, layer):
-        frame = layer.frame[view.rows[0]]
+        frame = layer.frame[view.sets[0]]
         gamma = np.linalg.norm(frame @ view.basis.learnt, axis=1)
-        index = share.points_of(moment.sets[view.rows])[0]
+        index = share.points_of(moment.sets[view.sets])[0]
         table.put(
             "learned",
             index,
@@ -124,7 +108,7 @@ def answer_along(
         kappa = np.asarray(seen.features.kappa)
         group = asked_about(table, share, moment, [seen])
         index = group.index
-        members = group.members
+        sets = group.set_of_point
         asked = group.asked
         if not kappa.shape[1]:  # nothing is learnt yet
             for name in ("error_along", "mean_along"):
@@ -148,7 +132,7 @@ def answer_along(
             table.put(name, index, time, shown)
         status = np.where(
             solved,
-            moment.layer.flagged[members],
+            moment.layer.rows.flagged[sets],
             "the equations of the read-out were not solved",
         )
         table.note(index, status, first.residual, first.iterations, time=time)
@@ -167,6 +151,7 @@ def spectra(
     layer = moment.layer
     linear = grows_linearly(problem.activation)
     noiseless = bool(np.all(table.points["noise"] == 0))
+    on_population = POPULATION in layer.rows.known
     for seen in describe(problem, layer, finer=SPECTRUM_RULE):
         group = asked_about(table, share, moment, [seen])
         asked = group.asked
@@ -177,32 +162,17 @@ def spectra(
             asked.labelled, ratio, width, ones, ones, asked.bulk, asked.pi
         )
         for position, (point, row) in enumerate(
-            zip(group.index.tolist(), group.members.tolist())
+            zip(group.index.tolist(), group.set_of_point.tolist())
         ):
-            bounded = linear or not layer.U[row].any()
-            on_population = (
-                isinstance(layer.batch, SignBulk) and not layer.batch.per_sample.any()
-            )
-            bounded &= (
-                layer.batch is None
-                or on_population
-                or noiseless
-                and is_bounded(table.network.label)
-            )
+            # the noise of a batch has as long a tail as the residuals
+            bounded = linear or not layer.means[row].any()
+            bounded &= on_population or noiseless and is_bounded(table.network.label)
             alone = np.array([position])
-            equations = together.take(alone)
-            size = asked.size.take(alone)
             single = seen.bulks[asked.owner[position]]
-            if isinstance(
-                single, InputBulk
-            ):  # a spectrum needs integrals over the atoms at hundreds of z
-                bulk, gram = condense(single, problem.inputs.eigenvalues, size.gram)
-                equations = dataclasses.replace(equations, bulk=bulk)
-                size = dataclasses.replace(size, gram=gram)
-            if layer.bulk_rows:
-                scale = layer.B[row, :, 0]
-            else:
-                scale = np.ones(len(problem.zeta))
+            equations, size = layer.rows.for_spectrum(
+                problem, together.take(alone), asked.size.take(alone), single
+            )
+            scale = layer.rows.scale_of_model(row)
             yield point, Spectrum(equations, bool(bounded)), size, scale
 
 

@@ -13,12 +13,12 @@ import numpy as np
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Floats
 from giantstep.core.readout.calibration import wrong_signs
-from giantstep.core.readout.errors import sign_disagreement
 from giantstep.core.readout.pairs import Overlap, Parts
+from giantstep.core.readout.signs import sign_disagreement
 from giantstep.problems.network.answers.errors import Table
 from giantstep.problems.network.answers.laws import Fits, FittedPoint, solved_groups
 from giantstep.problems.network.beyond import SHARED
-from giantstep.problems.network.layer import Moment
+from giantstep.problems.network.follow import Moment
 from giantstep.problems.network.problem import Share
 
 SUM_OF_PARTS = 1e-6

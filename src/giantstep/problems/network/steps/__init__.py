@@ -2,22 +2,16 @@
 side by side.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import pydantic
+from giantstep.problems.network.steps.base import NoStep as NoStep
+from giantstep.problems.network.steps.base import PlantedShifts as PlantedShifts
+from giantstep.problems.network.steps.base import PlantedSpike as PlantedSpike
+from giantstep.problems.network.steps.base import Step
+from giantstep.problems.network.steps.maximal import MaximalStep as MaximalStep
+from giantstep.problems.network.steps.registry import KINDS, any_of
 
-from giantstep.problems.network.steps.base import NoStep, PlantedShifts, PlantedSpike
-from giantstep.problems.network.steps.maximal import MaximalStep
-from giantstep.problems.network.steps.sign import SignStep
-from giantstep.problems.network.steps.weak import GrowingStep, SmallStep
-
-AnyStep = Annotated[
-    MaximalStep
-    | SignStep
-    | SmallStep
-    | GrowingStep
-    | PlantedSpike
-    | PlantedShifts
-    | NoStep,
-    pydantic.Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    AnyStep = Step
+else:
+    AnyStep = any_of(*KINDS)

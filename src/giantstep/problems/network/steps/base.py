@@ -26,6 +26,7 @@ from giantstep.core.scenario.model import Part
 if TYPE_CHECKING:
     from giantstep.problems.network.layer import Layer
     from giantstep.problems.network.problem import Problem
+    from giantstep.problems.network.rows.protocol import Descent
     from giantstep.problems.network.scenario import Network
     from giantstep.problems.network.trained import Trained
 
@@ -56,6 +57,9 @@ class Step(Part):
     """What happens to the first layer between its start, or the step before, and the
     next read-out.
     """
+
+    if TYPE_CHECKING:
+        kind: str
 
     limit_methods: ClassVar[tuple[str, ...]] = ("advance", "closed_form")
     learns: ClassVar[bool] = (
@@ -121,6 +125,12 @@ class Step(Part):
         it is here.
         """
         return layer
+
+    def descent(self, problem: Problem, number: int) -> Descent:
+        """Return a step of gradient descent in numbers, which rows that follow finite
+        batches repeat.
+        """
+        raise NotImplementedError
 
     def closed_form(self, place: Place, what: str, points: Points) -> ClosedForm | None:
         """Return the formula that answers a question of a network with this single
@@ -329,8 +339,6 @@ class PlantedSpike(Step):
         """Plant the spike along the first axis, or along the target where they are the
         same.
         """
-        from giantstep.problems.network.layer import shifted
-
         numbers = problem.numbers
         name = f"steps.{number}."
         ones = np.ones((len(layer), len(problem.zeta)))
@@ -341,8 +349,10 @@ class PlantedSpike(Step):
         if name + "bulk" in numbers:
             bulk = numbers[name + "bulk"][:, None] * ones
         turned = problem.isotropic and problem.frame.shape[2] > problem.frame.shape[1]
-        axis = np.eye(1, layer.U.shape[2]) if turned else layer.frame[:, :1]
-        return shifted(problem, layer, strength[..., None] * axis, bulk)
+        axis = layer.frame[:, :1]
+        if turned:  # `turned` has made the spike the first axis
+            axis = np.eye(1, layer.means.shape[2])
+        return layer.rows.shifted(problem, layer, strength[..., None] * axis, bulk)
 
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Plant the spike v, where w* = gamma v + sqrt(1 - gamma^2) v_perp
@@ -446,12 +456,11 @@ class PlantedShifts(Step):
         self, problem: Problem, layer: Layer, number: int, theory: str
     ) -> Layer:
         """Shift every block along the target directions, in whitened coordinates."""
-        from giantstep.problems.network.layer import shifted
-
         bulk = np.broadcast_to(
             np.array(self.bulk or 1.0), (len(layer), len(problem.zeta))
         )
-        return shifted(problem, layer, np.asarray(self.shifts) @ layer.frame, bulk)
+        shifts = np.asarray(self.shifts) @ layer.frame
+        return layer.rows.shifted(problem, layer, shifts, bulk)
 
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Shift the rows of every block."""

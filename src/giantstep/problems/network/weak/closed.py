@@ -24,19 +24,19 @@ from giantstep.core.readout.feature_spikes import (
     Neurons,
     check_degrees,
     feature_spikes,
-    fit_on_same_sample,
 )
 from giantstep.core.readout.random_features import (
     HIGHEST_PLATEAU,
     after_step,
     last_degree_counts,
     solve_random_features,
-    weight_spikes,
 )
+from giantstep.core.readout.same_sample import fit_on_same_sample
+from giantstep.core.readout.weight_spikes import weight_spikes
 from giantstep.core.scenario.answer import Answer
 from giantstep.problems.network.problem import second_layer_law
 from giantstep.problems.network.scenario import Network
-from giantstep.problems.network.steps.weak import REMAINDER, WeakStep
+from giantstep.problems.network.weak.step import REMAINDER, WeakStep
 
 NOT_FINITE = "the closed form has no finite answer here"
 JUMPS = (

@@ -4,7 +4,6 @@ gradient's sign.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -212,7 +211,8 @@ class SignStep(GradientStep):
     ) -> Layer:
         """Return the layer after the step: sign_step sections 2 and 5."""
         from giantstep.core.readout.sign_statistics import sign_statistics
-        from giantstep.problems.network.layer import start
+        from giantstep.problems.network.layer import Layer
+        from giantstep.problems.network.sign.rows import SignRows
 
         network = problem.network
         sets = len(problem.pi)
@@ -227,15 +227,10 @@ class SignStep(GradientStep):
             problem.activation, network.target, laws, offset, e, alpha0, noise
         )
         across = np.sqrt(np.maximum(0.0, 1 - batch.gamma**2))
-        fresh = start(
-            dataclasses.replace(
-                problem, frame=np.stack([batch.gamma, across], axis=1)[:, None]
-            )
-        )
-        U = np.zeros_like(fresh.U)
-        U[..., 0] = spikes
-        B = np.sqrt(batch.row_norm)[..., None]
-        return dataclasses.replace(fresh, U=U, B=B, batch=batch)
+        # the first coordinate is the spike, the second what the target has across it
+        frame = np.stack([batch.gamma, across], axis=1)[:, None]
+        means = np.stack([spikes, np.zeros_like(spikes)], axis=2)
+        return Layer(means=means, frame=frame, rows=SignRows.of(batch))
 
     # -- the experiment ----------------------------------------------------------------
 

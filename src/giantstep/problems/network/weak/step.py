@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from giantstep.problems.network.scenario import Network
     from giantstep.problems.network.trained import Trained
 
-SHORT_SPIKE = (
-    "with initial_output = 1 so small a step leaves a spike shorter than its aligned"
-    " part; leave dim out"
-)
+ROUNDING = 1e-12
+"""Part by which the length of a spike is below its aligned part from rounding alone."""
 ON_BOUNDARY = 1e-11
 """Distance from a whole number at which 1/(1 - 2 exponent) is one: a hundred times its
 rounding.
@@ -189,7 +187,8 @@ class WeakStep(GradientStep):
         self, problem: Problem, layer: Layer, number: int, theory: str
     ) -> Layer:
         """Return the layer at a finite dimension: step_size_regimes section 9."""
-        from giantstep.problems.network.layer import planted
+        from giantstep.problems.network.start import planted
+        from giantstep.problems.network.weak.rows import WeakRows
 
         points = problem.numbers
         spike = self.spike(problem.network, problem.numbers)
@@ -210,20 +209,21 @@ class WeakStep(GradientStep):
             s = np.sqrt(
                 1 + e**2 * spike.noise[:, None] * slope_variance(problem.activation)
             )
-        return dataclasses.replace(
-            planted(problem, gamma, spike.c1 * length[:, None] * per_root_width, s),
-            stretched=True,
-            bulk_rows=True,
-            rows_known=spike.fed_back != 1,
-            flagged=np.where(power < along**2 * (1 - 1e-12), SHORT_SPIKE, ""),
+        layer = planted(problem, gamma, spike.c1 * length[:, None] * per_root_width, s)
+        rows = WeakRows.of(
+            layer.rows,
+            # a beta that is correlated with the rows has other sums over them
+            single=spike.fed_back != 1,
             accuracy=(REMAINDER,) if isotropic else (),
+            short=power < along**2 * (1 - ROUNDING),
         )
+        return dataclasses.replace(layer, rows=rows)
 
     def closed_form(self, place: Place, what: str, points: Points) -> ClosedForm | None:
         """Return the formula of a fit on the gradient's own sample, of the spikes, or
         of the errors without a dim.
         """
-        from giantstep.problems.network import closed
+        from giantstep.problems.network.weak import closed
 
         if place.network.fit_sample == "same":
             return partial(closed.same_sample_errors, self)
@@ -342,9 +342,8 @@ class GrowingStep(WeakStep):
     ...     second_layer="gaussian",
     ...     step=step,
     ... )
-    >>> gs.predict(s, step__exponent=[0.1, 0.3, 0.38]).test_error.values.round(
-    ...     3
-    ... )  # the plateaus of the stairs
+    >>> # the plateaus of the stairs
+    >>> gs.predict(s, step__exponent=[0.1, 0.3, 0.38]).test_error.values.round(3)
     array([1.34 , 0.976, 0.94 ])
     """
 
