@@ -23,7 +23,7 @@ from giantstep.core.scenario.lists import (
     keys_of,
     tables_at,
 )
-from giantstep.core.scenario.model import from_content, refuse_callable
+from giantstep.core.scenario.model import Scenario, from_content, refuse_callable
 from giantstep.core.scenario.names import numbers_meant
 from giantstep.core.scenario.own_classes import content_of_variants
 from giantstep.core.scenario.several import NAME, Scenarios, by_name, grid_over
@@ -64,12 +64,12 @@ def grid_of(result: xarray.Dataset) -> Grid:
     """Return the grid that a result, or a part of one, stands on; what coordinates do
     not say any more is refused.
     """
-    scenario, fields = fields_of(result)
+    scenarios, fields = fields_of(result)
+    classes = [type(scenario) for scenario in by_name(scenarios).values()]
+    if "dim" in fields or any("dim" in cls.model_fields for cls in classes):
+        return grid_over(scenarios, fields)
     settings = json.loads(str(result.attrs.get("settings", "{}")))
-    known = "dim" in fields or any(
-        "dim" in type(one).model_fields for one in by_name(scenario).values()
-    )
-    return grid_over(scenario, fields, dim=None if known else settings.get("dim"))
+    return grid_over(scenarios, fields, dim=settings.get("dim"))
 
 
 def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
@@ -82,40 +82,48 @@ def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
             "The first argument must be a result of predict, simulate or compare."
         )
     varying = json.loads(str(attrs["grid"]))
-    named = varying.pop(NAME, None)
-    if named is not None and NAME not in result:
+    content_of_name = varying.pop(NAME, None)
+    if content_of_name is None:
+        contents = {"": json.loads(str(attrs["scenario"]))}
+    elif NAME in result:
+        names = map(str, np.atleast_1d(result[NAME].values))
+        contents = {name: content_of_name[name] for name in names}
+    else:
         raise InputError(
             "The result does not say any more which `scenario` its numbers have; keep"
             " the coordinate."
         )
-    contents = {"": json.loads(str(attrs["scenario"]))}
-    if named is not None:
-        contents = {
-            str(name): named[str(name)] for name in np.atleast_1d(result[NAME].values)
-        }
     fields = {
         name: _column_values(result, name, labels) for name, labels in varying.items()
     }
     for content in contents.values():
         for name, value in fields.items():
-            # in place of a callable that the scenario of the whole grid has and no
-            # point needs
-            last = str(keys_of(name)[-1])
-            for table in tables_at(content, keys_of(name)[:-1]):
-                if isinstance(table.get(last), Mapping) and "callable" in table[last]:
-                    table[last] = np.asarray(value, dtype=object).flat[0]
+            _replace_callable(content, name, value)
     scenarios = {name: from_content(content) for name, content in contents.items()}
     first = next(iter(scenarios.values()))
-    whole = [
-        n
-        for n in fields
-        if any(info.annotation is int for _, info in numbers_meant(first, n).values())
-    ]
-    fields = {
-        name: int(v) if name in whole and isinstance(v, float) else v
-        for name, v in fields.items()
-    }
-    return (first if named is None or not result[NAME].ndim else scenarios), fields
+    for name, value in fields.items():
+        if isinstance(value, float) and _is_whole(first, name):
+            fields[name] = int(value)
+    if content_of_name is None or not result[NAME].ndim:
+        return first, fields
+    return scenarios, fields
+
+
+def _replace_callable(content: dict[str, Any], name: str, value: Any) -> None:
+    """Put a value of a field that varies in place of a callable, which plain data do
+    not hold: the scenario of the whole grid has it, and no point needs it.
+    """
+    *parents, last = keys_of(name)
+    for table in tables_at(content, parents):
+        held = table.get(str(last))
+        if isinstance(held, Mapping) and "callable" in held:
+            table[str(last)] = np.asarray(value, dtype=object).flat[0]
+
+
+def _is_whole(scenario: Scenario, name: str) -> bool:
+    """Tell whether a field holds whole numbers."""
+    declared = [info for _, info in numbers_meant(scenario, name).values()]
+    return any(info.annotation is int for info in declared)
 
 
 def _column_values(
@@ -149,10 +157,12 @@ def has_classes(result: xarray.Dataset) -> bool | None:
     are not, or nobody knows.
     """
     try:
-        found = {batch.scenario.has_classes() for batch in grid_of(result).batches()}
-    except InputError:  # functions that live in Python only, or no result of a scenario
+        batches = grid_of(result).batches()
+        answers = {batch.scenario.has_classes() for batch in batches}
+    except InputError:
+        # functions that live in Python only, or no result of a scenario
         return None
-    return found.pop() if len(found) == 1 else None
+    return answers.pop() if len(answers) == 1 else None
 
 
 def question_of(attrs: Mapping[Any, Any]) -> Question | None:
@@ -174,12 +184,14 @@ def main_variables(attrs: Mapping[Any, Any]) -> Sequence[str]:
 
 
 def _attribute(value: Any) -> str | int | float:
-    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        value = value.item()
+    # NetCDF has no truth values
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, str | int) or (
-        isinstance(value, float) and math.isfinite(value)
-    ):
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
         return value
     return json.dumps(json_data(value, LONGEST), allow_nan=False)
 
@@ -188,15 +200,14 @@ def merge_facts(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the facts of several batches as one: equal ones once, different ones side
     by side.
     """
+    different: dict[str, list[Any]] = {}
+    for answer in answers:
+        for name, fact in answer.items():
+            values = different.setdefault(name, [])
+            value = _attribute(fact)
+            if value not in values:
+                values.append(value)
     facts: dict[str, Any] = {}
-    for name in dict.fromkeys(name for answer in answers for name in answer):
-        values = list(
-            dict.fromkeys(
-                _attribute(answer[name]) for answer in answers if name in answer
-            )
-        )
-        if len(values) == 1:
-            facts[name] = values[0]
-        else:
-            facts[name] = "; ".join(map(str, values))
+    for name, values in different.items():
+        facts[name] = values[0] if len(values) == 1 else "; ".join(map(str, values))
     return facts

@@ -50,11 +50,11 @@ class ResultTable:
         ``_stderr`` the one it belongs to.
         """
         # another name was refused when it was answered (`returns`)
-        return {
-            v.name + ending: v
-            for v in self.question.variables
-            for ending in ("", "_stderr")
-        }
+        columns = {}
+        for variable in self.question.variables:
+            columns[variable.name] = variable
+            columns[f"{variable.name}_stderr"] = variable
+        return columns
 
     def put(self, name: str, index: Indices, values: Any) -> None:
         """Add the values (B, ...) of a variable, or of its ``_stderr``, at the points
@@ -72,26 +72,28 @@ class ResultTable:
         """
         counts = self.grid.block_count()
         size = self.grid.size
+        index = np.arange(size)
         for variable in self.question.variables:
-            if self.engine in variable.engines and variable.name not in self.pieces:
-                own = tuple(
-                    counts.get(dim, np.size(settings.get(dim, 0)))
-                    for dim in variable.dims
-                )
-                kept = own if trials is None else (trials, *own)
-                self.put(variable.name, np.arange(size), np.full((size, *kept), np.nan))
-                if self.engine == "experiment":
-                    self.put(
-                        variable.name + "_stderr",
-                        np.arange(size),
-                        np.full((size, *own), np.nan),
-                    )
+            if self.engine not in variable.engines or variable.name in self.pieces:
+                continue
+            own = [
+                counts.get(dim, np.size(settings.get(dim, 0))) for dim in variable.dims
+            ]
+            kept = own if trials is None else [trials, *own]
+            self.put(variable.name, index, np.full((size, *kept), np.nan))
+            if self.engine == "experiment":
+                stderr = np.full((size, *own), np.nan)
+                self.put(f"{variable.name}_stderr", index, stderr)
 
     def put_diagnostic(self, name: str, index: Indices, values: Any) -> None:
         """Add one number or text per point."""
         array = np.asarray(values)
-        array = array.astype(object) if array.dtype.kind == "U" else array
-        empty = np.full(self.grid.size, "" if array.dtype == object else 0, array.dtype)
+        blank: Any = 0
+        if array.dtype.kind in "UO":
+            # texts of any length
+            array = array.astype(object)
+            blank = ""
+        empty = np.full(self.grid.size, blank, array.dtype)
         self.diagnostics.setdefault(name, empty)[index] = array
 
     def put_coords(self, coords: Mapping[str, Any]) -> None:
@@ -100,10 +102,12 @@ class ResultTable:
         """
         for dim, values in coords.items():
             new = np.asarray(values)
-            old = self.coords.get(dim, np.asarray(values)[:0])
+            old = self.coords.get(dim, new[:0])
             if not np.array_equal(old[: len(new)], new[: len(old)]):
-                different = f"different values of `{dim}` at different points"
-                raise GiantstepError(f"The {self.engine} answered with {different}.")
+                raise GiantstepError(
+                    f"The {self.engine} answered with different values of `{dim}` at"
+                    " different points."
+                )
             self.coords[dim] = max(old, new, key=len)
 
     def gather(self, name: str) -> Array:
@@ -112,9 +116,9 @@ class ResultTable:
         """
         pieces = self.pieces[name]
         index, full = pieces[0]
-        if (
-            len(pieces) > 1 or index.tobytes() != np.arange(self.grid.size).tobytes()
-        ):  # else one has all, in order
+        # one piece may have all points in order: then nothing is copied
+        is_whole = np.array_equal(index, np.arange(self.grid.size))
+        if len(pieces) > 1 or not is_whole:
             own = largest_shape([values.shape[1:] for _, values in pieces])
             full = blank_array((self.grid.size, *own), like=full)
             for index, values in pieces:
@@ -130,55 +134,58 @@ class ResultTable:
         attrs: Mapping[str, Any],
     ) -> xarray.Dataset:
         """Lay everything out as a Dataset."""
-        grid = self.grid
-        data: dict[str, Any] = {}
-        lengths: dict[str, int] = {}
-        for name, variable in [
-            (name, variable)
-            for name, variable in self.columns.items()
-            if name in self.pieces
-        ]:
-            dims = (
-                ("trial",) if trials_kept and name == variable.name else ()
-            ) + variable.dims
-            values = self.gather(name)
-            for dim, length in zip(dims, values.shape[1:]):
-                if lengths.setdefault(dim, length) != length:
-                    other = f"but another variable has {lengths[dim]}"
-                    raise GiantstepError(
-                        f"`{name}` has {length} entries of `{dim}`, {other}."
-                    )
-            flat = values.reshape(grid.shape + values.shape[1:])
-            data[name] = xarray.Variable(
-                grid.dims + dims, flat, _about(variable, name), fastpath=True
-            )
-        for name, values in self.diagnostics.items():
-            flat = (values.astype(str) if values.dtype == object else values).reshape(
-                grid.shape
-            )
-            data[name] = xarray.Variable(
-                grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True
-            )
+        data = self._variables(trials_kept=trials_kept)
         coords = {
-            name: (*coord, about_field(scenario, name))
-            for name, coord in grid.coords.items()
+            name: (dims, values, about_field(scenario, name))
+            for name, (dims, values) in self.grid.coords.items()
         }
-        coords |= self._own_coords(lengths, settings)
+        lengths: dict[str, int] = {}
+        for variable in data.values():
+            lengths |= dict(zip(map(str, variable.dims), variable.shape))
+        own_lengths = {
+            dim: size for dim, size in lengths.items() if dim not in self.grid.dims
+        }
+        coords |= self._own_coords(own_lengths, settings)
         result = Result(
             asked_first(data, self.question), _coordinates(coords), attrs=attrs
         )
-        labels = {
-            dim: list(names)
-            for dim, names in self.question.labels.items()
-            if dim in lengths
-        }
         # only where they differ: reindexing, too, would import Dask
-        labels = {
-            dim: names
-            for dim, names in labels.items()
-            if result[dim].values.tolist() != names
-        }
+        labels = {}
+        for dim, names in self.question.labels.items():
+            if dim in own_lengths and result[dim].values.tolist() != list(names):
+                labels[dim] = list(names)
         return result.reindex(labels) if labels else result
+
+    def _variables(self, *, trials_kept: bool) -> dict[str, xarray.Variable]:
+        """Return the columns that were filled, then the diagnostics, over the dims of
+        the grid.
+        """
+        grid = self.grid
+        data: dict[str, xarray.Variable] = {}
+        lengths: dict[str, int] = {}
+        for name, variable in self.columns.items():
+            if name not in self.pieces:
+                continue
+            dims = variable.dims
+            if trials_kept and name == variable.name:
+                dims = ("trial", *dims)
+            values = self.gather(name)
+            for dim, length in zip(dims, values.shape[1:]):
+                if lengths.setdefault(dim, length) != length:
+                    raise GiantstepError(
+                        f"`{name}` has {length} entries of `{dim}`, but another"
+                        f" variable has {lengths[dim]}."
+                    )
+            array = values.reshape(grid.shape + values.shape[1:])
+            attrs = _about(variable, name)
+            data[name] = xarray.Variable(grid.dims + dims, array, attrs, fastpath=True)
+        for name, values in self.diagnostics.items():
+            if values.dtype == object:
+                values = values.astype(str)
+            attrs = {"long_name": DIAGNOSTICS[name]}
+            array = values.reshape(grid.shape)
+            data[name] = xarray.Variable(grid.dims, array, attrs, fastpath=True)
+        return data
 
     def _own_coords(
         self, lengths: Mapping[str, int], settings: Mapping[str, Any]
@@ -192,10 +199,9 @@ class ResultTable:
             if values is None:
                 values = self.question.dimension(dim).first + np.arange(length)
             values = np.atleast_1d(values)
-            if len(values) > length and not np.all(
-                self.diagnostics.get("converged", True)
-            ):
-                # the points given up are those that reach further
+            is_solved = np.all(self.diagnostics.get("converged", True))
+            # the points given up are those that reach further
+            if len(values) > length and not is_solved:
                 values = values[:length]
             if values.shape != (length,):
                 raise GiantstepError(
@@ -203,10 +209,9 @@ class ResultTable:
                     f" {values.size}."
                 )
             if np.iscomplexobj(values):
-                coords |= {
-                    f"{dim}_{part}": ((dim,), getattr(values, part), {})
-                    for part in ("real", "imag")
-                }
+                # files hold no complex numbers
+                coords[f"{dim}_real"] = (dim,), values.real, {}
+                coords[f"{dim}_imag"] = (dim,), values.imag, {}
                 values = np.arange(length)
             coords[dim] = (dim,), values, {}
         return coords
@@ -217,13 +222,9 @@ def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
     order parameters after.
     """
     endings = ("", "_stderr", "_gap", "_z", "_twin", "_twin_stderr")
-    first = [
-        name + ending
-        for name in question.plot
-        for ending in endings
-        if name + ending in data
-    ]
-    return {name: data[name] for name in dict.fromkeys([*first, *data])}
+    order = dict.fromkeys(name + ending for name in question.plot for ending in endings)
+    order |= dict.fromkeys(data)
+    return {name: data[name] for name in order if name in data}
 
 
 def _coordinates(
@@ -237,16 +238,15 @@ def _coordinates(
     coords = {
         name: xarray.Variable(*about, fastpath=True) for name, about in given.items()
     }
-    alone = {
-        name: variable for name, variable in coords.items() if variable.dims == (name,)
-    }
-    indexes = {
-        n: PandasIndex(pandas.Index(v.values), n, coord_dtype=v.dtype)
-        for n, v in alone.items()
-    }
-    return xarray.Coordinates(
-        coords | {n: i.create_variables(alone)[n] for n, i in indexes.items()}, indexes
-    )
+    indexes = {}
+    for name, variable in coords.items():
+        if variable.dims != (name,):
+            continue
+        labels = pandas.Index(variable.values)
+        index = PandasIndex(labels, name, coord_dtype=variable.dtype)
+        coords[name] = index.create_variables({name: variable})[name]
+        indexes[name] = index
+    return xarray.Coordinates(coords, indexes)
 
 
 def _about(variable: Variable, name: str) -> dict[str, str]:

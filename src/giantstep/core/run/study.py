@@ -1,10 +1,4 @@
-"""The verbs `predict` (the limit), `simulate` (the experiment), `compare` (both), and
-`Study`, one in a file.
-
-They know no family: all they use is what `giantstep.core.scenario.model.Scenario` says
-every family provides. `request` checks what is asked, `batches` runs the limit,
-`trials` the experiment.
-"""
+"""`Study`: a scenario and all that is asked of it, as a file holds it."""
 
 from __future__ import annotations
 
@@ -29,11 +23,11 @@ from giantstep.core.run.request import (
     question_name,
 )
 from giantstep.core.run.study_file import (
-    _ENGINES,
-    _SECTIONS,
-    _for_file,
+    ENGINES,
+    SECTIONS,
     check_keys,
     study_fields,
+    value_for_file,
 )
 from giantstep.core.run.verbs import compare, predict, simulate
 from giantstep.core.scenario.arrays import with_arrays, write_arrays
@@ -92,7 +86,7 @@ class Study(display.Readable):
                 f"A study needs a scenario, not a {type(self.scenario).__name__}."
             )
         declared = self.question.settings
-        for engine, known in zip(_ENGINES, (LIMIT_SETTINGS, EXPERIMENT_SETTINGS)):
+        for engine, known in zip(ENGINES, (LIMIT_SETTINGS, EXPERIMENT_SETTINGS)):
             own = [
                 name
                 for name, setting in declared.items()
@@ -100,36 +94,21 @@ class Study(display.Readable):
             ]
             check_keys(engine, getattr(self, engine), [*known, *own])
         check_keys("settings", self.settings, list(declared))
-        general = {
-            name: self.limit[name]
-            for name in ("theory", "tolerance", "seed")
-            if name in self.limit
-        }
+        # what is made here is thrown away: it is made to be checked
         request = Request(
             self.scenario,
             self.grid,
             self._question_settings(),
             what=self.what,
             dim=None,
-            **general,
+            **_only(self.limit, ("theory", "tolerance", "seed")),
         )
         for table in (self.limit, self.experiment):
             if table.get("dim") is not None:
                 Grid(request.grid.scenario, dim=table["dim"])
-        check_flags(
-            **{
-                name: self.limit[name]
-                for name in ("finite_size", "strict")
-                if name in self.limit
-            }
-        )
-        ExperimentSettings(
-            **{
-                n: value
-                for n, value in self.experiment.items()
-                if n in EXPERIMENT_SETTINGS[1:]
-            }
-        )
+        check_flags(**_only(self.limit, ("finite_size", "strict")))
+        names = [name for name in EXPERIMENT_SETTINGS if name != "dim"]
+        ExperimentSettings(**_only(self.experiment, names))
 
     @property
     def question(self) -> Question:
@@ -141,15 +120,8 @@ class Study(display.Readable):
             return NotImplemented
         if (self.scenario, self.what) != (other.scenario, other.what):
             return False
-        for name in _SECTIONS:
-            # a list and an array of the same values are equal
-            ours, theirs = (
-                getattr(self, name),
-                getattr(other, name),
-            )
-            if list(ours) != list(theirs) or not all(
-                np.array_equal(ours[key], theirs[key]) for key in ours
-            ):
+        for name in SECTIONS:
+            if not _same_table(getattr(self, name), getattr(other, name)):
                 return False
         return True
 
@@ -159,18 +131,16 @@ class Study(display.Readable):
         """Return the question, the scenario, what varies, and the settings."""
         what = self.what or next(iter(self.scenario.questions))
         blocks = [f'Study of "{what}"', *model_blocks(self.scenario)]
-        for name in _SECTIONS:
+        for name in SECTIONS:
             table = getattr(self, name)
             if table:
                 rows = [
-                    (key.replace("__", "."), display.shown_value(value))
-                    for key, value in table.items()
+                    (key, display.shown_value(value))
+                    for key, value in dotted_names(table).items()
                 ]
                 heading = "varies:" if name == "grid" else f"{name}:"
-                blocks += [
-                    heading,
-                    display.Table(("name", "value"), rows, is_list=True),
-                ]
+                shown = display.Table(("name", "value"), rows, is_list=True)
+                blocks += [heading, shown]
         return blocks
 
     def __str__(self) -> str:
@@ -198,39 +168,29 @@ class Study(display.Readable):
                 "The tables `limit` and `experiment` must have the same `dim` for a"
                 " comparison."
             )
-        tables = {
-            **self.limit,
-            **{name: v for name, v in self.experiment.items() if name != "keep_trials"},
-        }
-        return self._answer(
-            compare, (*LIMIT_SETTINGS, *EXPERIMENT_SETTINGS), tables, overrides
-        )
+        tables = {**self.limit, **self.experiment}
+        # a comparison has means
+        tables.pop("keep_trials", None)
+        names = (*LIMIT_SETTINGS, *EXPERIMENT_SETTINGS)
+        return self._answer(compare, names, tables, overrides)
 
     def sweep(self, *, source: str = "experiment", **overrides: Any) -> xarray.Dataset:
         """Answer with one engine and keep the results in a store; keywords as in
         `giantstep.sweep`.
         """
         sweep = installed_verb("sweep")
-        is_limit = source == "limit"
         overrides = {"source": source, **overrides}
-        if is_limit:
-            names = _PREDICT_SETTINGS
-            table = self.limit
-        else:
-            names = EXPERIMENT_SETTINGS
-            table = self.experiment
-        return self._answer(sweep, names, table, overrides)
+        if source == "limit":
+            return self._answer(sweep, _PREDICT_SETTINGS, self.limit, overrides)
+        return self._answer(sweep, EXPERIMENT_SETTINGS, self.experiment, overrides)
 
     def _question_settings(self) -> dict[str, Any]:
         """Return the settings of the question; those of one engine may stand in its
         table.
         """
         tables = {**self.settings, **self.limit, **self.experiment}
-        return {
-            name: value
-            for name, value in tables.items()
-            if name in self.question.settings
-        }
+        declared = self.question.settings
+        return {name: value for name, value in tables.items() if name in declared}
 
     def _answer(
         self,
@@ -244,21 +204,18 @@ class Study(display.Readable):
         """
         scenarios = overrides.pop("scenarios", self.scenario)
         what = overrides.get("what", self.what)
-        same = question_name(self.scenario, what) == question_name(
+        settings: dict[str, Any] = {}
+        # those of the study's question are of no other one
+        if question_name(self.scenario, what) == question_name(
             self.scenario, self.what
-        )
-        chosen = {name: table[name] for name in names if name in table}
-        settings = {
-            **(self._question_settings() if same else {}),
-            **chosen,
-            **overrides,
-            "what": what,
-        }
-        grid = {
-            n: value
-            for n, value in dotted_names(self.grid).items()
-            if n not in dotted_names(overrides)
-        }
+        ):
+            settings = self._question_settings()
+        settings |= _only(table, names)
+        settings |= overrides
+        settings["what"] = what
+        grid = dotted_names(self.grid)
+        for name in dotted_names(overrides):
+            grid.pop(name, None)
         return verb(scenarios, grid, **settings)
 
     @classmethod
@@ -279,9 +236,8 @@ class Study(display.Readable):
         """Read a study from TOML text; `source` is named where it is broken, large
         arrays lie in `folder`.
         """
-        return cls(
-            **study_fields(with_arrays(read_toml(text, source), Path(folder)), source)
-        )
+        content = with_arrays(read_toml(text, source), Path(folder))
+        return cls(**study_fields(content, source))
 
     def write(self, path: str | Path) -> None:
         """Write the study to a TOML file; arrays too large for it go into .npz files
@@ -294,47 +250,54 @@ class Study(display.Readable):
         """Return the study as TOML text, with the meaning of each field behind it where
         `comments` is set.
         """
-        lists = [
-            name
-            for name, info in type(self.scenario).model_fields.items()
-            if part_list(info)
-        ]
+        # a part in the grid is one value: a file holds it in the scenario
+        fields = type(self.scenario).model_fields
         parts = {
-            n: value
-            for n, value in self.grid.items()
-            if isinstance(value, BaseModel | Mapping) or n in lists
+            name: value
+            for name, value in self.grid.items()
+            if isinstance(value, BaseModel | Mapping) or part_list(fields.get(name))
         }
         scenario = self.scenario.replace(parts) if parts else self.scenario
         refuse_file(scenario)
         for name, value in scenario.leaves:
             if getattr(value, "expression", "") is None:
-                which = f"is a Python callable ({value.name!r})"
                 raise InputError(
-                    f"Field `{name}` {which} and cannot be written to a file."
+                    f"Field `{name}` is a Python callable ({value.name!r}) and cannot"
+                    " be written to a file."
                 )
-        tables: dict[str, Any]
-        if self.what is None:
-            tables = {}
-        else:
-            tables = {"what": self.what}
+        tables: dict[str, Any] = {}
+        if self.what is not None:
+            tables["what"] = self.what
         tables["scenario"] = with_infinity(scenario.content())
-        for name in _SECTIONS:
-            table = dotted_names(
-                {
-                    key: value
-                    for key, value in getattr(self, name).items()
-                    if key not in parts
-                }
-            )
+        for name in SECTIONS:
+            table = {
+                key: value_for_file(key, value)
+                for key, value in dotted_names(getattr(self, name)).items()
+                if key not in dotted_names(parts)
+            }
             if table:
-                tables[name] = {
-                    key: _for_file(key, value) for key, value in table.items()
-                }
-        said = {
+                tables[name] = table
+        if not comments:
+            return write_toml(tables, None)
+        meanings = {
             f"scenario.{leaf}": info.description or ""
             for leaf, _, info in walk_fields(scenario)
         }
-        return write_toml(tables, said if comments else None)
+        return write_toml(tables, meanings)
+
+
+def _only(table: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return what a table has under some names."""
+    return {name: table[name] for name in names if name in table}
+
+
+def _same_table(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Tell whether two tables are the same; a list and an array of the same values
+    are.
+    """
+    if list(ours) != list(theirs):
+        return False
+    return all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
 # -- Studies in TOML files: tables, dotted names, ranges; what lives in Python only is r

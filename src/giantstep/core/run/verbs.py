@@ -184,9 +184,8 @@ def simulate(
     ... )
     >>> few = gs.simulate(s, dim=40, trials=4, keep_trials=True)
     >>> more = gs.simulate(s, dim=40, trials=6, keep_trials=True)
-    >>> bool(
-    ...     (few.test_error == more.test_error[:4]).all()
-    ... )  # more trials change no number
+    >>> # more trials change no number
+    >>> bool((few.test_error == more.test_error[:4]).all())
     True
     """
     request = Request(scenario, grid, fields, what=what, dim=dim)
