@@ -16,6 +16,7 @@ from giantstep.core.scenario.families import _LOADED
 from giantstep.core.scenario.family import Question, Variable
 from giantstep.core.scenario.fields import Number, field
 from giantstep.core.scenario.model import Scenario
+from giantstep.tools.figures.layout import view_of
 from giantstep.tools.figures.reading import Reading
 
 
@@ -68,7 +69,7 @@ def test_long_dimensions_of_a_family_make_rows(ladder, capsys):
 
 def test_a_plot_runs_along_it(ladder):
     reading = Reading(gs.predict(ladder()))
-    view = reading.view("height")
+    view = view_of(reading, "height")
     assert (view.x, view.others) == ("rung", ("block",))
     assert reading.dimension("rung").label == "rungs climbed"
 
