@@ -9,9 +9,9 @@ from .core.result.agreement import agreement as agreement
 from .core.result.files import load as load
 from .core.result.files import save as save
 from .core.run.study import Study as Study
-from .core.run.study import compare as compare
-from .core.run.study import predict as predict
-from .core.run.study import simulate as simulate
+from .core.run.verbs import compare as compare
+from .core.run.verbs import predict as predict
+from .core.run.verbs import simulate as simulate
 from .core.scenario.families import family_names as family_names
 from .core.scenario.model import Scenario as Scenario
 from .core.scenario.references import cite as cite

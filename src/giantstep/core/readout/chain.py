@@ -220,7 +220,7 @@ class ChainBulk(NewtonBulk):
         return max(step.weights.shape[1] for step in self.steps_of_sets)
 
     @property
-    def kin(self) -> object:
+    def stack_key(self) -> object:
         """The shape, in which nodes do not count: they are padded; None where they are
         many.
         """

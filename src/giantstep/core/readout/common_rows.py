@@ -48,7 +48,7 @@ class CommonRows:
         return self
 
     @property
-    def kin(self) -> object:
+    def stack_key(self) -> object:
         """The atoms."""
         return self.masses.tobytes()
 

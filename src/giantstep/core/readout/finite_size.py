@@ -131,7 +131,9 @@ def root_of(matrix: Floats) -> Floats:
 class MeanPush(NamedTuple):
     """What the means leave in the fluctuations: (3.3)-(3.5), or (6.4)."""
 
-    paid: Floats  # R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`
+    penalty: (
+        Floats  # R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`
+    )
     Q1: Floats  # added to Q1 as it is (B, k, k)
     Q2: Floats  # added to Q2 as it is (B, k)
     # what acts on the bulk as a change of Vh1 (B, k, k), for `Tangents.apply`
@@ -161,7 +163,7 @@ def push_of_means(
         "j,bjq,bjqq->bq", along.masses, along.scale, along.G @ TT @ along.G
     )
     return MeanPush(
-        paid=response.R**2 * drive,
+        penalty=response.R**2 * drive,
         Q1=across,
         Q2=theta**2 * size.per_neuron(response),
     )
@@ -174,15 +176,15 @@ def _push_of_independent_rows(
     their products.
     """
     count, k = theta.shape
-    paid = theta**2 * size.inverse_dim[:, None]
+    penalty = theta**2 * size.inverse_dim[:, None]
     no_Q2 = np.zeros((count, k))
     if size.excess is None:
-        return MeanPush(paid, np.zeros((count, k, k)), no_Q2)
+        return MeanPush(penalty, np.zeros((count, k, k)), no_Q2)
     TT = size.excess * theta[:, :, None] * theta[:, None, :]
     # Y TT Y^T with Y = I - S Vh1, whose last term answers to the drive
     turned = response.S @ response.Vh1 @ TT
     return MeanPush(
-        paid=paid,
+        penalty=penalty,
         Q1=TT - turned - np.swapaxes(turned, 1, 2),
         Q2=no_Q2,
         drive=response.Vh1 @ TT @ response.Vh1,

@@ -76,11 +76,11 @@ class InputBulk(CommonRows):
         return cls(product, bulks[0].masses, SpreadOfSets(spreads, set_of_point))
 
     @property
-    def kin(self) -> object:
+    def stack_key(self) -> object:
         """The atoms; None with quadratic channels, whose noise is that of one set."""
         if self.spread.quadratic:
             return None
-        return super().kin
+        return super().stack_key
 
     @property
     def chunk(self) -> int:
@@ -142,7 +142,7 @@ class InputTangents(CommonTangents):
         Q1, Q2 = self.apply(np.zeros_like(silent), drive)
         return Q1 + silent, Q2
 
-    def unseen(self, dual: Floats) -> Array | float:
+    def squared_noise(self, dual: Floats) -> Array | float:
         """Return the squares of the noise of the quadratic channels at the nodes (B,
         N): (8.1), added to (4.6).
         """

@@ -115,7 +115,7 @@ class SignBulk(NewtonBulk):
 
     chunk: ClassVar[int] = 16
     max_steps: ClassVar[int] = 200
-    kin: ClassVar[object] = "sign"
+    stack_key: ClassVar[object] = "sign"
 
     @classmethod
     def stack(cls, bulks: Sequence[SignBulk], set_of_point: Integers) -> SignBulk:

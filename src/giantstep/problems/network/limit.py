@@ -19,8 +19,8 @@ from giantstep.core.maths.gaussian.resolution import rough_sentence
 from giantstep.core.maths.gaussian.subspaces import split_directions
 from giantstep.core.readout.finite_size import whole_sizes
 from giantstep.core.readout.fits import QUADRATURE
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.checks import check_list, every_time
-from giantstep.core.scenario.family import Answer
 from giantstep.core.scenario.own_classes import refuse_limit
 from giantstep.problems.inputs.assumptions import LEAST_RANKS, warnings_of
 from giantstep.problems.inputs.parts import InputRows

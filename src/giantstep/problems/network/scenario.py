@@ -15,14 +15,9 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Array, Floats, Points
 from giantstep.core.maths.gaussian import PLANTED_LABELS, Function
 from giantstep.core.scenario.family import Baseline, Question, Variable
+from giantstep.core.scenario.fields import Expression, MultiIndex, Number, field
 from giantstep.core.scenario.lists import PartList
-from giantstep.core.scenario.model import (
-    Expression,
-    MultiIndex,
-    Number,
-    Scenario,
-    field,
-)
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.inputs.law import InputLaw

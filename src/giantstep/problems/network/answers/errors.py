@@ -15,7 +15,8 @@ from giantstep.core.maths.gaussian.conditional import condition
 from giantstep.core.readout import Errors, Features
 from giantstep.core.readout.features import MANY_NODES
 from giantstep.core.readout.fits import RARE_INPUT, ROUNDING, Asked, Fit
-from giantstep.core.scenario.family import LOOSE, Answer, corner
+from giantstep.core.scenario.answer import Answer, corner
+from giantstep.core.scenario.family import LOOSE
 from giantstep.problems.network.describe import Description, describe, finite_size
 from giantstep.problems.network.escape import neglected
 from giantstep.problems.network.follow import Moment, reason_of
@@ -126,8 +127,8 @@ def groups(
     ] = {}  # those of one shape, where nodes are few
     for number, (fine, coarse) in enumerate(descriptions):
         f = fine.features
-        kin = fine.bulks[0].kin
-        alone = f.weights.shape[1] > MANY_NODES or kin is None
+        stack_key = fine.bulks[0].stack_key
+        alone = f.weights.shape[1] > MANY_NODES or stack_key is None
         nodes = None if coarse is None else coarse.features.weights.shape[1]
         key: Any
         if alone:
@@ -139,7 +140,7 @@ def groups(
                 f.Jp.shape[1:],
                 fine.learnt,
                 nodes,
-                kin,
+                stack_key,
             )
         together.setdefault(key, []).append((fine, coarse))
     for parts in together.values():

@@ -20,7 +20,7 @@ from giantstep.problems.network.scenario import Network
 if TYPE_CHECKING:
     import xarray
 
-    from giantstep.core.scenario.family import Answer
+    from giantstep.core.scenario.answer import Answer
     from giantstep.problems.network.beyond.laws import FittedPoint
 
 Shared = Literal["samples", "layer", "both", "nothing"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Floats, Points
-from giantstep.core.scenario.model import Number, field
+from giantstep.core.scenario.fields import Number, field
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.network.coordinates import (
     components,

@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike
 
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import DeviceArray, Floats, Points
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.arrays import ArrayField, FrozenArray
-from giantstep.core.scenario.family import Answer
-from giantstep.core.scenario.model import Number, Numbers, Part, field
+from giantstep.core.scenario.fields import Number, Numbers, field
+from giantstep.core.scenario.model import Part
 
 if TYPE_CHECKING:
     from giantstep.problems.network.layer import Layer

@@ -33,7 +33,7 @@ from giantstep.core.readout.random_features import (
 )
 from giantstep.core.readout.same_sample import fit_on_same_sample
 from giantstep.core.readout.weight_spikes import weight_spikes
-from giantstep.core.scenario.family import Answer
+from giantstep.core.scenario.answer import Answer
 from giantstep.problems.network.problem import second_layer_law
 from giantstep.problems.network.scenario import Network
 from giantstep.problems.network.weak.step import REMAINDER, WeakStep

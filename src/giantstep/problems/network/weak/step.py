@@ -17,7 +17,7 @@ import numpy as np
 from giantstep.core.base.errors import Code, InputError
 from giantstep.core.base.types import Booleans, Floats, Integers, Points
 from giantstep.core.readout.random_features import slope_variance
-from giantstep.core.scenario.model import Integer, Number, field
+from giantstep.core.scenario.fields import Integer, Number, field
 from giantstep.problems.network import fields
 from giantstep.problems.network.steps.base import ClosedForm, GradientStep, Place
 
