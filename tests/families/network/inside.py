@@ -106,8 +106,10 @@ def asked_of(scenario, dim=np.inf, finer=1.0, **fields) -> tuple[Asked, Descript
     *_, moment = follow(share.problem, "exact", {})
     seen = described(moment.problem, moment.layer, finer=finer)
     points = whole_sizes(points_of(as_network(scenario), dim, **fields))
-    size = finite_size(moment.problem, moment.layer, share.owner, points["dim"])
-    return Asked(seen.features, seen.bulks, share.owner, points, 1e-10, size), seen
+    size = finite_size(moment.problem, moment.layer, share.set_of_point, points["dim"])
+    return Asked(
+        seen.features, seen.bulks, share.set_of_point, points, 1e-10, size
+    ), seen
 
 
 def spectrum_of(scenario, dim=np.inf) -> tuple[Spectrum, FiniteSize]:

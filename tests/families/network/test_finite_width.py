@@ -164,10 +164,7 @@ def predicted(scenario, time, **settings):
 
 def feedback(scenario, time=-1):
     """Return F of (2.2) after some steps (k, C)."""
-    rows = layers_of(problem_of(scenario))[time].rows
-    if np.isfinite(np.max(scenario.batch_per_dim)):
-        return rows.chains[0].feedback
-    return rows.feedback[0, 0]
+    return layers_of(problem_of(scenario))[time].rows.feedback[0, 0]
 
 
 @pytest.mark.parametrize("name", PRINTED)

@@ -157,7 +157,7 @@ def _moments(
                 if moment.time in times:
                     yield share, moment, int(np.searchsorted(times, moment.time))
             for number, reason in reasons.items():
-                table.note(share.index[share.owner == number], reason)
+                table.note(share.points[share.set_of_point == number], reason)
             # the last ones that were reached
             problem, layer = (
                 moment.problem,

@@ -33,7 +33,7 @@ def answer_along(
     ):
         kappa = np.asarray(seen.features.kappa)
         group = asked_about(table, share, moment, [seen])
-        index = group.index
+        index = group.points
         sets = group.set_of_point
         asked = group.asked
         if not kappa.shape[1]:  # nothing is learnt yet

@@ -42,14 +42,14 @@ def spectra(
     for seen in describe(problem, layer, finer=SPECTRUM_RULE):
         group = asked_about(table, share, moment, [seen])
         asked = group.asked
-        ones = np.ones(len(group.index))
+        ones = np.ones(len(group.points))
         width = group.asked.points["width_per_dim"]
         ratio = asked.points["samples_per_dim"] / width
         together = Equations(
             asked.labelled, ratio, width, ones, ones, asked.bulk, asked.pi
         )
         for position, (point, row) in enumerate(
-            zip(group.index.tolist(), group.set_of_point.tolist())
+            zip(group.points.tolist(), group.set_of_point.tolist())
         ):
             # the noise of a batch has as long a tail as the residuals
             bounded = linear or not layer.means[row].any()
@@ -95,4 +95,4 @@ def answer_spectrum(
             if np.isinf(values["upper_edge"]):
                 table.answer.warnings.append(UNBOUNDED)
     except InputError as error:
-        table.note(share.index, reason_of(error))
+        table.note(share.points, reason_of(error))

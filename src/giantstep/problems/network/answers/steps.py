@@ -62,7 +62,7 @@ def answer_steps(
     atoms = problem.inputs.eigenvalues
     table.put(
         "eigenvalue",
-        share.index,
+        share.points,
         None,
-        np.broadcast_to(atoms, (len(share.index), len(atoms))),
+        np.broadcast_to(atoms, (len(share.points), len(atoms))),
     )

@@ -156,7 +156,7 @@ class Fits:
         spread = self._spread()
         made = dict[tuple[object, ...], tuple[FreshInputs, LayerAt]]()
         for number, (point, row) in enumerate(
-            zip(self.group.index.tolist(), self.group.set_of_point.tolist())
+            zip(self.group.points.tolist(), self.group.set_of_point.tolist())
         ):
             if self.fit.status[number]:
                 continue
