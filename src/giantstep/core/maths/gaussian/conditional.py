@@ -17,6 +17,7 @@ import numpy as np
 from giantstep.core.base.chunks import split_rows, with_zeros
 from giantstep.core.base.types import Floats, Integers
 from giantstep.core.maths.gaussian import grids
+from giantstep.core.maths.gaussian.joint import even_points
 from giantstep.core.maths.gaussian.planes import Plane, turned_planes
 from giantstep.core.maths.gaussian.resolution import (
     COARSE_STEP,
@@ -101,7 +102,7 @@ def condition(
         if fineness < 1:
             power = SOBOL_POWER - 1
         seed = rules.learnt + round(1000 * fineness)
-        nodes, weights = grids.even_points(rules.learnt, power, seed)
+        nodes, weights = even_points(rules.learnt, power, seed)
     given = _conditioned(rules, nodes, weights, fineness, rest=rest.shape[1])
     if at_start:
         target.averages_at_start[fineness] = given
