@@ -50,10 +50,10 @@ class Answer:
         be `put`.
         """
         return cls(
-            {},
-            np.full(count, "", dtype=object),
-            np.zeros(count),
-            np.zeros(count, np.int64),
+            values={},
+            status=np.full(count, "", dtype=object),
+            residual=np.zeros(count),
+            iterations=np.zeros(count, np.int64),
         )
 
     @classmethod
@@ -72,15 +72,13 @@ class Answer:
         """Return an answer in closed form: every point is solved, without iterations;
         `more` are other attributes.
         """
-        first, shape = next(
-            ((name, np.shape(value)) for name, value in values.items()), ("", ())
-        )
+        wanted = "Answer.closed takes arrays with an entry for each of the points"
+        if not values:
+            raise GiantstepError(f"{wanted}, but there is none.")
+        first = next(iter(values))
+        shape = np.shape(values[first])
         if not shape:
-            said = f"`{first}` is one number" if first else "there is none"
-            raise GiantstepError(
-                "Answer.closed takes arrays with an entry for each of the points, but"
-                f" {said}."
-            )
+            raise GiantstepError(f"{wanted}, but `{first}` is one number.")
         return replace(cls.blank(shape[0]), values=values, **more)
 
     @classmethod
@@ -90,40 +88,40 @@ class Answer:
         """
         if len(answers) == 1:
             return answers[0][1]
-        whole = cls.blank(sum(len(rows) for rows, _ in answers))
+        count = sum(len(rows) for rows, _ in answers)
+        whole = cls.blank(count)
         for rows, answer in answers:
             for name, array in answer.values.items():
-                whole.room_for(name, array.shape[1:])[corner(rows, array.shape[1:])] = (
-                    array
-                )
-            whole.status[rows], whole.residual[rows] = answer.status, answer.residual
+                own_shape = array.shape[1:]
+                room = whole.room_for(name, own_shape)
+                room[corner(rows, own_shape)] = array
+            whole.status[rows] = answer.status
+            whole.residual[rows] = answer.residual
             whole.iterations[rows] = answer.iterations
-            whole.warnings += [
-                text for text in answer.warnings if text not in whole.warnings
-            ]
+            for text in answer.warnings:
+                if text not in whole.warnings:
+                    whole.warnings.append(text)
             whole.attrs |= answer.attrs
             whole.approximations |= answer.approximations
-            for joint, own in (
-                (whole.jumps, answer.jumps),
-                (whole.neglected, answer.neglected),
-            ):
-                for name, sizes in own.items():
-                    joint.setdefault(name, np.zeros(len(whole.status)))[rows] = sizes
+            _put_sizes(whole.jumps, rows, answer.jumps, count)
+            _put_sizes(whole.neglected, rows, answer.neglected, count)
         return whole
 
     def room_for(self, name: str, shape: tuple[int, ...]) -> Array:
         """Return a variable, NaN where it is not filled, enlarged where it has no room
         for so many entries a point.
         """
+        count = len(self.status)
         known = self.values.get(name)
         if known is None:
-            largest = shape
-        else:
-            largest = largest_shape([shape, known.shape[1:]])
-        if known is None or known.shape[1:] != largest:
-            self.values[name] = np.full((len(self.status), *largest), np.nan)
-            if known is not None:
-                self.values[name][corner(slice(len(known)), known.shape[1:])] = known
+            self.values[name] = np.full((count, *shape), np.nan)
+            return self.values[name]
+        own_shape = known.shape[1:]
+        largest = largest_shape([shape, own_shape])
+        if own_shape != largest:
+            room = np.full((count, *largest), np.nan)
+            room[corner(slice(len(known)), own_shape)] = known
+            self.values[name] = room
         return self.values[name]
 
     def put(self, index: Any, values: Mapping[str, Any]) -> None:
@@ -132,18 +130,28 @@ class Answer:
         """
         for name, value in values.items():
             array = np.asarray(value)
-            own = array.shape[1:] if np.ndim(index) else array.shape
-            self.values.setdefault(name, blank_array((len(self.status), *own), array))[
-                index
-            ] = array
+            own_shape = array.shape[1:] if np.ndim(index) else array.shape
+            if name not in self.values:
+                shape = (len(self.status), *own_shape)
+                self.values[name] = blank_array(shape, like=array)
+            self.values[name][index] = array
+
+
+def _put_sizes(
+    whole: dict[str, Floats], rows: Integers, sizes: Mapping[str, Floats], count: int
+) -> None:
+    """Put the sizes that an answer at some of the points has into those of all points;
+    0 where it says none.
+    """
+    for name, values in sizes.items():
+        whole.setdefault(name, np.zeros(count))[rows] = values
 
 
 def blank_array(shape: Sequence[int], like: Array) -> Array:
     """Return an array of NaN, or of empty names where `like` holds names."""
-    names = like.dtype.kind in "UO"
-    return np.full(
-        shape, "" if names else np.nan, dtype=object if names else np.float64
-    )
+    if like.dtype.kind in "UO":
+        return np.full(shape, "", dtype=object)
+    return np.full(shape, np.nan)
 
 
 def largest_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -160,11 +168,11 @@ def last_known(values: Floats, axis: int) -> Floats:
     """Return the last number along an axis, where a trajectory ends; beyond it a
     shorter one is padded with NaN.
     """
-    known = np.isfinite(np.moveaxis(values, axis, -1))
+    values = np.moveaxis(values, axis, -1)
+    known = np.isfinite(values)
+    # the first that is known from the end on
     last = known.shape[-1] - 1 - np.argmax(known[..., ::-1], axis=-1)
-    return np.take_along_axis(np.moveaxis(values, axis, -1), last[..., None], axis=-1)[
-        ..., 0
-    ]
+    return np.take_along_axis(values, last[..., None], axis=-1)[..., 0]
 
 
 def pad_stack(arrays: Sequence[Any]) -> Array:
@@ -174,10 +182,9 @@ def pad_stack(arrays: Sequence[Any]) -> Array:
     known = [np.asarray(array) for array in arrays if array is not None]
     shapes = {array.shape for array in known}
     if len(known) == len(arrays) and len(shapes) == 1:
-        return np.stack(known).astype(
-            object if known[0].dtype.kind in "UO" else np.float64
-        )
-    full = blank_array((len(arrays), *largest_shape(list(shapes))), known[0])
+        is_text = known[0].dtype.kind in "UO"
+        return np.stack(known).astype(object if is_text else np.float64)
+    full = blank_array((len(arrays), *largest_shape(list(shapes))), like=known[0])
     for index, array in enumerate(arrays):
         if array is not None:
             full[corner(index, np.shape(array))] = array
