@@ -215,7 +215,7 @@ def _draw_series(series: Mapping[str, Any], axes: Axes) -> None:
         errors = None
         if series.get("errors"):
             errors = np.array(series["errors"], dtype=float)
-        error_points(axes, x, y, errors, colour, _marker(series))
+        error_points(axes, x, y, errors, colour, marker=_marker(series))
     else:
         limit_line(axes, x, y, colour, **_line(series))
 
