@@ -194,7 +194,7 @@ def plain_finite_batch(s: gs.OneStep) -> int:
     from giantstep.core.readout import Equations, first_order
     from giantstep.core.readout.chain import ChainState
     from giantstep.problems.network.describe import describe
-    from giantstep.problems.network.layer import follow
+    from giantstep.problems.network.follow import follow
     from giantstep.problems.network.problem import share_points
 
     network = s.network(1)

@@ -9,12 +9,8 @@ import giantstep as gs
 from giantstep.core.maths.gaussian import Target
 from giantstep.problems.bayes_limit.limit import limit
 from giantstep.problems.bayes_limit.scenario import BayesLimit
-from giantstep.problems.bounds.counting import (
-    BRANCHES,
-    BoundCurve,
-    BoundProblem,
-    teacher_of,
-)
+from giantstep.problems.bounds.counting import teacher_of
+from giantstep.problems.bounds.curve import BRANCHES, BoundCurve, BoundProblem
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
 
@@ -593,7 +589,7 @@ def test_each_distinct_problem_is_computed_once(monkeypatch):
         asked.extend(points["samples_per_dim"].tolist())
         return limit(scenario, points, *args)
 
-    monkeypatch.setattr("giantstep.problems.bounds.counting.limit", counting)
+    monkeypatch.setattr("giantstep.problems.bounds.curve.limit", counting)
     s = gs.OneStep(
         target="sin(0.9*z)",
         noise=0.1,

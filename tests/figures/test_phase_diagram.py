@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.problems.learnability.exponents import phase_names
+from giantstep.problems.learnability.batch_exponents import phase_names
 from giantstep.tools.figures.phase_diagram import fill_regions
 from giantstep.tools.figures.style import new_figure
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import giantstep as gs
 from giantstep.core.maths.gaussian.grids import broken_rule, interval_rule, product_grid
 from giantstep.problems.learnability.exponents import samples_needed
-from giantstep.problems.learnability.prepared import staircase
+from giantstep.problems.learnability.staircase import staircase
 
 from .level_sets import generative_exponent, level_coefficients
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.problems.learnability.algorithms import label_rule, repetition
 from giantstep.problems.learnability.prepared import PreparedTarget
+from giantstep.problems.learnability.repetition import label_rule, repetition
 
 EX2 = "(z1 + z1**2 + z2 - z2**2)/2"
 

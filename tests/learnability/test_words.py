@@ -1,7 +1,8 @@
 """What answers say in words."""
 
 from giantstep.core.maths.gaussian import Target
-from giantstep.problems.learnability.exponents import samples_needed, stages_text
+from giantstep.problems.learnability.exponents import samples_needed
+from giantstep.problems.learnability.proportional import stages_text
 from giantstep.problems.learnability.reuse import learned_rounds
 
 

@@ -26,7 +26,10 @@ FUNCTIONS = {
 
 def agree(errors, result, rel):
     """Hold a reference's errors against one point of an answer of the engine."""
-    found = [float(result[name]) for name in ("test_error", "train_error", "norm", "objective")]
+    found = [
+        float(result[name])
+        for name in ("test_error", "train_error", "norm", "objective")
+    ]
     expected = [errors.test, errors.train, errors.norm, errors.objective]
     np.testing.assert_allclose(found, expected, rtol=rel)
     # (4.10) holds at the solution only.

@@ -161,7 +161,9 @@ def test_the_linear_network_in_closed_form():
 
 def test_a_cubic_neuron_in_closed_form():
     """(4.3): M^2 = alpha (eta a)^3 3 324/6^(3/2)."""
-    alpha, eta, a = 1.5, 0.2, 0.7
+    alpha = 1.5
+    eta = 0.2
+    a = 0.7
     problem = batch_reuse.Problem(
         TARGETS[H3],
         lambda h: h**3 / 3,

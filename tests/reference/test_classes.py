@@ -13,16 +13,68 @@ pytestmark = pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
 
 TWO = ([1, -1], [0.6, 0.4])
 ZOO = {
-    "logistic": ("tanh", [1.0], [1.0], ("planted", [1.2], [1.0], 0.8), 1.5, 1.2, 0.1, "logistic", 0.0),
-    "flipped": ("relu", *TWO, ("planted", [1, -1], [1, 1], 0.7), 2.0, 1.0, 0.05, "logistic", 0.1),
-    "hinge": ("tanh", [1.0], [1.0], ("planted", [1.2], [1.0], 0.8), 1.5, 1.2, 0.3, "hinge", 0.0),
-    "two scales": ("relu", *TWO, ("planted", [1, -1], [1, 0.8], 0.7), 2.0, 1.0, 0.05, "hinge", 0.1),
+    "logistic": (
+        "tanh",
+        [1.0],
+        [1.0],
+        ("planted", [1.2], [1.0], 0.8),
+        1.5,
+        1.2,
+        0.1,
+        "logistic",
+        0.0,
+    ),
+    "flipped": (
+        "relu",
+        *TWO,
+        ("planted", [1, -1], [1, 1], 0.7),
+        2.0,
+        1.0,
+        0.05,
+        "logistic",
+        0.1,
+    ),
+    "hinge": (
+        "tanh",
+        [1.0],
+        [1.0],
+        ("planted", [1.2], [1.0], 0.8),
+        1.5,
+        1.2,
+        0.3,
+        "hinge",
+        0.0,
+    ),
+    "two scales": (
+        "relu",
+        *TWO,
+        ("planted", [1, -1], [1, 0.8], 0.7),
+        2.0,
+        1.0,
+        0.05,
+        "hinge",
+        0.1,
+    ),
     "a step": ("relu", *TWO, ("step", 1.0), 2.0, 1.0, 0.05, "logistic", 0.05),
     "a step, hinge": ("relu", *TWO, ("step", 1.5), 1.0, 1.5, 1.0, "hinge", 0.1),
-    "a mean": ("tanh(z + 0.7)", [1, -0.5], [0.6, 0.4], ("step", 1.5), 4.0, 1.0, 0.01, "logistic", 0.2),
+    "a mean": (
+        "tanh(z + 0.7)",
+        [1, -0.5],
+        [0.6, 0.4],
+        ("step", 1.5),
+        4.0,
+        1.0,
+        0.01,
+        "logistic",
+        0.2,
+    ),
     "no step": ("erf", [1.0], [1.0], ("step", 0.0), 2.0, 1.0, 0.1, "logistic", 0.05),
 }
-PRINTED = {"logistic": (0.17540266, 1.645656), "flipped": (0.31152800, 5.248361), "hinge": (0.17783082, 0.781997)}
+PRINTED = {
+    "logistic": (0.17540266, 1.645656),
+    "flipped": (0.31152800, 5.248361),
+    "hinge": (0.17783082, 0.781997),
+}
 READOUTS = {"logistic": gs.Logistic, "hinge": gs.Hinge}
 
 
@@ -31,7 +83,10 @@ def features_of(activation, zeta, pi, step, flip):
 
     def model(size):
         return one_step.Model(
-            activation=sigma, activation_kinks=kinks, target=lambda z: size * np.sign(z), target_kinks=[0.0]
+            activation=sigma,
+            activation_kinks=kinks,
+            target=lambda z: size * np.sign(z),
+            target_kinks=[0.0],
         )
 
     if step[0] == "planted":
@@ -46,7 +101,9 @@ def features_of(activation, zeta, pi, step, flip):
 def test_classes(name):
     """1e-10; at most 3e-12 was seen where this was written."""
     activation, zeta, pi, step, alpha, beta, ridge, loss, flip = ZOO[name]
-    found = classes.classify(features_of(activation, zeta, pi, step, flip), alpha, beta, ridge, loss, flip)
+    found = classes.classify(
+        features_of(activation, zeta, pi, step, flip), alpha, beta, ridge, loss, flip
+    )
     if step[0] == "step":
         engine_step = gs.MaximalStep(step[1])
     else:
@@ -54,10 +111,24 @@ def test_classes(name):
         engine_step = gs.PlantedSpike(strength=strength, bulk=bulk, alignment=alignment)
     law = gs.Vocabulary(zeta, pi)
     readout = READOUTS[loss](ridge)
-    scenario = network(activation, "sign(z)", [engine_step], alpha, beta, readout, flip=flip, second_layer=law)
+    scenario = network(
+        activation,
+        "sign(z)",
+        [engine_step],
+        alpha,
+        beta,
+        readout,
+        flip=flip,
+        second_layer=law,
+    )
     result = gs.predict(scenario).isel(time=1)
-    engine = [float(result[name]) for name in ("test_error", "train_error", "norm", "objective")]
-    np.testing.assert_allclose([found.test, found.train, found.norm, found.objective], engine, rtol=1e-10)
+    engine = [
+        float(result[name])
+        for name in ("test_error", "train_error", "norm", "objective")
+    ]
+    np.testing.assert_allclose(
+        [found.test, found.train, found.norm, found.objective], engine, rtol=1e-10
+    )
     if name in PRINTED:
         # spiked_features sections 9 and 16.
         test, norm = PRINTED[name]
@@ -82,10 +153,14 @@ def test_after_two_steps():
     layer = several_steps.step(described, several_steps.start(described), 1.0)
     layer = several_steps.step(described, layer, 0.5)
     described.target = clean
-    found = classes.classify(several_steps.features(described, layer), 1.5, 1.0, 0.2, flip=0.1)
+    found = classes.classify(
+        several_steps.features(described, layer), 1.5, 1.0, 0.2, flip=0.1
+    )
     steps = [gs.MaximalStep(1.0), gs.MaximalStep(0.5)]
     law = gs.Vocabulary(*TWO)
-    scenario = network("relu", "sign(z)", steps, 1.5, 1.0, gs.Logistic(0.2), flip=0.1, second_layer=law)
+    scenario = network(
+        "relu", "sign(z)", steps, 1.5, 1.0, gs.Logistic(0.2), flip=0.1, second_layer=law
+    )
     result = gs.predict(scenario).isel(time=2)
     assert found.test == pytest.approx(float(result.test_error), rel=1e-8)
     assert found.norm == pytest.approx(float(result.norm), rel=1e-8)

@@ -31,7 +31,11 @@ def bell(z):
 ACTIVATIONS = {
     "tanh": (np.tanh, bell, []),
     "relu": (relu, gate, [0.0]),
-    "relu(z) - 1.5*tanh(z)": (lambda z: relu(z) - 1.5 * np.tanh(z), lambda z: gate(z) - 1.5 * bell(z), [0.0]),
+    "relu(z) - 1.5*tanh(z)": (
+        lambda z: relu(z) - 1.5 * np.tanh(z),
+        lambda z: gate(z) - 1.5 * bell(z),
+        [0.0],
+    ),
     "erf": (special.erf, lambda z: 2 / np.sqrt(np.pi) * np.exp(-(z**2)), []),
     "softplus": (lambda z: np.logaddexp(0, z), special.expit, []),
 }
@@ -57,7 +61,13 @@ ZOO = {
     ),
     "the population last": ("erf", "z + 0.3*h3(z)", ONE, [1.5, 1.0], [2.0, np.inf], 1.5, 1.3, 0.05, 0.0, {}),
 }  # fmt: skip
-PRINTED = {"odd": 0.28946705, "kinks, noise": 0.37408632, "two blocks": 0.50639805, "B1": 0.207384, "B8": 0.438916}
+PRINTED = {
+    "odd": 0.28946705,
+    "kinks, noise": 0.37408632,
+    "two blocks": 0.50639805,
+    "B1": 0.207384,
+    "B8": 0.438916,
+}
 
 
 def plain(activation, target, law, noise=0.0, **more):
@@ -94,11 +104,22 @@ def test_steps_on_finite_batches(name):
         steps.append(gs.MaximalStep(rate, batch_per_dim=batch, loss=described.loss))
     readout = gs.Ridge(ridge)
     second_layer = gs.Vocabulary(*law)
-    scenario = network(activation, target, steps, alpha, beta, readout, noise=noise, second_layer=second_layer)
+    scenario = network(
+        activation,
+        target,
+        steps,
+        alpha,
+        beta,
+        readout,
+        noise=noise,
+        second_layer=second_layer,
+    )
     agree(errors, gs.predict(scenario).isel(time=len(rates)), rel=2e-9)
     if name in PRINTED:
         # spiked_features section 16 and finite_batches_several_steps section 9.
-        assert errors.test == pytest.approx(PRINTED[name], abs=5.1e-9 if len(rates) == 1 else 5.1e-7)
+        assert errors.test == pytest.approx(
+            PRINTED[name], abs=5.1e-9 if len(rates) == 1 else 5.1e-7
+        )
 
 
 LAYERS = {
@@ -113,7 +134,9 @@ def test_where_the_rows_go(name):
     activation, target, law, rates, batches, _, _, _, noise, more = ZOO[name]
     layer = after(plain(activation, target, law, noise, **more), rates, batches)
     cosine, mean, rest, spread = LAYERS[name]
-    assert abs(layer.U[0, 0]) / np.linalg.norm(layer.U) == pytest.approx(cosine, abs=5.1e-7)
+    assert abs(layer.U[0, 0]) / np.linalg.norm(layer.U) == pytest.approx(
+        cosine, abs=5.1e-7
+    )
     assert np.sum(layer.U**2) == pytest.approx(mean, abs=5.1e-7)
     assert layer.c[0] == pytest.approx(rest, abs=5.1e-7)
     chain = finite_batch_chain.Chain(layer)
@@ -132,7 +155,11 @@ def test_a_large_batch_is_the_population():
     model = one_step.Model(activation=described.activation, target=np.sin, noise=0.1)
     rows = one_step.population_step(model, described.zeta, described.pi, eta=1.5)
     limit = one_step.read_out(one_step.features(model, rows), 1.5, 1.2, 0.1).test
-    exact = finite_batch_readout.read_out(described, after(described, [1.5], [np.inf]), 1.5, 1.2, 0.1)
-    large = finite_batch_readout.read_out(described, after(described, [1.5], [1e6]), 1.5, 1.2, 0.1)
+    exact = finite_batch_readout.read_out(
+        described, after(described, [1.5], [np.inf]), 1.5, 1.2, 0.1
+    )
+    large = finite_batch_readout.read_out(
+        described, after(described, [1.5], [1e6]), 1.5, 1.2, 0.1
+    )
     assert exact.test == pytest.approx(limit, rel=1e-9)
     assert 0 < large.test - limit < 1e-5

@@ -151,7 +151,8 @@ def test_the_engine_has_the_fixed_point_of_the_page(name):
 @pytest.mark.parametrize(("alpha", "ridge"), [(0.5, 0.01), (2.0, 0.3), (4.0, 20.0)])
 def test_isotropic_ridge_in_closed_form(alpha, ridge):
     """Section 5.2: a quadratic equation for V, then the test and the training error."""
-    rho, noise = 1.5, 0.4
+    rho = 1.5
+    noise = 0.4
     data = mixture.isotropic([1.0], [[0.0]], rho, [0.0])
     problem = mixture_channels.Problem(
         [1.0], data.rho, data.tau, alpha, labels=LINKS["linear"], noise=noise

@@ -26,7 +26,9 @@ def features_of(activation, target, zeta, pi, eta, rows):
     sigma, sigma_kinks = FUNCTIONS[activation]
     g, _ = FUNCTIONS[target]
     model = one_step.Model(activation=sigma, activation_kinks=sigma_kinks, target=g)
-    layer = one_step.population_step(model, zeta, pi, eta, gaussian_rows=rows == "gaussian")
+    layer = one_step.population_step(
+        model, zeta, pi, eta, gaussian_rows=rows == "gaussian"
+    )
     return one_step.features(model, layer)
 
 
@@ -40,7 +42,16 @@ def test_bulk(name):
     found = [spectrum.density(features, alpha, beta, place) for place in x]
     steps = [gs.MaximalStep(eta)]
     law = gs.Vocabulary(zeta, pi)
-    scenario = network(activation, target, steps, alpha, beta, gs.Ridge(0.1), second_layer=law, rows=rows)
+    scenario = network(
+        activation,
+        target,
+        steps,
+        alpha,
+        beta,
+        gs.Ridge(0.1),
+        second_layer=law,
+        rows=rows,
+    )
     result = gs.predict(scenario, what="spectrum", x=x.tolist()).isel(time=1)
     assert edge == pytest.approx(float(result.upper_edge), rel=1e-8)
     np.testing.assert_allclose(found, result.density, rtol=1e-7)
@@ -48,18 +59,24 @@ def test_bulk(name):
 
 def planted(sigma, kinks, u, pi):
     model = one_step.Model(activation=sigma, activation_kinks=kinks, target=np.sin)
-    return one_step.features(model, one_step.planted_spike(pi, u, [1.0] * len(u), gamma=1.0))
+    return one_step.features(
+        model, one_step.planted_spike(pi, u, [1.0] * len(u), gamma=1.0)
+    )
 
 
 def test_an_outlier_beside_the_bulk():
     """Section 7.4 of spiked_features: the edge 9.14196, the outlier 10.3297; and the engine."""
     features = planted(lambda z: np.tanh(2 * (z - 2)), [], [0.7], [1.0])
     found = spectrum.outliers(features, alpha=60.0, beta=6.0)
-    assert spectrum.upper_edge(features, 60.0, 6.0) == pytest.approx(9.14196, abs=5.1e-6)
+    assert spectrum.upper_edge(features, 60.0, 6.0) == pytest.approx(
+        9.14196, abs=5.1e-6
+    )
     assert found == pytest.approx([10.3297], abs=5.1e-5)
     steps = [gs.PlantedSpike(strength=0.7)]
     law = gs.Vocabulary([1.0])
-    scenario = network("tanh(2*(z - 2))", "sin(z)", steps, 60.0, 6.0, gs.Ridge(0.1), second_layer=law)
+    scenario = network(
+        "tanh(2*(z - 2))", "sin(z)", steps, 60.0, 6.0, gs.Ridge(0.1), second_layer=law
+    )
     outliers = gs.predict(scenario, what="spectrum").isel(time=1).outliers.values
     assert outliers[np.isfinite(outliers)] == pytest.approx(found, rel=1e-9)
 
@@ -77,7 +94,9 @@ def test_outliers_of_a_finite_dimension():
         mesh=0.4,
     )
     layer = several_steps.step(described, several_steps.start(described), 2.0)
-    features = several_steps.features(described, several_steps.step(described, layer, 2.0))
+    features = several_steps.features(
+        described, several_steps.step(described, layer, 2.0)
+    )
     # The grid is coarse.
     assert spectrum.upper_edge(features, 2.0, 1.5) == pytest.approx(3.3654059, abs=1e-4)
     m = spectrum.stieltjes(features, 2.0, 1.5, 1 + 0.1j)
@@ -94,4 +113,6 @@ def test_marchenko_pastur(ratio):
     assert spectrum.upper_edge(features, ratio, 1.0) == pytest.approx(high, rel=1e-9)
     for x in (0.3 * high, 0.8 * high):
         expected = np.sqrt((high - x) * (x - low)) / (4 * np.pi * x)
-        assert spectrum.density(features, ratio, 1.0, x) == pytest.approx(expected, rel=1e-6)
+        assert spectrum.density(features, ratio, 1.0, x) == pytest.approx(
+            expected, rel=1e-6
+        )

@@ -9,12 +9,14 @@ import giantstep as gs
 from giantstep.core.base.errors import GiantstepError
 from giantstep.core.result.files import table
 from giantstep.core.result.text import Result
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.describe import describe
 from giantstep.core.scenario.dimensions import Dimension, declare, dimension_named
 from giantstep.core.scenario.families import _LOADED
-from giantstep.core.scenario.family import Answer, Question, Variable
-from giantstep.core.scenario.model import Number, Scenario, field
-from giantstep.tools.figures.layout import Reading
+from giantstep.core.scenario.family import Question, Variable
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Scenario
+from giantstep.tools.figures.reading import Reading
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import giantstep as gs
-from giantstep.core.result.table import grid_of
+from giantstep.core.result.provenance import grid_of
 from giantstep.core.scenario.families import family_class, family_names
+from giantstep.core.scenario.fields import allowed_types
 from giantstep.core.scenario.grid import Grid
-from giantstep.core.scenario.model import allowed_types, walk_fields
+from giantstep.core.scenario.names import walk_fields
 
 from .toy import Toy
 
@@ -592,7 +593,7 @@ def test_the_bound_of_a_curve_is_that_of_its_points(case, number):
     scenario, asked, fields = BOUNDED[case]
     chosen = draw_grid(scenario, fields, [case, "bound", number])
     result = gs.predict(scenario, chosen, **asked)
-    from giantstep.problems.bounds.best import Teachers
+    from giantstep.problems.bounds.teachers import Teachers
 
     name = next(
         name for name in Teachers(grid_of(result)).observables if name in result

@@ -20,18 +20,21 @@ The two steps of an erf neuron on the third Hermite polynomial; the second one s
 ...     target=lambda z: (z[0] ** 3 - 3 * z[0]) / np.sqrt(6),
 ...     activation=lambda h: erf(h / np.sqrt(2)),
 ...     slope=lambda h: np.sqrt(2 / np.pi) * np.exp(-h * h / 2),
-...     second_layer=[1.0], samples_per_dim=2.0, rates=[0.3, 0.3])
+...     second_layer=[1.0],
+...     samples_per_dim=2.0,
+...     rates=[0.3, 0.3],
+... )
 >>> path = reused(problem, *grid(problem, steps=2, count=60))
 >>> [round(float(M[0, 0]), 5) for M in path["M"]]
 [0.0, 0.0, -0.0356]
-"""
+"""  # noqa: E501
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from .averages import hermite_points
+from giantstep.reference.averages import hermite_points
 
 
 @dataclass
@@ -123,7 +126,12 @@ def reused(problem, points, weights, masks=None):
     M, Q = problem.start()
     S = Q - M @ M.T
     P = [np.eye(p)]
-    K, L, C, C_l, Gamma = {}, {}, {(0, 0): S}, {}, {}
+    # Two-time kernels, p x p matrices by (t, s).
+    C = {(0, 0): S}
+    C_l = {}
+    Gamma = {}
+    K = {}
+    L = {}
     V_M = np.zeros_like(M)
     V_P = np.zeros((p, p))
     V_K = {}

@@ -21,7 +21,7 @@ import itertools
 import numpy as np
 from scipy.special import erf, ndtr
 
-from .averages import normal_density, panel_points, panels
+from giantstep.reference.averages import normal_density, panel_points, panels
 
 # -- noisy labels -----------------------------------------------------------------
 

@@ -24,8 +24,13 @@ The sign of one direction, two samples per dimension:
 import numpy as np
 from scipy import optimize
 
-from .averages import normal_density, panel_points
-from .best_channels import label_chances, label_law, label_points, z_points
+from giantstep.reference.averages import normal_density, panel_points
+from giantstep.reference.best_channels import (
+    label_chances,
+    label_law,
+    label_points,
+    z_points,
+)
 
 # -- state evolution, (3) to (5) --------------------------------------------------
 

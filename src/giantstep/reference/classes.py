@@ -23,7 +23,7 @@ An example, from section 16: tanh, a planted spike, logistic loss.
 >>> found = classify(one_step.features(model, rows), alpha=1.5, beta=1.2, ridge=0.1)
 >>> print(round(found.test, 6), round(found.norm, 5))
 0.175403 1.64566
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Outputs:
 
     Given kappa, omega ~ N(c0 + c1 xi, .) where xi is the input along an unlearnt part of
     w*; Q is the variance of omega with that of c1 xi.
-    """
+    """  # noqa: E501
 
     c0: Array
     c1: Array
@@ -85,7 +85,7 @@ class Errors:
 def proximal_margin(loss: str, margin: Array, V: Array) -> Array:
     """Return u = y f* from y omega: the minimiser of l(u) + (u - y omega)^2/(2V)."""
     if loss == "hinge":
-        # Beyond 1 nothing pulls; far below it everything pulls alike; between: the edge.
+        # Beyond 1 nothing pulls; far below it everything pulls alike; between: the edge.  # noqa: E501
         return np.where(margin >= 1, margin, np.minimum(margin + V, 1.0))
     u = margin + V * special.expit(-margin)
     for _ in range(100):
@@ -109,7 +109,7 @@ def places(loss: str, V: Array) -> Array:
 
 def offset(features: Features) -> Array:
     """Return b(kappa) with <w*, x> > 0 when b + xi > 0: gamma kappa/rho of (4.8)."""
-    # E[sign(b + xi)] = h = 1 - 2 P(xi < -b); a target that is learnt has b = +-infinity.
+    # E[sign(b + xi)] = h = 1 - 2 P(xi < -b); a target that is learnt has b = +-infinity.  # noqa: E501
     return -np.sign(features.h) * special.ndtri((1 - np.abs(features.h)) / 2)
 
 

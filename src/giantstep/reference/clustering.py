@@ -23,7 +23,7 @@ import numpy as np
 from scipy import optimize, stats
 from scipy.special import expit, gamma, ndtr
 
-from .averages import normal_density, panel_points, panels
+from giantstep.reference.averages import normal_density, panel_points, panels
 
 
 @dataclass
@@ -100,7 +100,7 @@ def log_odds(model, b):
 
 
 def m_v(model, b, lam):
-    """Return the overlap of the means, (2.2c) or, with the mean, that of section 8.1."""
+    """Return the overlap of the means, (2.2c) or, with the mean, that of section 8.1."""  # noqa: E501
     if model.sparsity == 1:
         return b / (1 + b)
     shift = log_odds(model, b)

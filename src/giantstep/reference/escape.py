@@ -14,16 +14,22 @@ it to the threshold. Both parts have a singular logarithm, and in the sum it can
 ...     target=lambda z: z[0] ** 2 - 1,
 ...     activation=lambda x: x * x - 1,
 ...     slope=lambda x: 2 * x,
-...     second_layer=[1.0], dim=1000, batch=1, rate=0.1 / 1000,
-...     algorithm="correlation", constraint="projected", nodes=8)
+...     second_layer=[1.0],
+...     dim=1000,
+...     batch=1,
+...     rate=0.1 / 1000,
+...     algorithm="correlation",
+...     constraint="projected",
+...     nodes=8,
+... )
 >>> round(float(escape_time(run, threshold=0.5)) / 1000, 5)
 9.50343
 """
 
 import numpy as np
 
-from .averages import panels
-from .online_sgd import averages, fields, forces
+from giantstep.reference.averages import panels
+from giantstep.reference.online_sgd import averages, fields, forces
 
 
 def drift(run, m):

@@ -19,9 +19,11 @@ An example: a chain without steps has the covariance R.
 
 >>> from giantstep.reference.finite_batches import Layer
 >>> chain = Chain(Layer(U=np.zeros((1, 1)), c=np.ones(1)))
->>> print(chain.covariance(M=np.zeros((0, 2, 2)), R=np.array([0.5]), Vh1=np.zeros((1, 1))))
+>>> print(
+...     chain.covariance(M=np.zeros((0, 2, 2)), R=np.array([0.5]), Vh1=np.zeros((1, 1)))
+... )
 [[0.5]]
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 

@@ -19,10 +19,14 @@ An example: without steps P is the covariance R along W*, and norms do not diffe
 
 >>> from giantstep.reference.finite_batches import Layer
 >>> chain = Chain(Layer(U=np.zeros((1, 1)), c=np.ones(1)))
->>> print(special(chain, np.zeros((0, 2, 2)), np.array([0.5]), np.zeros((1, 1)), np.eye(1)))
+>>> print(
+...     special(
+...         chain, np.zeros((0, 2, 2)), np.array([0.5]), np.zeros((1, 1)), np.eye(1)
+...     )
+... )
 [[0.5 0. ]
  [0.  0. ]]
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ class Form:
 
     K numbers om_a for each of D directions, W* first; K numbers et_a for each direction of
     batch noise; k numbers y^t and yh^t for each step.
-    """
+    """  # noqa: E501
 
     def __init__(self, chain: Chain, targets: int, kind: type) -> None:
         self.chain = chain
@@ -110,7 +114,7 @@ def add_directions(form: Form, t: int, step: Step, C: Array, R: Array) -> None:
 
 
 def add_norms(form: Form, t: int, step: Step, R: Array) -> None:
-    """Add (5.3): the norms of the rows after step t; before the first they are all 1."""
+    """Add (5.3): the norms of the rows after step t; before the first they are all 1."""  # noqa: E501
     chain = form.chain
     form.add(form.yh(t), form.y(t), -np.eye(chain.k))
     form.add(form.yh(t), form.yh(t), -np.diag(R * step.variance))

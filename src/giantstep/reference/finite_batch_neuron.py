@@ -15,10 +15,12 @@ Order of the argument.
 
 An example: relu with A = 0 and s = 1 has D_1 = 1/2 and E sp^2 = 1/4 - 1/(2 pi).
 
->>> at = slopes(lambda z: np.maximum(z, 0), lambda z: 1.0 * (z > 0), [0.0], np.zeros(1), 1.0)
+>>> at = slopes(
+...     lambda z: np.maximum(z, 0), lambda z: 1.0 * (z > 0), [0.0], np.zeros(1), 1.0
+... )
 >>> print(at.D[1].round(9), (at.v - 0.25 + 0.5 / np.pi).round(9))
 [0.5] [0.]
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -104,7 +106,7 @@ class Norms:
 def norms(
     at: Slopes, res: Array, weights: Array, e: float, c: float, inverse: float
 ) -> Norms:
-    """Return how a step changes the norms of the rows of a block; `inverse` = 1/alpha."""
+    """Return how a step changes the norms of the rows of a block; `inverse` = 1/alpha."""  # noqa: E501
     D = at.D
     r2 = e * res * D[2]  # (3.1)
     ep = e * res / np.sqrt(c)

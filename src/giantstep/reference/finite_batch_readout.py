@@ -17,13 +17,22 @@ An example: G1 of "The network after a finite batch", section 17.9, at alpha = 1
 
 >>> from giantstep.reference import finite_batches
 >>> elu = lambda z: np.where(z > 0, z, np.expm1(np.minimum(z, 0)))
->>> network = Network(activation=elu, slope=lambda z: np.exp(np.minimum(z, 0)), kinks=[0.0],
-...                   target=lambda z: np.tanh(2 * z[0]), noise=0.05,
-...                   zeta=[1, 1.5], pi=[0.6, 0.4], mesh=0.16)
->>> layer = finite_batches.step(network, finite_batches.start(network), rate=1.5, alpha=2.0)
+>>> network = Network(
+...     activation=elu,
+...     slope=lambda z: np.exp(np.minimum(z, 0)),
+...     kinks=[0.0],
+...     target=lambda z: np.tanh(2 * z[0]),
+...     noise=0.05,
+...     zeta=[1, 1.5],
+...     pi=[0.6, 0.4],
+...     mesh=0.16,
+... )
+>>> layer = finite_batches.step(
+...     network, finite_batches.start(network), rate=1.5, alpha=2.0
+... )
 >>> print(round(read_out(network, layer, alpha=1.0, beta=1.3, ridge=0.05).test, 6))
 0.470835
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 

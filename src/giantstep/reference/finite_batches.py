@@ -17,12 +17,18 @@ Order of the argument, for each step.
 `finite_batch_readout` then fits the second layer. An example: one step by hand has
 U = e c_1 (g_1, sqrt(M_2/alpha_1)), and here c_1 = 1/2, g_1 = M_2 = 1.
 
->>> network = Network(activation=lambda z: np.maximum(z, 0), slope=lambda z: 1.0 * (z > 0),
-...                   kinks=[0.0], target=lambda z: z[0], zeta=[1, -1], pi=[0.5, 0.5])
+>>> network = Network(
+...     activation=lambda z: np.maximum(z, 0),
+...     slope=lambda z: 1.0 * (z > 0),
+...     kinks=[0.0],
+...     target=lambda z: z[0],
+...     zeta=[1, -1],
+...     pi=[0.5, 0.5],
+... )
 >>> layer = step(network, start(network), rate=1.0, alpha=4.0)
 >>> print(layer.U[0, 0].round(9), np.linalg.norm(layer.U[0, 1:]).round(9))
 0.5 0.25
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -44,7 +50,7 @@ from giantstep.reference.gaussian import (
 
 @dataclass
 class Network:
-    """Section 1. `target` takes z of shape (r, N); `kinks` are those of the activation."""
+    """Section 1. `target` takes z of shape (r, N); `kinks` are those of the activation."""  # noqa: E501
 
     activation: Function
     slope: Function
@@ -61,7 +67,7 @@ class Network:
 
 @dataclass
 class Step:
-    """What section 4 needs of a step: functions at its nodes, and coordinate vectors."""
+    """What section 4 needs of a step: functions at its nodes, and coordinate vectors."""  # noqa: E501
 
     inverse: float  # 1/alpha_t
     weights: Array  # (N,)
@@ -79,7 +85,7 @@ class Step:
 
 @dataclass
 class Layer:
-    """Means U_q in D directions, the first of them W*, and squared norms c_q of the rest."""
+    """Means U_q in D directions, the first of them W*, and squared norms c_q of the rest."""  # noqa: E501
 
     U: Array  # (k, D)
     c: Array  # (k,)

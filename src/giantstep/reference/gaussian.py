@@ -81,7 +81,7 @@ class Smoothed:
 
     D[j] = E[He_j(xi) sigma(A + s xi)]/s^j, the j-th derivative in A of E sigma(A + s xi);
     square = E sigma(A + s xi)^2. The arrays run over the values A that were asked for.
-    """
+    """  # noqa: E501
 
     D: Array
     square: Array
@@ -113,7 +113,7 @@ def smoothed(sigma: Function, kinks: Sequence[float], A: Array, s: float) -> Smo
     """Return (2.2) at an array of values A; `kinks` are those of sigma."""
     # On a product of rules A often has few values; each is integrated once.
     values, place = np.unique(np.round(A, 13), return_inverse=True)
-    regular = np.linspace(-REACH, REACH, 25)
+    regular = np.linspace(-REACH, REACH, 15)
     edges = np.tile(regular, (len(values), 1))
     # sigma(A + s xi) has its kink where xi = (kink - A)/s.
     moved = (np.array(kinks, dtype=float) - values[:, None]) / s

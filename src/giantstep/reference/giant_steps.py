@@ -16,14 +16,18 @@ Separately, `orientation` is the first gradient alone, at n = alpha0 d^l.
 >>> problem = Problem(
 ...     target=lambda z: (z[0] + z[0] ** 2 + z[1] - z[1] ** 2) / 2,
 ...     private=relu_averages,
-...     values=[1, -1], fractions=[0.5, 0.5], rate=2.0, batch_per_dim=1.0)
+...     values=[1, -1],
+...     fractions=[0.5, 0.5],
+...     rate=2.0,
+...     batch_per_dim=1.0,
+... )
 >>> state = start(problem, directions=2)
 >>> for _ in range(2):
 ...     state, cosine = step(problem, state)
 >>> np.round(cosine, 5)
 array([[ 0.23182,  0.03278],
        [-0.03278, -0.23182]])
-"""
+"""  # noqa: E501
 
 import itertools
 from collections.abc import Callable
@@ -32,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import eval_hermitenorm, factorial, ndtr
 
-from .averages import hermite_points, normal_density
+from giantstep.reference.averages import hermite_points, normal_density
 
 
 @dataclass
@@ -127,7 +131,7 @@ def gradient(problem, state):
 
 
 def step(problem, state):
-    """Return the state after a step and the cosines of its gradients, (5.3c), (5.3d)."""
+    """Return the state after a step and the cosines of its gradients, (5.3c), (5.3d)."""  # noqa: E501
     psi, phi, b, gg, chi, chi_d = gradient(problem, state)
     a = np.array(problem.values, dtype=float)
     alpha0 = problem.batch_per_dim

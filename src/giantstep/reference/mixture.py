@@ -14,8 +14,14 @@ Logistic regression on the signs of a teacher:
 
 >>> from giantstep.reference.mixture_channels import Problem
 >>> data = isotropic([1.0], [[0.0]], 1.0, [0.0])
->>> problem = Problem(weights=[1.0], alpha=2.0, loss="logistic", labels="sign",
-...                   rho=data.rho, tau=data.tau)
+>>> problem = Problem(
+...     weights=[1.0],
+...     alpha=2.0,
+...     loss="logistic",
+...     labels="sign",
+...     rho=data.rho,
+...     tau=data.tau,
+... )
 >>> answer = solve(problem, data, ridge=0.1)
 >>> round(float(answer["q"][0]), 6), round(float(answer["test_error"]), 6)
 (4.145804, 0.179662)
@@ -27,8 +33,8 @@ import numpy as np
 from scipy import optimize
 from scipy.special import ndtr
 
-from .averages import normal_density
-from .mixture_channels import channel
+from giantstep.reference.averages import normal_density
+from giantstep.reference.mixture_channels import channel
 
 
 @dataclass
@@ -58,7 +64,10 @@ def isotropic(sigma, mean_gram, teacher_norm, teacher_means):
 def prior(data, ridge, V_hat, q_hat, m_hat, h_hat):
     """Return V, q, (m, h) and the norm r, (2.1a)."""
     beta = np.concatenate([m_hat, h_hat])
-    V, q, mh, r = 0.0, 0.0, 0.0, 0.0
+    V = 0.0
+    q = 0.0
+    mh = 0.0
+    r = 0.0
     for pi, sigma, G in zip(data.pi, data.sigma.T, data.G, strict=True):
         A = ridge + V_hat @ sigma
         size = beta @ G @ beta + q_hat @ sigma
@@ -72,7 +81,10 @@ def prior(data, ridge, V_hat, q_hat, m_hat, h_hat):
 def sparse_prior(data, ridge, l1, V_hat, q_hat, m_hat, h_hat):
     """Return the same with an l1 penalty, section 2.2: coordinates are Gaussian."""
     beta = np.concatenate([m_hat, h_hat])
-    V, q, mh, r = 0.0, 0.0, 0.0, 0.0
+    V = 0.0
+    q = 0.0
+    mh = 0.0
+    r = 0.0
     for pi, sigma, G in zip(data.pi, data.sigma.T, data.G, strict=True):
         A = ridge + V_hat @ sigma
         # A search may make the noise negative for a moment.

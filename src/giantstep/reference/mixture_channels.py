@@ -18,7 +18,7 @@ there V stands for lambda V, and the ridge is 1.
 >>> hats, seen = channel(problem, 0, V=1.0, q=1.0, m=0.5, H=0.0)
 >>> round(float(seen["test_error"]), 10)  # arccos(1/2)/pi
 0.3333333333
-"""
+"""  # noqa: E501
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtr
 
-from .averages import normal_density, panel_points
+from giantstep.reference.averages import normal_density, panel_points
 
 
 @dataclass

@@ -19,9 +19,11 @@ An example, from the table of section 16: tanh, sin, eta = 3.
 
 >>> model = Model(activation=np.tanh, target=np.sin)
 >>> rows = population_step(model, zeta=[1.0], pi=[1.0], eta=3.0)
->>> print(round(read_out(features(model, rows), alpha=1.5, beta=1.0, ridge=0.1).test, 8))
+>>> print(
+...     round(read_out(features(model, rows), alpha=1.5, beta=1.0, ridge=0.1).test, 8)
+... )
 0.02233818
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ __all__ = ["Model", "Rows", "features", "planted_spike", "population_step", "rea
 
 @dataclass
 class Model:
-    """The functions of section 1 with the places of their kinks, and the label noise."""
+    """The functions of section 1 with the places of their kinks, and the label noise."""  # noqa: E501
 
     activation: Function
     target: Function

@@ -18,7 +18,11 @@ One step of two erf neurons on the sum of two erf:
 ...     target=lambda z: erf(z[0]) + erf(z[1]),
 ...     activation=erf,
 ...     slope=lambda x: 2 / np.sqrt(np.pi) * np.exp(-x * x),
-...     second_layer=[1.0, -0.5], dim=300, batch=10, rate=0.4)
+...     second_layer=[1.0, -0.5],
+...     dim=300,
+...     batch=10,
+...     rate=0.4,
+... )
 >>> M, Q = step(run, M=0.1 * np.eye(2), Q=np.eye(2))
 >>> np.round(M, 5)
 array([[ 0.18261,  0.087  ],
@@ -31,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import integrate
 
-from .averages import hermite_points, panel_points
+from giantstep.reference.averages import hermite_points, panel_points
 
 
 @dataclass

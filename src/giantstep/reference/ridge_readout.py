@@ -21,15 +21,25 @@ test error is the variance of the label.
 >>> import numpy as np
 >>> kappa, weights = np.polynomial.hermite_e.hermegauss(20)
 >>> one = np.ones((1, 20))
->>> plain = Features(weights=weights / weights.sum(), pi=np.ones(1),
-...                  mu0=one, mu1=0 * one, mu2=0 * one, h=kappa, hh=kappa**2,
-...                  h1=np.zeros((0, 20)), T0=np.zeros((1, 0, 20)), T1=np.zeros((1, 0, 0, 20)))
+>>> plain = Features(
+...     weights=weights / weights.sum(),
+...     pi=np.ones(1),
+...     mu0=one,
+...     mu1=0 * one,
+...     mu2=0 * one,
+...     h=kappa,
+...     hh=kappa**2,
+...     h1=np.zeros((0, 20)),
+...     T0=np.zeros((1, 0, 20)),
+...     T1=np.zeros((1, 0, 0, 20)),
+... )
 >>> print(round(read_out(plain, alpha=2.0, beta=1.0, ridge=0.1).test, 12))
 1.0
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +55,7 @@ class Features:
 
     Section 4.1. Shapes: k blocks, C channels for each, L directions of the target that no
     block has learnt. xi in R^L is the input along these.
-    """
+    """  # noqa: E501
 
     weights: Array  # (N,), sum 1
     pi: Array  # (k,), the fraction of neurons in each block
@@ -68,6 +78,10 @@ class FirstOrder:
     R: Array
     G: Array
     S: Array
+
+
+Spread = Callable[[FirstOrder, Array, Array, Array], tuple[Array, Array]]
+"""What gives Q1 and Q2 from A, eh and beta_q: (4.8)."""
 
 
 @dataclass
@@ -212,6 +226,7 @@ def fluctuations(
     alpha: float,
     beta: float,
     dim: float = np.inf,
+    spread: Spread = spread,
 ) -> tuple[Array, Array, Array]:
     """Solve (4.6) to (4.8) for the squared error RES and for Q1, Q2."""
     rho = alpha / beta
@@ -254,8 +269,21 @@ def read_out(
 ) -> Errors:
     """Return the errors (4.9) of a ridge fit on alpha d samples with beta d neurons."""
     first = first_order(features, alpha, beta, ridge)
+    return errors(features, first, alpha, beta, ridge, dim)
+
+
+def errors(
+    features: Features,
+    first: FirstOrder,
+    alpha: float,
+    beta: float,
+    ridge: float,
+    dim: float = np.inf,
+    spread: Spread = spread,
+) -> Errors:
+    """Return (4.9) from a solution of the first order; `spread` is (4.8) or like it."""
     fit = signal(features, first, alpha, beta, dim)
-    RES, Q1, Q2 = fluctuations(features, first, fit, alpha, beta, dim)
+    RES, Q1, Q2 = fluctuations(features, first, fit, alpha, beta, dim, spread)
     weights = features.weights
     test = float(weights @ RES)
     train = float(weights @ (RES / (1 + first.V) ** 2))

@@ -19,14 +19,26 @@ Order of the argument.
 An example, setting A2 of section 14, on a grid too coarse for its last digits.
 
 >>> relu = lambda z: np.maximum(z, 0)
->>> network = Network(activation=relu, kinks=[0.0], target=lambda z: z[0] + z[0] * z[1],
-...                   directions=2, zeta=[1, -1], pi=[0.5, 0.5], noise=0.1, mesh=0.4)
+>>> network = Network(
+...     activation=relu,
+...     kinks=[0.0],
+...     target=lambda z: z[0] + z[0] * z[1],
+...     directions=2,
+...     zeta=[1, -1],
+...     pi=[0.5, 0.5],
+...     noise=0.1,
+...     mesh=0.4,
+... )
 >>> layer = start(network)
 >>> for rate in (2.0, 2.0):
 ...     layer = step(network, layer, rate)
->>> print(round(read_out(features(network, layer), alpha=2.0, beta=1.5, ridge=0.1).test, 3))
+>>> print(
+...     round(
+...         read_out(features(network, layer), alpha=2.0, beta=1.5, ridge=0.1).test, 3
+...     )
+... )
 0.691
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -52,7 +64,7 @@ __all__ = ["Layer", "Network", "features", "read_out", "start", "step"]
 
 @dataclass
 class Network:
-    """Section 1. `target` takes z of shape (r, N); `kinks` are those of the activation."""
+    """Section 1. `target` takes z of shape (r, N); `kinks` are those of the activation."""  # noqa: E501
 
     activation: Function
     target: Function

@@ -9,16 +9,22 @@ all that the mean step needs. Beside `batch_reuse.py` this shows what reuse adds
 
 >>> from giantstep.reference.batch_reuse import Problem
 >>> problem = Problem(
-...     target=lambda z: z[0] + z[0] * z[1], directions=2,
-...     activation=lambda h: h + h * h / 2, slope=lambda h: 1 + h,
-...     second_layer=[0.6], samples_per_dim=1.5, rates=[0.2, 0.2], loss="correlation")
+...     target=lambda z: z[0] + z[0] * z[1],
+...     directions=2,
+...     activation=lambda h: h + h * h / 2,
+...     slope=lambda h: 1 + h,
+...     second_layer=[0.6],
+...     samples_per_dim=1.5,
+...     rates=[0.2, 0.2],
+...     loss="correlation",
+... )
 >>> np.round(single_pass(problem, count=10)["M"][2], 6)
 array([[0.36  , 0.0324]])
 """
 
 import numpy as np
 
-from .batch_reuse import gradient, grid, psd_root
+from giantstep.reference.batch_reuse import gradient, grid, psd_root
 
 
 def single_pass(problem, count):

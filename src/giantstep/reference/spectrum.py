@@ -22,9 +22,11 @@ the edge is that of Marchenko and Pastur.
 >>> model = one_step.Model(activation=lambda z: z**2 - 1, target=np.sin)
 >>> rows = one_step.planted_spike(pi=[1.0], u=[0.0], s=[1.0], gamma=1.0)
 >>> features = one_step.features(model, rows)
->>> print(round(upper_edge(features, alpha=4.0, beta=1.0), 6), 2 * (1 + np.sqrt(4.0)) ** 2)
+>>> print(
+...     round(upper_edge(features, alpha=4.0, beta=1.0), 6), 2 * (1 + np.sqrt(4.0)) ** 2
+... )
 18.0 18.0
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -112,7 +114,8 @@ def upper_edge(features: Features, alpha: float, beta: float) -> float:
     state, stable = bulk.solve(z, state)
     move = 0.5 * z
     edge = 0.0
-    while stable > 3e-5:
+    # Nearer than this Newton's equations are singular to rounding.
+    while stable > 3e-4 and move > 1e-12 * z:
         near, less = bulk.solve(z - move, state)
         if not 0 < less < stable:
             move = move / 2
@@ -153,7 +156,7 @@ def outliers(
 
     At a finite `dim` the means of the features give k large ones; in the limit these are
     infinite and are left out.
-    """
+    """  # noqa: E501
     edge = upper_edge(features, alpha, beta)
 
     def value(z: float, place: int) -> float:

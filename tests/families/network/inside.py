@@ -14,10 +14,11 @@ from giantstep.core.readout import Features, FiniteSize, Spectrum
 from giantstep.core.readout.finite_size import whole_sizes
 from giantstep.core.readout.fits import Asked
 from giantstep.problems.network.answers.errors import Table
-from giantstep.problems.network.answers.others import spectra
+from giantstep.problems.network.answers.spectrum import spectra
 from giantstep.problems.network.describe import Description, describe, finite_size
 from giantstep.problems.network.experiment import trained_networks, whiten
-from giantstep.problems.network.layer import Layer, follow
+from giantstep.problems.network.follow import follow
+from giantstep.problems.network.layer import Layer
 from giantstep.problems.network.problem import Problem, Share, share_points
 
 

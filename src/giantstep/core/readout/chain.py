@@ -33,8 +33,9 @@ from typing import ClassVar, cast
 import numpy as np
 
 from giantstep.core.base.types import Array, Floats, Integers
+from giantstep.core.maths.small_matrices import small_inverse, small_product
 from giantstep.core.maths.solve import solve_each
-from giantstep.core.maths.stacked import Stacked, small_inverse, small_product
+from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Response
 from giantstep.core.readout.chain_signal import ChainSignal
 from giantstep.core.readout.features import MANY_NODES, packing
@@ -219,7 +220,7 @@ class ChainBulk(NewtonBulk):
         return max(step.weights.shape[1] for step in self.steps_of_sets)
 
     @property
-    def kin(self) -> object:
+    def stack_key(self) -> object:
         """The shape, in which nodes do not count: they are padded; None where they are
         many.
         """
@@ -296,12 +297,7 @@ class ChainBulk(NewtonBulk):
         dVh1 = packed_directions(k)
         dW = np.zeros((count, len(dVh1) + 1, k, k), jacobian.matrix.dtype)
         dW[:, :-1] = state.scale[:, None] * dVh1
-        right = _right_sides(state, R, dW, missed, missed_R)
-        change = solve_each(jacobian.matrix, right).swapaxes(1, 2)
-        unknown = missed[0].size
-        shape = (count, dW.shape[1], *missed.shape[1:])
-        dblocks = change[:, :, :unknown].reshape(shape)
-        dlog = change[:, :, unknown:]
+        dblocks, dlog = jacobian.solve(R, dW, missed, missed_R)
         # W = |R|^1/2 Vh1 |R|^1/2 moves with Vh1 at fixed R so far, and with log R
         dW = dW + np.einsum("baq,bqij->baij", dlog, jacobian.W_of_log)
         dH = jacobian.moved_H(dblocks, dW)
@@ -352,31 +348,6 @@ def _relative_size(
     of_blocks = of_blocks / np.max(np.abs(image), axis=(1, 2, 3))
     of_R = np.max(np.abs(missed_R) / block_width, axis=1)
     return np.maximum(of_blocks, of_R)
-
-
-def _right_sides(
-    state: ChainState, R: Array, dW: Array, missed: Array, missed_R: Array
-) -> Array:
-    """Return what the Jacobian is solved for, one column for each direction A of dW:
-    (B, T 4k^2 + k, A).
-
-    The last direction is Newton's step; those of D, which leave W alone, are the k
-    before it.
-    """
-    count, directions, k, _ = dW.shape
-    unknown = missed[0].size
-    moved, moved_R = state.answer_to_W(dW)
-    right = np.concatenate(
-        [moved.reshape(count, directions, -1), -moved_R], axis=2
-    ).swapaxes(1, 2)
-    q = np.arange(k)
-    of_D = directions - 1 - k + q
-    # R_q D_q of (4.4) moves by R_q with D_q
-    right[:, unknown + q, of_D] -= R
-    right[:, :unknown, -1] = missed.reshape(count, -1)
-    # the blocks are missed by image - g, and R the other way round
-    right[:, unknown:, -1] = -missed_R
-    return right
 
 
 def _moved_response(state: ChainState, S: Array, dlog: Array, dH: Array) -> Array:
@@ -586,6 +557,32 @@ class ChainJacobian:
         # R_q D_q moves by itself with log R_q
         matrix[:, unknown + q, unknown + q] += R * D
         return cls(state, matrix, operators, W_of_log)
+
+    def solve(
+        self, R: Array, dW: Array, missed: Array, missed_R: Array
+    ) -> tuple[Array, Array]:
+        """Return how the blocks (B, A, T, 2k, 2k) and log R (B, A, k) move along the
+        directions A: dW (B, A, k, k) at fixed R.
+
+        The last direction is Newton's step; those of D, which leave W alone, are the k
+        before it.
+        """
+        count, directions, k, _ = dW.shape
+        unknown = missed[0].size
+        moved, moved_R = self.state.answer_to_W(dW)
+        right = np.concatenate(
+            [moved.reshape(count, directions, -1), -moved_R], axis=2
+        ).swapaxes(1, 2)
+        q = np.arange(k)
+        of_D = directions - 1 - k + q
+        # R_q D_q of (4.4) moves by R_q with D_q
+        right[:, unknown + q, of_D] -= R
+        right[:, :unknown, -1] = missed.reshape(count, -1)
+        # the blocks are missed by image - g, and R the other way round
+        right[:, unknown:, -1] = -missed_R
+        change = solve_each(self.matrix, right).swapaxes(1, 2)
+        shape = (count, directions, *missed.shape[1:])
+        return change[:, :, :unknown].reshape(shape), change[:, :, unknown:]
 
     def moved_H(self, dblocks: Array, dW: Array) -> Array:
         """Return how H moves with the blocks (B, A, T, 2k, 2k) and W (B, A, k, k)."""

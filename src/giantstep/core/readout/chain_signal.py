@@ -181,6 +181,7 @@ class ChainSignal:
         layout = SignalLayout.of(self.bulk)
         count = len(y)
         K = layout.fields.size
+        # om of all directions first, et of those of batch noise behind them
         noise_start = layout.directions * K
         om = y[:, :noise_start].reshape(count, layout.directions, K)
         et = y[:, noise_start : layout.scalars].reshape(count, -1, K)
@@ -212,6 +213,7 @@ def _products(pairs: Floats, link: Array) -> Array:
     """Return E_t[f_a f_b Lt] of all functions (B, F, F, 2k, 2k)."""
     count, nodes, size, _ = link.shape
     sums = pairs @ link.reshape(count, nodes, size * size)
+    # packed: pairs a <= b, which stand for (b, a) too
     packed = sums.reshape(count, -1, size, size)
     functions = int(np.sqrt(2 * pairs.shape[1]))
     rows, columns = np.triu_indices(functions)
@@ -227,7 +229,7 @@ def _at_nodes(pairs: Floats, v: Array, shape: tuple[int, ...]) -> Array:
     """
     rows, columns = np.triu_indices(v.shape[1])
     outer = v[:, rows, :, None] * v[:, columns, None, :]
-    # a pair a < b stands for (b, a) too
+    # a pair a < b stands for (b, a) too, a pair a = a for itself alone
     off_diagonal = np.where(rows == columns, 0.0, 1.0)[:, None, None]
     outer = outer + off_diagonal * np.swapaxes(outer, 2, 3)
     flat = outer.reshape(*outer.shape[:2], -1)
@@ -246,6 +248,7 @@ def _matrix(bulk: ChainBulk, state: ChainState, products: list[Array]) -> Array:
     """Return Gm (B, rows, rows), (5.1)-(5.3)."""
     layout = SignalLayout.of(bulk)
     Gm = np.zeros((len(state.root), layout.size, layout.size), state.C.dtype)
+    # those of batch noise enter through the steps alone
     for om in layout.om[: layout.targets]:
         Gm[:, om[:, None], om] += state.H
     for t, step in enumerate(bulk.steps):
@@ -254,7 +257,14 @@ def _matrix(bulk: ChainBulk, state: ChainState, products: list[Array]) -> Array:
         _add_old_directions(Gm, old, step, products[t], state.means[t])
         if step.fresh:
             coupled = layout.fields.of_step(t)
-            _add_batch_noise(Gm, layout, old, step, products[t], state.C[:, coupled])
+            _add_batch_noise(
+                Gm,
+                layout,
+                old,
+                step=step,
+                products=products[t],
+                C=state.C[:, coupled],
+            )
             _tie_batch_noise(Gm, layout, step, state.C)
         _add_lengths(Gm, layout, t, step, state.sign[:, None])
     if bulk.gaussian_rows:
@@ -294,6 +304,7 @@ def _add_batch_noise(
     """
     count = len(Gm)
     frame = step.frame
+    # zeta comes first among the functions, then the F_j
     functions = frame.shape[2]
     new = layout.et[layout.noise_of(step)].ravel()
     root = np.sqrt(step.inverse)[:, None, None, None, None]
@@ -335,6 +346,7 @@ def _add_lengths(
     Gm[:, y, yh] = -1.0
     # R_q of the page is its sign in the scaled fields
     Gm[:, yh, yh] = -sign * step.spread
+    # (3.6): the lengths follow the fields, tau by s fl and h by s^3 fy
     _couple(Gm, yh, tau, step.carried)
     _couple(Gm, yh, h, -sign[:, :, None] * step.own)
     if t == 0 and not layout.gaussian_rows:
@@ -343,6 +355,7 @@ def _add_lengths(
     before = layout.length_before(t)
     Gm[:, yh, before] = step.gain
     Gm[:, before, yh] = step.gain
+    # a longer row bends the step by e res D_3/2
     _couple(Gm, before, h, step.bent)
 
 
@@ -369,6 +382,7 @@ def _selection(bulk: ChainBulk) -> Floats:
     layout = SignalLayout.of(bulk)
     count, _, n = bulk.directions.shape
     k = layout.fields.blocks
+    # a unit vector in the directions given, on the field tau^T of one block
     columns = np.zeros((count, layout.size, (n + 1) * k))
     length = layout.length_after(layout.fields.steps - 1)
     for q in range(k):

@@ -15,12 +15,14 @@ from giantstep.core.base.types import Floats, Integers
 from giantstep.core.maths.gaussian import normal_distribution
 from giantstep.core.maths.gaussian.grids import even_rule
 from giantstep.core.maths.stacked import Stacked
-from giantstep.core.readout.classes import LOSSES, Classifier, flip_at_nodes, frequent
-from giantstep.core.readout.errors import FittedMeans, field_variance
+from giantstep.core.readout.classes import Classifier, flip_at_nodes, frequent
 from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import FiniteSize, push_of_means
 from giantstep.core.readout.first_order import Equations
+from giantstep.core.readout.fitted_means import FittedMeans
+from giantstep.core.readout.losses.functions import LOSSES
 from giantstep.core.readout.pairs import Overlap
+from giantstep.core.readout.signs import field_variance
 
 OUTER = (0.25, 6.5)
 """Step and reach of the rule over what two outputs share: seven digits."""
@@ -45,9 +47,9 @@ class ClassParts(Stacked):
     with itself.
     """
 
-    own: Overlap
-    layer: Overlap
-    samples: Overlap
+    own: Overlap  # of one with itself
+    layer: Overlap  # the same layer, samples of their own
+    samples: Overlap  # the same samples, layers of their own
 
 
 def class_parts(
@@ -127,7 +129,7 @@ def _parts_of_one(
     means = push_of_means(equations.bulk, response, classifier.theta, size)
     tangents = equations.bulk.tangents(response)
     layer_Q1, layer_Q2 = tangents.push(
-        features.omega, classifier.x, classifier.dual, means.paid
+        features.omega, classifier.x, classifier.dual, means.penalty
     )
     samples_Q1, drive = _same_samples(equations, classifier, loss, flip)
     fitted = None
@@ -209,13 +211,13 @@ class _PairOfOutputs:
     """
 
     often: Integers  # which nodes count, of all N
-    V: Floats
-    c0: Floats
+    V: Floats  # response of the output
+    c0: Floats  # its mean
     along_signal: Floats  # |c1|^2, which all networks have in common
     bulk: Floats  # (1, N): the rest of the variance, which they share in part
-    field: Floats
+    field: Floats  # mean of the field
     along_field: Floats  # covariance of the output and the field
-    flip: Floats
+    flip: Floats  # chance that a class is turned
     spread: float  # variance of the field
 
     @classmethod

@@ -11,14 +11,15 @@ covariance rho . c1: every node of kappa is a cluster of
 bulk responds as in the ridge problem, with -E g' in place of 1/(1+V):
 
     Vh1 = -r E[mu1 mu1^T g'],  Vh2 = -r E[mu2 g'];  psih_l = r rho_l E[mu1 dg/dnu]
-    r E[mu0_q g] = (P theta)_q, P of `finite_size`,  the channel coefficients likewise with their prior
+    r E[mu0_q g] = (P theta)_q, P of `finite_size`
+    (the channel coefficients likewise, with their prior)
     (Q1, Q2) = -L(r E[mu1 mu1^T g^2], r E[mu2 g^2]), and what the signal pushes
 
 The means are solved by Newton's step at every sweep (the least squares of `signal`);
 the rest is iterated with Anderson's mixing, in the scale-free coordinates (log V, log
 Q, c/sqrt(Q), tau/sqrt(Q)): where the classes are nearly separable everything grows
 together.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -35,12 +36,7 @@ from giantstep.core.maths.gaussian import normal_distribution
 from giantstep.core.maths.solve import Mixing, OpenPoints
 from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Response
-from giantstep.core.readout.errors import (
-    Observables,
-    field_variance,
-    misclassified,
-    negative_positive,
-)
+from giantstep.core.readout.errors import Observables
 from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import (
     FiniteSize,
@@ -53,11 +49,16 @@ from giantstep.core.readout.losses.channel import (
     MarginLaws,
     both_labels,
     both_moments,
-    stiffness,
 )
 from giantstep.core.readout.losses.functions import LOSSES, Loss
 from giantstep.core.readout.losses.labels import SignLabels
+from giantstep.core.readout.losses.mean_step import stiffness
 from giantstep.core.readout.signal import Signal, solve_signal
+from giantstep.core.readout.signs import (
+    field_variance,
+    misclassified,
+    negative_positive,
+)
 
 CHUNK = 8
 """Points that are solved together: their channels fill a fast memory."""
@@ -91,12 +92,12 @@ _RARE = 1e-13
 class Classifier(Observables):
     """The fitted classifier at B points."""
 
-    V1: Floats
-    V2: Floats
-    residual: Floats
-    iterations: Integers
-    dual: Floats
-    penalty: Floats  # those of `Signal`
+    V1: Floats  # (B, k, k)
+    V2: Floats  # (B, k)
+    residual: Floats  # (B,)
+    iterations: Integers  # (B,)
+    dual: Floats  # that of `Signal`
+    penalty: Floats  # that of `Signal`
     V: Floats
     Q: Floats
     c0: Floats
@@ -337,7 +338,7 @@ def _sweep(
     # of the blocks leave at a finite size
     tangents = equations.bulk.tangents(response)
     means = push_of_means(equations.bulk, response, signal.theta, size)
-    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
+    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.penalty)
     driven_Q1, driven_Q2 = tangents.apply(*features.moments(weights * moments.g2))
     means_Q1, means_Q2 = means.through(tangents)
     Q1 = Q1 + driven_Q1 / width[:, :, None] + means_Q1

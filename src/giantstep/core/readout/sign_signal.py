@@ -49,6 +49,7 @@ class Units:
         kinds = 1
         if np.any(cells.unseen > 0):
             kinds = 2
+        # functions of a first, so that the first C stand for the cells themselves
         cell = np.tile(np.arange(C), kinds)
         functions = (np.arange(len(cell)) < C).astype(float)
         both_kinds = np.concatenate([cells.target, np.sqrt(cells.unseen)], axis=1)
@@ -60,7 +61,14 @@ class Units:
         scale = 1 / np.sqrt(np.maximum(rest, ALL_LEARNT))
         scale = np.where(rest > ALL_LEARNT, scale, 0.0)[:, None]
         across = scale * (target - bulk.gamma[:, None] * learnt)
-        return cls(cell, cells.mass[:, cell], target, learnt, across, functions)
+        return cls(
+            cell=cell,
+            mass=cells.mass[:, cell],
+            target=target,
+            learnt=learnt,
+            across=across,
+            functions=functions,
+        )
 
     def on_cells(self, values: Floats) -> Floats:
         """Return what depends on the cell alone at the unit vectors (B, 1, 1, U)."""
@@ -84,7 +92,8 @@ class RowStatistics(NamedTuple):
     pc: Floats
     nu: Floats  # (B, A, k, 1)
     nu_with_rest: Floats  # e nu cN: the covariance of the noise with the rest of S
-    lam: Array  # (B, A, k, 2)
+    lam_12: Floats  # (B, A, k)
+    lam_22: Floats
     radial: Floats  # (B, A, k): covariance with x^2 - 1
 
 
@@ -93,6 +102,7 @@ class GlobalLayout:
 
     def __init__(self, k: int) -> None:
         self.size = 7 * k
+        # a pi has both fields (t, s) of a block, the others one number
         self.pi_w = slice(0, 2 * k)
         self.pi_g = slice(2 * k, 4 * k)
         self.lam = slice(4 * k, 6 * k)
@@ -147,6 +157,7 @@ class SignSignal:
         system = np.eye(outside.shape[2]) + self.coupling @ self.passed
         through = solve_each(system, self.coupling @ np.swapaxes(outside, 1, 2))
         p = direct + outside @ through
+        # symmetric but for rounding
         return np.asarray(0.5 * (p + np.swapaxes(p, 1, 2)))
 
     def _row_statistics(self, probes: Array) -> RowStatistics:
@@ -156,7 +167,6 @@ class SignSignal:
         cells = bulk.cells
         k = self.pencil.blocks
         e = bulk.strength[:, None, :, None]
-        mass = units.on_cells(cells.mass)
         of_probe = probes.reshape(len(probes), -1, 3, k)[..., None]  # (B, A, 3, k, 1)
         t = of_probe[:, :, 0]
         psi = of_probe[:, :, 1]
@@ -167,24 +177,30 @@ class SignSignal:
         pc = pa + y * mean_in_length * units.on_functions(cells.mean)
         pb = units.on_cells(cells.slope) * pc + y * units.on_functions(cells.own)
         nu = y * bulk.noise_in_length[:, None, :, None]
-        lam = (y * bulk.common_in_length[:, None]).astype(self.pencil.h.dtype)
+        common = y * bulk.common_in_length[:, None]
         # (5.6): m moves with the squared length of xi, dC22
-        by_scale = mass * units.on_functions(cells.by_scale)
-        lam[..., 1] += (e * pc * by_scale).sum(axis=-1)
-        second = mass * units.on_functions(cells.second)
-        radial = (e * pc * second).sum(axis=-1)
-        radial_noise = np.sum(cells.mass * cells.radial, axis=1)[:, None, None]
-        radial = radial + nu[..., 0] * radial_noise
-        nu_with_rest = e * nu * units.on_functions(cells.noise_rest)
+        by_scale = units.on_cells(cells.mass) * units.on_functions(cells.by_scale)
         return RowStatistics(
             pa=pa,
             pb=pb,
             pc=pc,
             nu=nu,
-            nu_with_rest=nu_with_rest,
-            lam=lam,
-            radial=radial,
+            nu_with_rest=e * nu * units.on_functions(cells.noise_rest),
+            lam_12=common[..., 0],
+            lam_22=common[..., 1] + (e * pc * by_scale).sum(axis=-1),
+            radial=self._radial(pc, nu),
         )
+
+    def _radial(self, pc: Floats, nu: Floats) -> Floats:
+        """Return e <l2, pc> + nu E(l3 + 2 l1) of (5.9) (B, A, k): the covariance with
+        x^2 - 1.
+        """
+        cells = self.pencil.bulk.cells
+        e = self.pencil.bulk.strength[:, None, :, None]
+        second = self.units.on_cells(cells.mass) * self.units.on_functions(cells.second)
+        of_rest = (e * pc * second).sum(axis=-1)
+        of_noise = np.sum(cells.mass * cells.radial, axis=1)[:, None, None]
+        return of_rest + nu[..., 0] * of_noise
 
     def _sources(self, rows: RowStatistics, yt_yp: Array) -> Array:
         """Return Jv of (5.9) (B, A, 2k, U), what the probes leave on the fields (t, s)
@@ -218,16 +234,16 @@ class SignSignal:
             flat = right.reshape(count, right.shape[1], -1)
             return np.asarray(weighted @ np.swapaxes(flat, 1, 2))
 
-        direct = (
-            product(rows.pa, rows.pa)
-            + product(e**2 * rest * rows.pc, rows.pc)
-            + product(yp, yt_yp)
-            - product(Jv, h_Jv)
-        )
+        # initial rows, the rest of S, the batch, and what the fit answers to
+        direct = product(rows.pa, rows.pa)
+        direct = direct + product(e**2 * rest * rows.pc, rows.pc)
+        direct = direct + product(yp, yt_yp)
+        direct = direct - product(Jv, h_Jv)
         # e cN (nu_A pc_B + nu_B pc_A)
         nu_with_rest = np.broadcast_to(rows.nu_with_rest, rows.pc.shape)
         crossed = product(nu_with_rest, rows.pc)
         direct += crossed + np.swapaxes(crossed, 1, 2)
+        # the noise is no function of the coordinate: one sum over all cells
         noise = np.sum(cells.mass * cells.noise, axis=1)[:, None, None]
         nu = rows.nu[..., 0]
         direct += noise * (nu @ np.swapaxes(nu, 1, 2))
@@ -246,73 +262,99 @@ class SignSignal:
         p_h_Jv = np.concatenate(
             [units.on_cells(cells.slope) * of_t, of_t + of_s], axis=2
         )
+        # one sum for what the probe has itself and what the fields answer
         left = mass * (yp - p_h_Jv)
         of_target = (left * units.target[:, None, None]).sum(axis=-1)
         of_pull = (left * units.on_functions(cells.pull)).sum(axis=-1)
         on_t = mass * e * of_t
-        lam_12 = rows.lam[..., 0]
         by_scale = (on_t * units.on_functions(cells.by_scale)).sum(axis=-1)
-        lam_22 = rows.lam[..., 1] - by_scale
+        lam_22 = rows.lam_22 - by_scale
         second = (on_t * units.on_functions(cells.second)).sum(axis=-1)
         radial = rows.radial - second
-        return np.concatenate([of_target, of_pull, lam_12, lam_22, radial], axis=2)
+        return np.concatenate([of_target, of_pull, rows.lam_12, lam_22, radial], axis=2)
+
+
+Part = tuple[slice, slice, Array]
+"""A block of a matrix of the globals: its rows, its columns, its values."""
 
 
 def _coupling(pencil: SignPencil) -> Array:
-    """Return Xi of (5.8) (B, 7k, 7k).
-
-    l_w = s - g rho and l_g = rho/M2 with g = g1/M2 are the coefficients of a sample
-    along the target and along the gradient.
-    """
+    """Return Xi of (5.8) (B, 7k, 7k)."""
     bulk = pencil.bulk
     k = pencil.blocks
     rho = bulk.nodes
     # averages of F(rho), s F(rho), s^2 F(rho): labels with different s share rho
     w0, w1, w2 = np.moveaxis(bulk.weights, 1, 0)
-    M2 = bulk.power[:, None, None]
-    g = bulk.linear[:, None, None] / M2
-    inner = pencil.gm * bulk.per_sample[:, None, None]  # G'
     ss, sr, rr = _averages([w2, w1 * rho, w0 * rho**2], pencil.lh)
-    # X = G' (I - E_b[rho^2 lh] G'/M2)^-1: the batch free of the residuals' direction
+    M2 = bulk.power[:, None, None]
+    inner = pencil.gm * bulk.per_sample[:, None, None]  # G'
+    # X = G' (I - E_b[rho^2 lh] G'/M2)^-1: samples that are free across the residuals
     eye = np.eye(2 * k)
     X = inner @ solve_each(eye - rr / M2 @ inner, eye)
-    # E_b[l_a rho lh]
+    # the sphere takes one half of every x^2 - 1
+    rad = np.broadcast_to(-0.5 * eye[:k, :k], (len(rho), k, k))
+    at = GlobalLayout(k)
+    parts = [
+        *_between_pi(at, pencil, X=X, ss=ss, sr=sr, rr=rr),
+        *_with_lengths(at, pencil, inner=inner, X=X, sr=sr, rr=rr),
+        (at.rad, at.rad, rad),
+    ]
+    return at.symmetric(parts, np.result_type(pencil.lh, pencil.gm))
+
+
+def _between_pi(
+    at: GlobalLayout, pencil: SignPencil, X: Array, ss: Array, sr: Array, rr: Array
+) -> list[Part]:
+    """Return the pi-pi blocks of (5.8): E_b[l_a l_b lh] + E_b[l_a rho lh] X E_b[l_b rho
+    lh]/M2, minus yt in (w, w).
+
+    l_w = s - g rho and l_g = rho/M2 with g = g1/M2 are what a sample has along the
+    target and along the gradient.
+    """
+    M2 = pencil.bulk.power[:, None, None]
+    g = pencil.bulk.linear[:, None, None] / M2
     of_w = sr - g * rr
     of_g = rr / M2
     right_w = X @ of_w / M2
     right_g = X @ of_g / M2
+    # the cells have counted the target as the rest of the inputs: - yt
     ww = ss - 2 * g * sr + g**2 * rr + of_w @ right_w - pencil.yt
     wg = (sr - g * rr) / M2 + of_w @ right_g
     gg = rr / M2**2 + of_g @ right_g
+    return [(at.pi_w, at.pi_w, ww), (at.pi_w, at.pi_g, wg), (at.pi_g, at.pi_g, gg)]
+
+
+def _with_lengths(
+    at: GlobalLayout, pencil: SignPencil, inner: Array, X: Array, sr: Array, rr: Array
+) -> list[Part]:
+    """Return the pi-lam and lam-lam blocks of (5.8): what dC12 and dC22, the
+    fluctuations of the rows' lengths, have in common with the fields.
+    """
+    bulk = pencil.bulk
+    rho = bulk.nodes
+    w0 = bulk.weights[:, 0]
+    w1 = bulk.weights[:, 1]
+    M2 = bulk.power[:, None, None]
+    g = bulk.linear[:, None, None] / M2
     F = _length_sources(bulk)
     pushed = inner[:, None] @ F
     # (I + L G')^-1 F = F - lh G' F
     IF = F - pencil.lh @ pushed
     s_IF, r_IF = _averages([w1, w0 * rho], IF)
-    w_lam = s_IF - g * r_IF + of_w @ X @ r_IF / M2
-    g_lam = r_IF / M2 + of_g @ X @ r_IF / M2
-    lam = _with_blocks(_common_lengths(bulk), k)
+    # E_b[l_a rho lh] X E_b[rho IF]/M2 for a = w, g
+    w_lam = s_IF - g * r_IF + (sr - g * rr) @ X @ r_IF / M2
+    g_lam = r_IF / M2 + rr / M2 @ X @ r_IF / M2
+    lam = _with_blocks(_common_lengths(bulk), pencil.blocks)
     lam = lam - np.einsum("bj,bjma,bjmc->bac", w0, pushed, IF, optimize=True)
     lam = lam + np.swapaxes(r_IF, 1, 2) @ X @ r_IF / M2
-    # the sphere takes one half of every x^2 - 1
-    rad = np.broadcast_to(-0.5 * np.eye(k), (len(rho), k, k))
-    at = GlobalLayout(k)
-    parts = (
-        (at.pi_w, at.pi_w, ww),
-        (at.pi_w, at.pi_g, wg),
-        (at.pi_g, at.pi_g, gg),
-        (at.pi_w, at.lam, w_lam),
-        (at.pi_g, at.lam, g_lam),
-        (at.lam, at.lam, lam),
-        (at.rad, at.rad, rad),
-    )
-    return at.symmetric(parts, np.result_type(pencil.lh, pencil.gm))
+    return [(at.pi_w, at.lam, w_lam), (at.pi_g, at.lam, g_lam), (at.lam, at.lam, lam)]
 
 
 def _averages(weights: Sequence[Floats], matrices: Array) -> list[Array]:
     """Return sums over nodes or cells of matrices (B, N, ., .), for each of the weights
     (B, N).
     """
+    # one product of matrices for all weights, which reads the matrices once
     count, nodes, *shape = matrices.shape
     together = np.stack(weights, axis=1) @ matrices.reshape(count, nodes, -1)
     return [together[:, i].reshape(count, *shape) for i in range(len(weights))]
@@ -354,45 +396,64 @@ def _with_blocks(pairs: Array, k: int) -> Array:
 
 
 def _passed(pencil: SignPencil) -> Array:
-    """Return Hp = sum_c mu_c Pi h Pi^T (B, 7k, 7k) of (5.10).
+    """Return Hp = sum_c mu_c Pi h Pi^T of (5.10) (B, 7k, 7k).
 
     Pi = (w p, (a/c1) p, 0, e kap on t, e l2 on t): nothing passes through lam_12.
     """
-    bulk = pencil.bulk
-    cells = bulk.cells
-    k = pencil.blocks
+    at = GlobalLayout(pencil.blocks)
+    parts = [
+        *_passed_by_pi(at, pencil),
+        *_passed_between(at, pencil),
+        *_passed_by_t(at, pencil),
+    ]
+    return at.symmetric(parts, pencil.h.dtype)
+
+
+def _passed_by_pi(at: GlobalLayout, pencil: SignPencil) -> list[Part]:
+    """Return sums of (p h p^T) with w and a/c1 on both sides."""
+    cells = pencil.bulk.cells
+    w = cells.target
+    pull = cells.pull
+    # the second kind of unit vectors has part in (w, w) alone: functions of a vanish
+    weights = [w**2 + cells.unseen, w * pull, pull**2]
+    ww, wg, gg = _averages([one * cells.mass for one in weights], pencil.image)
+    return [(at.pi_w, at.pi_w, ww), (at.pi_w, at.pi_g, wg), (at.pi_g, at.pi_g, gg)]
+
+
+def _passed_between(at: GlobalLayout, pencil: SignPencil) -> list[Part]:
+    """Return sums of (p h) on t with w or a/c1 to the left, e kap or e l2 to the
+    right.
+    """
+    cells = pencil.bulk.cells
     w = cells.target
     pull = cells.pull
     kap = cells.by_scale
     l2 = cells.second
-    mass = cells.mass
-    # the second kind of unit vectors has part in (w, w) only: functions of a vanish
-    ww, wg, gg = _averages(
-        [(w**2 + cells.unseen) * mass, (w * pull) * mass, (pull**2) * mass],
-        pencil.image,
-    )
-    wk, wr, gk, gr = _averages(
-        [(w * kap) * mass, (w * l2) * mass, (pull * kap) * mass, (pull * l2) * mass],
-        pencil.ph[..., :k],
-    )
-    kk, kr, rr = _averages(
-        [(kap**2) * mass, (kap * l2) * mass, (l2**2) * mass],
-        pencil.h[:, :, :k, :k],
-    )
-    e = bulk.strength
-    row = e[:, None, :]
+    weights = [w * kap, w * l2, pull * kap, pull * l2]
+    on_t = pencil.ph[..., : pencil.blocks]
+    wk, wr, gk, gr = _averages([one * cells.mass for one in weights], on_t)
+    e = pencil.bulk.strength[:, None, :]
+    return [
+        (at.pi_w, at.lam_22, e * wk),
+        (at.pi_w, at.rad, e * wr),
+        (at.pi_g, at.lam_22, e * gk),
+        (at.pi_g, at.rad, e * gr),
+    ]
+
+
+def _passed_by_t(at: GlobalLayout, pencil: SignPencil) -> list[Part]:
+    """Return sums of h on t with e kap and e l2 on both sides."""
+    cells = pencil.bulk.cells
+    k = pencil.blocks
+    kap = cells.by_scale
+    l2 = cells.second
+    weights = [kap**2, kap * l2, l2**2]
+    on_t = pencil.h[:, :, :k, :k]
+    kk, kr, rr = _averages([one * cells.mass for one in weights], on_t)
+    e = pencil.bulk.strength
     both = e[:, :, None] * e[:, None, :]
-    at = GlobalLayout(k)
-    parts = (
-        (at.pi_w, at.pi_w, ww),
-        (at.pi_g, at.pi_g, gg),
+    return [
         (at.lam_22, at.lam_22, both * kk),
-        (at.rad, at.rad, both * rr),
-        (at.pi_w, at.pi_g, wg),
-        (at.pi_w, at.lam_22, row * wk),
-        (at.pi_w, at.rad, row * wr),
-        (at.pi_g, at.lam_22, row * gk),
-        (at.pi_g, at.rad, row * gr),
         (at.lam_22, at.rad, both * kr),
-    )
-    return at.symmetric(parts, pencil.h.dtype)
+        (at.rad, at.rad, both * rr),
+    ]

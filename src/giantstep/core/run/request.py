@@ -20,7 +20,8 @@ from giantstep.core.scenario.checks import (
     check_whole,
 )
 from giantstep.core.scenario.family import RESERVED, Engine, Question
-from giantstep.core.scenario.model import Scenario, check_field_name, dotted_names
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import check_field_name, dotted_names
 from giantstep.core.scenario.own_classes import refuse_limit
 from giantstep.core.scenario.several import Scenarios, by_name, grid_over
 

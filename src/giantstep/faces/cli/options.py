@@ -464,7 +464,7 @@ def _with_axes(lists: dict[str, Any]) -> dict[str, Any]:
 
 
 def _range(name: str, text: str) -> Any:
-    from giantstep.core.run.study import expand_range
+    from giantstep.core.run.study_file import expand_range
 
     table = dict(
         zip(

@@ -44,7 +44,7 @@ _MOST_SERIES = 400
 """Panels, and lines in one, that a request may ask for: the page never has more, and
 drawing stays below seconds.
 """
-_LOOK: dict[Any, Any] = {
+_LOOK: Any = {
     # letters as outlines: whoever gets the file need not have our font
     "svg.fonttype": "path",
     # long enough for the longest dashes of the page
@@ -215,7 +215,7 @@ def _draw_series(series: Mapping[str, Any], axes: Axes) -> None:
         errors = None
         if series.get("errors"):
             errors = np.array(series["errors"], dtype=float)
-        error_points(axes, x, y, errors, colour, marker=_marker(series))
+        error_points(axes, x, y, errors, colour, _marker(series))
     else:
         limit_line(axes, x, y, colour, **_line(series))
 

@@ -26,9 +26,10 @@ from giantstep.core.base.jsondata import json_data
 from giantstep.core.result.agreement import agreement
 from giantstep.core.result.comparison import called
 from giantstep.core.result.files import csv_text, plain_data, table
-from giantstep.core.result.table import has_classes
+from giantstep.core.result.provenance import has_classes
 from giantstep.core.run.request import question_name
-from giantstep.core.run.study import Study, predict
+from giantstep.core.run.study import Study
+from giantstep.core.run.verbs import predict
 from giantstep.core.scenario.arrays import large_arrays
 from giantstep.core.scenario.dimensions import dimension_named
 from giantstep.core.scenario.families import family_names

@@ -4,8 +4,7 @@ estimator, and what is lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,17 +12,12 @@ import xarray
 
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.progress import A_FEW, Progress, ProgressOption, with_time
-from giantstep.core.base.types import Array, Floats
-from giantstep.core.result.table import grid_of, question_of
-from giantstep.core.scenario.grid import Grid
+from giantstep.core.base.types import Floats
+from giantstep.core.result.provenance import grid_of
 from giantstep.core.scenario.model import Scenario
-from giantstep.problems.bounds.counting import (
-    BoundCurve,
-    BoundedError,
-    BoundProblem,
-    Teacher,
-    teacher_of,
-)
+from giantstep.problems.bounds.counting import teacher_of
+from giantstep.problems.bounds.curve import BoundCurve, BoundProblem
+from giantstep.problems.bounds.teachers import Seen, Teachers, check_time
 
 if TYPE_CHECKING:
     from giantstep.problems.bayes_limit.scenario import BayesLimit
@@ -124,38 +118,46 @@ def efficiency(
     columns: dict[str, Any] = {}
     problems = {teacher.problem for teacher in teachers.each}
     with watched(dict.fromkeys(problems, _LOOKED_AT), progress) as bar:
+        # points of one problem share what is computed of its curve
         curves = {problem: BoundCurve(problem, bar) for problem in problems}
         for name in names:
             check_time(result, name)
-            errors = result[name]
-            spread = result.get(f"{name}_stderr")
-            if spread is not None and spread.dims == errors.dims:
-                spread = spread
-            else:
-                spread = None
-            seen = teachers.seen(name, errors)
-            for branch, (suffix, who) in _COLUMNS.items():
-                ratio, stretch = _ratios(
-                    errors, seen, curves, branch, measured=spread is not None
-                )
-                about = {
-                    "long_name": f"{name}: samples over those that {who} needs",
-                    "symbol": "n/n_best",
-                }
-                columns[f"{name}_{suffix}"] = errors.copy(data=ratio).assign_attrs(
-                    about
-                )
-                if spread is not None:
-                    columns[f"{name}_{suffix}_stderr"] = spread.copy(
-                        data=spread.values * stretch
-                    )
+            columns |= _columns(result, name, teachers, curves)
     counted = "; ".join(dict.fromkeys(teacher.counted for teacher in teachers.each))
     return Result(columns, attrs={**result.attrs, "counted": counted})
 
 
+def _columns(
+    result: xarray.Dataset,
+    name: str,
+    teachers: Teachers,
+    curves: Mapping[BoundProblem, BoundCurve],
+) -> dict[str, xarray.DataArray]:
+    """Return the ratios of one error, with their standard errors where it has one."""
+    errors = result[name]
+    stderr = result.get(f"{name}_stderr")
+    if stderr is not None and stderr.dims != errors.dims:
+        # of another shape it is not the spread of these entries
+        stderr = None
+    entries = teachers.seen(name, errors)
+    columns = {}
+    for branch, (suffix, who) in _COLUMNS.items():
+        ratio, stretch = _ratios(
+            errors, entries, curves, branch, measured=stderr is not None
+        )
+        columns[f"{name}_{suffix}"] = errors.copy(data=ratio).assign_attrs(
+            long_name=f"{name}: samples over those that {who} needs",
+            symbol="n/n_best",
+        )
+        if stderr is not None:
+            values = stderr.values * stretch
+            columns[f"{name}_{suffix}_stderr"] = stderr.copy(data=values)
+    return columns
+
+
 def _ratios(
     errors: xarray.DataArray,
-    seen: list[Seen],
+    entries: list[Seen],
     curves: Mapping[BoundProblem, BoundCurve],
     branch: str,
     measured: bool,
@@ -164,25 +166,22 @@ def _ratios(
     that changes with the error.
     """
     values = errors.values.reshape(-1).astype(float)
-    ratio, stretch = np.full((2, errors.size), np.nan)
-    for one in seen:
-        curve = curves[one.problem]
-        observable = one.observable
-        flip = one.problem.flip
-        needed = curve.needed(
-            observable.name,
-            branch,
-            observable.to_best(values[one.place], flip),
-            one.samples,
-        )
-        if one.samples > 0:
-            ratio[one.place] = one.samples / needed if needed != 0 else np.inf
+    ratio = np.full(errors.size, np.nan)
+    stretch = np.full(errors.size, np.nan)
+    for entry in entries:
+        curve = curves[entry.problem]
+        observable = entry.observable
+        flip = entry.problem.flip
+        error = observable.to_best(values[entry.place], flip)
+        needed = curve.needed(observable.name, branch, error, entry.samples)
+        if entry.samples > 0:
+            ratio[entry.place] = entry.samples / needed if needed != 0 else np.inf
         if measured:
+            # d ratio = ratio |d log n_best/d error|, in units of the variable
             unit = observable.to_best(1.0, flip) - observable.to_best(0.0, flip)
-            r = float(ratio[one.place])
-            stretch[one.place] = (
-                r * curve.steepness(observable.name, branch, one.samples / r) * unit
-            )
+            r = float(ratio[entry.place])
+            steepness = curve.steepness(observable.name, branch, entry.samples / r)
+            stretch[entry.place] = r * steepness * unit
     return ratio.reshape(errors.shape), stretch.reshape(errors.shape)
 
 
@@ -191,95 +190,8 @@ def watched(points: dict[BoundProblem, int], progress: ProgressOption) -> Progre
     few seconds.
     """
     seconds = sum(problem.seconds * count for problem, count in points.items())
-    option = False if progress is None and seconds < A_FEW else progress
-    return Progress(
-        option, sum(points.values()), with_time("best possible error", seconds)
-    )
-
-
-# -- A result seen from the best estimator: what is learnt at each of its points -------
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One entry of a variable: its place in the flattened array, what is learnt, and
-    the samples seen by then.
-    """
-
-    place: int
-    problem: BoundProblem
-    observable: BoundedError
-    samples: float
-
-
-class Teachers:
-    """What every point of a grid learns from; a point that has no best possible error
-    is refused.
-    """
-
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
-        self.each = [teacher_of(scenario) for scenario in grid.scenarios()]
-        # the variables that have a best possible value somewhere
-        self.observables = list(
-            dict.fromkeys(
-                o.variable for teacher in self.each for o in teacher.observables
-            )
-        )
-
-    def seen(self, variable: str, errors: xarray.DataArray) -> list[Seen]:
-        """Return the errors of a variable that have a best possible value, point by
-        point of a flattened array.
-        """
-        return [
-            Seen(place, teacher.problem, observable, teacher.total(steps))
-            for place, (teacher, steps) in enumerate(self._entries(errors))
-            for observable in teacher.observables
-            if observable.variable == variable
-        ]
-
-    def samples(self, errors: xarray.DataArray) -> xarray.DataArray:
-        """Return all samples per dimension that were seen at every entry of a
-        variable.
-        """
-        totals = np.array(
-            [teacher.total(steps) for teacher, steps in self._entries(errors)]
-        )
-        return xarray.DataArray(totals.reshape(errors.shape), dims=errors.dims)
-
-    def _entries(
-        self, errors: xarray.DataArray
-    ) -> Iterator[tuple[Teacher, int | None]]:
-        """Yield the teacher of every entry of a flattened array, and the steps made by
-        then (None: all of them).
-        """
-        each: Array = np.empty(self.grid.shape, dtype=object)
-        each.reshape(-1)[:] = self.each
-        # coordinates play no part
-        bare = xarray.DataArray(np.zeros(errors.shape), dims=errors.dims)
-        time = errors.coords.get("time", xarray.DataArray(-1))  # -1: errors of the end
-        columns = (
-            xarray.DataArray(each, dims=self.grid.dims),
-            xarray.DataArray(time.values, dims=time.dims),
-        )
-        teachers, steps = (
-            c.broadcast_like(bare).transpose(*errors.dims).values.reshape(-1)
-            for c in columns
-        )
-        for teacher, step in zip(teachers, steps):
-            yield teacher, int(step) if step >= 0 else None
-
-
-def check_time(result: xarray.Dataset, variable: str) -> None:
-    """Refuse errors along time of which nobody says any more at which."""
-    question = question_of(result.attrs)
-    if question is None:
-        declared = []
-    else:
-        declared = [v.dims for v in question.variables if v.name == variable]
-    if (
-        any("time" in dims for dims in declared)
-        and "time" not in result[variable].coords
-    ):
-        which = f"at which time its `{variable}` is; keep the coordinate `time`"
-        raise InputError(f"The result does not say any more {which}.")
+    option = progress
+    if progress is None and seconds < A_FEW:
+        option = False
+    text = with_time("best possible error", seconds)
+    return Progress(option, sum(points.values()), text)

@@ -8,23 +8,19 @@ the scenario is refused.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field
-from giantstep.core.base.progress import Progress
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Target, as_target
-from giantstep.core.maths.solve.roots import NotFiniteError, brent_root
 from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.own_classes import parent_of
-from giantstep.problems.bayes_limit.limit import limit
-from giantstep.problems.bayes_limit.scenario import BayesLimit
+from giantstep.problems.bounds.curve import BoundProblem
 
 
 @dataclass(frozen=True)
@@ -42,11 +38,15 @@ class BoundedError:
     def to_best(self, values: Any, flip: float) -> Any:
         """Return values of the variable in the units of `BayesLimit`."""
         values = self.scale * values + self.shift
-        return values * (1 - 2 * flip) + flip if self.clean else values
+        if self.clean:
+            # a flip turns a right answer into a wrong one, and a wrong one into a right
+            return values * (1 - 2 * flip) + flip
+        return values
 
     def from_best(self, values: Any, flip: float) -> Any:
         """Return values of `BayesLimit` in the units of the variable."""
-        values = (values - flip) / (1 - 2 * flip) if self.clean else values
+        if self.clean:
+            values = (values - flip) / (1 - 2 * flip)
         return (values - self.shift) / self.scale
 
 
@@ -83,9 +83,9 @@ def teacher_of(scenario: Scenario) -> Teacher:
     """
     reader = _READERS.get(scenario.family)
     who = type(scenario).__name__
-    if (
-        reader is None or parent_of(type(scenario)) is not None
-    ):  # a class of a user may learn from anything
+    # a class of a user may learn from anything
+    is_of_user = parent_of(type(scenario)) is not None
+    if reader is None or is_of_user:
         those = f"families that have: {', '.join(_READERS)}"
         raise InputError(f"{who} has no best possible error to compare with; {those}.")
     teacher = reader(scenario)
@@ -99,9 +99,15 @@ def teacher_of(scenario: Scenario) -> Teacher:
 
 
 def _bayes(s: Any) -> Teacher:
-    words = "the samples of the scenario itself"
-    observables = (BoundedError("mse", "mse"), BoundedError("error", "error"))
-    return Teacher(s.target, s.noise, s.flip, s.samples_per_dim, (), words, observables)
+    return Teacher(
+        target=s.target,
+        noise=s.noise,
+        flip=s.flip,
+        fit=s.samples_per_dim,
+        batches=(),
+        counted="the samples of the scenario itself",
+        observables=(BoundedError("mse", "mse"), BoundedError("error", "error")),
+    )
 
 
 def _network(s: Any) -> Teacher:
@@ -127,6 +133,7 @@ def _network(s: Any) -> Teacher:
     batches = [float(getattr(step, "batch_per_dim", 0.0)) for step in s.steps]
     words = "a fresh batch for every step made, and the fit"
     if s.fit_sample == "same":
+        # counted with the fit
         batches[-1] = 0.0
         words = "a batch for every step; the fit uses that of the last step again"
     target = s.target
@@ -139,7 +146,13 @@ def _network(s: Any) -> Teacher:
         flip = s.flip
         observable = BoundedError("test_misclassified", "error", clean=True)
     return Teacher(
-        target, noise, flip, s.samples_per_dim, batches, words, (observable,)
+        target=target,
+        noise=noise,
+        flip=flip,
+        fit=s.samples_per_dim,
+        batches=batches,
+        counted=words,
+        observables=(observable,),
     )
 
 
@@ -156,13 +169,13 @@ def _giant_steps(s: Any) -> Teacher:
     words = "a fresh batch for every step; the best second layer is not counted"
     batches = [s.batch_per_dim] * s.steps
     return Teacher(
-        s.target,
-        s.noise,
-        0.0,
-        0.0,
-        batches,
-        words,
-        (BoundedError("test_error", "mse"),),
+        target=s.target,
+        noise=s.noise,
+        flip=0.0,
+        fit=0.0,
+        batches=batches,
+        counted=words,
+        observables=(BoundedError("test_error", "mse"),),
     )
 
 
@@ -181,13 +194,14 @@ def _online_sgd(s: Any) -> Teacher:
     words = "every sample of the single pass"
     batches = np.full(s.steps, s.batch_size / s.dim)
     return Teacher(
-        s.target,
-        s.noise,
-        0.0,
-        0.0,
-        batches,
-        words,
-        (BoundedError("mse", "mse", shift=s.noise),),
+        target=s.target,
+        noise=s.noise,
+        flip=0.0,
+        fit=0.0,
+        batches=batches,
+        counted=words,
+        # its error is without the noise of the labels
+        observables=(BoundedError("mse", "mse", shift=s.noise),),
     )
 
 
@@ -202,19 +216,25 @@ def _batch_reuse(s: Any) -> Teacher:
         raise bad_field(
             "loss", s.loss, '"square", whose population loss is half a square error'
         )
-    fresh = s.data == "fresh"
-    if fresh:
+    if s.data == "fresh":
         words = "fresh samples for every step"
-    else:
-        words = "the same samples in every step, counted once"
-    if fresh:
         fit = 0.0
         batches = np.full(s.steps, s.samples_per_dim)
     else:
+        words = "the same samples in every step, counted once"
         fit = s.samples_per_dim
         batches = np.zeros(0)
-    observables = (BoundedError("population_loss", "mse", scale=2.0),)
-    return Teacher(s.target, s.noise, 0.0, fit, batches, words, observables)
+    # a loss is half a square error
+    observable = BoundedError("population_loss", "mse", scale=2.0)
+    return Teacher(
+        target=s.target,
+        noise=s.noise,
+        flip=0.0,
+        fit=fit,
+        batches=batches,
+        counted=words,
+        observables=(observable,),
+    )
 
 
 def _mixture_glm(s: Any) -> Teacher:
@@ -228,33 +248,36 @@ def _mixture_glm(s: Any) -> Teacher:
             "MixtureGLM has a best possible error here for one isotropic cluster"
             " without a mean only."
         )
+    words = "the samples of the fit"
+    # the teacher field is size z, z of variance 1
     size = float(np.sqrt(s.teacher_norm * s.covariances.values[0]))
-    sign = s.labels == "sign" and s.noise == 0
-    text: str | None = "sign(z)"
-    if not sign:
-        text = getattr(s.label_function, "expression", None)
+    if s.labels == "sign" and s.noise == 0:
+        return Teacher(
+            target=as_target("sign(z)"),
+            noise=s.noise,
+            flip=s.flip,
+            fit=s.samples_per_dim,
+            batches=(),
+            counted=words,
+            observables=(BoundedError("test_error", "error"),),
+        )
+    text = getattr(s.label_function, "expression", None)
     if text is None:
         raise bad_field(
             "labels",
             s.labels,
             "a function of the teacher field (sign without noise inside, linear, ...)",
         )
-    target = as_target(
-        text if sign or size == 1 else re.sub(r"\bz\b", f"({size!r}*z)", text)
-    )
-    if sign:
-        observables = (BoundedError("test_error", "error"),)
-    else:
-        observables = (BoundedError("test_mse", "mse"),)
-    flip = s.flip if sign else 0.0
+    if size != 1:
+        text = re.sub(r"\bz\b", f"({size!r}*z)", text)
     return Teacher(
-        target,
-        s.noise,
-        flip,
-        s.samples_per_dim,
-        (),
-        "the samples of the fit",
-        observables,
+        target=as_target(text),
+        noise=s.noise,
+        flip=0.0,
+        fit=s.samples_per_dim,
+        batches=(),
+        counted=words,
+        observables=(BoundedError("test_mse", "mse"),),
     )
 
 
@@ -268,136 +291,3 @@ _READERS: Mapping[str, Callable[[Any], Teacher]] = {
     "batch-reuse": _batch_reuse,
     "mixture-glm": _mixture_glm,
 }
-
-
-# -- The best possible error as a curve in samples per dimension, and its inverse ------
-
-
-NOTHING = 1e-9
-"""Samples per dimension that teach nothing."""
-BRANCHES = ("bayes", "uninformed")
-"""The best possible, and message passing without knowledge."""
-_NAMES = ("mse", "error")
-_LEAST = -20
-"""Binary logarithm of the fewest samples per dimension that are looked for."""
-_MOST = 4
-"""Doublings of a method's own samples up to which the best one is followed, where
-chance put an error below it.
-"""
-_SLOW = 0.1
-"""Seconds for a point of the curve, beyond which it is solved for to 1% rather than to
-rounding.
-"""
-_ROUNDING = 1e-9
-"""Relative distance from the error of no samples that only rounding makes."""
-_TINY = 1e-14
-"""What an error is at least above its smallest value, so that it has a logarithm."""
-
-
-class BoundProblem(NamedTuple):
-    """What is learnt: scenarios that differ in anything else have the same best
-    possible error.
-    """
-
-    target: Target
-    noise: float
-    flip: float
-
-    def at(self, samples_per_dim: float) -> BayesLimit:
-        """Return the scenario of the best estimator."""
-        return BayesLimit(
-            **self._asdict(), samples_per_dim=max(samples_per_dim, NOTHING)
-        )
-
-    @property
-    def seconds(self) -> float:
-        """About how long a point of the curve takes."""
-        return self.at(1.0).seconds("errors")
-
-    @property
-    def accuracy(self) -> float:
-        """Relative error up to which samples are solved for."""
-        return 1e-2 if self.seconds > _SLOW else 1e-10
-
-
-@dataclass
-class BoundCurve:
-    """The curve of one problem; points that were computed are kept, and counted in a
-    bar.
-    """
-
-    problem: BoundProblem
-    bar: Progress | None = None
-    # samples per dimension -> errors (names, branches)
-    known: dict[float, Floats] = field(default_factory=dict)
-
-    def error(self, alpha: float, name: str, branch: str = "bayes") -> float:
-        """Return the best possible "mse" or "error" at some samples per dimension."""
-        alpha = max(alpha, NOTHING)
-        if alpha not in self.known:
-            values = {
-                "noise": self.problem.noise,
-                "flip": self.problem.flip,
-                "samples_per_dim": alpha,
-            }
-            points = {field: np.array([value]) for field, value in values.items()}
-            answer = limit(self.problem.at(alpha), points, "errors", {})
-            places = [
-                answer.coords["branch"].tolist().index(branch) for branch in BRANCHES
-            ]
-            self.known[alpha] = np.stack([answer.values[n][0, places] for n in _NAMES])
-            if self.bar is not None:
-                self.bar.advance()
-        return float(self.known[alpha][_NAMES.index(name), BRANCHES.index(branch)])
-
-    def needed(self, name: str, branch: str, error: float, own: float) -> float:
-        """Return the samples per dimension at which the best one has an error: 0 if
-        none, NaN above 16 times `own`.
-        """
-        start = self.error(0.0, name, branch)
-        if error >= start - _ROUNDING * abs(start):
-            return 0.0
-        if not (math.isfinite(error) and own > 0):
-            return math.nan
-
-        least = self.problem.noise if name == "mse" else self.problem.flip
-
-        def excess(
-            x: float,
-            # of log(error - its smallest value), nearly a straight line over log
-            # samples
-        ) -> float:
-            best = self.error(2.0**x, name, branch)
-            return math.log(max(best - least, _TINY)) - math.log(
-                max(error - least, _TINY)
-            )
-
-        high = x = math.ceil(math.log2(own))  # powers of two, which all methods share
-        while excess(high) > 0:
-            high += 1
-            if high > x + _MOST:
-                return math.nan
-        low = high - 1
-        while excess(low) < 0:
-            low -= 1
-            if low < _LEAST:
-                return math.nan  # the error is that of hardly any samples
-        try:
-            return float(
-                2.0
-                ** brent_root(
-                    excess, low, high, xtol=self.problem.accuracy / math.log(2)
-                )
-            )
-        except NotFiniteError:  # no best possible error was found there
-            return math.nan
-
-    def steepness(self, name: str, branch: str, samples: float) -> float:
-        """Return |d log samples/d error| of the curve."""
-        if not samples > 0:
-            return 0.0 * samples
-        step = max(1e-3, 10 * self.problem.accuracy)
-        below, above = (
-            self.error(samples * math.exp(x), name, branch) for x in (-step, step)
-        )
-        return 2 * step / abs(above - below) if above != below else math.inf

@@ -17,13 +17,13 @@ from giantstep.core.base.errors import bad_field, field_error
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import PLANTED_LABELS
 from giantstep.core.scenario.arrays import ArrayField, FrozenArray
-from giantstep.core.scenario.model import Integer, Number, Numbers, Part, field
-from giantstep.problems.inputs.law import (
+from giantstep.core.scenario.fields import Integer, Number, Numbers, field
+from giantstep.core.scenario.model import Part
+from giantstep.problems.inputs.assumptions import RowTests, describe_inputs
+from giantstep.problems.inputs.law import InputLaw
+from giantstep.problems.inputs.table import (
     MOST_CORRELATION,
-    InputLaw,
     InputTable,
-    RowTests,
-    describe_inputs,
     diagonalise,
     whitened_target,
 )
@@ -160,13 +160,14 @@ class InputBlocks(InputForm):
 
     def law(self, dim: float, directions: int) -> InputLaw:
         """Return the blocks; at a finite dimension with whole multiplicities."""
-        shares = np.broadcast_to(
-            np.atleast_2d(self.shares), (directions, len(self.fractions))
-        )
+        # one row of shares is that of all directions
+        shape = (directions, len(self.fractions))
         law = InputLaw.of_shares(
-            np.array(self.eigenvalues), np.array(self.fractions), shares
+            eigenvalues=np.array(self.eigenvalues),
+            masses=np.array(self.fractions),
+            shares=np.broadcast_to(np.atleast_2d(self.shares), shape),
         )
-        return law.at_dimension(int(dim)) if math.isfinite(dim) else law
+        return _at_dimension(law, dim)
 
 
 class PowerLaw(InputForm):
@@ -213,21 +214,30 @@ class PowerLaw(InputForm):
 
     def law(self, dim: float, directions: int) -> InputLaw:
         """Return the atoms j^-a with shares (j - 1/2)^-b."""
-        count = self.atoms or (
-            max(int(dim) // directions, 1) if math.isfinite(dim) else LIMIT_ATOMS
-        )
+        if self.atoms:
+            count = self.atoms
+        elif math.isfinite(dim):
+            # r eigenvalues in an atom, so that every direction has an axis there
+            count = max(int(dim) // directions, 1)
+        else:
+            count = LIMIT_ATOMS
         j = np.arange(1.0, count + 1)
-        shares = np.broadcast_to(
-            (j - 0.5) ** -self.target_exponent, (directions, count)
+        # at the middle of an atom: j^-b would give the first one too little
+        shares = (j - 0.5) ** -self.target_exponent
+        law = InputLaw.of_shares(
+            eigenvalues=j**-self.exponent,
+            masses=np.full(count, 1 / count),
+            shares=np.broadcast_to(shares, (directions, count)),
         )
-        law = InputLaw.of_shares(j**-self.exponent, np.full(count, 1 / count), shares)
-        return law.at_dimension(int(dim)) if math.isfinite(dim) else law
+        return _at_dimension(law, dim)
 
     def rank_dim(self, dim: float) -> float:
         """Return the dimension that effective ranks are counted in: the atoms stand for
         it in the limit.
         """
-        return dim if math.isfinite(dim) or self.atoms else LIMIT_ATOMS
+        if math.isinf(dim) and not self.atoms:
+            return LIMIT_ATOMS
+        return dim
 
 
 class InputCovariance(InputForm):
@@ -324,19 +334,19 @@ class InputCovariance(InputForm):
         """Return a table of effective ranks, and of the tests of rows where some are
         given.
         """
-        return describe_inputs(
-            self.law(math.inf, len(np.atleast_2d(self.target))), tests
-        )
+        return describe_inputs(self._law_of_limit(), tests)
 
     @property
     def effective_ranks(self) -> tuple[float, float]:
         """(tr Sigma)^2/tr Sigma^2 and (tr Sigma^2)^2/tr Sigma^4; the limit wants more
         than 100 and 20.
         """
-        first, second = self.law(
-            math.inf, len(np.atleast_2d(self.target))
-        ).effective_ranks()
-        return first * self.own_dim, second * self.own_dim
+        second, fourth = self._law_of_limit().effective_ranks()
+        return second * self.own_dim, fourth * self.own_dim
+
+    def _law_of_limit(self) -> InputLaw:
+        """Return the law for a target of as many directions as are described here."""
+        return self.law(math.inf, len(np.atleast_2d(self.target)))
 
     def check_directions(self, directions: int) -> None:
         """Refuse another number of directions."""
@@ -424,11 +434,9 @@ class InputRows(InputForm):
 
     def whitened_target(self) -> Floats:
         """Return the target directions in whitened eigen-coordinates (r, d)."""
-        return whitened_target(
-            self.table(),
-            np.asarray(self.target) if self.target.size else None,
-            "target",
-        )
+        # an empty array is a target that is left out
+        direction = np.asarray(self.target) if self.target.size else None
+        return whitened_target(self.table(), direction, "target")
 
     def covariance(self) -> InputCovariance:
         """Return Gaussian inputs of the same covariance with the same target: the
@@ -468,8 +476,18 @@ class InputRows(InputForm):
         return len(self.table().eigenvalues)
 
 
+def _at_dimension(law: InputLaw, dim: float) -> InputLaw:
+    """Return a law at a finite dimension with whole multiplicities; as it is at inf."""
+    if math.isinf(dim):
+        return law
+    return law.at_dimension(int(dim))
+
+
 def _as_inputs(value: Any) -> Any:
-    return InputRows(value) if getattr(value, "ndim", 0) == 2 else value
+    """Return a table of numbers as its rows."""
+    if getattr(value, "ndim", 0) == 2:
+        return InputRows(value)
+    return value
 
 
 Inputs = Annotated[
@@ -482,12 +500,16 @@ Inputs = Annotated[
 
 
 def _as_whitening(value: Any) -> Any:
-    if isinstance(value, str) and value not in ("none", "whitened"):
+    """Return a named preconditioner as its power."""
+    if not isinstance(value, str):
+        return value
+    if value not in _WHITENINGS:
         raise ValueError(
             '"none", "whitened" or a number c (the steps are multiplied by Sigma^-c)'
         )
-    return float(value == "whitened") if isinstance(value, str) else value
+    return _WHITENINGS[value]
 
 
+_WHITENINGS = {"none": 0.0, "whitened": 1.0}
 Whitening = Annotated[Number, BeforeValidator(_as_whitening)]
 """A number c, or its name: the steps are multiplied by F = Sigma^-c."""

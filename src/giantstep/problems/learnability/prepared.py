@@ -4,26 +4,18 @@ coefficients E[T(y) q h_b].
 T is a transform of the label, q a product of normalised Hermite polynomials of the
 directions known already, h_b one of order |b| of the others (gradient_dynamics section
 1.2).
-
-At every stage U is the span of the directions found so far and D its complement. For
-k = 1, 2, ... the tensors C_k[T, q] = E[T(y) q(z_U) He_k(z_D)] are formed for all test
-functions q (products of normalised Hermite polynomials of z_U) and all label transforms
-T; the first k with a tensor that is not zero gives the new directions, the range of its
-unfolding. T = y alone is what one pass over the data sees (the leap), many T is what
-repetition can see (generative). The rule is gradient_dynamics section 1.2.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from giantstep.core.base.chunks import split_rows
-from giantstep.core.base.deadline import check_time
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian.grids import (
@@ -35,7 +27,7 @@ from giantstep.core.maths.gaussian.grids import (
 )
 from giantstep.core.maths.gaussian.hermite import hermite_products, multi_indices
 from giantstep.core.maths.gaussian.planes import Plane, turned_planes
-from giantstep.core.maths.gaussian.subspaces import complement, tidy
+from giantstep.core.maths.gaussian.subspaces import tidy
 from giantstep.core.maths.gaussian.target import Target
 
 _UNDECLARED = 1e-6
@@ -71,6 +63,10 @@ HIGHEST = {1: 12, 2: 8, 3: 6, 4: 6, 5: 6, 6: 6}
 """Highest order that is looked at, by the number of directions."""
 _TEST_DEGREE = {0: 0, 1: 8, 2: 6, 3: 4, 4: 3, 5: 3}
 """Highest degree of the test functions, by the number of directions already found."""
+_CONSTANT = 1e-6
+"""Relative change of a target that is rounding, and tensors that see nothing."""
+_SHIFT = 0.83
+"""How far a target is moved along a direction that it may not depend on."""
 PROBE = np.random.default_rng(5).standard_normal((200, 6))
 """Points at which symmetries of a target, and directions it does not depend on, are
 looked for.
@@ -99,14 +95,12 @@ class PreparedTarget:
         """Return the label transforms of one pass or of repetition on both rules; `odd`
         as in `Sampled.of`.
         """
+        fine = Sampled.of(self.inner, self.fine, self.degree, repeated, odd)
         if self.coarse is self.fine:
-            grids = [self.fine]
-        else:
-            grids = [self.fine, self.coarse]
-        found = [
-            Sampled.of(self.inner, grid, self.degree, repeated, odd) for grid in grids
-        ]
-        return found[0], found[-1]
+            # an exact rule: there is nothing to compare
+            return fine, fine
+        coarse = Sampled.of(self.inner, self.coarse, self.degree, repeated, odd)
+        return fine, coarse
 
 
 def relevant(target: Target) -> tuple[Floats, Target, int | None]:
@@ -124,34 +118,41 @@ def relevant(target: Target) -> tuple[Floats, Target, int | None]:
         )
     if k == 1:
         return whole, target, target.axis_degree
+    sizes, vectors = np.linalg.eigh(_low_order_gram(target))
+    # where low orders see nothing the target may be constant: it is tried out
+    limit = _CONSTANT * (1 + np.max(np.abs(base)))
+    idle = 0
+    for row in vectors[:, sizes < _CONSTANT].T:
+        moved = np.asarray(target(probe + _SHIFT * row), dtype=float)
+        idle += bool(np.max(np.abs(moved - base)) < limit)
+    if not idle:
+        return whole, target, target.axis_degree
+    # eigenvalues rise: the idle directions come first
+    basis = tidy(vectors[:, idle:].T)
+    inner = Target(
+        lambda z: target(z @ basis),
+        directions=len(basis),
+        kinks=turned_planes(target.planes, basis.T),
+        name=target.name,
+    )
+    # turned variables mix the degrees of single ones
+    aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
+    degree = target.axis_degree if aligned else target.degree
+    return basis, inner, degree
+
+
+def _low_order_gram(target: Target) -> Floats:
+    """Return the sum of the unfolded tensors up to order 4, of all label transforms:
+    its range is what low orders see.
+    """
+    k = target.directions
     fine, _ = rules(target, target.axis_degree)
     sample = Sampled.of(target, fine, target.axis_degree, repeated=True)
     total = np.zeros((k, k))
     for order in range(1, 5):
-        total += unfolding_gram(
-            coefficients(sample, np.zeros((0, k)), whole, order, 0)[0], k, order
-        )
-    sizes, vectors = np.linalg.eigh(total)
-    moved = (
-        np.asarray(target(probe + 0.83 * row), dtype=float)
-        for row in vectors[:, sizes < 1e-6].T
-    )
-    idle = sum(
-        bool(np.max(np.abs(y - base)) < 1e-6 * (1 + np.max(np.abs(base))))
-        for y in moved
-    )
-    if not idle:
-        return whole, target, target.axis_degree
-    basis = tidy(vectors[:, idle:].T)
-    planes = turned_planes(target.planes, basis.T)
-    inner = Target(
-        lambda z: target(z @ basis),
-        directions=len(basis),
-        kinks=planes,
-        name=target.name,
-    )
-    aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
-    return basis, inner, target.axis_degree if aligned else target.degree
+        tensors = coefficients(sample, np.zeros((0, k)), np.eye(k), order, 0)[0]
+        total += unfolding_gram(tensors, k, order)
+    return total
 
 
 def rules(
@@ -160,7 +161,8 @@ def rules(
     """Return a fine and a coarser product rule (polynomials: an exact one twice);
     refuse kinks on no plane.
     """
-    known = target.all_planes if known is None else known
+    if known is None:
+        known = target.all_planes
     gap = math.inf
     for fine, coarse in _candidates(target.directions, target.planes, degree):
         gap = _difference(target, fine, coarse)
@@ -194,6 +196,7 @@ def _candidates(
             return
     if degree is None and r in _STEPS:
         bound = BOUND if r < 5 else 7.5
+        # 1.37: no multiple of a step, so that the two rules share no error
         smooth = [
             (even_rule(step, bound), even_rule(1.37 * step, bound))
             for step in _STEPS[r]
@@ -221,23 +224,26 @@ def _difference(target: Target, fine: NodeGrid, coarse: NodeGrid) -> float:
                 f"The target {target.name} must be finite, but is"
                 f" {y[~np.isfinite(y)][0]} at some points."
             )
+        weighted = grid.weights * y
         second = grid.weights @ (y * y)
-        low = [
-            grid.weights @ y,
-            *(grid.points.T @ (grid.weights * y)),
-            *((grid.points**2).T @ (grid.weights * y)),
-        ]
-        moments.append(np.array([second, *low]))
-    size = moments[0][0]
-    if size - moments[0][1] ** 2 <= 1e-14 * size or size == 0:
+        mean = grid.weights @ y
+        linear = grid.points.T @ weighted
+        square = (grid.points**2).T @ weighted
+        moments.append(np.array([second, mean, *linear, *square]))
+    second, mean = moments[0][:2]
+    if second - mean**2 <= 1e-14 * second or second == 0:
         raise InputError(f"The target {target.name} must not be constant.")
-    scale = np.array([size, *[math.sqrt(size)] * (len(moments[0]) - 1)])
+    # all but E y^2 are linear in y
+    scale = np.full(len(moments[0]), math.sqrt(second))
+    scale[0] = second
     return float(np.max(np.abs(moments[0] - moments[1]) / scale))
 
 
 def tested_degree(known: int, r: int) -> int:
     """Return the highest degree of the test functions in `known` of r directions."""
-    return _TEST_DEGREE[known] if r < 5 else min(_TEST_DEGREE[known], 4)
+    if r < 5:
+        return _TEST_DEGREE[known]
+    return min(_TEST_DEGREE[known], 4)
 
 
 @dataclass(frozen=True)
@@ -275,33 +281,35 @@ class Sampled:
             weights = np.tile(weights, 2) / 2
         labels = _standardise(y[None, :], weights)
         if repeated:
-            y = labels[0]
-            values = np.unique(np.round(y, 9))
-            if len(values) <= _FEW_VALUES:
-                labels = np.stack(
-                    [np.abs(y - value) < 1e-6 for value in values]
-                ).astype(float)
-            elif degree is not None:
-                labels = y ** np.arange(1, _POWERS[target.directions] + 1)[:, None]
-            else:
-                labels = np.stack(
-                    [
-                        y,
-                        *(
-                            np.cos(w * y + b)
-                            for w in _FREQUENCIES
-                            for b in (0.0, 0.5 * math.pi)
-                        ),
-                    ]
-                )
-            labels = _standardise(labels, weights)
+            most = None if degree is None else _POWERS[target.directions]
+            labels = _standardise(_transforms(labels[0], most), weights)
         return cls(points, weights, labels)
 
 
+def _transforms(y: Floats, most: int | None) -> Floats:
+    """Return label transforms (m, N): powers up to `most` of a polynomial, else waves;
+    indicators of a label of few values, which span all of them.
+    """
+    values = np.unique(np.round(y, 9))
+    if len(values) <= _FEW_VALUES:
+        return np.stack([np.abs(y - value) < 1e-6 for value in values]).astype(float)
+    if most is not None:
+        return y ** np.arange(1, most + 1)[:, None]
+    waves = [y]
+    for frequency in _FREQUENCIES:
+        for phase in (0.0, 0.5 * math.pi):
+            waves.append(np.cos(frequency * y + phase))
+    return np.stack(waves)
+
+
 def _standardise(values: Floats, weights: Floats) -> Floats:
+    """Return rows with mean 0 and variance 1; constant ones, which see nothing, are
+    left out.
+    """
     centred = values - (values @ weights)[:, None]
     size = np.sqrt((centred * centred) @ weights)
-    return centred[size > 1e-9] / size[size > 1e-9, None]
+    varies = size > 1e-9
+    return centred[varies] / size[varies, None]
 
 
 def coefficients(
@@ -334,133 +342,12 @@ def unfolding_gram(coefficients: Floats, dims: int, order: int) -> Floats:
     flat = coefficients.reshape(-1, coefficients.shape[-1])
     gram = np.zeros((dims, dims))
     for index in multi_indices(dims, order - 1):
-        raised = [
-            tuple(n + (axis == i) for axis, n in enumerate(index)) for i in range(dims)
-        ]
-        column = np.stack(
-            [flat[:, position[up]] * math.sqrt(up[i]) for i, up in enumerate(raised)]
-        )
-        gram += column @ column.T
+        rows = []
+        for axis in range(dims):
+            # b + e_i, and sqrt(b_i + 1) from the normalisation by b!
+            raised = list(index)
+            raised[axis] += 1
+            rows.append(flat[:, position[tuple(raised)]] * math.sqrt(raised[axis]))
+        unfolded = np.stack(rows)
+        gram += unfolded @ unfolded.T
     return gram
-
-
-# -- In which order a learner finds the directions of a target: leap and generative stai
-
-
-TOLERANCE = 1e-7
-"""A coefficient E[T q h_b] with normalised T, q and h_b counts as zero below this."""
-GATE = 10.0
-"""... or below the root of this many times the difference between the rule and a
-coarser one.
-"""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage of a staircase."""
-
-    order: int  # k, the number of new directions that enter together
-    directions: Floats  # the new ones, (count, r) orthonormal rows
-    # n = k + deg q of the Hermite tensors through which they are seen, increasing
-    degrees: tuple[int, ...]
-    strength: tuple[float, ...]  # norm of the unfolded tensor along each
-
-    @property
-    def count(self) -> int:
-        """Number of new directions."""
-        return len(self.directions)
-
-
-@dataclass(frozen=True)
-class Staircase:
-    """Stages in their order; ``complete`` says whether every direction is found up to
-    the highest order tried.
-    """
-
-    stages: tuple[Stage, ...]
-    complete: bool
-    highest: int
-
-    @property
-    def first(self) -> float:
-        """The order of the first stage, inf where there is none."""
-        return self.stages[0].order if self.stages else math.inf
-
-    @property
-    def exponent(self) -> float:
-        """The largest order, inf where some direction is not found."""
-        if self.complete:
-            return max(stage.order for stage in self.stages)
-        return math.inf
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """The stages as (order, number of new directions)."""
-        return [(stage.order, stage.count) for stage in self.stages]
-
-
-def staircase(
-    fine: Sampled,
-    coarse: Sampled,
-    cap: int | None = None,
-    degrees: Collection[int] | None = None,
-    start: Sequence[Stage] = (),
-) -> Staircase:
-    """Return the stages up to the order `cap` after `start`, seen through Hermite
-    tensors of these `degrees`.
-    """
-    r = fine.points.shape[1]
-    most = cap or HIGHEST[r]
-    stages = list(start)
-    known = np.concatenate([np.zeros((0, r)), *(stage.directions for stage in stages)])
-    while len(known) < r:
-        check_time()
-        stage = _next_stage(fine, coarse, known, most, degrees)
-        if stage is None:
-            return Staircase(tuple(stages), False, most)
-        stages.append(stage)
-        known = np.concatenate([known, stage.directions])
-    return Staircase(tuple(stages), True, most)
-
-
-def _next_stage(
-    fine: Sampled,
-    coarse: Sampled,
-    known: Floats,
-    most: int,
-    seen: Collection[int] | None,
-) -> Stage | None:
-    r = fine.points.shape[1]
-    rest = complement(known, r)
-    tested = tested_degree(len(known), r)
-    for order in range(1, most + 1):
-        values = coefficients(fine, known, rest, order, tested)
-        if coarse.points is fine.points:
-            rough = values
-        else:
-            rough = coefficients(coarse, known, rest, order, tested)
-        degrees = []
-        total = np.zeros((len(rest), len(rest)))
-        gap = 0.0
-        for degree in values:
-            if seen is not None and order + degree not in seen:
-                continue
-            gram = unfolding_gram(values[degree], len(rest), order)
-            change = np.max(
-                np.abs(gram - unfolding_gram(rough[degree], len(rest), order))
-            )
-            if np.max(np.diag(gram)) > max(TOLERANCE**2, GATE * change):
-                degrees.append(order + degree)
-            total = total + gram
-            gap = gap + change
-        sizes, vectors = np.linalg.eigh(total)
-        new = sizes > max(TOLERANCE**2, GATE * gap)
-        if np.any(new) and degrees:
-            directions = tidy(vectors[:, new].T @ rest)
-            strength = np.sqrt(
-                np.einsum(
-                    "ai,ij,aj->a", directions @ rest.T, total, directions @ rest.T
-                )
-            )
-            return Stage(order, directions, tuple(degrees), tuple(strength.tolist()))
-    return None

@@ -33,7 +33,8 @@ from giantstep.core.maths.gaussian.functions import Function, as_function
 from giantstep.core.maths.gaussian.subspaces import complement, tidy, tidy_signs
 from giantstep.core.maths.gaussian.target import Target, as_target
 from giantstep.problems.learnability.exponents import HIGHEST_DEGREE
-from giantstep.problems.learnability.prepared import PreparedTarget, Stage, staircase
+from giantstep.problems.learnability.prepared import PreparedTarget
+from giantstep.problems.learnability.staircase import Stage, staircase
 
 Data = Literal["reused", "single-pass"]
 

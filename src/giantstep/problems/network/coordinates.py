@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import Discriminator, Tag
 
 from giantstep.core.base.types import DeviceArray, Points
-from giantstep.core.scenario.model import Number, Part, field
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Part
 from giantstep.problems.network.fields import name_or_law, only
 
 if TYPE_CHECKING:
@@ -84,12 +85,15 @@ def components(
     """
     from giantstep.core.readout.sign_statistics import Component
 
-    sizes, kept = _law(coordinates, points, index)
+    sizes, nonzero = _law(coordinates, points, index)
+    # the mean square of all coordinates is 1, that of the nonzero ones 1/nonzero
     if sizes == "gaussian":
-        one = Component(kept, 0.0, 1 / kept)
+        component = Component(nonzero, 0.0, 1 / nonzero)
     else:
-        one = Component(kept, kept**-0.5, 0.0)
-    return (one,) if kept == 1 else (one, Component(1 - kept, 0.0, 0.0))
+        component = Component(nonzero, nonzero**-0.5, 0.0)
+    if nonzero == 1:
+        return (component,)
+    return component, Component(1 - nonzero, 0.0, 0.0)
 
 
 def draw_directions(
@@ -98,22 +102,25 @@ def draw_directions(
     """Return orthonormal target directions (r, d) at random: a fixed number of entries
     of each is not zero.
     """
-    (r, d), xp = shape, draws.xp
-    sizes, kept = _law(coordinates, points, 0)
+    r, d = shape
+    xp = draws.xp
+    sizes, nonzero = _law(coordinates, points, 0)
+    # drawn whatever the law is: laws are compared with the same random numbers
     values = draws.normal("coordinates", (r, d))
     if sizes == "equal":
         values = xp.where(values < 0, -1.0, 1.0)
-    count = min(d, max(1, round(kept * d)))
+    # a fixed number, not a random one: trials would scatter by it
+    count = min(d, max(1, round(nonzero * d)))
     if count < d:
-        order = xp.argsort(
-            draws.uniform("coordinates_kept", r * d).reshape(r, d), axis=1
-        )
+        places = draws.uniform("coordinates_kept", r * d).reshape(r, d)
+        order = xp.argsort(places, axis=1)
         for a in range(r):
             values[a, order[a, count:]] = 0.0
+    # Gram and Schmidt: overlaps of random directions are of order 1/sqrt(d)
     directions: list[DeviceArray] = []
     for row in values:
-        for other in directions:
-            row = row - (row @ other) * other
+        for earlier in directions:
+            row = row - (row @ earlier) * earlier
         directions.append(row / xp.linalg.norm(row))
     return xp.stack(directions)
 
@@ -124,18 +131,20 @@ def reflections(
     """Return unit vectors u whose reflections 1 - 2 u u^T, one after the other, turn
     orthonormal axes to directions.
     """
-    found: list[DeviceArray] = []
+    units: list[DeviceArray] = []
     for axis, direction in zip(axes, directions):
-        image = reflected(axis[None], found)[0]
+        image = reflected(axis[None], units)[0]
         gap = image - direction
-        size = float(xp.linalg.norm(gap))
-        if size > 1e-12:
-            found.append(gap / size)
-    return found
+        length = float(xp.linalg.norm(gap))
+        # both are orthogonal to the earlier directions, which therefore stay in place
+        if length > 1e-12:
+            units.append(gap / length)
+    return units
 
 
 def reflected(rows: DeviceArray, units: Sequence[DeviceArray]) -> DeviceArray:
     """Return rows (m, d) after the reflections, one after the other."""
     for u in units:
+        # (1 - 2 u u^T) w without the matrix
         rows = rows - 2 * (rows @ u)[:, None] * u
     return rows

@@ -21,9 +21,10 @@ from giantstep.core.base.types import Booleans, Floats, Integers, Points
 from giantstep.core.maths.gaussian.grids import plane_rule
 from giantstep.core.readout.fits import Asked, Fit
 from giantstep.problems.network.describe import Description
-from giantstep.problems.network.layer import MOST_SPLIT, Layer, overlap_spread, scale_of
+from giantstep.problems.network.layer import Layer
 from giantstep.problems.network.problem import Problem, finite_batches
 from giantstep.problems.network.scenario import Network
+from giantstep.problems.network.splits import MOST_SPLIT
 
 ESCAPES = {1: 0.0025, 2: 0.01}
 """Part of the objective from which the second order is followed, by the directions of
@@ -102,11 +103,10 @@ def spread_beside_rows(problem: Problem, layer: Layer) -> float:
     """Return the largest standard deviation of an overlap inside a block, in units of a
     row; 0 in the limit.
     """
-    spread = overlap_spread(problem, layer)
+    spread = layer.rows.spread(problem, layer).overlaps
     if spread is None:
         return 0.0
-    length = np.sum(layer.U**2, axis=2) + scale_of(problem, layer) ** 2
-    widest = np.linalg.eigvalsh(spread)[..., -1] / length
+    widest = np.linalg.eigvalsh(spread)[..., -1] / layer.squared_length(problem)
     return float(np.sqrt(np.max(widest / problem.numbers["dim"][:, None])))
 
 
@@ -174,7 +174,7 @@ def neglected(
     known of it.
     """
     found = np.zeros(len(asked.owner))
-    spread = overlap_spread(problem, layer)
+    spread = layer.rows.spread(problem, layer).overlaps
     if spread is None or fit.first is None:
         return found
     start = np.eye(spread.shape[2])
@@ -187,17 +187,17 @@ def neglected(
     # the variables of a block: any root of the covariance of its overlaps
     values, vectors = np.linalg.eigh(spread)
     root = np.swapaxes(vectors, 2, 3) * np.sqrt(np.maximum(values, 0.0))[..., None]
-    scale = scale_of(problem, layer)
+    scale = layer.scale(problem)
     begin = 0
     for one in seen:
-        end = begin + len(one.rows)  # these parameter sets among all that were asked
+        end = begin + len(one.sets)  # these parameter sets among all that were asked
         points = np.flatnonzero((asked.owner >= begin) & (asked.owner < end))
         for part in split_rows(len(points), one.features.mu1[0].size):
             chosen = points[part]
-            if len(one.rows) == 1:
-                rows = one.rows
+            if len(one.sets) == 1:
+                rows = one.sets
             else:
-                rows = one.rows[asked.owner[chosen] - begin]
+                rows = one.sets[asked.owner[chosen] - begin]
             second, objective = _second_order(
                 one, fit, chosen, layer.frame[rows[0]], root[rows], scale[rows]
             )

@@ -22,17 +22,7 @@ from giantstep.core.base.types import Array, DeviceArray, Floats, Integers, Poin
 from giantstep.core.lab import Draws, chunk_rows, to_numpy
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.inputs.parts import InputRows
-from giantstep.problems.network.beyond import BEYOND
 from giantstep.problems.network.limit import count_outliers
-from giantstep.problems.network.measure_beyond import (
-    PAIRED,
-    fitting_memory,
-    measure_calibration,
-    measure_sensitivity,
-    measure_shift,
-    measure_variance,
-    second_draws,
-)
 from giantstep.problems.network.measurements.along import measure_along
 from giantstep.problems.network.measurements.errors import measure_errors
 from giantstep.problems.network.measurements.spectra import (
@@ -43,6 +33,7 @@ from giantstep.problems.network.measurements.spectra import (
 from giantstep.problems.network.measurements.spikes import measure_spikes
 from giantstep.problems.network.measurements.steps import measure_steps
 from giantstep.problems.network.measurements.weights import measure_weights
+from giantstep.problems.network.plugins import module_of_measures
 from giantstep.problems.network.problem import take_points
 from giantstep.problems.network.questions import FITTED
 from giantstep.problems.network.scenario import Network
@@ -66,13 +57,9 @@ _MEASUREMENTS: Mapping[str, Callable[..., dict[str, Array]]] = {
     "resolvent": measure_resolvent,
     "weights": measure_weights,
     "spikes": measure_spikes,
-    "variance": measure_variance,
-    "sensitivity": measure_sensitivity,
-    "shift": measure_shift,
-    "calibration": measure_calibration,
 }
-"""Question -> what measures it: of one network, or of two alike where it is
-`PAIRED`.
+"""Question -> what measures it. Those of `plugins` are measured by their folders, of
+one network or of two alike.
 """
 
 
@@ -99,19 +86,25 @@ def trial(
         # a table has no more rows for the test than steps and fit leave
         tests = min(int(settings.get("test_samples") or 1), draws.left)
         settings = {**settings, "test_samples": tests}
-    if what in BEYOND:
+    streams = [draws]
+    folder = module_of_measures(what)
+    if folder is None:
+        measure = _MEASUREMENTS[what]
+    else:
+        measure = getattr(folder, f"measure_{what}")
+        # points of a group share the law of the test inputs
         law, noise = test_law(network, points, 0)
         settings = {**settings, "law": law, "shifted_noise": noise}
-    streams = [draws]
-    if what in PAIRED:
-        streams.append(second_draws(draws))
+        if what in folder.PAIRED:
+            # the second network shares no random number with the first
+            streams.append(folder.second_draws(draws))
     trajectories = [
         trained_networks(network, points, inputs, dim, stream, settings)
         for stream in streams
     ]
-    measure = _MEASUREMENTS[what]
     of_times = _settings_of_times(network, points, what, dim, settings)
     path: list[dict[str, Array]] = []
+    # generators: a trajectory holds one network at a time
     for time, networks in enumerate(zip(*trajectories)):
         if time not in settings["time"]:
             continue
@@ -129,6 +122,7 @@ def _settings_of_times(
     times = settings["time"]
     if what != "spectrum":
         return [settings] * len(times)
+    # the limit says which of the eigenvalues are outliers: a spectrum does not
     counts, lines = count_outliers(network, points, dim, times)
     return [
         {**settings, "outliers": counts[:, number], "line": lines[:, number]}
@@ -171,6 +165,7 @@ def networks(
     for time, real in enumerate(trajectory):
         if time in settings["time"]:
             path.append(_kept_at(real, points, what, settings))
+    # overlaps of the unit vectors with the target are the target's entries
     axes = inputs.signal(draws.xp.eye(dim), draws.xp)
     values = _over_times(path)
     # neither depends on the time; every point has a copy
@@ -208,6 +203,7 @@ def kept_memory(
     """Return the bytes of what `networks` returns: every point has a copy."""
     p = count_neurons(points, dim)
     times = len(settings["time"])
+    # at every time both layers; once the layer of the steps and the target
     numbers = times * p * (dim + 1) + p + dim * network.target.directions
     return 8 * len(points["noise"]) * numbers
 
@@ -244,6 +240,7 @@ def _at_the_start(
     """Return the network before its first step, drawn at random."""
     xp = draws.xp
     width = count_neurons(points, dim)
+    # drawn before whitening: rows are isotropic in the coordinates of the inputs
     rows = draw_rows(width, dim, draws, sphere=network.rows == "sphere")
     blocks, second_layer = _draw_second_layer(network, width, draws)
     if inputs.root is not None:
@@ -277,6 +274,7 @@ def _draw_second_layer(
     """Return the blocks of neurons, and the second layer during the steps (p,)."""
     law = network.second_layer
     if not isinstance(law, Vocabulary):
+        # no two neurons have the same value: they are one block
         return [slice(0, width)], draws.normal("second_layer", width)
     blocks = split_neurons(law.probabilities, width)
     sizes = [block.stop - block.start for block in blocks]
@@ -301,6 +299,7 @@ def whiten(network: Network, points: Points, dim: int) -> Whitened:
             root=np.sqrt(law.eigenvalues),
             rows=network.inputs.table().whitened(),
         )
+    # Gaussian inputs look the same along any axis of an eigenspace: few coordinates do
     spectrum = law.spectrum()
     return Whitened.of_spectrum(
         spectrum.eigenvalues, law.counts(dim), spectrum.atoms, spectrum.frame
@@ -330,6 +329,7 @@ def _row_draws(
     """Return draws of the rows of a table: a batch for every step, the samples of the
     fit, and the rest.
     """
+    # rows are told apart by the stream that uses them
     stream = str(settings.get("stream", "batch{number}"))
     sizes = {}
     for place in network.places:
@@ -340,8 +340,10 @@ def _row_draws(
                 batch,
                 "finite where inputs are rows of a table",
             )
+        # a planted step sees no rows
         if batch:
             sizes[stream.format(number=place.number)] = int(batch)
+    # smaller samples are the first rows of the largest
     sizes["train"] = int(count_samples(points, dim).max())
     return RowDraws(draws, rows, sizes)
 
@@ -365,6 +367,7 @@ def memory(
     most = int(samples.max())
     device = settings.get("device", "cpu")
     chunk = chunk_rows(device)
+    # the gradient, and what the hungriest step needs beside it
     stepping = p * dim + max(
         (
             network.steps[place.number].memory(place, points, p, dim, chunk)
@@ -385,6 +388,7 @@ def _weights_memory(network: Network, points: Points, width: int, dim: int) -> i
     """Return how many numbers live from the first step to the last fit."""
     copies = 1
     if network.steps:
+        # what a step reads, and what it writes
         copies += 2
     velocities = [
         points.get(place.field("momentum"), np.zeros(1)) for place in network.places
@@ -405,14 +409,17 @@ def _fitting_memory(
     p = count_neurons(points, dim)
     samples = count_samples(points, dim)
     if what == "weights":
+        # the Gram matrix, its eigenvectors and their workspace
         return 3 * min(p, dim) ** 2
     if what == "steps":
         return p * dim
     if what in ("resolvent", "spikes"):
         rows = (network.blocks + 1) * dim * min(chunk, p)
         return p * p + max(3 * p * p, 2 * p * p + rows)
-    if what in BEYOND:
-        return fitting_memory(what, p, dim, samples, chunk)
+    folder = module_of_measures(what)
+    if folder is not None:
+        needed: int = folder.fitting_memory(what, p, dim, samples, chunk)
+        return needed
     if what == "errors" and network.readout.classes:
         # all features at once, Newton's weighted copy, its matrices
         return 2 * int(samples.max()) * p + 2 * p * p

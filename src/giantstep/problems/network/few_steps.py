@@ -13,7 +13,7 @@ import numpy as np
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Array, Points
 from giantstep.core.scenario.family import Question
-from giantstep.core.scenario.model import (
+from giantstep.core.scenario.fields import (
     Expression,
     Integer,
     MultiIndex,
@@ -65,6 +65,7 @@ class FewSteps(Preset):
         "`steps` maximal steps of the network that are alike, of size `rate` (or one"
         " each), or planted shifts\n" + Network.update_rule
     )
+    # what needs one direction, classes, or a step at a finite dimension is left out
     questions: ClassVar[Mapping[str, Question]] = questions_without(
         (
             "test_misclassified",
@@ -128,6 +129,7 @@ class FewSteps(Preset):
     def check_points(self, points: Points) -> None:
         """Check a whole grid."""
         for steps in points["steps"].astype(int).tolist():
+            # `steps` may vary along a grid, a list of rates has one length
             if not isinstance(self.rate, float) and len(self.rate) != steps:
                 raise bad_field(
                     "rate",
@@ -142,6 +144,7 @@ class FewSteps(Preset):
         """Return the planted shifts, or steps that are alike."""
         readout = Ridge(self.ridge)
         if self.has_shifts:
+            # shifts are planted once, in the place of all steps
             return {"steps": (self.planted,), "readout": readout}
         made = [
             MaximalStep(
@@ -159,6 +162,7 @@ class FewSteps(Preset):
         have no places of their own.
         """
         if self.has_shifts:
+            # the only step
             name = name.replace("steps.0", "planted")
         if re.fullmatch(r"readout\.\w+", name):
             return "ridge"
@@ -180,8 +184,10 @@ class FewSteps(Preset):
             if self.has_shifts:
                 renamed["first"] = steps
         elif self.has_shifts:
+            # time 1 of the network is time 0 here
             renamed["time"] = np.array([1])
         else:
+            # later times of this point are NaN in the joined answer
             renamed["time"] = settings["time"][settings["time"] <= steps]
         return renamed
 
@@ -191,6 +197,7 @@ class FewSteps(Preset):
         """Choose what both engines share."""
         prepared = super().prepare(points, what, settings)
         if self.has_shifts:
+            # the network was asked for time 1
             return {**prepared, "time": np.zeros(1, dtype=np.int64)}
         return prepared
 
@@ -199,6 +206,7 @@ class FewSteps(Preset):
         out.
         """
         content = super().content()
+        # shifts were no kind of a step when the first digests were written
         content["planted"] = {
             name: value for name, value in content["planted"].items() if name != "kind"
         }

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from giantstep.core.scenario.model import field
+from giantstep.core.scenario.fields import field
 from giantstep.core.scenario.vocabulary import Vocabulary
 
 _INPUTS = (
@@ -25,6 +25,7 @@ _LOSS = (
 _FIT = "samples of the fit: fresh ones, or the same as the last step's (n0 = n)"
 _PENALTY = "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit"
 _LAW = "law of the second layer during the steps, times sqrt(p)"
+# inf is a batch on the population
 _SIZE: dict[str, Any] = {"default": math.inf, "gt": 0, "infinite": True}
 
 target = partial(field, "g(z1..zr)", "target, a function of up to six directions")
@@ -40,6 +41,7 @@ flip = partial(
 inputs = partial(field, "Sigma, w*", _INPUTS, default=None)
 activation = partial(field, "sigma", "activation of the hidden layer", default="relu")
 width_per_dim = partial(field, "beta = p/d", "hidden neurons per dimension", gt=0)
+# both signs: outputs cancel at the start
 second_layer = partial(field, "zeta, pi", _LAW, default=Vocabulary([1.0, -1.0]))
 rows = partial(
     field,
@@ -51,6 +53,7 @@ samples_per_dim = partial(
     field, "alpha = n/d", "samples of the fit per dimension", gt=0
 )
 fit_sample = partial(field, "(X, y)", _FIT, default="fresh")
+# 0 is allowed: the limit of vanishing penalty exists
 ridge = partial(field, "lambda", _PENALTY, ge=0)
 batch_per_dim = partial(
     field, "alpha0 = n0/d", "fresh samples of every step per dimension", **_SIZE
@@ -89,16 +92,17 @@ def only(law: type, names: tuple[str, ...], allowed: str) -> BeforeValidator:
     of some names.
     """
 
-    def known(value: Any) -> Any:
-        if (
-            value not in names
-            if isinstance(value, str)
-            else not isinstance(value, law | Mapping)
-        ):
+    def check(value: Any) -> Any:
+        if isinstance(value, str):
+            allowed_value = value in names
+        else:
+            allowed_value = isinstance(value, law | Mapping)
+        if not allowed_value:
             raise ValueError(allowed)
         return value
 
-    return BeforeValidator(known)
+    # before pydantic tries both kinds, whose two errors would say less
+    return BeforeValidator(check)
 
 
 _LAYERS = (

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import pydantic
 from pydantic import BeforeValidator
 
 from giantstep.core.base.types import Array, Points
 from giantstep.core.maths.gaussian import as_target
-from giantstep.core.scenario.family import Answer, Question
-from giantstep.core.scenario.model import Expression, Number, field
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question
+from giantstep.core.scenario.fields import Expression, Number, field
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.inputs.parts import Inputs, Whitening
@@ -25,17 +25,16 @@ from giantstep.problems.network.preset import Preset, questions_without
 from giantstep.problems.network.readouts import Hinge, Logistic, Ridge
 from giantstep.problems.network.scenario import LABELS_ELSEWHERE, THEORIES, Network
 from giantstep.problems.network.steps import (
-    GrowingStep,
     MaximalStep,
     NoStep,
     PlantedSpike,
-    SmallStep,
 )
+from giantstep.problems.network.steps.registry import any_of
 
-AnyStep = Annotated[
-    NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalStep,
-    pydantic.Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    AnyStep = Any
+else:
+    AnyStep = any_of("none", "planted", "small", "growing", "maximal")
 _READOUTS = {"square": Ridge, "logistic": Logistic, "hinge": Hinge}
 _LOSS = (
     "loss of the second layer's fit; log(1 + e^-yf) and max(1 - yf, 0) need the target"
@@ -99,6 +98,7 @@ class OneStep(Preset):
     update_rule: ClassVar[str] = (
         "one step of the network, along one direction\n" + Network.update_rule
     )
+    # the time is that after the step, the direction the only one
     questions: ClassVar[Mapping[str, Question]] = questions_without(
         ("all_data_error", "floor"),
         dims=("time", "direction", "direction_2"),
@@ -106,6 +106,7 @@ class OneStep(Preset):
     )
     theories: ClassVar[Mapping[str, str]] = {
         **{name: text for name, text in THEORIES.items() if name != "published"},
+        # two maps of one step: in the preset the published one has this name
         "isotropic": (
             "the published map of the step onto spiked random features with an"
             " isotropic bulk"
@@ -157,6 +158,7 @@ class OneStep(Preset):
             step = step.model_copy(update={"precondition": power})
         return {
             "target": as_target(self.target),
+            # no step is no step: random features, at time 0
             "steps": () if step.kind == "none" else (step,),
             "readout": _READOUTS[self.loss](self.ridge),
         }
@@ -164,6 +166,7 @@ class OneStep(Preset):
     def check(self) -> None:
         """Make the network, which checks all there is at its one point."""
         with self.errors_of_preset():
+            # a network checks itself when it is made
             self.network()
 
     def preset_field(self, name: str) -> str:
@@ -178,6 +181,7 @@ class OneStep(Preset):
         """
         inside = super().network_points(points, rows, steps)
         if "step.precondition" in points:
+            # on a grid the powers add up point by point
             inside["steps.0.precondition"] = (
                 points["precondition"][rows] + points["step.precondition"][rows]
             )
@@ -185,6 +189,7 @@ class OneStep(Preset):
 
     def step_counts(self, points: Points) -> Array:
         """Return 1, or 0 without a step."""
+        # the kind of a step is no number: all points have the same
         return np.full(len(points["ridge"]), int(self.step.kind != "none"))
 
     def network_settings(
@@ -211,6 +216,7 @@ class OneStep(Preset):
     def preset_words(self, text: str) -> str:
         """Return what the network says with the loss as it is called here."""
         for loss, readout in _READOUTS.items():
+            # a field of the preset has the name of the read-out's kind
             text = text.replace(f'readout.kind="{readout(1.0).kind}"', f'loss="{loss}"')
         return text.replace("the last step", "the step")
 
@@ -218,6 +224,7 @@ class OneStep(Preset):
         """Answer as the network does; the published map is called isotropic here."""
         answer = super().limit(points, what, settings)
         if answer.attrs.get("theory") == "published":
+            # the way back of `network_settings`
             answer.attrs["theory"] = "isotropic"
         return answer
 

@@ -25,7 +25,7 @@ from numpy.polynomial.chebyshev import chebvander
 
 from giantstep.core.base.chunks import split_rows
 from giantstep.core.base.errors import InputError
-from giantstep.core.base.types import DeviceArray, Floats
+from giantstep.core.base.types import DeviceArray, Floats, Integers
 from giantstep.core.lab.algebra import multiply
 from giantstep.core.lab.devices import to_numpy
 from giantstep.core.maths.gaussian import Function
@@ -43,17 +43,18 @@ TRUNCATION = 1e-9
 """What a truncated series may leave out, relative to the size of the gradient."""
 MOST_TERMS = 400
 """Terms of a series over powers of a cosine at most: cosines up to 0.95 need fewer."""
-MOST_DEGREE = 60
-"""Degree of the Hermite expansion of a target of one direction that is no
+_DEGREES = {1: 60, 2: 40}
+"""Directions -> total degree of the Hermite expansion of a target that is no
 polynomial.
 """
+_DEGREE_OF_MORE = 16
+"""The same of three directions and more."""
 _ROWS = 512
 """Neurons whose products with all others are held at a time."""
 _INTERPOLATION = 24
 """Chebyshev nodes over the range of the lengths of the rows, a short one: they start at
 1 and grow together.
 """
-
 
 Expansion = tuple[Floats, Floats]
 """Powers (A, r) and coefficients (A,) of a target sum_a coefficients_a prod_j
@@ -66,25 +67,34 @@ def hermite_tensor(target: Target) -> Expansion:
     degree 60 (r = 1) or 40.
     """
     r = target.directions
-    exact = target.degree
-    if exact is None:
-        degree = {1: MOST_DEGREE, 2: 40}.get(r, 16)
+    if target.degree is None:
+        degree = _DEGREES.get(r, _DEGREE_OF_MORE)
+        nodes = 2 * degree + 24
     else:
-        degree = exact
-    smooth = hermite_rule(2 * degree + 24 if exact is None else exact + 1)
+        # so many nodes integrate the target times a polynomial of its degree exactly
+        degree = target.degree
+        nodes = degree + 1
     grid = product_grid(
-        r, target.planes, smooth, degree + 24, target.narrow_places(HERMITE_STEP)
+        r,
+        target.planes,
+        hermite_rule(nodes),
+        degree + 24,
+        target.narrow_places(HERMITE_STEP),
     )
     values = target(grid.points) * grid.weights
-    tables = [hermite_values(grid.points[:, j], degree) for j in range(r)]
+    polynomials = [hermite_values(grid.points[:, j], degree) for j in range(r)]
     powers = [
-        a for a in itertools.product(range(degree + 1), repeat=r) if sum(a) <= degree
+        power
+        for power in itertools.product(range(degree + 1), repeat=r)
+        if sum(power) <= degree
     ]
-    coefficients = np.array(
-        [values @ math.prod(tables[j][n] for j, n in enumerate(a)) for a in powers]
-    )
+    coefficients = np.empty(len(powers))
+    for number, power in enumerate(powers):
+        factors = [polynomials[j][n] for j, n in enumerate(power)]
+        coefficients[number] = values @ math.prod(factors)
     kept = np.abs(coefficients) > 1e-15 * np.abs(coefficients).max()
-    kept[0] |= not kept.any()  # the target 0
+    # of the target 0 the constant is kept, so that there is one power
+    kept[0] |= not kept.any()
     return np.array(powers)[kept], coefficients[kept]
 
 
@@ -95,6 +105,7 @@ def _axis_rule(
     activation(scale t).
     """
     breaks = [kink / scale for kink in activation.kinks if abs(kink) < bound * scale]
+    # panels of length 1 in the argument of the activation, or shorter
     panels = np.linspace(-bound, bound, int(2 * bound * max(1.0, scale)) + 1)
     return gauss_legendre_panels(np.unique([*panels, *breaks]), 24)
 
@@ -103,14 +114,15 @@ def scaled_hermite(activation: Function, tau: Floats, order: int) -> Floats:
     """Return a_n = E[h_n(t) sigma(tau t)] for n = 0..order at each tau, shape
     (len(tau), order + 1).
     """
-    out = np.empty((len(tau), order + 1))
+    coefficients = np.empty((len(tau), order + 1))
     for row, scale in enumerate(tau):
+        # h_n sqrt(density) oscillates up to 2 sqrt(n) and falls off beyond
         t, weights = _axis_rule(activation, scale, 2 * math.sqrt(order) + 12)
         with np.errstate(all="ignore"):
-            out[row] = hermite_functions(t, order) @ (
-                activation(scale * t) * np.sqrt(normal_density(t)) * weights
-            )
-    return out
+            # Hermite functions have one sqrt(density) already: no overflow at high n
+            values = activation(scale * t) * np.sqrt(normal_density(t)) * weights
+            coefficients[row] = hermite_functions(t, order) @ values
+    return coefficients
 
 
 def interpolated(values: Callable[[Floats], Floats], tau: Floats) -> Floats:
@@ -120,14 +132,14 @@ def interpolated(values: Callable[[Floats], Floats], tau: Floats) -> Floats:
     low = float(tau.min())
     high = float(tau.max())
     if high - low < 1e-12 * high:
+        # rows of one length, as at the start
         return np.repeat(values(tau[:1]), len(tau), axis=0)
-    x = np.cos(np.pi * (np.arange(_INTERPOLATION) + 0.5) / _INTERPOLATION)
-    table = values(0.5 * (low + high) + 0.5 * (high - low) * x)
-    coefficients = np.linalg.solve(chebvander(x, _INTERPOLATION - 1), table)
-    return (
-        chebvander((2 * tau - low - high) / (high - low), _INTERPOLATION - 1)
-        @ coefficients
-    )
+    nodes = np.cos(np.pi * (np.arange(_INTERPOLATION) + 0.5) / _INTERPOLATION)
+    table = values(0.5 * (low + high) + 0.5 * (high - low) * nodes)
+    degree = _INTERPOLATION - 1
+    coefficients = np.linalg.solve(chebvander(nodes, degree), table)
+    places = (2 * tau - low - high) / (high - low)
+    return chebvander(places, degree) @ coefficients
 
 
 def population_gradient(
@@ -144,29 +156,35 @@ def population_gradient(
 
     `target` is its expansion and where its directions lie; x and w_i are whitened.
     """
+    expansion, inputs = target
     tau = to_numpy(xp.linalg.norm(weights, axis=1))
-    output = bool((zeta != 0).any())
-    if output:
-        terms = _terms(
-            activation, float(tau.max()), weights / xp.asarray(tau)[:, None], xp
-        )
+    has_output = bool((zeta != 0).any())
+    if has_output:
+        unit = weights / xp.asarray(tau)[:, None]
+        terms = _terms(activation, float(tau.max()), unit, xp)
     else:
         terms = 2
-    order = max(terms, int(target[0][0].sum(axis=1).max())) + 2
+    # both derivatives raise the degree: that of the target, and of the last term
+    order = max(terms, int(expansion[0].sum(axis=1).max())) + 2
     coefficients = interpolated(
         lambda lengths: scaled_hermite(activation, lengths, order), tau
     )
-    gradient = _target_gradient(*target, weights, tau, coefficients, xp)
+    gradient = _target_gradient(expansion, inputs, weights, tau, coefficients, xp)
     gradient *= kept
-    if output:
+    if has_output:
         _subtract_output(
-            gradient, activation, weights, zeta, tau, coefficients[:, : terms + 3], xp
+            gradient,
+            activation=activation,
+            weights=weights,
+            zeta=zeta,
+            tau=tau,
+            a=coefficients[:, : terms + 3],
+            xp=xp,
         )
     if offset:
-        gradient -= (
-            xp.asarray(offset * math.sqrt(2) * coefficients[:, 2] / tau**2)[:, None]
-            * weights
-        )
+        # E[sigma'(w.x) x] = E[sigma''] w, and E sigma'' = sqrt(2) a_2/tau^2
+        along_row = offset * math.sqrt(2) * coefficients[:, 2] / tau**2
+        gradient -= xp.asarray(along_row)[:, None] * weights
     return gradient
 
 
@@ -178,7 +196,7 @@ def gradient_memory(width: int) -> int:
 
 
 def _target_gradient(
-    tensor: Expansion,
+    expansion: Expansion,
     inputs: Whitened,
     weights: DeviceArray,
     tau: Floats,
@@ -188,37 +206,38 @@ def _target_gradient(
     """Return E[g sigma'(w_i.x) x]: a combination of the target directions and of w_i
     itself.
     """
-    powers, values = tensor
+    powers, values = expansion
     r = powers.shape[1]
+    # of the row and every target direction (p, r)
     cosines = to_numpy(inputs.signal(weights, xp)) / tau[:, None]
-    top = int(powers.max())
-    table = np.stack([cosines**n for n in range(top + 1)])  # (n, p, r)
+    power_of_cosine = np.stack([cosines**n for n in range(int(powers.max()) + 1)])
     along = np.zeros((len(tau), r))
     itself = np.zeros(len(tau))
     for power, value in zip(powers, values):
         n = int(power.sum())
-        size = value * math.exp(
-            0.5 * (math.lgamma(n + 1) - sum(math.lgamma(a + 1) for a in power))
-        )
-        factors = [table[a, :, j] for j, a in enumerate(power)]
+        size = value * _multinomial_root(power)
+        # cosine_j^(power_j) for every direction
+        factors = [power_of_cosine[a, :, j] for j, a in enumerate(power)]
+        # the derivative of g: one power of a direction less
         for j in np.flatnonzero(power):
-            lowered = [
-                table[power[j] - 1, :, j] if i == j else factor
-                for i, factor in enumerate(factors)
-            ]
-            along[:, j] += (
-                size * power[j] * math.prod(lowered) * coefficients[:, n] / tau
-            )
-        itself += (
-            size
-            * math.sqrt((n + 1) * (n + 2))
-            * math.prod(factors)
-            * coefficients[:, n + 2]
-            / tau**2
-        )
+            lowered = list(factors)
+            lowered[j] = power_of_cosine[power[j] - 1, :, j]
+            product = math.prod(lowered)
+            along[:, j] += size * power[j] * product * coefficients[:, n] / tau
+        # the derivative of sigma': two degrees more, along the row
+        raised = size * math.sqrt((n + 1) * (n + 2))
+        itself += raised * math.prod(factors) * coefficients[:, n + 2] / tau**2
     gradient = xp.asarray(itself)[:, None] * weights
     inputs.add_along(gradient, xp.asarray(along), xp)
     return gradient
+
+
+def _multinomial_root(power: Integers) -> float:
+    """Return sqrt(n!/prod_j power_j!), n the sum: it turns prod_j h_{power_j}(z_j) on a
+    unit vector's coordinates into powers of its cosines.
+    """
+    n = int(power.sum())
+    return math.exp(0.5 * (math.lgamma(n + 1) - sum(math.lgamma(a + 1) for a in power)))
 
 
 def _terms(activation: Function, tau: float, unit: DeviceArray, xp: Any) -> int:
@@ -228,12 +247,15 @@ def _terms(activation: Function, tau: float, unit: DeviceArray, xp: Any) -> int:
     largest = 0.0
     for rows in split_rows(len(unit), 1, _ROWS):
         cosines = xp.abs(multiply(unit[rows], unit.T, xp))
-        diagonal = xp.arange(len(cosines))
-        cosines[diagonal, diagonal + rows.start] = 0.0
+        _clear_diagonal(cosines, rows, xp)
+        # rounding can make a cosine larger than 1
         largest = min(max(largest, float(xp.max(cosines))), 1.0)
+    # the longest row has the series that falls off most slowly
     coefficients = scaled_hermite(activation, np.array([tau]), MOST_TERMS + 2)[0]
     n = np.arange(MOST_TERMS + 1)
+    # terms of B at the largest cosine; those of C are of the same order
     sizes = (n + 1) * coefficients[1:-1] ** 2 * largest**n
+    # what is left out by a series that ends before n
     tail = np.cumsum(sizes[::-1])[::-1]
     enough = np.flatnonzero(tail < TRUNCATION * sizes.sum())
     if not enough.size:
@@ -243,6 +265,44 @@ def _terms(activation: Function, tau: float, unit: DeviceArray, xp: Any) -> int:
             f" gradient of {activation.name} would need too long a series."
         )
     return int(enough[0]) + 1
+
+
+def _clear_diagonal(matrix: DeviceArray, rows: slice, xp: Any) -> None:
+    """Set to zero what neurons of a block of rows have with themselves."""
+    diagonal = xp.arange(len(matrix))
+    matrix[diagonal, diagonal + rows.start] = 0.0
+
+
+class _PairSeries:
+    """The series B_ij and C_ij of the head of this file, over powers of the cosines."""
+
+    def __init__(self, tau: Floats, a: Floats, xp: Any) -> None:
+        self.order = a.shape[1] - 3
+        n = np.arange(self.order + 1)
+        slope = a[:, 1:-1] * np.sqrt(n + 1) / tau[:, None]
+        bend = a[:, 2:] * np.sqrt((n + 1) * (n + 2)) / tau[:, None] ** 2
+        self.slope = xp.asarray(slope)  # (p, n): sqrt(n+1) a_{n+1}/tau
+        self.bend = xp.asarray(bend)  # (p, n): sqrt((n+1)(n+2)) a_{n+2}/tau^2
+        self.value = xp.asarray(a[:, :-2])  # (p, n): a_n
+        self.xp = xp
+
+    def of_rows(
+        self, rows: slice, cosines: DeviceArray
+    ) -> tuple[DeviceArray, DeviceArray]:
+        """Return B and C between a block of rows and all rows, whose cosines these
+        are; 0 between a row and itself.
+        """
+        B = self.xp.zeros(cosines.shape)
+        C = self.xp.zeros(cosines.shape)
+        # Horner's scheme, from the highest power down
+        for m in range(self.order, -1, -1):
+            B *= cosines
+            B += self.slope[rows, m, None] * self.slope[None, :, m]
+            C *= cosines
+            C += self.bend[rows, m, None] * self.value[None, :, m]
+        _clear_diagonal(B, rows, self.xp)
+        _clear_diagonal(C, rows, self.xp)
+        return B, C
 
 
 def _subtract_output(
@@ -256,47 +316,28 @@ def _subtract_output(
 ) -> None:
     """Take E[f sigma'(w_i.x) x] from the gradient, block of rows by block of rows."""
     p = len(weights)
-    order = a.shape[1] - 3
-    n = np.arange(order + 1)
-    # sqrt(n+1) a_{n+1}/tau
-    slope = xp.asarray(a[:, 1:-1] * np.sqrt(n + 1) / tau[:, None])
-    bend = xp.asarray(a[:, 2:] * np.sqrt((n + 1) * (n + 2)) / tau[:, None] ** 2)
-    value = xp.asarray(a[:, :-2])
+    series = _PairSeries(tau, a, xp)
     unit = weights / xp.asarray(tau)[:, None]
-    own = xp.asarray(interpolated(lambda lengths: _own_term(activation, lengths), tau))
+    of_itself = xp.asarray(
+        interpolated(lambda lengths: _term_of_itself(activation, lengths), tau)
+    )
     for rows in split_rows(p, 1, _ROWS):
-        diagonal = xp.arange(rows.stop - rows.start)
         cosines = multiply(unit[rows], unit.T, xp)
-        outward = xp.zeros(cosines.shape)
-        inward = xp.zeros(cosines.shape)
-        for m in range(order, -1, -1):
-            outward *= cosines
-            outward += slope[rows, m, None] * slope[None, :, m]
-            inward *= cosines
-            inward += bend[rows, m, None] * value[None, :, m]
-        outward[diagonal, diagonal + rows.start] = 0.0
-        inward[diagonal, diagonal + rows.start] = 0.0
-        outward *= zeta / -p
-        gradient[rows] -= ((inward @ zeta + own[rows] * zeta[rows]) / p)[
-            :, None
-        ] * weights[rows]
-        multiply(outward, weights, xp, out=gradient[rows], add=True)
+        B, C = series.of_rows(rows, cosines)
+        along_row = (C @ zeta + of_itself[rows] * zeta[rows]) / p
+        gradient[rows] -= along_row[:, None] * weights[rows]
+        # zeta_j, 1/p and the sign go into B: the product is then added in place
+        B *= zeta / -p
+        multiply(B, weights, xp, out=gradient[rows], add=True)
 
 
-def _own_term(activation: Function, tau: Floats) -> Floats:
+def _term_of_itself(activation: Function, tau: Floats) -> Floats:
     """Return E[t sigma(tau t) sigma'(tau t)]/tau at every tau."""
-    out = np.empty(len(tau))
+    terms = np.empty(len(tau))
     for row, scale in enumerate(tau):
+        # the normal density is 1e-32 there
         t, weights = _axis_rule(activation, scale, 12.0)
         x = scale * t
-        out[row] = (
-            np.sum(
-                t
-                * activation(x)
-                * activation.derivative(x)
-                * weights
-                * normal_density(t)
-            )
-            / scale
-        )
-    return out
+        product = t * activation(x) * activation.derivative(x)
+        terms[row] = np.sum(product * weights * normal_density(t)) / scale
+    return terms

@@ -17,7 +17,8 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field, field_error
 from giantstep.core.base.types import Array, Floats, Points
-from giantstep.core.scenario.family import Answer, Question, Variable
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question, Variable
 from giantstep.problems.network.scenario import Network, OfNetwork
 
 Reply = TypeVar("Reply")
@@ -29,6 +30,7 @@ class Preset(OfNetwork):
     """
 
     formula_version: ClassVar[int] = 4
+    # as the network's, in the names of the preset
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     # -- what a preset says of its fields ----------------------------------------------
@@ -78,10 +80,12 @@ class Preset(OfNetwork):
         has, if left out).
         """
         if steps is None:
+            # the scenario without a grid is one point
             steps = int(self.step_counts(self.point())[0])
         if steps not in self._networks:
             parts = self.parts(steps)
             for name in Network.model_fields:
+                # fields of one name mean the same, unless `parts` says otherwise
                 if name in type(self).model_fields and name not in parts:
                     parts[name] = getattr(self, name)
             self._networks[steps] = Network(**parts)
@@ -123,6 +127,7 @@ class Preset(OfNetwork):
             settings,
             lambda net, inside, of_net: net.limit(inside, what, of_net),
         )
+        # puts the lots back in the order of the points
         whole = Answer.joined(answers)
         whole.values = self.preset_values(what, whole.values)
         jumps: dict[str, Floats] = {}
@@ -175,6 +180,7 @@ class Preset(OfNetwork):
         preset has the last one only.
         """
         kept = self.network().kept(what)
+        # the preset has no times where none of its variables has
         if any("time" in one.dims for one in self.questions[what].variables):
             return kept
         return tuple(replace(one, dims=_without(one.dims, ("time",))) for one in kept)
@@ -235,6 +241,7 @@ class Preset(OfNetwork):
         """
         counts = self.step_counts(points)
         replies = []
+        # networks of different numbers of steps are different scenarios
         for steps in np.unique(counts).tolist():
             rows = np.flatnonzero(counts == steps)
             replies.append((rows, self._reply(points, rows, settings, question, steps)))
@@ -278,6 +285,7 @@ class Preset(OfNetwork):
             if field in points:
                 inside[name] = points[field][rows]
             else:
+                # a field that the preset has no name for: what `parts` made of it
                 inside[name] = np.full(len(rows), numbers[name])
         return inside
 
@@ -287,11 +295,13 @@ class Preset(OfNetwork):
         try:
             yield
         except InputError as error:
+            # an error about no field says the same in both languages
             if error.field is None:
                 raise
             field = self.preset_field(error.field)
             words = self.preset_words(error.allowed or error.sentence)
             if error.allowed:
+                # with an allowed value the sentence is made anew around the field
                 raise bad_field(field, error.value, words, error.code) from None
             raise field_error(field, words, error.code) from None
 
@@ -330,6 +340,7 @@ def questions_without(
     """
     questions = {}
     for key, question in Network.questions.items():
+        # questions that the preset cannot ask
         if key in what:
             continue
         variables = [

@@ -82,6 +82,15 @@ class Problem:
         return len(self.inputs.masses) == 1
 
     @property
+    def is_split(self) -> bool:
+        """Whether the blocks are cut into sub-blocks; a Gaussian second layer, which
+        has nodes, has none.
+        """
+        if self.network.second_layer == "gaussian":
+            return False
+        return len(self.zeta) > self.network.blocks
+
+    @property
     def coordinate_eigenvalues(self) -> Floats:
         """Eigenvalue of every coordinate (R,)."""
         if self.isotropic:

@@ -21,14 +21,18 @@ def both(name: str, dims: str, symbol: str, meaning: str, **options: Any) -> Var
     return Variable(name, tuple(dims.split()), symbol, meaning, **options)
 
 
+# traces and floors that no finite network has
 _limit = partial(both, engines=LIMIT)
 """Declare a variable that only the limit has."""
+# both engines fill it, but no z-score is made of it
 SHOWN = {"compared": False}
 _CLOSED = {"absent": "the closed form that answers here does not have it"}
 _NO_ROWS = (
     "it is known for one target direction on isotropic inputs, where the spike does not"
     " depend on the rows"
 )
+# NaN without a failure in both engines: for several directions, or inputs with a
+# covariance
 _ROWS = {"absent": _NO_ROWS, "partial": True}
 SIGN = {"absent": "the label is not the sign of a direction", "partial": True}
 _SQUARE = {"absent": "it is defined for the square loss"}
@@ -39,6 +43,7 @@ _COUNT = {
     ),
     "partial": True,
 }
+# an experiment has no gaps, only distances between eigenvalues
 _GAP = {"absent": "no further gap exists", "compared": False}
 _SPIKE = {"absent": "no such outlier exists"}
 _LEARNT = {"absent": "nothing is learnt yet"}
@@ -263,6 +268,7 @@ _SPECTRUM = (
     both(
         "density", "time x", "rho(x)", "density of the bulk, of mass 1 - atom", **SHOWN
     ),
+    # steps of 1/p: the gap to the limit counts beyond that resolution
     both("cdf", "time x", "F(x)", _CDF, resolution="cdf_resolution"),
     _limit("cdf_resolution", "time x", "dF", _CDF_OPEN),
     both(
@@ -436,6 +442,7 @@ KEPT = (
         "directions of the target, in the coordinates of the rows",
     ),
 )
+# there is a second layer where the question fits one
 KEPT_FITS = (
     _kept(
         "second_layer",
@@ -470,6 +477,7 @@ QUESTIONS: Mapping[str, Question] = {
             "stretch": Setting(True, _STRETCH, engines=LIMIT),
         },
         plot=("test_error", "train_error"),
+        # a curve on a screen does not show more
         coarse_tolerance=1e-3,
     ),
     "steps": after_steps(
@@ -488,7 +496,10 @@ QUESTIONS: Mapping[str, Question] = {
                 "positions along the learnt direction (-3, -2.75, ..., 3 if left out)",
             ),
             "test_samples": Setting(
-                40_000, "fresh samples, sorted by kappa", engines=EXPERIMENT
+                # more than for one error: every cell has its own
+                40_000,
+                "fresh samples, sorted by kappa",
+                engines=EXPERIMENT,
             ),
         },
         plot=("error_along",),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import pydantic
 
 from giantstep.core.base.types import Floats
-from giantstep.core.scenario.model import Number, Part, field
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Part
 from giantstep.problems.network import fields
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class ReadOut(Part):
         kind: Literal["ridge", "logistic", "hinge"]
         ridge: float
 
+    # a read-out of a user has a limit if it has this method
     limit_methods: ClassVar[tuple[str, ...]] = ("solve",)
     classes: ClassVar[bool] = True
     """Whether the labels are classes, 1 and -1."""
@@ -49,23 +51,25 @@ class ReadOut(Part):
         from giantstep.core.readout.losses.fitting import fit_path
         from giantstep.problems.network.trained import RealFit
 
+        # smaller samples are the first rows of the largest
         rows = int(trained.samples.max())
         xp = draws.xp
         p = trained.network.width
         inputs = xp.empty((rows, p))
         labels = xp.empty(rows)
         start = 0
-        for features, chunk in trained.training(
-            draws, noise
-        ):  # the features are views of a buffer: copied at once
+        # Newton's method passes over the samples many times: all are held
+        for features, chunk in trained.training(draws, noise):
             stop = start + len(chunk)
             inputs[start:stop] = features
             labels[start:stop] = chunk
             start = stop
+        # after all labels: the stream is one, whatever the chunks are
         labels[draws.uniform("flips", rows) < trained.flip] *= -1
-        return RealFit(
-            *fit_path(inputs, labels, self.kind, trained.samples, ridges * p)
-        )
+        # ridge |a|^2/2 with a = sqrt(p) b
+        fit = fit_path(inputs, labels, self.kind, trained.samples, ridges * p)
+        weights, train, objective = fit
+        return RealFit(weights=weights, train=train, objective=objective)
 
 
 class Ridge(ReadOut):
@@ -105,11 +109,14 @@ class Ridge(ReadOut):
 
         p = trained.network.width
         xp = draws.xp
+        # one pass over the samples for all sizes and ridges
         weights, train = ridge_path(
             trained.training(draws, noise), p, trained.samples, ridges * p, xp
         )
         norm = to_numpy(xp.sum(weights * weights, axis=0))
-        return RealFit(weights, train, train + ridges * p * norm / trained.samples)
+        # per sample, as the training error; ridge |a|^2 = ridge p |b|^2
+        objective = train + ridges * p * norm / trained.samples
+        return RealFit(weights=weights, train=train, objective=objective)
 
 
 class Logistic(ReadOut):

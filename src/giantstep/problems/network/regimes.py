@@ -75,6 +75,7 @@ def regime(scenario: OneStep | Network, dim: int) -> Regime:
         )
     if step.rate == 0:
         return Regime("random features", -math.inf, (), ("The rate is 0.",))
+    # a step of negative rate learns as much
     eta = abs(float(step.size({**network.point(), "dim": np.array([float(dim)])})[0]))
     samples = _batch_size(network, step, dim)
     width = max(1, round(network.width_per_dim * dim))
@@ -107,10 +108,13 @@ def _stairs(
     the reasons.
     """
     present = active_degrees(network.activation, HIGHEST_DEGREE)
+    # a constant learns nothing
     present = [degree for degree in present if degree > 0]
+    # the step does not grow with n0
     if exponent <= 0:
         why = "One spike of finite strength: the fit stays linear in x."
         return "small step", (1,), [why]
+    # (k - 1)/(2 k) is below 1/2 for every k
     if exponent >= 0.5:
         why = (
             "The spike is as large as the initial weights: every degree that the second"

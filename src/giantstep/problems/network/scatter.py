@@ -20,10 +20,11 @@ from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function
 from giantstep.core.maths.gaussian.functions import from_table, tabulated
 from giantstep.core.maths.gaussian.grids import even_rule, hermite_rule
-from giantstep.core.readout import PACKED_BLOCKS, Features, SignBulk
+from giantstep.core.readout import PACKED_BLOCKS, Features
 from giantstep.core.readout.finite_size import stretch_of_atoms
-from giantstep.problems.network.layer import Layer, independent_spread, scale_of
+from giantstep.problems.network.layer import Layer
 from giantstep.problems.network.problem import Problem
+from giantstep.problems.network.rows.protocol import SCATTER
 from giantstep.problems.network.tolerances import ORDINARY, STEEP
 
 VARIABLE_NODES = 5
@@ -153,9 +154,9 @@ class Scatter:
         cls, problem: Problem, layer: Layer, A: Floats, features: Features
     ) -> Scatter:
         """Measure the scatter of features at shifts A."""
-        s = scale_of(problem, layer)
+        s = layer.scale(problem)
         dim = problem.numbers["dim"]
-        atoms = (problem.inputs.eigenvalues * layer.B**2).swapaxes(1, 2)
+        atoms = (problem.inputs.eigenvalues * layer.rows.B**2).swapaxes(1, 2)
         stretch = stretch_of_atoms(1 / dim, atoms, problem.inputs.masses)
         lengths = np.sqrt(np.einsum("mqq->mq", stretch))
         moments = NoiseMoments.of(problem.activation, A, s)
@@ -168,10 +169,8 @@ class Scatter:
         shorter = _noise(problem.activation, A, s * (1 - lengths))
         moved = 0.5 * (longer - shorter)
         of_lengths = np.sum(share * moved, axis=1) ** 2
-        uneven = np.zeros_like(s)
-        if layer.batch is None:  # else the spread is not followed
-            Js = independent_spread(problem, layer)[1]
-            uneven = np.sum(Js**2, axis=2) / (s**2 * dim[:, None] * lengths**2)
+        # how lengths differ inside a block, in units of how those of inputs do
+        uneven = layer.rows.uneven(problem) / (s**2 * dim[:, None] * lengths**2)
         of_rows = np.sum(share * uneven[..., None] * moved**2, axis=1)
         noise = np.sum(share * features.mu2, axis=1)
         power = noise + np.sum(share * features.mu1**2, axis=1)
@@ -297,9 +296,8 @@ def scattered(
     `A` (M, k, N) are the shifts of the neurons at the nodes of kappa, and mu1 is `unit`
     (M, k) times D_1.
     """
-    if not np.isfinite(problem.numbers["dim"]).all() or isinstance(
-        layer.batch, SignBulk
-    ):
+    known = SCATTER in layer.rows.known
+    if not known or not np.isfinite(problem.numbers["dim"]).all():
         return Scattered(features, np.zeros(len(A)))
     # an ordinary activation may look steep after a large step, at a few kappa that
     # decide nothing: of tanh after a step of rate 20 the sizes below said 17%, where

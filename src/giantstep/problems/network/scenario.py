@@ -15,20 +15,14 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Array, Floats, Points
 from giantstep.core.maths.gaussian import PLANTED_LABELS, Function
 from giantstep.core.scenario.family import Baseline, Question, Variable
+from giantstep.core.scenario.fields import Expression, MultiIndex, Number, field
 from giantstep.core.scenario.lists import PartList
-from giantstep.core.scenario.model import (
-    Expression,
-    MultiIndex,
-    Number,
-    Scenario,
-    field,
-)
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.inputs.law import InputLaw
 from giantstep.problems.inputs.parts import InputRows, Inputs
-from giantstep.problems.network import fields
-from giantstep.problems.network.beyond import BEYOND
+from giantstep.problems.network import fields, plugins
 from giantstep.problems.network.coordinates import AnyCoordinates
 from giantstep.problems.network.notation import NETWORK_PAPERS
 from giantstep.problems.network.questions import (
@@ -40,8 +34,14 @@ from giantstep.problems.network.questions import (
 )
 from giantstep.problems.network.readouts import AnyReadOut, Ridge
 from giantstep.problems.network.shift import Shift as Shift
-from giantstep.problems.network.steps import AnyStep, MaximalStep, SmallStep
-from giantstep.problems.network.steps.base import Place
+from giantstep.problems.network.steps import MaximalStep
+from giantstep.problems.network.steps.base import Place, Step
+from giantstep.problems.network.steps.registry import KINDS, any_of, step_class
+
+if TYPE_CHECKING:
+    AnyStep = Step
+else:  # steps that live in folders of their own are known by name only
+    AnyStep = any_of(*KINDS)
 
 THEORIES = {
     "exact": "the exact limit of the network",
@@ -76,12 +76,14 @@ class OfNetwork(Scenario):
     if TYPE_CHECKING:
         inputs: Inputs | None
 
+    # a covariance of d eigenvalues fixes the dimension of the experiment
     def own_dim(self) -> int | None:
         """Return the dimension of a given covariance."""
         return None if self.inputs is None else self.inputs.own_dim
 
     def gaussian_twin(self, theory: str) -> Self | None:
         """Return the network on Gaussian inputs of the covariance of its rows."""
+        # other inputs are Gaussian already
         if not isinstance(self.inputs, InputRows):
             return None
         return self.replace(inputs=self.inputs.covariance())
@@ -170,7 +172,7 @@ class Network(OfNetwork):
         " flipped with probability flip\nlimit     d -> inf with n/d = samples_per_dim,"
         " p/d = width_per_dim, n0/d = batch_per_dim fixed"
     )
-    questions: ClassVar[Mapping[str, Question]] = {**QUESTIONS, **BEYOND}
+    questions: ClassVar[Mapping[str, Question]] = {**QUESTIONS, **plugins.questions()}
     theories: ClassVar[Mapping[str, str]] = THEORIES
     papers: ClassVar[tuple[str, ...]] = (
         *OWN_PAPERS,
@@ -180,7 +182,9 @@ class Network(OfNetwork):
     )
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
+    # records of older numbers are told apart by it
     formula_version: ClassVar[int] = 4
+    # one pass over the data of a fit answers all sample sizes and ridges
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "readout.ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
         **LABELS_ELSEWHERE,
@@ -235,6 +239,7 @@ class Network(OfNetwork):
         """Check that the parts fit together."""
         if self.shift is not None:
             self.shift.check_network(self)
+        # E y^2 must exist: it is the error of predicting zero
         if not self.target.square_integrable:
             raise bad_field(
                 "target",
@@ -249,6 +254,7 @@ class Network(OfNetwork):
             raise bad_field("target", self.target.name, allowed)
         for place in self.places:
             self.steps[place.number].check_place(place)
+        # planted steps and steps on the population see no sample that a fit could share
         drawn = self.steps and "batch_per_dim" in type(self.steps[-1]).model_fields
         if self.fit_sample == "same" and not drawn:
             raise bad_field(
@@ -258,9 +264,11 @@ class Network(OfNetwork):
             )
         if self.inputs is not None:
             try:
+                # the part does not know which field it is: its errors are named here
                 self.inputs.check_directions(self.target.directions)
             except InputError as error:
                 raise error.inside("inputs") from None
+        # last: it needs parts that fit together
         self.check_points(self.point())
 
     def check_points(self, points: Points) -> None:
@@ -276,6 +284,7 @@ class Network(OfNetwork):
     def _check_ridge(self, points: Points) -> None:
         """Refuse the ridgeless fit of as many samples as neurons."""
         samples = points["samples_per_dim"]
+        # there the smallest eigenvalue of Phi^T Phi reaches 0
         square = samples == points["width_per_dim"]
         if np.any((points["readout.ridge"] == 0) & square):
             allowed = (
@@ -301,10 +310,12 @@ class Network(OfNetwork):
 
     def _check_step(self, place: Place, points: Points) -> None:
         """Refuse a bulk of no length, and an inverse that does not exist."""
+        # rows without a bulk have no random features
         if np.any(points.get(place.field("bulk"), 1.0) == 0):
             raise bad_field(place.field("bulk"), 0.0, "different from 0")
         name = place.field("precondition")
         powers = points.get(name, np.zeros(1))
+        # c = 0 is no preconditioner, and isotropic inputs have no eigenvalue 0
         if self.inputs is None or not np.any(powers > 0):
             return
         if self.input_law().eigenvalues.min() == 0:
@@ -364,6 +375,7 @@ class Network(OfNetwork):
     @cached_property
     def expansion(self) -> Any:
         """The target's expansion in Hermite polynomials, which every trial asks for."""
+        # a limit does not need the experiment's gradient: it is loaded here
         from giantstep.problems.network.population_gradient import hermite_tensor
 
         return hermite_tensor(self.target)
@@ -380,6 +392,7 @@ class Network(OfNetwork):
         """The unit vector (r,) whose sign an output is held against: of the labels, or
         of the one direction.
         """
+        # a fit of classes, or a ridge fit to such labels, is judged by the labels
         if self.sign_direction is not None:
             return self.sign_direction
         if self.target.directions == 1:
@@ -409,6 +422,7 @@ class Network(OfNetwork):
         """Return the law of the inputs at a dimension (inf: the limit)."""
         r = self.target.directions
         if self.inputs is None:
+            # isotropic inputs: one atom with all of the target
             return InputLaw.of_shares(np.ones(1), np.ones(1), np.ones((r, 1)))
         return self.inputs.law(dim, r)
 
@@ -447,7 +461,8 @@ class Network(OfNetwork):
         """
         if what not in ("weights", "spikes"):
             return cls.example()
-        step = SmallStep(4, batch_per_dim=4, update="rank-one")
+        # large enough for an outlier of the weights at p/d = 1.5
+        step = step_class("small")(4, batch_per_dim=4, update="rank-one")
         return cls.example().replace(
             target="tanh(z)", activation="relu(z) - 1/sqrt(2*pi)", steps=[step]
         )
@@ -457,6 +472,7 @@ class Network(OfNetwork):
         """Return what the limit makes of every pair of options after one maximal step
         and after two.
         """
+        # a table for the docs, which builds many networks
         from giantstep.problems.network.composition import all_pairs
 
         return {
@@ -500,5 +516,6 @@ def _refuse(points: Points, name: str, allowed: str, only: Any) -> None:
     """
     other = np.flatnonzero(points[name] != only)
     if other.size:
+        # `only` is a number, or an array with one value for every point
         value = np.broadcast_to(only, points[name].shape)[other[0]]
         raise bad_field(name, float(points[name][other[0]]), allowed.format(value))

@@ -57,14 +57,16 @@ class RealNetwork:
         `moved` changes the law of inputs.
         """
         p, d = self.weights.shape
+        # one buffer for all chunks: features are the largest array of an experiment
         buffer = draws.xp.empty((min(draws.chunk, rows), p))
         for start, stop, inputs in draws.chunks(stream, rows, d):
             features = buffer[: stop - start]
             if moved is None:
-                inputs, signal = (inputs, self.signal(inputs))
+                signal = self.signal(inputs)
             else:
                 inputs, signal = moved(inputs)
             multiply(inputs, self.weights.T, draws.xp, out=features)
+            # in place of <w_i, x>
             apply_by_rows(self.activation, features, features, draws.xp)
             yield features, signal, inputs
 
@@ -73,6 +75,7 @@ class RealNetwork:
         inputs.
         """
         if self.noise == 0:
+            # for ever: nothing is drawn, and nobody asks for a stream without noise
             yield from itertools.repeat(0.0)
         for _, _, chunk in draws.chunks(stream + "_noise", rows, 1):
             yield math.sqrt(self.noise) * chunk[:, 0]
@@ -85,7 +88,10 @@ def draw_rows(
     N(0, I/d).
     """
     rows = draws.normal("weights", (width, dim))
-    rows /= draws.xp.linalg.norm(rows, axis=1)[:, None] if sphere else math.sqrt(dim)
+    if sphere:
+        rows /= draws.xp.linalg.norm(rows, axis=1)[:, None]
+    else:
+        rows /= math.sqrt(dim)
     return rows
 
 
@@ -93,8 +99,9 @@ def split_neurons(probabilities: Sequence[float], width: int) -> list[slice]:
     """Return the neurons of every block: consecutive ones, as many as the cumulated
     probabilities say.
     """
-    edges = np.rint(np.cumsum((0.0, *probabilities)) * width).astype(int)
-    return [slice(int(start), int(stop)) for start, stop in zip(edges, edges[1:])]
+    # cumulated before they are rounded: the sizes add up to the width
+    edges = np.rint(np.cumsum((0.0, *probabilities)) * width).astype(int).tolist()
+    return [slice(start, stop) for start, stop in zip(edges, edges[1:])]
 
 
 def batch_gradient(
@@ -112,26 +119,25 @@ def batch_gradient(
     f0(x) = offset + sum_j zeta_j sigma(<w_j,x>)/p is the output, with zeta the
     `second_layer`.
     """
-    xp, (p, d) = draws.xp, network.weights.shape
+    xp = draws.xp
+    p, d = network.weights.shape
     gradient = xp.zeros((p, d))
     spike = xp.zeros(d)
-    before = xp.empty((draws.chunk, p))
-    values = xp.empty((draws.chunk, p))
+    # sigma' needs <w_i, x> once more: they are kept beside sigma
+    z_buffer = xp.empty((draws.chunk, p))
+    values_buffer = xp.empty((draws.chunk, p))
     errors = network.label_noise(stream, rows, draws)
     for start, stop, inputs in draws.chunks(stream, rows, d):
-        z = before[: stop - start]
-        f = values[: stop - start]
+        z = z_buffer[: stop - start]
+        values = values_buffer[: stop - start]
         multiply(inputs, network.weights.T, xp, out=z)
-        apply_by_rows(network.activation, z, f, xp)
-        residual = (
-            network.target(network.signal(inputs))
-            + next(errors)
-            - f @ second_layer / p
-            - offset
-        )
-        apply_by_rows(network.activation.derivative, z, f, xp)
-        f *= residual[:, None]
-        multiply(f.T, inputs, xp, out=gradient, add=True)
+        apply_by_rows(network.activation, z, values, xp)
+        labels = network.target(network.signal(inputs)) + next(errors)
+        residual = labels - values @ second_layer / p - offset
+        # sigma is used up: sigma' takes its place in the same buffer
+        apply_by_rows(network.activation.derivative, z, values, xp)
+        values *= residual[:, None]
+        multiply(values.T, inputs, xp, out=gradient, add=True)
         spike += residual @ inputs
     gradient /= rows
     return gradient, spike / rows
@@ -143,15 +149,15 @@ def block_sums(
     """Return the sums over every block of b_i^2 (B, k), b_i (B, k) and b_i times row i
     (B, k, d) of fits b (p, B).
     """
-    squares, sums = (
-        np.stack([to_numpy(xp.sum(b[q], axis=0)) for q in blocks], -1)
-        for b in (fitted**2, fitted)
-    )
-    return (
-        squares,
-        sums,
-        np.stack([to_numpy(fitted[q].T @ rows[q]) for q in blocks], axis=1),
-    )
+    squares = []
+    sums = []
+    row_sums = []
+    for block in blocks:
+        inside = fitted[block]
+        squares.append(to_numpy(xp.sum(inside**2, axis=0)))
+        sums.append(to_numpy(xp.sum(inside, axis=0)))
+        row_sums.append(to_numpy(inside.T @ rows[block]))
+    return np.stack(squares, -1), np.stack(sums, -1), np.stack(row_sums, axis=1)
 
 
 def stream_memory(width: int, dim: int, samples: Integers, chunk: int) -> int:
@@ -163,11 +169,12 @@ def gram_memory(width: int, samples: Integers) -> int:
     """Return how many numbers the stages of `giantstep.core.lab.accumulate` need beside
     the stream.
     """
+    # up to p samples the n x n kernel of the rows is solved, beyond it the p x p matrix
     few = int(samples[samples <= width].max(initial=0))
-    return max(
-        few * (width + 2 * few),
-        width * (width + max(few, width)) if samples.max() > width else 0,
-    )
+    of_kernels = few * (width + 2 * few)
+    if samples.max() <= width:
+        return of_kernels
+    return max(of_kernels, width * (width + max(few, width)))
 
 
 def ridge_memory(width: int, samples: Integers, ridges: Floats, chunk: int) -> int:
@@ -176,6 +183,7 @@ def ridge_memory(width: int, samples: Integers, ridges: Floats, chunk: int) -> i
     """
     few = int(samples[samples <= width].max(initial=0))
     count = len(samples)
+    # points of one ridge are solved together
     together = int(np.unique(ridges, return_counts=True)[1].max())
     fitting = gram_memory(width, samples) + 3 * few * together
     return width * count + max(fitting, chunk * width + 3 * chunk * count)

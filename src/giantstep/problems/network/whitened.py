@@ -37,8 +37,10 @@ class Whitened:
         """
         if alignment == 1:
             return cls(np.arange(directions))
+        # w* = gamma e_1 + sqrt(1 - gamma^2) e_R: the spike is e_1
         frame = np.eye(directions, directions + 1)
-        frame[0, 0], frame[0, -1] = alignment, np.sqrt(max(1 - alignment**2, 0.0))
+        frame[0, 0] = alignment
+        frame[0, -1] = np.sqrt(max(1 - alignment**2, 0.0))
         return cls(np.arange(directions + 1), frame)
 
     @classmethod
@@ -48,19 +50,19 @@ class Whitened:
         """Return inputs of these eigenvalues with their multiplicities; coordinate c of
         the target lies in atoms[c].
         """
-        place = np.array(
-            [np.sum(atoms[:c] == atom) for c, atom in enumerate(atoms)], dtype=np.intp
-        )
-        first = np.append(0, np.cumsum(counts))[atoms]
-        return cls(first + place, frame, np.repeat(np.sqrt(eigenvalues), counts))
+        # several coordinates in one eigenspace take its first axes one after the other
+        earlier = [np.sum(atoms[:c] == atom) for c, atom in enumerate(atoms)]
+        first_of_atom = np.append(0, np.cumsum(counts))
+        axes = first_of_atom[atoms] + np.array(earlier, dtype=np.intp)
+        return cls(axes, frame, root=np.repeat(np.sqrt(eigenvalues), counts))
 
     def pull(self, whitening: float) -> Floats:
         """Return what multiplies a step: lambda F(lambda) = lambda^(1-c), (d,)."""
         assert self.root is not None
         eigenvalues = self.root**2
-        return np.where(
-            eigenvalues > 0, np.maximum(eigenvalues, 1e-300) ** (1 - whitening), 0.0
-        )
+        # where lambda is 0 there are no inputs, and the step does nothing
+        powers = np.maximum(eigenvalues, 1e-300) ** (1 - whitening)
+        return np.where(eigenvalues > 0, powers, 0.0)
 
     def along(self, rows: DeviceArray, xp: Any) -> DeviceArray:
         """Return the coordinates of rows or inputs (m, d) in the target's invariant
@@ -85,7 +87,9 @@ class Whitened:
         """
         if self.frame is None or self.root is not None or len(self.frame) > 1:
             return None
-        (gamma, across), axes = self.frame[0], np.zeros((dim, 2))
+        gamma, across = self.frame[0]
+        axes = np.zeros((dim, 2))
+        # columns: w*, and what is orthogonal to it in the plane of w* and the spike
         axes[:2] = [[gamma, across], [across, -gamma]]
         return xp.asarray(axes)
 
@@ -100,12 +104,14 @@ class Whitened:
         """Return a unit vector (d,) of this alignment with the first target direction,
         an axis where it can be.
         """
-        v = np.eye(1, dim)
-        if self.root is not None and self.frame is not None:
-            v[:] = 0.0
-            self.add_along(v, alignment * np.eye(1, len(self.frame)), np)
-            across = np.delete(np.arange(dim), self.axes)[:1]
-            v[0, across] = np.sqrt(max(1 - alignment**2, 0.0))
+        if self.root is None or self.frame is None:
+            # the frame has this alignment already
+            return np.eye(1, dim)[0]
+        v = np.zeros((1, dim))
+        self.add_along(v, alignment * np.eye(1, len(self.frame)), np)
+        # the rest lies along the first axis on which there is no target
+        across = np.delete(np.arange(dim), self.axes)[:1]
+        v[0, across] = np.sqrt(max(1 - alignment**2, 0.0))
         return v[0]
 
 
@@ -114,15 +120,13 @@ def spike_axes(spike: DeviceArray, xp: Any) -> DeviceArray:
     (d, 2).
     """
     v = spike / xp.linalg.norm(spike)
+    # e_1 - <e_1, v> v
     across = -v[0] * v
     across[0] += 1.0
     length = xp.linalg.norm(across)
     if float(length) < 1e-12:
         return xp.eye(len(v), 2)
     return xp.stack([v, across / length], axis=1)
-
-
-# -- Random rows of a table in place of Gaussian inputs, different ones for every use of
 
 
 LEAST_TEST = 100
@@ -145,6 +149,7 @@ class RowDraws(Draws):
         self.rows = rows
         self.starts = dict(zip((*sizes, "test"), starts.tolist()))
         self.left = len(rows) - used
+        # on the host: the order is the same on every device
         host = np.random.default_rng([self.seed, self.trial, *self.key.encode()])
         self.order = host.permutation(len(rows))
 
@@ -160,8 +165,5 @@ class RowDraws(Draws):
         first = self.starts[stream]
         for start in range(0, rows, self.chunk):
             stop = min(start + self.chunk, rows)
-            yield (
-                start,
-                stop,
-                self.xp.asarray(self.rows[self.order[first + start : first + stop]]),
-            )
+            numbers = self.order[first + start : first + stop]
+            yield start, stop, self.xp.asarray(self.rows[numbers])

@@ -30,16 +30,16 @@ from giantstep.core.maths.gaussian.resolution import (
     resolve,
     rough_sentence,
 )
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.checks import check_number, check_whole
-from giantstep.core.scenario.family import Answer
-from giantstep.problems.learnability.exponents import (
+from giantstep.problems.learnability.batch_exponents import (
     best_batch,
-    exponents,
     largest_rate,
     phase_names,
     shortest_time,
     time_at_rate,
 )
+from giantstep.problems.learnability.exponents import exponents
 from giantstep.problems.online_sgd import states
 from giantstep.problems.online_sgd.dynamics import (
     flow,

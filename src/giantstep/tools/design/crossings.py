@@ -17,13 +17,9 @@ from giantstep.core.base.types import Array, Floats, Indices
 from giantstep.core.result.table import about_field
 from giantstep.core.run.problems import warn
 from giantstep.core.scenario.checks import check_flags, check_whole
-from giantstep.core.scenario.model import (
-    Scenario,
-    as_number,
-    check_field_name,
-    dotted_names,
-    numbers_meant,
-)
+from giantstep.core.scenario.fields import as_number
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import check_field_name, dotted_names, numbers_meant
 from giantstep.tools.design.constraints import (
     Range,
     default_range,

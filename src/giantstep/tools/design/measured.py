@@ -25,7 +25,7 @@ from giantstep.core.result.verdicts import (
     visible_gap,
 )
 from giantstep.core.run.request import Request
-from giantstep.core.run.study import simulate
+from giantstep.core.run.verbs import simulate
 from giantstep.core.scenario.model import Scenario
 
 if TYPE_CHECKING:

@@ -21,9 +21,11 @@ from giantstep.core.run.problems import warn
 from giantstep.core.run.reach import LARGE, REACHABLE, Jump, neglected_of
 from giantstep.core.run.request import Request
 from giantstep.core.scenario.checks import check_number, check_whole
+from giantstep.core.scenario.fields import within_bounds
 from giantstep.core.scenario.grid import content_of
 from giantstep.core.scenario.lists import names_meant
-from giantstep.core.scenario.model import Scenario, numbers_meant, within_bounds
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import numbers_meant
 from giantstep.tools.design.constraints import (
     MOST_FIELDS,
     Choices,

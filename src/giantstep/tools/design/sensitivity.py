@@ -16,14 +16,10 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.base.types import Booleans, Floats
 from giantstep.core.run.problems import warn
+from giantstep.core.scenario.fields import within_bounds
 from giantstep.core.scenario.lists import declaration
-from giantstep.core.scenario.model import (
-    Scenario,
-    check_field_name,
-    dotted_names,
-    numbers_meant,
-    within_bounds,
-)
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import check_field_name, dotted_names, numbers_meant
 from giantstep.tools.design.limits import ObservedLimit, read_observable, request_limit
 from giantstep.tools.design.tables import DesignResult, design_result
 

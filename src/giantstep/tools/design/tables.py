@@ -19,7 +19,8 @@ from giantstep.core.base.display import (
     blocks_text,
     inside_sentence,
 )
-from giantstep.core.result.table import about_field, provenance
+from giantstep.core.result.provenance import provenance
+from giantstep.core.result.table import about_field
 from giantstep.core.result.text import Result
 from giantstep.core.run.request import Request
 from giantstep.tools.design.limits import ObservedLimit

@@ -14,11 +14,12 @@ import xarray
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.base.types import Array, Floats
-from giantstep.core.result.table import fields_of, grid_of
+from giantstep.core.result.provenance import fields_of, grid_of
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.several import by_name
-from giantstep.problems.bounds.best import Seen, Teachers, check_time, watched
-from giantstep.problems.bounds.counting import BoundCurve, BoundProblem
+from giantstep.problems.bounds.best import watched
+from giantstep.problems.bounds.curve import BoundCurve, BoundProblem
+from giantstep.problems.bounds.teachers import Seen, Teachers, check_time
 from giantstep.tools.figures.style import DASHED, DOTTED, GREY, is_geometric
 
 if TYPE_CHECKING:

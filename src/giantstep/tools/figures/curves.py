@@ -13,7 +13,7 @@ import xarray
 
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Array, Booleans, Floats
-from giantstep.core.result.table import grid_of
+from giantstep.core.result.provenance import grid_of
 from giantstep.tools.figures.fine import fine_limit, relation
 from giantstep.tools.figures.layout import View
 from giantstep.tools.figures.reading import Reading
@@ -172,7 +172,7 @@ def count_samples(reading: Reading, names: Sequence[str]) -> str:
     It is a field of numbers, or time, along which the samples grow.
     """
     # loads the families that have a best possible error: a second, for this axis alone
-    from giantstep.problems.bounds.best import Teachers
+    from giantstep.problems.bounds.teachers import Teachers
 
     whole = reading.data.isel(source=0).assign_attrs(reading.attrs)
     longest = max((whole[name] for name in names), key=lambda values: values.ndim)

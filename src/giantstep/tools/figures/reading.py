@@ -14,7 +14,7 @@ import xarray
 from giantstep.core.base.errors import InputError, nearest
 from giantstep.core.result.comparison import called, judged_source
 from giantstep.core.result.notes import missing_theories
-from giantstep.core.result.table import has_classes, main_variables, question_of
+from giantstep.core.result.provenance import has_classes, main_variables, question_of
 from giantstep.core.scenario.dimensions import Dimension, dimension_named
 from giantstep.core.scenario.family import DIAGNOSTICS, Question, Variable
 from giantstep.tools.figures.labels import name_of, short_symbol, value_label

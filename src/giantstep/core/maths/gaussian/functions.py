@@ -32,11 +32,10 @@ from giantstep.core.maths.gaussian.expression import (
     parse_expression,
 )
 from giantstep.core.maths.gaussian.hermite import root_factorials
+from giantstep.core.maths.gaussian.moment_rules import MomentRule, choose_rule
 from giantstep.core.maths.gaussian.moments import (
     CLOSED_FORMS,
-    MomentRule,
     Moments,
-    choose_rule,
     closed_tail,
     polynomial,
 )

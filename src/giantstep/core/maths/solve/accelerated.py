@@ -171,7 +171,7 @@ class _AcceleratedBatch:
             x = self.best_x[active]
             image, now = self.evaluate(x, active)
             jacobian = self.jacobian(x, active)
-            usable = np.isfinite(jacobian).all(axis=(1, 2))
+            usable = np.asarray(np.isfinite(jacobian).all(axis=(1, 2)))
             points.freeze(~usable)
             if not points.active.size:
                 return

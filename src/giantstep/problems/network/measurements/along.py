@@ -46,6 +46,7 @@ def measure_along(
             sums[point] += np.bincount(cell_of_kept, output[kept], len(kappa))
     with np.errstate(invalid="ignore"):  # an empty cell is not measured
         return {
+            # the test has no label noise, which adds its variance in every cell
             "error_along": squares / counts + network.noise,
             "mean_along": sums / counts,
         }

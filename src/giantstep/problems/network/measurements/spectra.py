@@ -32,6 +32,7 @@ def measure_spectrum(
     for size, outliers, line in zip(
         trained.samples, settings["outliers"], settings["line"]
     ):
+        # sizes that occur twice were solved once
         eigenvalues = spectra[int(size)] / p
         summary = summarise_spectrum(
             eigenvalues * _unit(size, p, settings),
@@ -84,6 +85,7 @@ def measure_resolvent(
         np.asarray(settings["z"], dtype=complex),
         trained.draws.xp,
     )
+    # V1 has the rows of the bulk in it
     if not trained.has_row_sums:
         V1 = np.full_like(V1, np.nan)
     values: dict[str, Array] = {}

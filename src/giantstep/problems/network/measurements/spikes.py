@@ -53,9 +53,11 @@ def _features_and_functions(
     xp = draws.xp
     p, d = trained.network.weights.shape
     rows = int(trained.samples.max())
+    # features and functions side by side: one Gram matrix has norms and overlaps
     buffer = xp.empty((min(draws.chunk, rows), p + len(degrees) + 1))
     no_labels = xp.zeros(len(buffer))
     coordinate = leading_coordinate(trained)
+    # the functions need the inputs, which `Trained.training` does not yield
     for features, _, inputs in trained.network.samples("train", rows, draws):
         chunk = buffer[: len(features)]
         chunk[:, :p] = features
