@@ -273,9 +273,10 @@ def export(
         }
         text = script(first.scenario, **asked)
     else:
-        text = _written(
-            kind, known, variables, log, None if dots is None else read_study(dots)
-        )
+        measured = None
+        if dots is not None:
+            measured = read_study(dots)
+        text = _written(kind, known, variables, log, measured)
     emit("file", json.dumps({"text": text}))
 
 
@@ -432,9 +433,10 @@ def optimum(
             "Let a field vary between finite numbers: its range is searched."
         )
     rest = {name: values for name, values in study.grid.items() if name not in over}
-    goal: dict[str, Any] = {
-        "maximise" if largest else "minimise": _first_line(study, variable)
-    }
+    direction = "minimise"
+    if largest:
+        direction = "maximise"
+    goal: dict[str, Any] = {direction: _first_line(study, variable)}
     with remarks_of():
         best = optimize(study.scenario, rest, over=over, **goal, **_asked(study))
     fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}

@@ -109,7 +109,7 @@ def new_figure(
 
     paper = paper_width()
     if paper is not None:
-        height *= paper / width * _TALLER
+        height = height * paper / width * _TALLER
         width = paper
     w_pad = 0.09
     h_pad = 0.06
