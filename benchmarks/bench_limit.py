@@ -194,7 +194,7 @@ def plain_finite_batch(s: gs.OneStep) -> int:
     from giantstep.core.readout import Equations, first_order
     from giantstep.core.readout.chain import ChainState
     from giantstep.problems.network.describe import describe
-    from giantstep.problems.network.layer import follow
+    from giantstep.problems.network.follow import follow
     from giantstep.problems.network.problem import share_points
 
     network = s.network(1)
@@ -217,8 +217,8 @@ def plain_finite_batch(s: gs.OneStep) -> int:
         blocks = response.g
         for _ in range(15):
             state = ChainState.at(equations.bulk, blocks, R, Vh1)
-            blocks = blocks + state.mismatch(R, D, equations.block_width)[0]
-            R = equations.block_width / (D + state.paid / R)
+            blocks = state.image
+            R = equations.block_width / (D + state.diagonal_CW / R)
         response = first_order.Response(
             R, state.response, blocks, Vh1, D, equations.block_width
         )

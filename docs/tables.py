@@ -241,7 +241,7 @@ def paper_symbols(_: str) -> Iterator[str]:
                 [(code(name), prose(said)) for name, said in paper.symbols.items()],
             )
             ours = [
-                (code(name), code(" or ".join(paper.formulas(name))))
+                (code(name), code(" or ".join(map(str, paper.formulas(name)))))
                 for name in paper.fields
             ]
             yield table(("ours", "in symbols"), ours)
@@ -290,7 +290,8 @@ def stored_text(name: str) -> Iterator[str]:
 
 def _first_line(program: Path) -> str:
     found = ast.get_docstring(ast.parse(program.read_text())) or program.stem
-    return found.splitlines()[0].rstrip(".")
+    first = found.split("\n\n")[0]
+    return " ".join(first.split()).rstrip(".")
 
 
 def _flat(content: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -125,10 +125,13 @@ def still_rows(monkeypatch):
     """Let no step change the rows of a network themselves at a finite width:
     finite_size_steps (2.5), (2.6).
     """
-    from giantstep.problems.network.steps import MaximalStep
+    from giantstep.problems.network.rows.isotropic import ExactRows
 
-    unchanged = staticmethod(lambda problem, before, after, gradient, number: after)
-    monkeypatch.setattr(MaximalStep, "at_dimension", unchanged)
+    monkeypatch.setattr(
+        ExactRows,
+        "acted_on_itself",
+        lambda rows, problem, before, after, gradient, descent: after,
+    )
 
 
 @pytest.fixture
@@ -141,8 +144,9 @@ def independent_means(monkeypatch, still_rows):
     """
     from giantstep.core.readout import FiniteSize
     from giantstep.problems.network.answers import errors
+    from giantstep.problems.network.rows import isotropic
 
     monkeypatch.setattr(
         errors, "finite_size", lambda problem, layer, members, dim: FiniteSize(1 / dim)
     )
-    monkeypatch.setattr(errors, "in_initial_rows", lambda *of_steps: 0.0)
+    monkeypatch.setattr(isotropic, "in_initial_rows", lambda *of_steps: 0.0)

@@ -15,7 +15,7 @@ import pytest
 
 import giantstep as gs
 from giantstep import papers
-from giantstep.core.result.agreement import Agreement, AgreementRow
+from giantstep.core.result.report import Agreement, AgreementRow
 from giantstep.core.run.study import Study
 from giantstep.core.scenario.families import family_class, family_names
 from giantstep.faces.cli.options import many, single
@@ -120,7 +120,7 @@ def test_doctor_says_when_the_self_test_fails(run, monkeypatch) -> None:
 
 def test_doctor_goes_on_where_something_is_missing_or_raises(run, monkeypatch) -> None:
     monkeypatch.setattr(
-        "giantstep.faces.cli.inform._PACKAGES", ("numpy", "no-such-package")
+        "giantstep.faces.cli.doctor._PACKAGES", ("numpy", "no-such-package")
     )
     monkeypatch.setattr(
         gs.OneStep, "reference", classmethod(lambda cls: cls(width_per_dim="wide"))

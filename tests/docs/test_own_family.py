@@ -1,5 +1,5 @@
 """The tutorial's family is known to the command line: by the folder's
-giantstep.core.scenario.toml, and by an entry point.
+giantstep.toml, and by an entry point.
 """
 
 import os
@@ -36,7 +36,7 @@ def giantstep(tmp_path):
 
 
 def test_the_folder_knows_its_family(giantstep, tmp_path):
-    (tmp_path / "giantstep.core.scenario.toml").write_text(blocks("toml")[0])
+    (tmp_path / "giantstep.toml").write_text(blocks("toml")[0])
     (tmp_path / "S.toml").write_text(
         '[scenario]\nfamily = "spiked-covariance"\nsnr = 2\n'
     )
@@ -61,7 +61,7 @@ def test_an_installed_family_is_found_by_its_entry_point(giantstep, tmp_path):
         "Metadata-Version: 2.1\nName: own\nVersion: 0.1\n"
     )
     (information / "entry_points.txt").write_text(
-        "[giantstep.core.scenario.families]\nspiked-covariance = spiked_covariance\n"
+        "[giantstep.families]\nspiked-covariance = spiked_covariance\n"
     )
     (tmp_path / "S.toml").write_text(giantstep("new", "spiked-covariance"))
     assert '"overlap"' in giantstep("predict", "S.toml", "--set", "snr=2", "--json")

@@ -15,8 +15,10 @@ from tables import WRITERS, prose, table, written
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-OF_THE_SITE = {"index.md", "api.md"}
-"""Pages that only the site has: its front, and the docstrings of the public names."""
+OF_THE_SITE = {"index.md", "api.md", "plain_files.md"}
+"""Pages that only the site has: its front, the docstrings of the public names, and the
+plain files of the theory.
+"""
 SHAPE = [
     "In five lines",
     "The model",

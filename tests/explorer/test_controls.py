@@ -22,7 +22,8 @@ from giantstep.faces.page.fields import (
     open_fields,
     with_axis,
 )
-from giantstep.faces.page.tasks import controls, read_study, why_refused
+from giantstep.faces.page.studies import read_study
+from giantstep.faces.page.tasks import controls, why_refused
 
 from .conftest import SCENARIO, Server, study
 

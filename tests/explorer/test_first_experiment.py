@@ -12,7 +12,7 @@ from giantstep.core.result.agreement import agreement
 from giantstep.core.scenario.families import SHIPPED
 from giantstep.faces.page.bounds import DOTS, Bounds, check_experiment
 from giantstep.faces.page.fields import described
-from giantstep.faces.page.tasks import read_study
+from giantstep.faces.page.studies import read_study
 
 from .test_layout import STORIES
 

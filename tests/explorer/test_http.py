@@ -26,7 +26,8 @@ from giantstep.core.scenario.families import SHIPPED
 from giantstep.core.scenario.model import from_content
 from giantstep.faces.page.app import PAGE
 from giantstep.faces.page.guard import HEADERS
-from giantstep.faces.page.tasks import experiment, read_study, why_refused
+from giantstep.faces.page.studies import read_study
+from giantstep.faces.page.tasks import experiment, why_refused
 
 from .conftest import BOUNDS, SCENARIO, Server, study
 

@@ -37,9 +37,7 @@ def chains(
 ) -> Iterator[Page]:
     """A page of a server that knows the toy family, which lies in its folder."""
     shutil.copy(TOY, tmp_path / "toychain.py")
-    (tmp_path / "giantstep.core.scenario.toml").write_text(
-        '[families]\ntoy-chain = "toychain.py"\n'
-    )
+    (tmp_path / "giantstep.toml").write_text('[families]\ntoy-chain = "toychain.py"\n')
     monkeypatch.chdir(tmp_path)
     server = Server()
     with new_page(browser, server) as page:

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
 from giantstep.core.scenario.families import SHIPPED
+from giantstep.faces.page.app import KINDS
 from giantstep.faces.page.fields import axis_of, described
-from giantstep.faces.page.picture import KINDS, _draw_series, _text
+from giantstep.faces.page.picture import _draw_series, _text
 
 from .conftest import Server, study
 

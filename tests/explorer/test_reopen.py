@@ -18,7 +18,7 @@ from giantstep.core.base.errors import InputError
 from giantstep.faces.page import reopen
 from giantstep.faces.page.app import Explorer
 from giantstep.faces.page.reopen import link_of, state_of_file
-from giantstep.faces.page.tasks import read_study
+from giantstep.faces.page.studies import read_study
 
 from .conftest import Server, study
 from .test_browser import Page

@@ -53,9 +53,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that promises an answer within 3 s, and knows a family that sleeps."""
     folder = tmp_path_factory.mktemp("sleepy")
     shutil.copy(SLEEPY, folder / "sleepy.py")
-    (folder / "giantstep.core.scenario.toml").write_text(
-        '[families]\nsleepy = "sleepy.py"\n'
-    )
+    (folder / "giantstep.toml").write_text('[families]\nsleepy = "sleepy.py"\n')
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -515,9 +513,7 @@ def test_workers_are_made_without_the_fork_server_where_its_socket_is_gone(
 def test_ending_while_everything_is_loaded_ends_everything(
     tmp_path: Path, how: signal.Signals
 ) -> None:
-    (tmp_path / "giantstep.core.scenario.toml").write_text(
-        '[families]\nheavy = "heavy.py"\n'
-    )
+    (tmp_path / "giantstep.toml").write_text('[families]\nheavy = "heavy.py"\n')
     (tmp_path / "heavy.py").write_text(
         "import pathlib, time\npathlib.Path('loading').touch()\nwhile True:\n   "
         " time.sleep(1)\n"

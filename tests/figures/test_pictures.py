@@ -13,8 +13,8 @@ from matplotlib.collections import QuadMesh
 import giantstep as gs
 from giantstep.tools.figures.fine import MOST_POINTS, fine_limit
 from giantstep.tools.figures.labels import mathtext, x_label, y_label
-from giantstep.tools.figures.layout import Reading
 from giantstep.tools.figures.plot import plot
+from giantstep.tools.figures.reading import Reading
 from giantstep.tools.figures.style import new_figure, plain_log_axes
 
 SCENARIO = gs.OneStep(

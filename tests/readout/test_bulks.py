@@ -16,7 +16,8 @@ from giantstep.core.readout import (
     ridge_errors,
     solve_first_order,
 )
-from giantstep.core.readout.chain import ChainSignal, ChainState
+from giantstep.core.readout.chain import ChainState
+from giantstep.core.readout.chain_signal import ChainSignal
 from giantstep.core.readout.features import packing
 from giantstep.core.readout.newton_bulk import packed_directions
 from giantstep.problems.network.finite_batches import Chain, StepFields

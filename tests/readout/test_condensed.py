@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.problems.network.answers import others
+from giantstep.problems.network.rows import covariance
 
 WIDE = gs.FewSteps(
     target="z + 0.5*h2(z)",
@@ -25,7 +25,7 @@ def test_condensed_atoms_have_the_same_resolvent(monkeypatch):
     few = gs.predict(WIDE, what="resolvent", z=z)
     sizes = []
     monkeypatch.setattr(
-        others,
+        covariance,
         "condense",
         lambda bulk, eigenvalues, gram=None: (
             sizes.append(len(bulk.masses)) or bulk,

@@ -9,7 +9,7 @@ import pytest
 from problems import planted, ridge_fit, trapezoid
 
 from giantstep.core.readout import Features, Spectrum, ridge_errors, solve_first_order
-from giantstep.core.readout.fits import floors
+from giantstep.core.readout.floors import floors
 
 RIDGES = np.array([1e-3, 0.1, 3.0])
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from giantstep.core.readout.errors import negative_positive, opposite_signs
+from giantstep.core.readout.signs import negative_positive, opposite_signs
 
 
 def test_opposite_signs():

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from giantstep.core.readout.losses.channel import implicit_mean_step, stiffness
-from giantstep.core.readout.losses.functions import clipped_moments
+from giantstep.core.readout.losses.clipping import clipped_moments
+from giantstep.core.readout.losses.mean_step import implicit_mean_step, stiffness
 
 
 def integral(f, mean, scale, breaks):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from giantstep.core.maths.solve import minimum
+from giantstep.tools.design import minimum
 from giantstep.tools.design.minimum import minimise_each
 
 

@@ -2,12 +2,20 @@
 symbols.
 """
 
+from typing import Annotated
+
 import numpy as np
 import pytest
 
 import giantstep as gs
 from giantstep.core.scenario.families import SHIPPED, family_class
-from giantstep.core.scenario.paper_symbols import evaluate, symbols_in
+from giantstep.core.scenario.paper_symbols import (
+    Formula,
+    Paper,
+    either,
+    nearest_integer,
+    sqrt,
+)
 
 RELU = {"activation": "relu", "target": "tanh(z)"}
 PAPERS_OF_ONE_STEP = [
@@ -258,14 +266,81 @@ def test_declarations_name_fields_and_symbols_that_exist(family):
     cls = family_class(family)
     for key, paper in cls.paper_symbols.items():
         assert key in cls.papers
+        assert paper.fields_of.__doc__, key
         used = set()
+        twos = dict.fromkeys(paper.symbols, 2.0)
         for name in paper.fields:
             assert name.partition("(")[0].partition(".")[0] in cls.model_fields, name
             for formula in paper.formulas(name):
-                used |= set(symbols_in(formula))
-                evaluate(formula, dict.fromkeys(paper.symbols, 2.0))
+                used |= set(formula.symbols)
+                assert isinstance(paper.value(name, formula, twos), int | float)
         assert used == set(paper.symbols), key
         assert cls.notation[key] == paper.notation()
+
+
+A, B, C = map(Formula.of_symbol, "abc")
+
+
+@pytest.mark.parametrize(
+    ("formula", "text", "symbols"),
+    [
+        (A, "a", "a"),
+        (B * A / C, "b*a/c", "bac"),
+        (A * (B / C), "a*(b/c)", "abc"),
+        (A / (B * C), "a/(b*c)", "abc"),
+        (1 / A, "1/a", "a"),
+        (2.5 * A, "2.5*a", "a"),
+        (A / B**C, "a/b**c", "abc"),
+        ((A / B) ** C, "(a/b)**c", "abc"),
+        ((A**B) ** C, "(a**b)**c", "abc"),
+        (A ** (B**C), "a**b**c", "abc"),
+        (2**A, "2**a", "a"),
+        (A * B ** (-C), "a*b**(-c)", "abc"),
+        (-(A * B), "(-a*b)", "ab"),
+        (sqrt(A * B) * A, "sqrt(a*b)*a", "ab"),
+        (nearest_integer(A**B), "round(a**b)", "ab"),
+        (np.array([1.0]) * A, "[1.]*a", "a"),
+    ],
+)
+def test_a_formula_writes_itself_down(formula, text, symbols):
+    assert str(formula) == text
+    assert formula.symbols == tuple(symbols)
+
+
+def test_a_paper_is_a_plain_function():
+    """Its arguments are the symbols, its result our fields; nothing but the formula
+    that is used is computed.
+    """
+
+    def fields_of(
+        *,
+        lambda_: Annotated[float, "a penalty"],
+        n: Annotated[int, "a number"] = 4,
+        a: Annotated[list[float], "a list"],
+    ):
+        """Give three fields."""
+        return {"ridge": either(1 / n, lambda_ / n), "list": a, "scaled": sqrt(n) * a}
+
+    paper = Paper(fields_of, shown={"list": "a_j"})
+    assert paper.symbols == {"lambda": "a penalty", "n": "a number", "a": "a list"}
+    assert paper.defaults == {"n": 4}
+    first, second = paper.formulas("ridge")
+    assert (str(first), str(second)) == ("1/n", "lambda/n")
+    assert paper.notation() == {
+        "ridge": "1/n",
+        "list": "a_j",
+        "scaled": "sqrt(n) a",
+    }
+    given = {"lambda": 3.0, "n": 2, "a": [1, 2]}
+    assert paper.value("ridge", second, given) == 1.5
+    assert paper.value("list", paper.formulas("list")[0], given) is given["a"]
+    scaled = paper.formulas("scaled")[0]
+    assert paper.value("scaled", scaled, {"n": 4, "a": [1, 2]}) == [2.0, 4.0]
+    assert paper.value("list", paper.formulas("list")[0], {"a": "x", "n": 0}) == "x"
+    with pytest.raises(ZeroDivisionError):
+        paper.value("ridge", first, {"n": 0})
+    with pytest.raises(gs.InputError, match="`n` must be a finite number"):
+        paper.value("ridge", first, {"n": "x"})
 
 
 BASE = {"alpha": 0.8, "beta": 2.0, "lambda_": 0.01}

@@ -1,4 +1,4 @@
-"""A folder's giantstep.core.scenario.toml makes families known there; nothing is run
+"""A folder's giantstep.toml makes families known there; nothing is run
 that was not asked for.
 """
 
@@ -33,7 +33,7 @@ def test_a_family_of_the_folder_is_found_when_asked_for(folder, monkeypatch):
     monkeypatch.setattr(families, "_LOADED", dict(families._LOADED))
     (folder / "own_pca.py").write_text(FAMILY.format(name="OwnPCA", family="own-pca"))
     (folder / "boom.py").write_text("raise SystemExit('run although nobody asked')")
-    (folder / "giantstep.core.scenario.toml").write_text(
+    (folder / "giantstep.toml").write_text(
         '[families]\nown-pca = "own_pca.py"\nboom = "boom.py"\n'
     )
     assert {"own-pca", "boom"} <= set(gs.family_names())
@@ -49,12 +49,12 @@ def test_a_family_of_the_folder_is_found_when_asked_for(folder, monkeypatch):
         ('[families]\nnobody = "gone.py"\n', "which is not in this folder"),
         ('[families]\nnobody = "json.py"\n', "called like an installed module"),
         ("families = 3\n", "must be a table"),
-        ("families = [\n", "giantstep.core.scenario.toml is not valid TOML"),
+        ("families = [\n", "giantstep.toml is not valid TOML"),
     ],
 )
 def test_what_the_folder_says_wrongly(folder, text, said):
     (folder / "json.py").write_text("")
-    (folder / "giantstep.core.scenario.toml").write_text(text)
+    (folder / "giantstep.toml").write_text(text)
     with pytest.raises(gs.InputError, match=said):
         family_class("nobody")
 

@@ -22,12 +22,11 @@ from giantstep.core.result.verdicts import (
     trials_text,
     visible_gap,
 )
+from giantstep.core.scenario.answer import last_known, pad_stack
 from giantstep.core.scenario.arrays import FrozenArray
 from giantstep.core.scenario.describe import describe
 from giantstep.core.scenario.dimensions import dimension_named
-from giantstep.core.scenario.family import last_known, pad_stack
 from giantstep.core.scenario.lists import keys_of, with_place
-from giantstep.core.scenario.paper_symbols import evaluate, symbols_in
 from giantstep.core.scenario.toml import read_toml, toml_value, write_toml
 from giantstep.faces.cli.options import assignments, many, single
 
@@ -188,17 +187,6 @@ def test_pad_stack():
         repr(pad_stack([[1.0, 2.0], None, [3.0]]))
         == "array([[ 1.,  2.],\n       [nan, nan],\n       [ 3., nan]])"
     )
-
-
-def test_symbols_in():
-    assert symbols_in("sqrt(p)*a") == ["p", "a"]
-
-
-def test_evaluate():
-    assert (
-        evaluate("alpha*beta", {"alpha": 0.8, "beta": 2.0}),
-        evaluate("sigma", {"sigma": "relu"}),
-    ) == (1.6, "relu")
 
 
 def test_partlists():

@@ -9,18 +9,12 @@ import numpy as np
 from pydantic import Discriminator
 
 from giantstep.core.base.errors import bad_field
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.arrays import ArrayField
-from giantstep.core.scenario.family import Answer, Question, Setting, Variable
+from giantstep.core.scenario.family import Question, Setting, Variable
+from giantstep.core.scenario.fields import Expression, Integer, Number, Numbers, field
 from giantstep.core.scenario.lists import PartList
-from giantstep.core.scenario.model import (
-    Expression,
-    Integer,
-    Number,
-    Numbers,
-    Part,
-    Scenario,
-    field,
-)
+from giantstep.core.scenario.model import Part, Scenario
 from giantstep.core.scenario.paper_symbols import Paper
 
 _MEAN = Variable("mean", (), "m", "mean of the numbers")
@@ -197,6 +191,15 @@ class Rest(Part):
 AnyMove = Annotated[Grow | Shift | Rest, Discriminator("kind")]
 
 
+def _symbols_of_mei(
+    *,
+    x: Annotated[float, "start"],
+    h: Annotated[float, "rate of the first move"],
+    c: Annotated[float, "rate of the second move"],
+) -> dict[str, Any]:
+    return {"start": x, "moves.0(grow).rate": h**2, "moves.1(grow).rate": c}
+
+
 class Chain(Scenario):
     """A number that goes through a list of moves."""
 
@@ -208,14 +211,7 @@ class Chain(Scenario):
     }
     papers: ClassVar[tuple[str, ...]] = ("mei2022generalization",)
     paper_symbols: ClassVar[Mapping[str, Paper]] = {
-        "mei2022generalization": Paper(
-            {
-                "x": "start",
-                "h": "rate of the first move",
-                "c": "rate of the second move",
-            },
-            {"start": "x", "moves.0(grow).rate": "h**2", "moves.1(grow).rate": "c"},
-        )
+        "mei2022generalization": Paper(_symbols_of_mei)
     }
 
     start: Number = field("x", "start", default=1.0)

@@ -109,7 +109,7 @@ def test_three_signs_that_are_all_told_are_three_half_spaces():
 
 
 def test_nothing_is_decided_where_thresholds_are_not_known():
-    with pytest.warns(gs.errors.GiantstepWarning, match="not known which directions"):
+    with pytest.warns(gs.GiantstepWarning, match="not known which directions"):
         r = gs.predict(
             gs.BayesLimit(target="sign(z1)+sign(z2)+sign(z3)", samples_per_dim=1.0)
         )

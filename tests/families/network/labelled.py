@@ -14,8 +14,8 @@ from scipy.special import expit, ndtr
 import giantstep as gs
 from giantstep.core.readout import Features
 from giantstep.problems.network.answers.errors import Table, groups
-from giantstep.problems.network.answers.laws import Fits
-from giantstep.problems.network.layer import follow
+from giantstep.problems.network.beyond.laws import Fits
+from giantstep.problems.network.follow import follow
 from giantstep.problems.network.problem import share_points
 
 from .beyond_settings import THREE, planted
@@ -94,7 +94,7 @@ def fitted(setting: Setting) -> Fits:
     moment = list(follow(share.problem, "exact", {}))[-1]
     (group,) = groups(Table(network, points, 1), share, moment, {"floors": False})
     asked = dataclasses.replace(
-        group.asked, features=relabelled(setting, group.seen[0]), coarse=None
+        group.asked, features=relabelled(setting, group.descriptions[0]), coarse=None
     )
     return Fits(
         moment, dataclasses.replace(group, asked=asked), setting.readout.solve(asked)
@@ -107,7 +107,10 @@ def relabelled(setting: Setting, seen) -> Features:
     """
     features = seen.features
     kappa = features.kappa[0].T
-    axes = seen.along[0]
+    basis = seen.view.basis
+    axes = np.zeros((2, len(basis.learnt)))
+    both = np.concatenate([basis.learnt, basis.rest], axis=1)[:, :2].T
+    axes[: len(both)] = both
     learnt = kappa.shape[1]
     unlearnt = np.zeros((1, features.h1.shape[1]))
     if setting.normal:

@@ -145,7 +145,7 @@ def test_a_step_of_rate_zero_does_nothing():
 
 def test_more_nodes_change_little(monkeypatch):
     net = network("h2(z)", [1, 1, 1])
-    layer = "giantstep.problems.network.layer.OVERLAP_NODES"
+    layer = "giantstep.problems.network.splits.OVERLAP_NODES"
     errors = {}
     for nodes in (3, 7, 15):
         monkeypatch.setattr(layer, nodes)

@@ -12,12 +12,7 @@ import giantstep as gs
 from giantstep.core.maths.gaussian import Function, conditional
 from giantstep.core.maths.gaussian.functions import tabulated
 from giantstep.core.result.comparison import judged_side
-from giantstep.problems.network.layer import (
-    independent_spread,
-    scale_of,
-    shifted,
-    start,
-)
+from giantstep.problems.network.start import start
 
 from .inside import (
     advanced,
@@ -312,17 +307,17 @@ def test_the_spread_is_the_derivative_of_the_map(setting):
     h = 1e-4
     begin = start(problem)
     k = len(pi)
-    JU, Js, lengths = independent_spread(problem, advanced(problem, begin))
+    JU, Js, lengths = advanced(problem, begin).rows.independent(problem)
     for c in range(2):
-        U = begin.U.copy()
+        U = begin.means.copy()
         U[0, k, c], U[0, k + 1, c] = h, -h
-        end = advanced(problem, dataclasses.replace(begin, U=U))
+        end = advanced(problem, dataclasses.replace(begin, means=U))
         np.testing.assert_allclose(
-            (end.U[0, k] - end.U[0, k + 1]) / (2 * h),
+            (end.means[0, k] - end.means[0, k + 1]) / (2 * h),
             JU[0, 0, :, lengths + c],
             atol=1e-6,
         )
-        s = scale_of(problem, end)[0]
+        s = end.scale(problem)[0]
         assert (s[k] - s[k + 1]) / (2 * h) == pytest.approx(
             Js[0, 0, lengths + c], abs=1e-6
         )
@@ -335,7 +330,9 @@ def test_dropping_the_spread_is_wrong():
     scenario, _ = SETTINGS["A3"]
     problem = problem_of(scenario)
     after = layers_of(problem)[1]
-    planted = shifted(problem, start(problem), after.U, after.B[..., 0])
+    begin = start(problem)
+    bulk = after.rows.B[..., 0]
+    planted = begin.rows.shifted(problem, begin, after.means, bulk)
     features = labelled(problem, described(problem, planted))
     plain = read_out(features, features.pi, 2.0, 1.5, 0.1)
     assert plain["test"] == pytest.approx(1.190, abs=6e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.core.maths.gaussian.conditional import label_law
+from giantstep.core.maths.gaussian.label_law import label_law
 from giantstep.core.maths.gaussian.target import as_target
 from giantstep.core.result.comparison import judged_side
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.core.readout.finite_size import products_of_means
+from giantstep.core.readout.block_means import products_of_means
 from giantstep.core.result.comparison import judged_side
 from giantstep.problems.network.answers import errors
 from giantstep.problems.network.describe import finite_size
-from giantstep.problems.network.layer import shifted, start
+from giantstep.problems.network.start import start
 
 from .inside import layers_of, problem_of
 
@@ -164,7 +164,7 @@ def predicted(scenario, time, **settings):
 
 def feedback(scenario, time=-1):
     """Return F of (2.2) after some steps (k, C)."""
-    return layers_of(problem_of(scenario))[time].feedback[0, 0]
+    return layers_of(problem_of(scenario))[time].rows.feedback[0, 0]
 
 
 @pytest.mark.parametrize("name", PRINTED)
@@ -399,16 +399,19 @@ def test_means_that_nothing_turns():
     """F = diag(s) after the correlation loss, after a step of rate 0 and for planted
     shifts.
     """
-    correlation = layers_of(problem_of(E.replace(loss_of_steps="correlation")))[-1]
+    correlation = layers_of(problem_of(E.replace(loss_of_steps="correlation")))[-1].rows
     np.testing.assert_allclose(
         correlation.feedback[0, 0], np.diag(correlation.B[0, :, 0]), atol=1e-15
     )
     np.testing.assert_array_equal(feedback(E.replace(rate=[0.0], steps=1)), np.eye(2))
     problem = problem_of(E)
     bulk = np.array([[0.7, -1.2]])
-    planted = shifted(problem, start(problem), np.ones((1, 2, 1)), bulk)
-    np.testing.assert_allclose(planted.feedback[0, 0], np.diag(bulk[0]), atol=1e-15)
-    np.testing.assert_array_equal(start(problem).feedback[0, 0], np.eye(2))
+    begin = start(problem)
+    planted = begin.rows.shifted(problem, begin, np.ones((1, 2, 1)), bulk)
+    np.testing.assert_allclose(
+        planted.rows.feedback[0, 0], np.diag(bulk[0]), atol=1e-15
+    )
+    np.testing.assert_array_equal(begin.rows.feedback[0, 0], np.eye(2))
 
 
 def test_a_very_large_batch_has_the_means_of_the_population():

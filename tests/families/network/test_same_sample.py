@@ -13,7 +13,7 @@ import giantstep as gs
 from giantstep.core.lab import Draws
 from giantstep.core.result.comparison import judged_side
 from giantstep.core.result.verdicts import chance_line, normal_score
-from giantstep.problems.network.closed import same_sample_errors
+from giantstep.problems.network.weak.closed import same_sample_errors
 
 from .inside import as_network, only_the_experiment_answers, points_of
 

@@ -146,7 +146,7 @@ def test_every_printed_digit(name):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_blocks_after_the_last_step(name):
     """Section 9: means, lengths and the spread (5.5) of the row norms."""
-    chain = layers_of(problem_of(SETTINGS[name]))[-1].batch.of_set[0]
+    chain = layers_of(problem_of(SETTINGS[name]))[-1].rows.chains[0]
     spread = chain.covariance()[:, -1, -1]
     expected = np.array(printed(ROWS)[name][0]).reshape(-1, 4)
     for q, row in enumerate(expected):

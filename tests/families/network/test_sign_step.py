@@ -11,8 +11,9 @@ import pytest
 import giantstep as gs
 from giantstep.core.readout import sign_statistics
 from giantstep.core.readout.sign_statistics import Component, Slopes
-from giantstep.problems.network.layer import start
-from giantstep.problems.network.steps import maximal
+from giantstep.problems.network.layer import Layer
+from giantstep.problems.network.rows.batches import BatchRows
+from giantstep.problems.network.sign.rows import SignRows
 
 from .sign_settings import PRINTED, ROWS, SAMPLES, TARGETS, network
 
@@ -196,30 +197,30 @@ def test_a_plain_step_is_the_finite_batch(monkeypatch, name, batch):
     """
     plain = network(name).replace(steps=[gs.MaximalStep(1.3, batch_per_dim=batch)])
     expected = after(plain, samples_per_dim=SAMPLES)
-    made = maximal._after_batches
+    made = BatchRows.descend
 
-    def with_cells(problem, layer, number):
-        kept = made(problem, layer, number)
+    def with_cells(rows, problem, layer, descent):
+        kept = made(rows, problem, layer, descent)
         c0 = problem.activation.hermite(0)[0]
-        numbers = problem.of_step(number, "batch_per_dim"), problem.numbers["noise"]
+        numbers = descent.samples, problem.numbers["noise"]
         bulk = plain_bulk(
             problem.activation,
             plain.target,
             c0 * (problem.pi @ problem.zeta),
-            problem.strengths(number),
+            descent.strength,
             *numbers,
         )
-        spike = kept.U[:, 0] / np.linalg.norm(kept.U[:, 0], axis=1, keepdims=True)
+        spike = kept.means[:, 0]
+        spike = spike / np.linalg.norm(spike, axis=1, keepdims=True)
         spike *= np.sign(spike[:, :1])
         np.testing.assert_allclose(bulk.gamma, spike[:, 0], rtol=1e-8)
-        np.testing.assert_allclose(bulk.row_norm, kept.B[..., 0] ** 2, rtol=1e-8)
+        np.testing.assert_allclose(bulk.row_norm, kept.rows.B[..., 0] ** 2, rtol=1e-8)
         frame = np.stack([bulk.gamma, np.sqrt(1 - bulk.gamma**2)], axis=1)[:, None]
-        fresh = start(dataclasses.replace(problem, frame=frame))
-        U = np.zeros_like(fresh.U)
-        U[..., 0] = np.einsum("mqa,ma->mq", kept.U, spike)
-        return dataclasses.replace(fresh, U=U, B=kept.B, batch=bulk)
+        along = np.einsum("mqa,ma->mq", kept.means, spike)
+        means = np.stack([along, np.zeros_like(along)], axis=2)
+        return Layer(means=means, frame=frame, rows=SignRows.of(bulk))
 
-    monkeypatch.setattr(maximal, "_after_batches", with_cells)
+    monkeypatch.setattr(BatchRows, "descend", with_cells)
     found = after(plain, samples_per_dim=SAMPLES)
     for variable in ("test_error", "train_error", "norm"):
         # of two rules of the labels

@@ -121,7 +121,7 @@ def test_what_all_inputs_have_together_is_kept():
 
 
 def _moment(problem, layer):
-    from giantstep.problems.network.layer import Moment
+    from giantstep.problems.network.follow import Moment
 
     return Moment(0, np.arange(1), problem, layer)
 

@@ -15,8 +15,9 @@ from giantstep.core.readout import (
     ridge_errors,
     solve_first_order,
 )
-from giantstep.problems.network import layer as layers
-from giantstep.problems.network.layer import planted, scale_of, start, views
+from giantstep.problems.network import gradient
+from giantstep.problems.network.start import planted, start
+from giantstep.problems.network.views import views
 
 from .inside import (
     advanced,
@@ -497,18 +498,22 @@ def test_the_spread_is_the_derivative_of_the_map():
         EVERY["H"][0], zeta=[1.0, -1.0, 1.0, 1.0], pi=[0.5, 0.5, 0.0, 0.0]
     )
     begin = start(problem)
-    spread = advanced(problem, begin)
+    spread = advanced(problem, begin).rows
     for c, column in enumerate(np.flatnonzero(~np.array(spread.is_length))):
-        U = begin.U.copy()
+        U = begin.means.copy()
         U[0, 2:, c] = np.array([h, -h]) * np.sqrt(problem.coordinate_eigenvalues[c])
-        end = advanced(problem, dataclasses.replace(begin, U=U))
+        end = advanced(problem, dataclasses.replace(begin, means=U))
         np.testing.assert_allclose(
-            (end.U[0, 2] - end.U[0, 3]) / (2 * h), spread.JU[0, 0, :, column], atol=1e-6
+            (end.means[0, 2] - end.means[0, 3]) / (2 * h),
+            spread.JU[0, 0, :, column],
+            atol=1e-6,
         )
         np.testing.assert_allclose(
-            (end.B[0, 2] - end.B[0, 3]) / (2 * h), spread.JB[0, 0, :, column], atol=1e-6
+            (end.rows.B[0, 2] - end.rows.B[0, 3]) / (2 * h),
+            spread.JB[0, 0, :, column],
+            atol=1e-6,
         )
-        change = np.diff(scale_of(problem, end)[0, 2:])[0] / (-2 * h)
+        change = np.diff(end.scale(problem)[0, 2:])[0] / (-2 * h)
         assert change == pytest.approx(spread.Js[0, 0, column], abs=1e-6)
 
 
@@ -712,9 +717,9 @@ def test_a_coarser_rule_is_still_right(monkeypatch):
     problem = problem_of(scenario)
     fine = layers_of(problem)[-1]
     monkeypatch.setattr(
-        layers, "views", lambda problem, layer: views(problem, layer, fineness=0.7)
+        gradient, "views", lambda problem, layer: views(problem, layer, fineness=0.7)
     )
-    np.testing.assert_allclose(layers_of(problem)[-1].U, fine.U, rtol=1e-9)
+    np.testing.assert_allclose(layers_of(problem)[-1].means, fine.means, rtol=1e-9)
 
 
 def test_the_refinement_that_matters_is_chosen():

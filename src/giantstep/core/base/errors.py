@@ -92,9 +92,10 @@ class ConvergenceError(GiantstepError):
     says why.
 
     >>> import giantstep as gs
+    >>> # it diverges
     >>> s = gs.BatchReuse(
     ...     target="z", activation="relu", samples_per_dim=2, rate=300.0, steps=20
-    ... )  # it diverges
+    ... )
     >>> try:
     ...     gs.predict(s, strict=True, nodes=256)
     ... except gs.ConvergenceError as error:

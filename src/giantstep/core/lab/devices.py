@@ -14,7 +14,7 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Array, DeviceArray
-from giantstep.core.maths.gaussian.nodes import namespace_of as array_module
+from giantstep.core.maths.gaussian.primitives import namespace_of as array_module
 
 
 def device_index(device: str) -> int | None:

@@ -8,9 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from giantstep.core.base.types import Array
-from giantstep.core.maths.solve import solve_each
-
 
 class Stacked:
     """A dataclass whose arrays, and parts that are stacked themselves, start with one
@@ -28,26 +25,31 @@ class Stacked:
     __match_args__: ClassVar[tuple[str, ...]]
 
     def _stacks(self) -> dict[str, Any]:
-        names = (name for name in self.__match_args__ if name not in self.shared)
-        return {
-            name: value for name in names if (value := getattr(self, name)) is not None
-        }
+        # `__match_args__` are the names of the constructor, in its order
+        stacks = {}
+        for name in self.__match_args__:
+            value = getattr(self, name)
+            if name not in self.shared and value is not None:
+                stacks[name] = value
+        return stacks
 
     def take(self, index: Any) -> Self:
         """Return the points in `index`."""
         if isinstance(index, slice) and index == slice(None):
+            # all points: no copy, and what a solver has left on it stays
             return self
-        taken = dataclasses.replace(
-            self,
-            **{name: _take(value, index) for name, value in self._stacks().items()},
-        )
+        stacks = {name: _take(value, index) for name, value in self._stacks().items()}
+        taken = dataclasses.replace(self, **stacks)
         for name in self.goes_along:
             value = getattr(self, name)
-            setattr(taken, name, None if value is None else value.take(index))
+            if value is not None:
+                value = value.take(index)
+            setattr(taken, name, value)
         return taken
 
     def for_all(self, count: int) -> Self:
         """Return the one point as `count` of them, its arrays kept once."""
+        # views with stride 0, which `take` knows
         stacks = {
             name: np.broadcast_to(value, (count, *value.shape[1:]))
             for name, value in self._stacks().items()
@@ -61,6 +63,7 @@ class Stacked:
                 value[index] = getattr(part, name)
             elif isinstance(value, Stacked):
                 value.put(index, getattr(part, name))
+        # what a solver has left on it belongs to the points as they were
         for field in dataclasses.fields(self):
             if not field.init:
                 setattr(self, field.name, None)
@@ -69,6 +72,7 @@ class Stacked:
     def join(cls, parts: Sequence[Self]) -> Self:
         """Concatenate chunks of points, whose shared fields are the same."""
         if len(parts) == 1:
+            # no copy of the usual case
             return parts[0]
         stacks = {
             name: _join([getattr(part, name) for part in parts])
@@ -86,41 +90,14 @@ def _join(values: Sequence[Any]) -> Any:
 def _take(value: Any, index: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value.take(index)
-    if value.strides[:1] == (0,) and isinstance(
-        index, np.ndarray
-    ):  # the same for all points, and kept once
-        if index.dtype == bool:
-            count = int(np.count_nonzero(index))
-        else:
-            count = len(index)
-        if count <= len(value):
-            return value[:count]
-        return np.broadcast_to(value[:1], (count, *value.shape[1:]))
-    return value[index]
-
-
-# -- Stacks of small matrices: inverses and products, in closed form where that is faste
-
-
-def small_inverse(matrices: Array) -> Array:
-    """Invert stacks of small matrices; sizes 1 and 2 in closed form, for speed."""
-    size = matrices.shape[-1]
-    if size == 1:
-        return 1 / matrices
-    if size == 2:
-        a, b, c, d = (matrices[..., i, j] for i in (0, 1) for j in (0, 1))
-        out = np.empty_like(matrices)
-        determinant = a * d - b * c
-        out[..., 0, 0], out[..., 0, 1] = d / determinant, -b / determinant
-        out[..., 1, 0], out[..., 1, 1] = -c / determinant, a / determinant
-        return out
-    return solve_each(matrices, np.eye(size))
-
-
-def small_product(left: Array, right: Array) -> Array:
-    """Multiply stacks of small matrices; size 2 in closed form, for speed."""
-    if left.shape[-1] != 2:
-        return np.asarray(left @ right)
-    first = left[..., :, 0, None] * right[..., None, 0, :]
-    first += left[..., :, 1, None] * right[..., None, 1, :]
-    return first
+    same_for_all = value.strides[:1] == (0,)
+    if not same_for_all or not isinstance(index, np.ndarray):
+        return value[index]
+    # a view of the one point that is kept, in place of copies of it
+    if index.dtype == bool:
+        count = int(np.count_nonzero(index))
+    else:
+        count = len(index)
+    if count <= len(value):
+        return value[:count]
+    return np.broadcast_to(value[:1], (count, *value.shape[1:]))

@@ -15,6 +15,26 @@ network and no family.
   `bulk_law`, `find_outliers`.
 
 All of it works on B points at once, in chunks; a point never depends on its neighbours.
+
+The only unknown is the function V(kappa); everything else follows by k x k algebra.
+With up to 8 blocks, or more than 1,000 nodes, Newton's equation is solved for the K =
+k(k+1)/2 + k coordinates of V. With more blocks (a Gaussian second layer has 32) it is
+solved for the values of V at the nodes. The nodes also answer where coordinates lose
+digits, as with a linear activation and several blocks.
+
+The equations have two offsets, in D = a + Vh2 and in b + V, and only their product a b
+= ridge matters. For n < p we take (1, ridge), which stays finite as ridge -> 0; for n >
+p (ridge, 1). With complex z, (-z, 1) is the spectrum.
+
+What depends on the law of the rows stands behind the protocol `Bulk`: the map from `Vh`
+to (R, S), its derivative, the prior of the channel coefficients. After steps on finite
+batches it is a chain of Gaussian vectors, one link for each step; after a sign step
+every cell of coordinates has a variance of its own. `FiniteSize` is what a finite
+dimension adds: the Gram matrix of the mean rows of the blocks, stretched inputs, the
+count of fitted parameters.
+
+A point counts as converged when its residual is below the tolerance and two independent
+expressions of the training objective agree to 1e-6, spiked_features (4.7).
 """
 
 import lazy_loader

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import scipy
 
-from giantstep.core.base.deadline import check_time
 from giantstep.core.base.errors import bad_field
-from giantstep.core.base.types import Array, Floats
+from giantstep.core.base.types import Array, Booleans, Floats
 from giantstep.core.maths.gaussian import Function
-from giantstep.core.maths.solve.roots import brent_root, require_finite
-from giantstep.core.readout.counts import (
+from giantstep.core.maths.solve.roots import require_finite
+from giantstep.core.readout.bulk_law import Law, bulk_law
+from giantstep.core.readout.counts import shift_of_counts
+from giantstep.core.readout.finite_size import FiniteSize
+from giantstep.core.readout.left_open import (
     count_resolution,
     line_of_outliers,
     neurons_of,
     outlier_resolution,
-    shift_of_counts,
 )
-from giantstep.core.readout.finite_size import FiniteSize, mean_penalty
-from giantstep.core.readout.first_order import FirstOrder
-from giantstep.core.readout.signal import direction_error, prior_factor
-from giantstep.core.readout.spectrum import SEEN, Law, Spectrum, bulk_law, is_physical
+from giantstep.core.readout.outliers import (
+    OUTLIER_ROOM,
+    find_outliers,
+    find_outliers_inside,
+)
+from giantstep.core.readout.spectrum import LEAST_ATOM, Spectrum, is_physical
 
 MASS_TOLERANCE = 0.02
 """How far the mass of a law may be from one; a density that diverges at 0 leaves a
@@ -46,6 +48,7 @@ def list_numbers(value: Any, kind: type) -> Array:
             np.asarray(value).astype(kind, casting="same_kind")
         )
     except (TypeError, ValueError):
+        # no numbers at all: the caller says what is wanted
         return np.empty(0, kind)
     if numbers.ndim == 1 and np.all(np.isfinite(numbers)):
         return numbers
@@ -55,12 +58,8 @@ def list_numbers(value: Any, kind: type) -> Array:
 def check_x(x: Any) -> Floats:
     """Return the checked abscissae of a density."""
     values = list_numbers(x, float)
-    if (
-        np.ndim(x) == 0
-        or not values.size
-        or np.any(values <= 0)
-        or np.any(np.diff(values) <= 0)
-    ):
+    is_list = np.ndim(x) > 0 and values.size > 0
+    if not is_list or np.any(values <= 0) or np.any(np.diff(values) <= 0):
         raise bad_field("x", x, "an increasing list of positive numbers")
     return values
 
@@ -70,12 +69,9 @@ def check_z(z: Any) -> Array:
     values = list_numbers(z, complex)
     if z is None or not values.size:
         raise bad_field("z", z, "a list of complex numbers off the positive real axis")
-    if np.any((values.imag == 0) & (values.real >= 0)):
-        raise bad_field(
-            "z",
-            values[(values.imag == 0) & (values.real >= 0)][0],
-            "off the positive real axis",
-        )
+    on_spectrum = (values.imag == 0) & (values.real >= 0)
+    if np.any(on_spectrum):
+        raise bad_field("z", values[on_spectrum][0], "off the positive real axis")
     return values
 
 
@@ -86,27 +82,25 @@ def choose_x(spectra: Iterable[tuple[Spectrum, float]]) -> Floats:
     reach = []
     for spectrum, unit in spectra:
         edge = spectrum.upper_edge()
-        if np.isfinite(edge):
-            edge = edge
-        else:
+        if not np.isfinite(edge):
+            # some way into the tail: Marchenko-Pastur's edge at six times the mean
             edge = 6 * spectrum.mean * (1 + 1 / np.sqrt(spectrum.ratio)) ** 2
         reach.append(edge / unit)
-    return (np.arange(CELLS, dtype=np.float64) + 0.5) * (
-        1.08 * max(reach, default=1.0) / CELLS
-    )
+    width = 1.08 * max(reach, default=1.0) / CELLS
+    return (np.arange(CELLS, dtype=np.float64) + 0.5) * width
 
 
 def grows_linearly(activation: Function) -> bool:
     """Tell whether the activation grows at most linearly, so that the bulk has an upper
     edge for every spike.
     """
+    # differences over one unit, far out and on the way: they agree for linear growth
     far = np.array([1e4, -1e4])
     near = np.array([1e2, -1e2])
     with np.errstate(over="ignore", invalid="ignore"):
-        slopes = [
-            np.max(np.abs(activation(z + 1) - activation(z))) for z in (far, near)
-        ]
-    return bool(np.isfinite(slopes[0]) and slopes[0] <= 1.5 * max(slopes[1], 1.0))
+        slope_far = np.max(np.abs(activation(far + 1) - activation(far)))
+        slope_near = np.max(np.abs(activation(near + 1) - activation(near)))
+    return bool(np.isfinite(slope_far) and slope_far <= 1.5 * max(slope_near, 1.0))
 
 
 def is_bounded(labels: Function) -> bool:
@@ -114,6 +108,7 @@ def is_bounded(labels: Function) -> bool:
     upper edge.
     """
     z = np.concatenate([-np.geomspace(1, 1e4, 200), np.geomspace(1, 1e4, 200)])
+    # what it reaches far out, beside what it reaches where inputs are
     values = np.abs(labels(z))
     return bool(np.max(values) <= 1.5 * np.max(values[np.abs(z) < 5]))
 
@@ -124,14 +119,14 @@ def along_first_axis(
     """Return a variable at nodes (B, N), averaged over all axes of the nodes but
     `kappa` (N,), at positions on it.
     """
-    axis, which = np.unique(kappa, return_inverse=True)
-    means = np.stack(
-        [np.bincount(which, weights * row) for row in values]
-    ) / np.bincount(which, weights)
+    # nodes with the same first coordinate differ in the others
+    axis, place_of_node = np.unique(kappa, return_inverse=True)
+    mass = np.bincount(place_of_node, weights)
+    sums = [np.bincount(place_of_node, weights * row) for row in values]
+    means = np.stack(sums) / mass
     require_finite(name, means)
-    return np.asarray(
-        scipy.interpolate.make_interp_spline(axis, means, k=5, axis=1)(positions)
-    )
+    spline = scipy.interpolate.make_interp_spline(axis, means, k=5, axis=1)
+    return np.asarray(spline(positions))
 
 
 def describe_spectrum(
@@ -141,56 +136,78 @@ def describe_spectrum(
     solved: status, residual, steps.
     """
     law = bulk_law(spectrum)
+    # this starts from the solutions that the law has left
     density, first = spectrum.density(unit * x)
-    outside = (unit * x > law.upper) | (unit * x < law.lower)
-    for low, high in law.gaps:
-        outside |= (unit * x > low) & (unit * x < high)
     inside = [find_outliers_inside(spectrum, gap, size) for gap in reversed(law.gaps)]
     above = find_outliers(spectrum, law.upper, size)
     outliers = np.concatenate([above, *inside])[:OUTLIER_ROOM]
     neurons = neurons_of(spectrum, size)
-    left_open = outlier_resolution(spectrum, size, outliers, law.upper)
     cdf, bulk_mass = _of_all_eigenvalues(
-        spectrum, law, len(above), size, neurons, unit * x
+        spectrum, law, above=len(above), size=size, neurons=neurons, x=unit * x
     )
+    # solutions leave a little density outside the bulk
+    in_bulk = np.where(_outside(law, unit * x), 0.0, density)
     line = line_of_outliers(law.upper, above, neurons)
-    gaps = np.full((2, GAP_ROOM), np.nan)
-    for position, gap in enumerate(
-        sorted(sorted(law.gaps, key=lambda gap: gap[0] - gap[1])[:GAP_ROOM])
-    ):
-        gaps[:, position] = gap
+    outlier_count = np.nan
+    if np.isfinite(line):
+        outlier_count = float(np.sum(above > line))
+    gaps = _widest(law.gaps)
+    left_open = outlier_resolution(spectrum, size, outliers, law.upper)
     values = {
-        "density": unit * np.where(outside, 0.0, bulk_mass * density),
+        "density": unit * (bulk_mass * in_bulk),
         "cdf": cdf,
-        "cdf_resolution": count_resolution(
-            spectrum, size, unit * x, np.where(outside, 0.0, density)
-        ),
+        "cdf_resolution": count_resolution(spectrum, size, unit * x, in_bulk),
         "lower_edge": law.lower / unit,
         "upper_edge": law.upper / unit,
         "atom": _whole_atom(law, spectrum),
         "mean_eigenvalue": spectrum.mean / unit,
-        "outliers": np.append(
-            outliers / unit, np.full(OUTLIER_ROOM - len(outliers), np.nan)
-        ),
-        "outliers_resolution": (
-            np.append(left_open, np.full(OUTLIER_ROOM - len(outliers), np.nan)) / unit
-        ),
-        "outlier_count": float(np.sum(above > line)) if np.isfinite(line) else np.nan,
+        "outliers": _in_room(outliers) / unit,
+        "outliers_resolution": _in_room(left_open) / unit,
+        "outlier_count": outlier_count,
         "gap_lower": gaps[0] / unit,
         "gap_upper": gaps[1] / unit,
     }
-    status = ""
-    if np.isnan(law.upper) or np.isnan(law.lower):
-        status = "an edge of the bulk was not found"
-    elif not _is_whole(law, spectrum):
-        status = f"the density has mass {law.mass:.3f} beside an atom of {law.atom:.3f}"
-    elif np.isnan(density).any():
-        status = (
-            f"the density was not solved at {np.isnan(density).sum()} of {len(x)}"
-            " values of x"
-        )
+    status = _status(law, spectrum, density)
+    # the worst of the law and of the abscissae
     residual = max(law.residual, float(np.max(first.residual)))
     return values, status, residual, max(law.iterations, int(np.max(first.iterations)))
+
+
+def _outside(law: Law, x: Floats) -> Booleans:
+    """Tell which x lie beyond the edges of the bulk or in one of its gaps."""
+    outside = (x > law.upper) | (x < law.lower)
+    for low, high in law.gaps:
+        outside |= (x > low) & (x < high)
+    return outside
+
+
+def _widest(gaps: list[tuple[float, float]]) -> Floats:
+    """Return the widest gaps in the order of x, lower and upper ends (2, GAP_ROOM);
+    NaN for those that are not there.
+    """
+    # the difference is negative: the widest comes first
+    widest = sorted(gaps, key=lambda gap: gap[0] - gap[1])[:GAP_ROOM]
+    ends = np.full((2, GAP_ROOM), np.nan)
+    for position, gap in enumerate(sorted(widest)):
+        ends[:, position] = gap
+    return ends
+
+
+def _in_room(outliers: Floats) -> Floats:
+    """Return outliers in an array of fixed length, which ends with NaN."""
+    return np.append(outliers, np.full(OUTLIER_ROOM - len(outliers), np.nan))
+
+
+def _status(law: Law, spectrum: Spectrum, density: Floats) -> str:
+    """Return why an answer is not to be trusted; empty where it is."""
+    if np.isnan(law.upper) or np.isnan(law.lower):
+        return "an edge of the bulk was not found"
+    if not _is_whole(law, spectrum):
+        return f"the density has mass {law.mass:.3f} beside an atom of {law.atom:.3f}"
+    lost = np.isnan(density).sum()
+    if lost:
+        return f"the density was not solved at {lost} of {len(density)} values of x"
+    return ""
 
 
 def _of_all_eigenvalues(
@@ -210,14 +227,17 @@ def _of_all_eigenvalues(
     cdf = law.cdf(x)
     if size.in_limit:
         return cdf, 1.0
+    # per eigenvalue that is not zero
     lacking = above / neurons / (1 - law.atom)
+    # where the shift is not known the bulk lacks them evenly
     evenly = -lacking * (cdf - law.atom)
     shift = shift_of_counts(spectrum, size, x) / neurons
     shift = np.where(np.isfinite(shift), shift, evenly)
-    shift = np.where(
-        x > law.upper, -above / neurons, np.where(x < law.lower, 0.0, shift)
-    )
-    return np.where(x < 0, 0.0, np.clip(cdf + shift, law.atom, 1.0)), 1 - lacking
+    # outside the bulk it is known: none below, all of them above
+    shift = np.where(x < law.lower, 0.0, shift)
+    shift = np.where(x > law.upper, -above / neurons, shift)
+    whole = np.clip(cdf + shift, law.atom, 1.0)
+    return np.where(x < 0, 0.0, whole), 1 - lacking
 
 
 def _whole_atom(law: Law, spectrum: Spectrum) -> float:
@@ -227,8 +247,11 @@ def _whole_atom(law: Law, spectrum: Spectrum) -> float:
     Every network has exactly p - n zeros there, and would differ from the last digits
     of an extrapolation.
     """
+    # p - n of p, if there are fewer samples than neurons
     of_samples = max(0.0, 1 - spectrum.ratio)
-    return of_samples if abs(law.atom - of_samples) < SEEN else law.atom
+    if abs(law.atom - of_samples) < LEAST_ATOM:
+        return of_samples
+    return law.atom
 
 
 def _is_whole(law: Law, spectrum: Spectrum) -> bool:
@@ -237,10 +260,10 @@ def _is_whole(law: Law, spectrum: Spectrum) -> bool:
     """
     if abs(law.mass + law.atom - 1) <= MASS_TOLERANCE:
         return True
-    return (
-        law.lower == 0
-        and abs(law.mass + law.mass_below(spectrum) - 1) <= MASS_TOLERANCE
-    )
+    if law.lower != 0:
+        return False
+    below = law.mass_below(spectrum)
+    return abs(law.mass + below - 1) <= MASS_TOLERANCE
 
 
 def describe_resolvent(
@@ -249,149 +272,18 @@ def describe_resolvent(
     """Return the traces V1 (Z, k, k) and V2 (Z, k) of the resolvent of Phi^T Phi/p at
     one point, and how solved.
     """
-    upper = np.where(z.imag < 0, z.conj(), z)
+    # the equations are solved in the upper half-plane; below it they are conjugate,
+    # and on the negative axis a height beyond rounding tells the branch
+    below = z.imag < 0
+    upper = np.where(below, z.conj(), z)
     upper = upper + 1j * np.where(upper.imag == 0, 1e-14 * np.abs(upper), 0.0)
     first = spectrum.solve(upper)
     V1 = first.response.S / spectrum.width
     V2 = first.response.R / spectrum.width
-    below = z.imag < 0
     V1 = np.where(below[:, None, None], V1.conj(), V1)
     V2 = np.where(below[:, None], V2.conj(), V2)
     lost = int(np.sum(~is_physical(first)))
+    status = ""
     if lost:
         status = f"not solved at {lost} of {len(z)} values of z"
-    else:
-        status = ""
     return V1, V2, status, float(np.max(first.residual)), int(np.max(first.iterations))
-
-
-# -- Eigenvalues above the bulk of the feature covariance: spiked_features 7.4 ---------
-
-
-GAP_POINTS = 33
-EDGE_MARGIN = 1e-5
-"""Distance from an edge, relative to it, from which outliers are looked for."""
-OUTLIER_ROOM = 8
-"""Eigenvalues above the bulk that an answer has room for."""
-
-
-def find_outliers(spectrum: Spectrum, edge: float, size: FiniteSize) -> Array:
-    """Return the eigenvalues above the edge, largest first (7.4); inf for those that
-    grow with the dimension.
-    """
-    if not np.isfinite(edge):
-        edge = spectrum.end
-    if not np.isfinite(edge):
-        return np.empty(0)
-    spikes = _Spikes(spectrum, size)
-    just_above = edge * (1 + EDGE_MARGIN)
-    outliers = []
-    for rank in range(int(np.sum(spikes.at(just_above) < 0))):
-        low = just_above
-        high = 2 * edge
-        while spikes.at(high)[rank] < 0:
-            check_time()
-            low = high
-            high = 2 * high
-        outliers.append(spikes.root(rank, low, high))
-    growing = spikes.growing if size.in_limit else 0
-    return np.concatenate([np.full(growing, np.inf), np.sort(outliers)[::-1]])[
-        :OUTLIER_ROOM
-    ]
-
-
-def find_outliers_inside(
-    spectrum: Spectrum, gap: tuple[float, float], size: FiniteSize
-) -> Array:
-    """Return the eigenvalues in a gap of the bulk, largest first: where a factor of the
-    determinant vanishes.
-    """
-    low, high = gap
-    margin = EDGE_MARGIN * (high - low)
-    z = np.linspace(low + margin, high - margin, GAP_POINTS)
-    spikes = _Spikes(spectrum, size)
-    factors = spikes.factors(z)
-    roots = []
-    for left in range(GAP_POINTS - 1):
-        check_time()
-        for rank in np.flatnonzero(factors[left] * factors[left + 1] < 0):
-            with suppress(ValueError):  # NaN between two points that were solved
-                roots.append(spikes.root(int(rank), z[left], z[left + 1]))
-    return np.sort(roots)[::-1]
-
-
-class _Spikes:
-    """Factors of the determinant at real z outside the bulk, of which one vanishes at
-    an outlier.
-    """
-
-    def __init__(self, spectrum: Spectrum, size: FiniteSize) -> None:
-        self.spectrum = spectrum
-        self.size = size
-        features = spectrum.equations.features
-        eigenvalues = np.linalg.eigvalsh(
-            (features.mu0[0] * features.weights[0]) @ features.mu0[0].T
-        )
-        if eigenvalues[-1] > 1e-14:
-            self.growing = int(np.sum(eigenvalues > 1e-10 * max(1.0, eigenvalues[-1])))
-        else:
-            self.growing = 0
-
-    def root(self, rank: int, low: float, high: float) -> float:
-        """Return where the factor number `rank` vanishes."""
-        return brent_root(
-            lambda z: float(self.at(z)[rank]), low, high, xtol=1e-12 * high, rtol=1e-12
-        )
-
-    def at(self, z: float) -> Array:
-        """Return the factors at one z."""
-        return self.factors(np.array([z]))[0]
-
-    def factors(self, z: Floats) -> Array:
-        """Return 1 + sign(R) times the eigenvalues, increasing (Z, .); NaN where the
-        blocks have different signs.
-        """
-        first = self.spectrum.beside(z)
-        sign = np.sign(first.response.R.real).mean(axis=1)
-        sign = np.where(is_physical(first) & (np.abs(sign) == 1), sign, np.nan)
-        eigenvalues = [
-            self._eigenvalues(first.take(np.array([number])))
-            for number in range(len(z))
-        ]
-        return np.sort(1 + sign[:, None] * np.array(eigenvalues))
-
-    def _eigenvalues(self, first: FirstOrder) -> Array:
-        """Return the eigenvalues of C^T r E[(B0 B0^T + sum_l B1_l B1_l^T)/(1+V)] C,
-        largest first.
-
-        B0 = (sqrt(d) mu0, T0) and B1_l = (0, Jp_l mu1); C C^T = |R| for the means, |P0|
-        for the channels. What the penalty of the means is at a finite size beside
-        1/(d R) is added.
-        """
-        features = self.spectrum.equations.features
-        k = len(features.pi)
-        response = first.response
-        weights = first.node_weights[0].real
-        R = first.response.R.real
-        P, absorbed = first.equations.bulk.covariance(response, features.omega)
-        C = prior_factor(P.real, -absorbed.real, R)[0]
-        root = np.sqrt(np.abs(R[0]))[:, None]
-        functions = np.concatenate([features.mu0[0] * root, C.T @ features.T0[0]])
-        matrix = (functions * weights) @ functions.T
-        matrix[k:, k:] += C.T @ direction_error(first.equations, response)[0].real @ C
-        if not self.size.in_limit:
-            dim = 1 / self.size.inverse_dim[0]
-            scale = np.concatenate([np.full(k, np.sqrt(dim)), np.ones(len(C))])
-            matrix = matrix * scale[:, None] * scale
-            penalty = mean_penalty(
-                first.equations.bulk, features, response, first.node_weights, self.size
-            )[0].real
-            matrix[:k, :k] += dim * root * penalty * root.T - np.diag(np.sign(R[0]))
-            return np.linalg.eigvalsh(matrix)[::-1]
-        means = matrix[:k, :k]
-        cross = matrix[:k, k:]
-        rest = matrix[k:, k:]
-        eliminated = (
-            rest - cross.T @ np.linalg.pinv(means, rcond=1e-10, hermitian=True) @ cross
-        )
-        return np.linalg.eigvalsh(0.5 * (eliminated + eliminated.T))[::-1]

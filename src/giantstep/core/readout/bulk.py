@@ -21,6 +21,9 @@ from giantstep.core.readout.finite_size import AlongMeans
 if TYPE_CHECKING:
     from giantstep.core.readout.newton_bulk import Motion
 
+LEAST_RIDGE = 1e-8
+"""What a cold start takes for D where the ridge is 0."""
+
 
 @dataclass
 class Response(Stacked):
@@ -43,18 +46,22 @@ class Response(Stacked):
 
     def astype(self, dtype: Any) -> Response:
         """Return a copy, real or complex."""
-        return Response(
-            *(np.array(value, dtype=dtype) for value in self._stacks().values())
-        )
+        copies = {
+            name: np.array(value, dtype=dtype) for name, value in self._stacks().items()
+        }
+        return Response(**copies)
 
     @classmethod
     def at_zero(cls, a: Array, block_width: Floats, g: Array) -> Response:
         """Return the response of isotropic rows at Vh = 0, with `g` as what the bulk
         keeps.
         """
-        D = np.where(a == 0, 1e-8, a)[:, None] * np.ones(block_width.shape)
-        S = (block_width / D)[:, :, None] * np.eye(D.shape[1])
-        return cls(block_width / D, S, g, np.zeros_like(S), D, block_width)
+        # without a ridge R would be infinite: any large one is above the solution
+        a = np.where(a == 0, LEAST_RIDGE, a)
+        D = a[:, None] * np.ones(block_width.shape)
+        R = block_width / D
+        S = R[:, :, None] * np.eye(D.shape[1])
+        return cls(R=R, S=S, g=g, Vh1=np.zeros_like(S), D=D, block_width=block_width)
 
 
 class Tangents(Protocol):
@@ -76,17 +83,17 @@ class Tangents(Protocol):
         raise TypeError("such rows have no kernel at the nodes")
 
     def push(
-        self, omega: Floats, x: Floats, dual: Floats, paid: Floats
+        self, omega: Floats, x: Floats, dual: Floats, penalty: Floats
     ) -> tuple[Array, Array]:
-        """Return what the signal alone leaves in (Q1, Q2): -d/d(Vh1, D) of the penalty
-        it pays, at fixed signal.
+        """Return what the signal alone leaves in (Q1, Q2): -d/d(Vh1, D) of its penalty,
+        at fixed signal.
 
-        The penalty is x^T P0^-1 x + sum_q paid_q/R_q, with x (B, X) the channel
+        That is x^T P0^-1 x + sum_q penalty_q/R_q, with x (B, X) the channel
         coefficients, `dual` = P^-1 x for P of `Bulk.covariance`, P0^-1 = P^-1 -
-        absorbed, and paid (B, k) what theta pays (`push_of_means`).
+        absorbed, and `penalty` (B, k) that of theta times R (`push_of_means`).
         """
 
-    def unseen(self, dual: Array) -> Array | float:
+    def squared_noise(self, dual: Array) -> Array | float:
         """Return what the channel coefficients add to the error at the nodes (B, N)
         beside c0, c1, Q1 and Q2.
         """
@@ -114,14 +121,16 @@ class Bulk(Protocol):
         """Squared norm of the rows, (B, k) or (1, 1)."""
 
     @property
-    def kin(self) -> object:
+    def stack_key(self) -> object:
         """What laws of one shape must have in common to be solved together; None where
         each is solved alone.
         """
 
     @classmethod
-    def stack(cls, bulks: Sequence[Self], owner: Integers) -> Self:
-        """Return the law of points that have ``bulks[owner[b]]``, all of one kin."""
+    def stack(cls, bulks: Sequence[Self], set_of_point: Integers) -> Self:
+        """Return the law of points that have ``bulks[set_of_point[b]]``, all of one
+        key.
+        """
 
     def take(self, index: Any) -> Bulk:
         """Return the points in `index`."""

@@ -15,18 +15,19 @@ from giantstep.core.base.types import Floats, Integers
 from giantstep.core.maths.gaussian import normal_distribution
 from giantstep.core.maths.gaussian.grids import even_rule
 from giantstep.core.maths.stacked import Stacked
-from giantstep.core.readout.classes import LOSSES, Classifier, frequent, turned
-from giantstep.core.readout.errors import FittedMeans, field_variance
+from giantstep.core.readout.classes import Classifier, flip_at_nodes, frequent
 from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import FiniteSize, push_of_means
 from giantstep.core.readout.first_order import Equations
+from giantstep.core.readout.fitted_means import FittedMeans
+from giantstep.core.readout.losses.functions import LOSSES
 from giantstep.core.readout.pairs import Overlap
+from giantstep.core.readout.signs import field_variance
 
 OUTER = (0.25, 6.5)
+"""Step and reach of the rule over what two outputs share: seven digits."""
 INNER = (0.6, 6.0)
-"""Step and reach of the rules over what two outputs share, and over what they do not:
-seven digits.
-"""
+"""Step and reach of the rule over what they do not share."""
 RARE = 1e-10
 """Nodes of kappa whose probability is below this do not count for the overlap."""
 START = 0.2
@@ -46,9 +47,9 @@ class ClassParts(Stacked):
     with itself.
     """
 
-    own: Overlap
-    layer: Overlap
-    samples: Overlap
+    own: Overlap  # of one with itself
+    layer: Overlap  # the same layer, samples of their own
+    samples: Overlap  # the same samples, layers of their own
 
 
 def class_parts(
@@ -64,12 +65,14 @@ def class_parts(
     """
     equations = frequent(equations)
     size = _counted(size, directions)
-    parts = [
-        _parts_of_one(
+    parts = []
+    # point by point: each iterates an overlap of its own
+    for point in range(len(flip)):
+        one = slice(point, point + 1)
+        part = _parts_of_one(
             equations.take(one), classifier.take(one), loss, flip[one], size.take(one)
         )
-        for one in (slice(point, point + 1) for point in range(len(flip)))
-    ]
+        parts.append(part)
     return ClassParts.join(parts)
 
 
@@ -84,33 +87,32 @@ def spread_of_classes(
     equations = frequent(equations)
     size = _counted(size, directions)
     fitted = _fitted_means(equations, classifier, size)
-    of_means = push_of_means(
-        equations.bulk, classifier.response, classifier.theta, size
-    ).Q1
+    means = push_of_means(equations.bulk, classifier.response, classifier.theta, size)
     weights = equations.ratio[:, None] * equations.features.weights
+    # E g^2 drives the fitted means of classes, as the residual does those of ridge
     covariance = fitted.covariance(weights * classifier.drive, classifier.Q2)
-    return covariance, fitted.counted_twice(classifier.Q1 - of_means)
+    return covariance, fitted.counted_twice(classifier.Q1 - means.Q1)
 
 
 def _counted(size: FiniteSize, directions: int) -> FiniteSize:
     """Return a finite size that counts fitted parameters."""
     if size.in_limit:
         return size
-    return dataclasses.replace(
-        size, directions=np.full(len(size.inverse_dim), float(directions))
-    )
+    each = np.full(len(size.inverse_dim), float(directions))
+    return dataclasses.replace(size, directions=each)
 
 
 def _fitted_means(
     equations: Equations, classifier: Classifier, size: FiniteSize
 ) -> FittedMeans:
     weights = equations.ratio[:, None] * equations.features.weights
+    # the curvature of the fit at a node: -E dg/domega in place of 1/(1 + V)
     return FittedMeans.of(
         equations,
         classifier.response,
-        weights * classifier.slope,
-        classifier.penalty,
-        size,
+        weights=weights * classifier.slope,
+        penalty=classifier.penalty,
+        size=size,
     )
 
 
@@ -126,29 +128,43 @@ def _parts_of_one(
     weights = equations.ratio[:, None] * features.weights
     means = push_of_means(equations.bulk, response, classifier.theta, size)
     tangents = equations.bulk.tangents(response)
-    Q1, Q2 = tangents.push(features.omega, classifier.x, classifier.dual, means.paid)
-    shared, drive = _same_samples(equations, classifier, loss, flip)
-    nothing = np.zeros_like(classifier.Q2)
-    if size.in_limit:
-        fitted = None
-    else:
+    layer_Q1, layer_Q2 = tangents.push(
+        features.omega, classifier.x, classifier.dual, means.penalty
+    )
+    samples_Q1, drive = _same_samples(equations, classifier, loss, flip)
+    fitted = None
+    if not size.in_limit:
         fitted = _fitted_means(equations, classifier, size)
 
     def overlap(Q1: Floats, Q2: Floats, driven: Floats, of_means: Floats) -> Overlap:
         along = features.quadratic(Q1, Q2)
         if fitted is not None:
-            along = along + fitted.at_nodes(
-                fitted.covariance(weights * driven, Q2), Q1 - of_means
-            )
+            # the fitted means of both vary with what the two have in common, too
+            covariance = fitted.covariance(weights * driven, Q2)
+            along = along + fitted.at_nodes(covariance, Q1 - of_means)
         return Overlap(Q1, Q2, np.sum(features.weights * along, axis=1))
 
-    return ClassParts(
-        overlap(classifier.Q1, classifier.Q2, classifier.drive, means.Q1),
-        overlap(
-            Q1 + means.Q1, Q2 + means.Q2, np.zeros_like(classifier.drive), means.Q1
-        ),
-        overlap(shared, nothing, drive, np.zeros_like(shared)),
+    own = overlap(
+        Q1=classifier.Q1,
+        Q2=classifier.Q2,
+        driven=classifier.drive,
+        of_means=means.Q1,
     )
+    # with samples of their own nothing drives both at once
+    layer = overlap(
+        Q1=layer_Q1 + means.Q1,
+        Q2=layer_Q2 + means.Q2,
+        driven=np.zeros_like(classifier.drive),
+        of_means=means.Q1,
+    )
+    # with layers of their own they share nothing of the rows' noise, and no means
+    samples = overlap(
+        Q1=samples_Q1,
+        Q2=np.zeros_like(classifier.Q2),
+        driven=drive,
+        of_means=np.zeros_like(samples_Q1),
+    )
+    return ClassParts(own=own, layer=layer, samples=samples)
 
 
 def _same_samples(
@@ -161,89 +177,111 @@ def _same_samples(
     S = classifier.response.S
     weights = equations.ratio[:, None] * features.weights
     width = equations.width[:, None, None]
-    c1 = classifier.tau @ features.mu1
-    bulk = classifier.Q - np.sum(c1**2, axis=1)
-    nothing = np.zeros_like(classifier.Q2)
+    pair = _PairOfOutputs.of(features, classifier, flip)
+    no_Q2 = np.zeros_like(classifier.Q2)
     Q1 = START * classifier.Q1
     drive = classifier.drive.copy()
-    past = None
-    often = np.flatnonzero(features.weights[0] > RARE)
+    last_image = None
+    last_moved = None
     for _ in range(SWEEPS):
-        common = np.clip(features.quadratic(Q1, nothing), 0.0, bulk)
-        drive[:, often] = _products(
-            features, classifier, loss, flip, common, bulk, c1, often
-        )
-        new = S @ features.moments(weights * drive)[0] @ S / width
-        moved = new - Q1
-        if not np.max(np.abs(moved)) > SETTLED * np.max(np.abs(new)):
-            return new, drive
-        step = new
-        if past is not None:  # Anderson's mixing with the sweep before
-            change = moved - past[1]
-            step = new - np.sum(moved * change) / np.sum(change**2) * (new - past[0])
-        past = (new, moved)
-        Q1 = step
+        # no more can be shared than there is: a sweep may overshoot
+        common = np.clip(features.quadratic(Q1, no_Q2), 0.0, pair.bulk)
+        drive[:, pair.often] = pair.mean_products(loss, common)
+        image = S @ features.moments(weights * drive)[0] @ S / width
+        moved = image - Q1
+        # not `<=`: an overlap that is not a number goes on and is flagged at the end
+        if not np.max(np.abs(moved)) > SETTLED * np.max(np.abs(image)):
+            return image, drive
+        Q1 = image
+        if last_image is not None and last_moved is not None:
+            # Anderson's mixing with the sweep before: the secant along what changed
+            change = moved - last_moved
+            share = np.sum(moved * change) / np.sum(change**2)
+            Q1 = image - share * (image - last_image)
+        last_image = image
+        last_moved = moved
     return np.full_like(Q1, np.nan), drive
 
 
-def _products(
-    features: Features,
-    classifier: Classifier,
-    loss: str,
-    flip: Floats,
-    common: Floats,
-    bulk: Floats,
-    c1: Floats,
-    often: Integers,
-) -> Floats:
-    """Return EGG(kappa) of one point at some nodes, the mean over u of sum_y P(y|u)
-    (E_Z G(u + own Z, y))^2.
+@dataclass(frozen=True, eq=False)
+class _PairOfOutputs:
+    """The outputs of two such networks at the nodes that count (n,), given kappa.
+
+    Each is u + own Z: u is what both share, c0 and the signal included.
     """
-    field = features.field
-    rho = features.rho
-    assert field is not None and rho is not None
-    total = common + np.sum(c1**2, axis=1)
-    along = (rho[:, None, :] @ c1)[:, 0, :]
-    columns = (
-        classifier.V,
-        classifier.c0,
-        total,
-        bulk - common,
-        field,
-        along,
-        turned(features, flip),
-    )
-    V, c0, tot, own, field, along, flips = (
-        np.broadcast_to(column, total.shape)[0, often] for column in columns
-    )
-    spread = float(field_variance(features)[0])
-    outer, mass = even_rule(*OUTER)
-    result = np.empty(len(V))
-    size = max(1, CHUNK // (len(outer) * len(even_rule(*INNER)[0])))
-    for start in range(0, len(V), size):
-        rows = slice(start, start + size)
-        deviation = np.sqrt(tot[rows])[:, None] * outer
-        left = np.sqrt(np.maximum(spread - along[rows] ** 2 / tot[rows], 1e-300))[
-            :, None
-        ]
-        flipped = flips[rows][:, None]
-        chance = flipped + (1 - 2 * flipped) * normal_distribution(
-            (field[rows][:, None] + (along[rows] / tot[rows])[:, None] * deviation)
-            / left
+
+    often: Integers  # which nodes count, of all N
+    V: Floats  # response of the output
+    c0: Floats  # its mean
+    along_signal: Floats  # |c1|^2, which all networks have in common
+    bulk: Floats  # (1, N): the rest of the variance, which they share in part
+    field: Floats  # mean of the field
+    along_field: Floats  # covariance of the output and the field
+    flip: Floats  # chance that a class is turned
+    spread: float  # variance of the field
+
+    @classmethod
+    def of(
+        cls, features: Features, classifier: Classifier, flip: Floats
+    ) -> _PairOfOutputs:
+        """Return those of one point."""
+        assert features.field is not None and features.rho is not None
+        often = np.flatnonzero(features.weights[0] > RARE)
+        c1 = classifier.tau @ features.mu1
+        along_signal = np.sum(c1**2, axis=1)
+
+        def at_nodes(values: Floats) -> Floats:
+            return np.broadcast_to(values, classifier.V.shape)[0, often]
+
+        return cls(
+            often=often,
+            V=at_nodes(classifier.V),
+            c0=at_nodes(classifier.c0),
+            along_signal=at_nodes(along_signal),
+            bulk=classifier.Q - along_signal,
+            field=at_nodes(features.field),
+            along_field=at_nodes((features.rho[:, None, :] @ c1)[:, 0, :]),
+            flip=at_nodes(flip_at_nodes(features, flip)),
+            spread=float(field_variance(features)[0]),
         )
-        u = c0[rows][:, None] + deviation
-        up, down = (
-            _smoothed_pull(loss, sign * u, own[rows], V[rows]) for sign in (1, -1)
-        )
-        result[rows] = (chance * up**2 + (1 - chance) * down**2) @ mass
-    return result[None]
+
+    def mean_products(self, loss: str, common: Floats) -> Floats:
+        """Return EGG(kappa) at the nodes (1, n), the mean over u of sum_y P(y|u) (E_Z
+        G(u + own Z, y))^2, where `common` (1, N) of the bulk is shared.
+        """
+        shared = common[0, self.often] + self.along_signal
+        own = (self.bulk - common)[0, self.often]
+        result = np.empty(len(shared))
+        outer, mass = even_rule(*OUTER)
+        inner, _ = even_rule(*INNER)
+        size = max(1, CHUNK // (len(outer) * len(inner)))
+        for start in range(0, len(result), size):
+            rows = slice(start, start + size)
+            deviation = np.sqrt(shared[rows])[:, None] * outer
+            chance = self._chance_of_positive(rows, shared[rows], deviation)
+            u = self.c0[rows][:, None] + deviation
+            up = _smoothed_pull(loss, u, own[rows], self.V[rows])
+            down = _smoothed_pull(loss, -u, own[rows], self.V[rows])
+            result[rows] = (chance * up**2 + (1 - chance) * down**2) @ mass
+        return result[None]
+
+    def _chance_of_positive(
+        self, rows: slice, shared: Floats, deviation: Floats
+    ) -> Floats:
+        """Return P(y = 1|u): the field given the shared part of the output, by
+        regression.
+        """
+        along = self.along_field[rows]
+        left = np.sqrt(np.maximum(self.spread - along**2 / shared, 1e-300))[:, None]
+        field = self.field[rows][:, None] + (along / shared)[:, None] * deviation
+        flipped = self.flip[rows][:, None]
+        return flipped + (1 - 2 * flipped) * normal_distribution(field / left)
 
 
 def _smoothed_pull(loss: str, u: Floats, own: Floats, V: Floats) -> Floats:
     """Return E_Z g(u + sqrt(own) Z) of margins u (n, U)."""
     nodes, mass = even_rule(*INNER)
     s = u[..., None] + np.sqrt(own)[:, None, None] * nodes
-    pull = LOSSES[loss].pull(
-        s.reshape(len(s), -1), np.broadcast_to(V[:, None], (len(s), s[0].size))
-    )
+    flat = s.reshape(len(s), -1)
+    pull = LOSSES[loss].pull(flat, np.broadcast_to(V[:, None], flat.shape))
     return np.asarray(pull.g.reshape(s.shape) @ mass)

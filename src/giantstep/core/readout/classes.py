@@ -11,19 +11,21 @@ covariance rho . c1: every node of kappa is a cluster of
 bulk responds as in the ridge problem, with -E g' in place of 1/(1+V):
 
     Vh1 = -r E[mu1 mu1^T g'],  Vh2 = -r E[mu2 g'];  psih_l = r rho_l E[mu1 dg/dnu]
-    r E[mu0_q g] = (P theta)_q, P of `finite_size`,  the channel coefficients likewise with their prior
+    r E[mu0_q g] = (P theta)_q, P of `finite_size`
+    (the channel coefficients likewise, with their prior)
     (Q1, Q2) = -L(r E[mu1 mu1^T g^2], r E[mu2 g^2]), and what the signal pushes
 
 The means are solved by Newton's step at every sweep (the least squares of `signal`);
 the rest is iterated with Anderson's mixing, in the scale-free coordinates (log V, log
 Q, c/sqrt(Q), tau/sqrt(Q)): where the classes are nearly separable everything grows
 together.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -31,15 +33,10 @@ import scipy
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import Booleans, Floats, Integers
 from giantstep.core.maths.gaussian import normal_distribution
-from giantstep.core.maths.solve import Mixing
+from giantstep.core.maths.solve import Mixing, OpenPoints
 from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Response
-from giantstep.core.readout.errors import (
-    Observables,
-    field_variance,
-    misclassified,
-    negative_positive,
-)
+from giantstep.core.readout.errors import Observables
 from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import (
     FiniteSize,
@@ -48,16 +45,23 @@ from giantstep.core.readout.finite_size import (
 )
 from giantstep.core.readout.first_order import Equations, cold_start, variance_function
 from giantstep.core.readout.losses.channel import (
+    ChannelMoments,
     MarginLaws,
     both_labels,
     both_moments,
-    stiffness,
 )
 from giantstep.core.readout.losses.functions import LOSSES, Loss
 from giantstep.core.readout.losses.labels import SignLabels
+from giantstep.core.readout.losses.mean_step import stiffness
 from giantstep.core.readout.signal import Signal, solve_signal
+from giantstep.core.readout.signs import (
+    field_variance,
+    misclassified,
+    negative_positive,
+)
 
 CHUNK = 8
+"""Points that are solved together: their channels fill a fast memory."""
 NODES = 8
 """Quadrature nodes on a panel of the margin: nine digits of every observable; 20 would
 cost twice.
@@ -65,13 +69,16 @@ cost twice.
 MAX_SWEEPS = 200
 NEAR = 0.5
 """Distance below which sweeps are mixed; further out they are taken as they are."""
+LONGEST = 3.0
+"""Largest change of a coordinate that mixing may make: a factor 20 of V or Q."""
 FAR = 1e-2
+"""Distance above which the channel is integrated with longer steps."""
 STRETCH = 1.6
-"""Distance above which the channel is integrated with longer steps, and by how much
-longer.
-"""
+"""How much longer they are there."""
 GOAL = 1e-11
+"""Distance of two sweeps below which a point is solved."""
 GOOD_ENOUGH = 1e-9
+"""Distance below which a point is solved once it falls no further."""
 _LABELS = SignLabels()
 _SELDOM = 1e-6
 """Probability of a node of kappa below which it counts less for the distance between
@@ -85,19 +92,19 @@ _RARE = 1e-13
 class Classifier(Observables):
     """The fitted classifier at B points."""
 
-    V1: Floats
-    V2: Floats
-    residual: Floats
-    iterations: Integers
-    dual: Floats
-    penalty: Floats  # those of `Signal`
+    V1: Floats  # (B, k, k)
+    V2: Floats  # (B, k)
+    residual: Floats  # (B,)
+    iterations: Integers  # (B,)
+    dual: Floats  # that of `Signal`
+    penalty: Floats  # that of `Signal`
     V: Floats
     Q: Floats
     c0: Floats
-    drive: Floats
-    slope: Floats
-    """Response, variance and mean of the output at the nodes of `frequent` (B, N), E
-    g^2, -E dg/domega there.
+    drive: Floats  # E g^2
+    slope: Floats  # -E dg/domega
+    """V to `slope` are (B, N), at the nodes of `frequent`: response, variance and mean
+    of the output before the fit reacts.
     """
     response: Response
 
@@ -118,29 +125,40 @@ class _State(Stacked):
         """Return log V and log Q at the nodes, c0 and tau over the root of Q in the
         middle, (B, 3 N + L k).
         """
+        # one scale for all means of a point: they grow together as a fit grows
         scale = np.sqrt(self.Q[:, self.Q.shape[1] // 2, None])
-        means = (self.c0 / scale, self.tau.reshape(len(scale), -1) / scale)
-        return np.concatenate([np.log(self.V), np.log(self.Q), *means], axis=1)
+        c0 = self.c0 / scale
+        tau = self.tau.reshape(len(scale), -1) / scale
+        return np.concatenate([np.log(self.V), np.log(self.Q), c0, tau], axis=1)
 
     def at(self, coordinates: Floats) -> _State:
         """Return the state behind coordinates, with this response."""
         nodes = self.V.shape[1]
         V = np.exp(coordinates[:, :nodes])
         Q = np.exp(coordinates[:, nodes : 2 * nodes])
-        rest = coordinates[:, 2 * nodes :] * np.sqrt(Q[:, nodes // 2, None])
+        means = coordinates[:, 2 * nodes :] * np.sqrt(Q[:, nodes // 2, None])
         return _State(
-            V,
-            Q,
-            rest[:, :nodes],
-            rest[:, nodes:].reshape(self.tau.shape),
-            self.response,
+            V=V,
+            Q=Q,
+            c0=means[:, :nodes],
+            tau=means[:, nodes:].reshape(self.tau.shape),
+            response=self.response,
         )
 
 
-_Fit = tuple[_State, Signal, Floats, Floats, tuple[Floats, Floats, Floats, Floats]]
-"""What a sweep knows: its new state, the signal, Q1, Q2, and the moments of the
-channel.
-"""
+class _Sweep(NamedTuple):
+    """What a sweep knows: its new state, the signal, Q1, Q2, and the moments of the
+    channel at the nodes (B, N).
+    """
+
+    state: _State
+    signal: Signal
+    Q1: Floats
+    Q2: Floats
+    g: Floats  # E g
+    g2: Floats  # E g^2
+    slope: Floats  # -E dg/domega
+    along_teacher: Floats  # E dg/dnu
 
 
 def classify(
@@ -157,16 +175,16 @@ def classify(
     """
     equations = frequent(equations)
     apart = np.broadcast_to(apart, flip.shape)
-    parts = [
-        _classify_chunk(
+    parts = []
+    for chunk in equations.split_points(np.arange(len(equations.ratio)), CHUNK):
+        part = _classify_chunk(
             equations.take(chunk),
             LOSSES[loss],
-            flip[chunk],
-            size.take(chunk),
-            apart[chunk],
+            flip=flip[chunk],
+            size=size.take(chunk),
+            apart=apart[chunk],
         )
-        for chunk in equations.split_points(np.arange(len(equations.ratio)), CHUNK)
-    ]
+        parts.append(part)
     return Classifier.join(parts)
 
 
@@ -178,24 +196,27 @@ def separated(features: Features) -> Booleans:
     apart = np.zeros(len(features.weights), dtype=bool)
     for row, often in enumerate(features.weights > _RARE):
         check_time()
+        # a label that is random given kappa is on both sides of every plane
         if features.turned is not None or features.rho[row].any():
             continue
-        margins = np.nan_to_num(np.sign(features.field[row]) * features.mu0[row])[
-            :, often
-        ]
-        for axis in (1, 0):  # neither the size of a block nor that of a node tells
-            margins = margins / np.maximum(
-                np.abs(margins).max(axis=axis, keepdims=True), 1e-300
-            )
-        # margins of one or more, at any coefficients
-        none, one = (
-            np.zeros(len(margins)),
-            np.ones(margins.shape[1]),
-        )
-        apart[row] = scipy.optimize.linprog(
-            none, -margins.T, -one, bounds=(None, None)
-        ).success
+        margins = np.sign(features.field[row]) * features.mu0[row]
+        margins = np.nan_to_num(margins)[:, often]
+        # neither the size of a block nor that of a node tells
+        for axis in (1, 0):
+            largest = np.abs(margins).max(axis=axis, keepdims=True)
+            margins = margins / np.maximum(largest, 1e-300)
+        apart[row] = _is_separable(margins)
     return apart
+
+
+def _is_separable(margins: Floats) -> bool:
+    """Tell whether some coefficients (k,) make all margins (k, N) at least 1."""
+    blocks, nodes = margins.shape
+    # a linear programme without an objective: is there an admissible point?
+    programme = scipy.optimize.linprog(
+        np.zeros(blocks), -margins.T, -np.ones(nodes), bounds=(None, None)
+    )
+    return bool(programme.success)
 
 
 def frequent(equations: Equations) -> Equations:
@@ -204,39 +225,32 @@ def frequent(equations: Equations) -> Equations:
     return dataclasses.replace(equations, features=equations.features.at_nodes(often))
 
 
-@np.errstate(
-    all="ignore"
-)  # a point that leaves the real numbers is stopped and flagged
+# a point that leaves the real numbers is stopped and flagged
+@np.errstate(all="ignore")
 def _classify_chunk(
     equations: Equations, loss: Loss, flip: Floats, size: FiniteSize, apart: Booleans
 ) -> Classifier:
-    V, response = cold_start(equations)
+    state = _first_state(equations)
     features = equations.features
-    count = len(V)
-    Q = np.maximum(
-        0.1 * np.broadcast_to(np.sum(features.mu1**2 + features.mu2, axis=1), V.shape),
-        1e-3,
-    )
-    tau = np.zeros((count, features.Jp.shape[1], len(features.pi)))
-    state = _State(np.minimum(V, 10.0), Q, np.zeros(V.shape), tau, response)
+    count = len(state.V)
     residual = np.full(count, np.inf)
     best = np.full(count, np.inf)
     iterations = np.zeros(count, dtype=np.int64)
     stalled = np.zeros(count, dtype=np.int64)
-    weights = np.broadcast_to(features.weights, V.shape)
+    weights = np.broadcast_to(features.weights, state.V.shape)
     # how much a coordinate counts for the distance of two sweeps: at rare nodes
     # rounding is magnified
-    share = _of_coordinates(np.minimum(weights / _SELDOM, 1.0) ** 0.5, tau)
+    share = _of_coordinates(np.minimum(weights / _SELDOM, 1.0) ** 0.5, state.tau)
     # rare nodes follow, but must settle too
-    mixing = Mixing(_of_coordinates(np.maximum(weights, _SELDOM) ** 0.5, tau))
-    active = np.arange(count)
-    for _ in range(MAX_SWEEPS):
-        check_time()
+    mixing = Mixing(_of_coordinates(np.maximum(weights, _SELDOM) ** 0.5, state.tau))
+    points = OpenPoints(count, MAX_SWEEPS)
+    for active in points:
         old = state.take(active)
+        # far from the solution a rough channel is good enough
         stretch = np.where(residual[active] > FAR, STRETCH, 1.0)
-        new, *_ = _sweep(
+        new = _sweep(
             equations.take(active), loss, flip[active], size.take(active), old, stretch
-        )
+        ).state
         x = old.coordinates()
         image = new.coordinates()
         now = (share[active] * np.abs(image - x)).max(axis=1)
@@ -245,29 +259,43 @@ def _classify_chunk(
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.minimum(best[active], now)
         residual[active] = now
-        done = (
-            apart[active]
-            | (now < GOAL)
-            | ((now < GOOD_ENOUGH) & (stalled[active] >= 3))
-            | np.isinf(now)
-        )
-        mixed = mixing.next(active, x, image, (now > NEAR) | (now > 10 * best[active]))
-        good = np.isfinite(mixed).all(axis=1) & (np.abs(mixed - x).max(axis=1) < 3)
+        # a mixture that leaves the numbers, or leaps, is none: the plain sweep then
+        forget = (now > NEAR) | (now > 10 * best[active])
+        mixed = mixing.next(active, x, image, forget)
+        good = np.isfinite(mixed).all(axis=1)
+        good &= np.abs(mixed - x).max(axis=1) < LONGEST
         state.put(active, new.at(np.where(good[:, None], mixed, image)))
-        active = active[~done]
-        if not active.size:
-            break
+        at_rounding = (now < GOOD_ENOUGH) & (stalled[active] >= 3)
+        points.freeze(apart[active] | (now < GOAL) | at_rounding | np.isinf(now))
     fit = _sweep(equations, loss, flip, size, state)
-    return _observables(equations, loss, flip, fit, residual, iterations)
+    return _observables(
+        equations, loss, flip=flip, fit=fit, residual=residual, iterations=iterations
+    )
+
+
+def _first_state(equations: Equations) -> _State:
+    """Return where the sweeps begin: a small output that knows nothing of the classes,
+    and a response that is not yet large.
+    """
+    V, response = cold_start(equations)
+    features = equations.features
+    power = np.sum(features.mu1**2 + features.mu2, axis=1)
+    return _State(
+        V=np.minimum(V, 10.0),
+        Q=np.maximum(0.1 * np.broadcast_to(power, V.shape), 1e-3),
+        c0=np.zeros(V.shape),
+        tau=np.zeros((len(V), features.Jp.shape[1], len(features.pi))),
+        response=response,
+    )
 
 
 def _of_coordinates(nodes: Floats, tau: Floats) -> Floats:
     """Return numbers (B, N) of the nodes for every coordinate of a state; 1 for those
     of tau.
     """
-    return np.concatenate(
-        [nodes, nodes, nodes, np.ones((len(tau), tau[0].size))], axis=1
-    )
+    of_tau = np.ones((len(tau), tau[0].size))
+    # log V, log Q and c0, in the order of `_State.coordinates`
+    return np.concatenate([nodes, nodes, nodes, of_tau], axis=1)
 
 
 def _sweep(
@@ -277,52 +305,91 @@ def _sweep(
     size: FiniteSize,
     state: _State,
     stretch: Floats | float = 1.0,
-) -> _Fit:
-    """Return the next state, and the signal, Q1, Q2 and moments of the channel;
-    `stretch` is that of `both_labels`.
+) -> _Sweep:
+    """Return the next state, and what else a sweep knows; `stretch` is that of
+    `both_labels`.
     """
     features = equations.features
     width = equations.width[:, None]
     weights = equations.ratio[:, None] * features.weights
-    shape = state.V.shape
-    count = np.broadcast_to(features.weights, shape).ravel()
-    longer = np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel()
-    rows = _rows(equations, flip, state)
-    sums = both_moments(rows, _LABELS, loss, state.V.ravel(), NODES, count, longer)
-    g, g2, bend, along = (part.reshape(shape) for part in sums)
-    slope = -bend
+    moments = _channel(equations, loss, flip, state, stretch)
+    g = moments.g
+    slope = -moments.slope
+    # the bulk: -E g' stands where the ridge problem has 1/(1 + V)
     Vh1, Vh2 = features.moments(weights * slope)
     D = equations.a[:, None] + Vh2
     response = equations.bulk.solve(Vh1, D, equations.block_width, state.response)
-    moved = (features.mu1 @ (weights * along)[:, :, None])[:, :, 0]
+    # the means: psih_l = r rho_l E[mu1 dg/dnu] drives the channels along xi_l
+    driven = features.mu1 @ (weights * moments.along_teacher)[:, :, None]
     assert features.rho is not None
-    psih = features.rho[:, :, None] * moved[:, None, :]
+    psih = features.rho[:, :, None] * driven[:, None, :, 0]
+    # r E[mu0 g] = P theta is a least squares of the labels c0 + g/stiff, by which
+    # Newton's step towards the new means is taken
     stiff = stiffness(slope, state.V, np.ones_like(slope))
     signal = solve_signal(
-        equations, response, weights * stiff, state.c0 + g / stiff, psih, size
+        equations,
+        response,
+        weights=weights * stiff,
+        wanted=state.c0 + g / stiff,
+        psih=psih,
+        size=size,
     )
-
+    # the fluctuations: what the signal pushes, what E g^2 drives, and what the means
+    # of the blocks leave at a finite size
     tangents = equations.bulk.tangents(response)
     means = push_of_means(equations.bulk, response, signal.theta, size)
-    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
-    dQ1, dQ2 = tangents.apply(*features.moments(weights * g2))
-    of_means = means.through(tangents)
-    Q1 = Q1 + dQ1 / width[:, :, None] + of_means[0]
-    Q2 = Q2 + dQ2 / width + of_means[1]
-    Q = (
-        features.quadratic(Q1, Q2)
-        + (signal.c1**2).sum(axis=1)
-        + stretched_variance(features, signal.theta, size)
-    )
+    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.penalty)
+    driven_Q1, driven_Q2 = tangents.apply(*features.moments(weights * moments.g2))
+    means_Q1, means_Q2 = means.through(tangents)
+    Q1 = Q1 + driven_Q1 / width[:, :, None] + means_Q1
+    Q2 = Q2 + driven_Q2 / width + means_Q2
+    along_signal = (signal.c1**2).sum(axis=1)
+    stretched = stretched_variance(features, signal.theta, size)
     new = _State(
-        variance_function(equations, response), Q, signal.c0, signal.tau, response
+        V=variance_function(equations, response),
+        Q=features.quadratic(Q1, Q2) + along_signal + stretched,
+        c0=signal.c0,
+        tau=signal.tau,
+        response=response,
     )
-    return new, signal, Q1, Q2, (g, g2, slope, along)
+    return _Sweep(
+        state=new,
+        signal=signal,
+        Q1=Q1,
+        Q2=Q2,
+        g=g,
+        g2=moments.g2,
+        slope=slope,
+        along_teacher=moments.along_teacher,
+    )
 
 
-def turned(features: Features, flip: Floats) -> Floats:
+def _channel(
+    equations: Equations,
+    loss: Loss,
+    flip: Floats,
+    state: _State,
+    stretch: Floats | float,
+) -> ChannelMoments:
+    """Return the moments of the pull at the nodes of kappa, each (B, N)."""
+    shape = state.V.shape
+    sums = both_moments(
+        _rows(equations, flip, state),
+        _LABELS,
+        loss,
+        state.V.ravel(),
+        nodes_per_panel=NODES,
+        weights=np.broadcast_to(equations.features.weights, shape).ravel(),
+        stretch=np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel(),
+    )
+    return ChannelMoments(*(moment.reshape(shape) for moment in sums))
+
+
+def flip_at_nodes(features: Features, flip: Floats) -> Floats:
     """Return the probability that a class is turned (B, 1 or N)."""
-    return flip[:, None] if features.turned is None else features.turned
+    if features.turned is None:
+        return flip[:, None]
+    return features.turned
 
 
 def _covariance(features: Features, tau: Floats) -> Floats:
@@ -330,6 +397,7 @@ def _covariance(features: Features, tau: Floats) -> Floats:
     N).
     """
     assert features.rho is not None
+    # tau^T mu1 = c1, along every unlearnt direction
     return np.asarray((features.rho[:, None, :] @ tau @ features.mu1)[:, 0, :])
 
 
@@ -338,12 +406,18 @@ def _rows(equations: Equations, flip: Floats, state: _State) -> MarginLaws:
     features = equations.features
     assert features.field is not None and features.rho is not None
     scale = np.sqrt(state.Q)
+    # the field given the output before the fit reacts: regression on omega/scale
     slope = _covariance(features, state.tau) / scale
     variance = np.maximum(field_variance(features)[:, None] - slope**2, 0.0)
-    columns = (state.c0, scale, features.field, slope, variance, turned(features, flip))
-    return MarginLaws(
-        *(np.broadcast_to(column, state.V.shape).ravel() for column in columns)
+    laws = MarginLaws(
+        mean=state.c0,
+        scale=scale,
+        tau=features.field,
+        slope=slope,
+        variance=variance,
+        flip=flip_at_nodes(features, flip),
     )
+    return MarginLaws(*(np.broadcast_to(part, state.V.shape).ravel() for part in laws))
 
 
 def _training(
@@ -358,13 +432,14 @@ def _training(
     laws = _rows(equations, flip, state)
     losses = np.zeros(V.shape)
     for _, row, margins in both_labels(laws, _LABELS, loss, V, NODES, weights.ravel()):
+        # training samples see the margin after the fit has reacted, u
         u = loss.pull(margins.s, V[row][margins.nodes.row]).u
         losses[row] += margins.expect(loss.value(u))[0]
+    # u < 0 where the margin before it is below the turning point: no integral needed
     turning = loss.turning_point(V)
     wrong = _below(laws, turning) + _below(laws.mirrored(), turning)
-    return np.sum(weights * losses.reshape(shape), axis=1), np.sum(
-        weights * wrong.reshape(shape), axis=1
-    )
+    mean_loss = np.sum(weights * losses.reshape(shape), axis=1)
+    return mean_loss, np.sum(weights * wrong.reshape(shape), axis=1)
 
 
 def _below(laws: MarginLaws, bound: Floats) -> Floats:
@@ -373,9 +448,9 @@ def _below(laws: MarginLaws, bound: Floats) -> Floats:
     """
     spread = np.sqrt(laws.variance + laws.slope**2)
     x = (laws.mean - bound) / laws.scale
-    field = np.divide(
-        laws.tau, spread, out=np.sign(laws.tau) * np.inf, where=spread > 0
-    )
+    # a field that does not fluctuate has one sign for certain
+    certain = np.sign(laws.tau) * np.inf
+    field = np.divide(laws.tau, spread, out=certain, where=spread > 0)
     correlation = np.divide(
         laws.slope, spread, out=np.zeros_like(spread), where=spread > 0
     )
@@ -387,28 +462,30 @@ def _observables(
     equations: Equations,
     loss: Loss,
     flip: Floats,
-    fit: _Fit,
+    fit: _Sweep,
     residual: Floats,
     iterations: Integers,
 ) -> Classifier:
-    state, signal, Q1, Q2, (g, g2, slope, teacher) = fit
+    state = fit.state
+    signal = fit.signal
     features = equations.features
     r = equations.ratio
     ridge = equations.a
     weights = np.broadcast_to(features.weights, state.V.shape)
-    norm = Q2.sum(axis=1)
+    norm = fit.Q2.sum(axis=1)
     train_loss, train = _training(equations, loss, flip, state)
     missed = misclassified(features, signal.c0, signal.c1, state.Q)
-    wrong = (1 - 2 * flip) * missed + flip
-    if features.turned is not None:
+    if features.turned is None:
+        wrong = (1 - 2 * flip) * missed + flip
+    else:
         wrong = misclassified(features, signal.c0, signal.c1, state.Q, features.turned)
     # a is stationary: ridge |a|^2 = sum_mu g_mu f_mu, where E[g f] = E[g omega] + V E
     # g^2; Stein gives E[g omega]
     pull = (
-        state.c0 * g
-        - state.Q * slope
-        + _covariance(features, state.tau) * teacher
-        + state.V * g2
+        state.c0 * fit.g
+        - state.Q * fit.slope
+        + _covariance(features, state.tau) * fit.along_teacher
+        + state.V * fit.g2
     )
     stationary = r * np.sum(weights * pull, axis=1)
     return Classifier(
@@ -420,8 +497,8 @@ def _observables(
         theta=signal.theta,
         x=signal.x,
         tau=signal.tau,
-        Q1=Q1,
-        Q2=Q2,
+        Q1=fit.Q1,
+        Q2=fit.Q2,
         V1=state.response.S / equations.width[:, None, None],
         V2=state.response.R / equations.width[:, None],
         identity=np.abs(stationary - ridge * norm) / (ridge * norm),
@@ -432,7 +509,7 @@ def _observables(
         V=state.V,
         Q=state.Q,
         c0=signal.c0,
-        drive=g2,
-        slope=slope,
+        drive=fit.g2,
+        slope=fit.slope,
         response=state.response,
     )

@@ -2,7 +2,7 @@
 over atoms of the spectrum.
 
 structured_inputs (4.2)-(4.4) and (4.8). Isotropic rows are one atom of product 1, for
-which these are spiked_features (3.2)-(3.4) and (4.5).
+which these are spiked_features (3.2)-(3.4) and (4.5): see `isotropic`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import Array, Floats, Integers
+from giantstep.core.maths.small_matrices import small_inverse
 from giantstep.core.maths.solve import solve_each
-from giantstep.core.maths.stacked import small_inverse
 from giantstep.core.readout.bulk import Response, Tangents
 from giantstep.core.readout.features import packed_products, packing
 from giantstep.core.readout.finite_size import AlongMeans
 
 MAX_STEPS = 40
+"""Newton steps at most."""
+SOLVED = 1e-14
+"""Relative size of the last Newton step where R is exact but for rounding."""
 NEAR = 1e-2
 """Relative size of the last Newton step where an error of the order of its square is
 good enough.
@@ -45,12 +48,12 @@ class CommonRows:
         return self
 
     @property
-    def kin(self) -> object:
+    def stack_key(self) -> object:
         """The atoms."""
         return self.masses.tobytes()
 
     @classmethod
-    def stack(cls, bulks: Sequence[Self], owner: Integers) -> Self:
+    def stack(cls, bulks: Sequence[Self], set_of_point: Integers) -> Self:
         """Return the law that all of them are."""
         return bulks[0]
 
@@ -62,9 +65,8 @@ class CommonRows:
     def start(self, a: Array, block_width: Floats) -> Response:
         """Return the answer to Vh = 0."""
         k = block_width.shape[1]
-        return Response.at_zero(
-            a, block_width, np.zeros((len(a), len(self.masses), k, k))
-        )
+        no_answer = np.zeros((len(a), len(self.masses), k, k))
+        return Response.at_zero(a, block_width, no_answer)
 
     def solve(
         self,
@@ -82,29 +84,45 @@ class CommonRows:
         """
         R = start.R
         real = not np.iscomplexobj(start.R)
-        last_step = NEAR if near else 1e-14
-        eye = packing(R.shape[1]).eye
+        last_step = NEAR if near else SOLVED
         busy = np.ones(len(R), dtype=bool)
         H = self.product * Vh1[:, None]
         for _ in range(MAX_STEPS):
             check_time()
-            G = solve_each(eye + H * R[:, None, None, :], H)
-            f = block_width / (D + self.average(G.diagonal(0, 2, 3)))
-            matrix = eye - (f**2 / block_width)[:, :, None] * self.average(G**2)
-            change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
-            proposal = R + change
-            if real:  # a step across zero is replaced by the plain map
-                proposal = np.where(
-                    (proposal * R > 0).all(axis=1, keepdims=True), proposal, f
-                )
-            R = np.where(busy[:, None], proposal, R)
+            plain, change = self._plain_and_newton(H, R, D, block_width)
+            newton = R + change
+            if real:
+                # R has one sign: a step across zero is replaced by the plain map
+                same_sign = (newton * R > 0).all(axis=1, keepdims=True)
+                newton = np.where(same_sign, newton, plain)
+            # points stop on their own, so that an answer does not depend on neighbours
+            R = np.where(busy[:, None], newton, R)
             busy &= np.abs(change / R).max(axis=1) > last_step
             if not busy.any():
                 break
         G, S, Th = self._at_atoms(H, R)
-        response = Response(R, self.average(self.product * S), G, Vh1, D, block_width)
-        response.known = S, Th  # `tangents` asks for it next
+        response = Response(
+            R=R,
+            S=self.average(self.product * S),
+            g=G,
+            Vh1=Vh1,
+            D=D,
+            block_width=block_width,
+        )
+        # `tangents` asks for it next
+        response.known = S, Th
         return response
+
+    def _plain_and_newton(
+        self, H: Array, R: Array, D: Array, block_width: Floats
+    ) -> tuple[Array, Array]:
+        """Return where the plain map of (4.3) leads from R, and Newton's step."""
+        eye = packing(R.shape[1]).eye
+        G = solve_each(eye + H * R[:, None, None, :], H)
+        plain = block_width / (D + self.average(G.diagonal(0, 2, 3)))
+        # the derivative of the plain map: dG_qq/dR_r = -G_qr^2
+        slope = (plain**2 / block_width)[:, :, None] * self.average(G**2)
+        return plain, solve_each(eye - slope, (plain - R)[:, :, None])[:, :, 0]
 
     def _at_atoms(self, H: Array, R: Array) -> tuple[Array, Array, Array]:
         """Return G(lambda), S(lambda) = Th diag R and Th = (I + diag(R) H)^-1 at the
@@ -112,25 +130,27 @@ class CommonRows:
         """
         scale = R[:, None, None, :]
         inverse = small_inverse(packing(R.shape[1]).eye + H * scale)
+        # (I + H diag R)^T = I + diag(R) H
         Th = inverse.swapaxes(2, 3)
-        G, S = (0.5 * (M + M.swapaxes(2, 3)) for M in (inverse @ H, Th * scale))
-        return G, S, Th
+        return _symmetric(inverse @ H), _symmetric(Th * scale), Th
 
     def at_atoms(self, response: Response) -> tuple[Array, Array]:
         """Return S(lambda) and Th = (I + diag(R) H)^-1 of a response at the atoms (B,
         J, k, k).
         """
-        return (
-            response.known
-            or self._at_atoms(self.product * response.Vh1[:, None], response.R)[1:]
-        )
+        if response.known:
+            return response.known
+        H = self.product * response.Vh1[:, None]
+        _, S, Th = self._at_atoms(H, response.R)
+        return S, Th
 
     def times_product(self, values: Array) -> Array:
         """Return PB_ij times values at the atoms and the packed pairs (i, j), (B, J, P,
         ...).
         """
         packed = packing(self.product.shape[-1])
-        return np.asarray(self.product[..., packed.rows, packed.columns, None] * values)
+        at_pairs = self.product[..., packed.rows, packed.columns, None]
+        return np.asarray(at_pairs * values)
 
     def average(self, values: Array) -> Array:
         """Return int dmu of values at the atoms (B, J, ...)."""
@@ -142,16 +162,22 @@ class CommonRows:
         B_q.
         """
         scale = np.einsum("...qq->...q", self.product)
+        # an axis of points, where all points share the product
         scale = scale if scale.ndim == 3 else scale[None]
         Vh1 = response.Vh1[:, None]
         eye = np.eye(response.R.shape[1])
         mixing = eye + Vh1 * (scale * response.R[:, None, :])[:, :, None, :]
         return AlongMeans(
-            self.masses,
-            solve_each(mixing, Vh1),
-            np.swapaxes(solve_each(mixing, eye), 2, 3),
-            scale,
+            masses=self.masses,
+            G=solve_each(mixing, Vh1),
+            Y=np.swapaxes(solve_each(mixing, eye), 2, 3),
+            scale=scale,
         )
+
+
+def _symmetric(matrices: Array) -> Array:
+    """Return the matrices without what rounding makes asymmetric."""
+    return 0.5 * (matrices + matrices.swapaxes(2, 3))
 
 
 @dataclass
@@ -171,10 +197,10 @@ class CommonTangents(Tangents):
         """The matrix I - diag(R^2/beta_q) int G o G dmu, whose inverse carries a change
         of D to a change of R.
         """
+        # the slope of the plain map R -> beta/(D + int G_qq dmu)
         weight = (self.response.R**2 / self.response.block_width)[:, :, None]
-        return packing(weight.shape[1]).eye - weight * self.bulk.average(
-            self.response.g**2
-        )
+        eye = packing(weight.shape[1]).eye
+        return eye - weight * self.bulk.average(self.response.g**2)
 
     @cached_property
     def matrix(self) -> Array:
@@ -185,111 +211,45 @@ class CommonTangents(Tangents):
         S_jb dmu, and through R_l by int P_ij S_il S_jl dmu times that of R_l, which int
         P_ab Th_al Th_bl dmu drives.
         """
-        (S, Th), R, average, times = (
-            self.at_atoms,
-            self.response.R,
-            self.bulk.average,
-            self.bulk.times_product,
-        )
-        packed = packing(R.shape[1])
-        k = R.shape[1]
-        rows = packed.rows
-        columns = packed.columns
+        S, Th = self.at_atoms
+        R = self.response.R
+        average = self.bulk.average
+        times = self.bulk.times_product
+        count, k = R.shape
+        packed = packing(k)
         pairs = len(packed.rows)
-        driven, answered = (
-            average(times(M.take(rows, 2) * M.take(columns, 2))) for M in (Th, S)
-        )
-        direct = average(times(times(packed_products(S)).swapaxes(2, 3)).swapaxes(2, 3))
-        drive = np.empty((len(R), k, pairs + k), S.dtype)
+        # Th_al Th_bl and S_il S_jl at the pairs (B, J, P, k)
+        products_Th = Th.take(packed.rows, 2) * Th.take(packed.columns, 2)
+        products_S = S.take(packed.rows, 2) * S.take(packed.columns, 2)
+        driven = average(times(products_Th))
+        answered = average(times(products_S))
+        # P_ij P_ab S_ia S_jb: the product at the columns, then at the rows
+        at_columns = times(packed_products(S)).swapaxes(2, 3)
+        direct = average(times(at_columns).swapaxes(2, 3))
+        drive = np.empty((count, k, pairs + k), S.dtype)
+        # an entry off the diagonal of Vh1 is two
         drive[:, :, :pairs] = driven.swapaxes(1, 2) * packed.multiplicity[:pairs]
+        # D_q drives R_q and no other
         drive[:, :, pairs:] = packed.eye
         squares = R[:, :, None] ** 2
-        delta = solve_each(
-            self.transfer, squares / self.response.block_width[:, :, None] * drive
-        )
+        source = squares / self.response.block_width[:, :, None] * drive
+        delta = solve_each(self.transfer, source)
+        # S answers through R_l by S_il S_jl/R_l^2, and directly
         upper = answered @ (delta / squares)
         upper[:, :, :pairs] += direct
         return np.concatenate([upper, delta], axis=1)
 
     def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
         """Return -d(S, R) along dVh1 = A, dD = e."""
-        (S, Th), R, product = self.at_atoms, self.response.R, self.bulk.product
-        inside = product * A[:, None]
-        driven = e + self.bulk.average(np.sum(Th * (inside @ Th), axis=2))
-        delta = solve_each(
-            self.transfer, (R**2 / self.response.block_width * driven)[:, :, None]
-        )[:, :, 0]
-        scaled = S * (delta / R**2)[:, None, None, :]
-        return self.bulk.average(product * (S @ inside @ S + scaled @ S)), delta
-
-
-# -- Rows b_i without a preferred direction: spiked_features (3.2)-(3.5) and (4.5) -----
-
-
-class IsotropicBulk(CommonRows):
-    """Rows uniform on the sphere: it has no parameters, so it is the same for any
-    number of points.
-    """
-
-    chunk: ClassVar[int] = 64
-    packed_only: ClassVar[bool] = False
-
-    def __init__(self) -> None:
-        self.product = np.ones((1, 1, 1))
-        self.masses = np.ones(1)
-
-    def average(self, values: Array) -> Array:
-        """Return the values at the one atom."""
-        return values[:, 0]
-
-    def times_product(self, values: Array) -> Array:
-        """Return the values: PB is 1."""
-        return values
-
-    def at_atoms(self, response: Response) -> tuple[Array, Array]:
-        """Return S and I - S Vh1."""
-        return (
-            response.S[:, None],
-            (np.eye(response.R.shape[1]) - response.S @ response.Vh1)[:, None],
-        )
-
-    def tangents(self, response: Response) -> IsotropicTangents:
-        """Return (4.5) at a response."""
-        return IsotropicTangents(self, response)
-
-    def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
-        """Return P = diag(omega R): the coefficients of the channels are
-        independent.
-        """
-        channels = omega.shape[1] // response.R.shape[1]
-        P = (np.concatenate([response.R] * channels, axis=1) * omega)[
-            :, :, None
-        ] * np.eye(omega.shape[1])
-        return P, np.zeros_like(P)
-
-
-class IsotropicTangents(CommonTangents):
-    """Spiked_features (4.5), and (3.5) at the nodes."""
-
-    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
-        """Return (mu1^T S mu1)^2 + E^T Mi E at the nodes, spiked_features (3.5)."""
-        S = self.response.S
+        S, Th = self.at_atoms
         R = self.response.R
-        eye = np.eye(self.response.R.shape[1])
-        smooth = S @ mu1
-        E = mu2 + smooth**2 / (R**2)[:, :, None]
-        Mi = solve_each(
-            eye * (self.response.block_width / R**2)[:, :, None]
-            - self.response.g[:, 0] ** 2,
-            eye,
-        )
-        return (np.swapaxes(mu1, 1, 2) @ smooth) ** 2 + np.swapaxes(E, 1, 2) @ (Mi @ E)
-
-    def push(
-        self, omega: Floats, x: Floats, dual: Floats, paid: Floats
-    ) -> tuple[Array, Array]:
-        """Return what the signal leaves in (Q1, Q2): the last terms of e in
-        few_steps_readout (4.7).
-        """
-        paid = paid + (x**2 / omega).reshape(len(x), -1, paid.shape[1]).sum(axis=1)
-        return self.apply(np.zeros_like(self.response.S), paid / self.response.R**2)
+        average = self.bulk.average
+        product = self.bulk.product
+        inside = product * A[:, None]
+        # diag(Th^T (P o A) Th): what dVh1 does to R, as a change of D
+        driven = e + average(np.sum(Th * (inside @ Th), axis=2))
+        source = R**2 / self.response.block_width * driven
+        delta = solve_each(self.transfer, source[:, :, None])[:, :, 0]
+        # S answers to dVh1 at fixed R, and to R
+        scaled = S * (delta / R**2)[:, None, None, :]
+        return average(product * (S @ inside @ S + scaled @ S)), delta

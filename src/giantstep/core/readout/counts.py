@@ -24,11 +24,6 @@ from giantstep.core.readout.first_order import FirstOrder
 from giantstep.core.readout.signal import direction_error
 from giantstep.core.readout.spectrum import Spectrum
 
-EDGE_ROOM = 4.0
-"""Widths p^(-2/3) of the edge, relative to it, within which the largest eigenvalue of
-the bulk of a network lies.
-"""
-
 
 def shift_of_counts(spectrum: Spectrum, size: FiniteSize, x: Floats) -> Floats:
     """Return by how many eigenvalues up to x the means and the learnt directions change
@@ -39,7 +34,7 @@ def shift_of_counts(spectrum: Spectrum, size: FiniteSize, x: Floats) -> Floats:
     channel is taken out of the bulk, which counts it among the d directions of the
     rows.
     """
-    first = spectrum.density(x)[1]
+    _, first = spectrum.density(x)
     phase = _phase(_with_directions(first, size)) - _phase_without(first)
     return np.asarray(-phase / np.pi)
 
@@ -48,20 +43,22 @@ def _with_directions(first: FirstOrder, size: FiniteSize) -> Array:
     """Return the matrix of (7.4) for the means of the blocks and the channels (B, k +
     X, k + X).
     """
-    features = first.equations.features
+    equations = first.equations
+    features = equations.features
     response = first.response
     k = len(features.pi)
+    # one set of features, many x
     functions = np.concatenate([features.mu0[0], features.T0[0]])
     matrix = np.einsum(
         "an,bn,cn->bac", functions, first.node_weights, functions, optimize=True
     )
-    prior, absorbed = first.equations.bulk.covariance(response, features.omega)
     matrix[:, :k, :k] += mean_penalty(
-        first.equations.bulk, features, response, first.node_weights, size
+        equations.bulk, features, response, first.node_weights, size
     )
-    matrix[:, k:, k:] += (
-        _inverse(prior) - absorbed + direction_error(first.equations, response)
-    )
+    # along the directions of the channels: the prior, less what the bulk knows of it
+    prior, absorbed = equations.bulk.covariance(response, features.omega)
+    of_prior = _inverse(prior) - absorbed
+    matrix[:, k:, k:] += of_prior + direction_error(equations, response)
     return matrix
 
 
@@ -72,17 +69,16 @@ def _phase_without(first: FirstOrder) -> Floats:
     features = first.equations.features
     response = first.response
     prior, absorbed = first.equations.bulk.covariance(response, features.omega)
-    phase = _phase(_diagonal(1 / response.R)) + _phase(_inverse(prior))
-    if np.any(
-        absorbed
-    ):  # such a prior knows the bulk along the directions of the channels
+    of_rows = _phase(_diagonal(1 / response.R))
+    phase = of_rows + _phase(_inverse(prior))
+    # such a prior knows the bulk along the directions of the channels
+    if np.any(absorbed):
         return phase
-    directions = features.Jp.shape[1] + (
-        0 if features.kappa is None else features.kappa.shape[1]
-    )
-    along_one = _phase(_diagonal(1 / response.R) + response.Vh1) - _phase(
-        _diagonal(1 / response.R)
-    )
+    directions = features.Jp.shape[1]
+    if features.kappa is not None:
+        directions += features.kappa.shape[1]
+    # every direction of its own was one of the d that the rows have in the bulk
+    along_one = _phase(_diagonal(1 / response.R) + response.Vh1) - of_rows
     return np.asarray(phase + directions * along_one)
 
 
@@ -93,6 +89,7 @@ def _phase(matrices: Array) -> Floats:
     Their eigenvalues lie in the lower half-plane, so that each has a phase of its own,
     without turns.
     """
+    # LAPACK refuses a whole stack for one matrix that is not finite
     sound = np.asarray(np.isfinite(matrices).all(axis=(1, 2)))
     phases = np.angle(np.linalg.eigvals(np.where(sound[:, None, None], matrices, 0.0)))
     # -x + 0i by rounding
@@ -101,77 +98,9 @@ def _phase(matrices: Array) -> Floats:
 
 
 def _inverse(matrices: Array) -> Array:
-    return solve_each(
-        matrices, np.broadcast_to(np.eye(matrices.shape[1]), matrices.shape)
-    )
+    identity = np.broadcast_to(np.eye(matrices.shape[1]), matrices.shape)
+    return solve_each(matrices, identity)
 
 
 def _diagonal(values: Array) -> Array:
     return values[:, :, None] * np.eye(values.shape[1])
-
-
-# -- what is left open at a finite dimension -------------------------------------------
-
-
-def neurons_of(spectrum: Spectrum, size: FiniteSize) -> float:
-    """Return the number of neurons p, inf in the limit."""
-    if size.in_limit:
-        return np.inf
-    return spectrum.width / float(size.inverse_dim[0])
-
-
-def one_more_of_each(spectrum: Spectrum, size: FiniteSize) -> float:
-    """Return the relative size 1/n + 1/p + 1/d of one sample, one neuron and one
-    dimension more or less.
-
-    The theory at d does not know the sizes better than that: which of the directions
-    the rows or the samples spend elsewhere, and what the features have beyond a
-    Gaussian law, counts like a few of them.
-    """
-    return (1 + spectrum.width + 1 / spectrum.ratio) / neurons_of(spectrum, size)
-
-
-def count_resolution(
-    spectrum: Spectrum, size: FiniteSize, x: Floats, density: Floats
-) -> Floats:
-    """Return what is left open of the distribution function at x: one eigenvalue, and
-    `one_more_of_each`.
-
-    Eigenvalues that all move by a relative e move the distribution function by e x
-    density(x).
-    """
-    moved = one_more_of_each(spectrum, size) * x * np.nan_to_num(density)
-    return np.asarray(1 / neurons_of(spectrum, size) + moved)
-
-
-def outlier_resolution(
-    spectrum: Spectrum, size: FiniteSize, outliers: Floats, edge: float
-) -> Floats:
-    """Return what is left open of the positions of outliers: `one_more_of_each`, and
-    more near the edge.
-
-    There an outlier moves as the edge and its distance to it together: by z/(z - edge)
-    times as much.
-    """
-    finite = np.where(np.isfinite(outliers), outliers, 0.0)
-    nearness = np.ones(len(finite))
-    if np.isfinite(edge):
-        distance = np.abs(finite - edge)
-        nearness = np.maximum(1.0, finite / np.where(distance > 0, distance, 1.0))
-    return np.asarray(one_more_of_each(spectrum, size) * nearness * finite)
-
-
-def line_of_outliers(edge: float, outliers: Floats, neurons: float) -> float:
-    """Return the line above which eigenvalues are outliers, as limit and network count
-    them; NaN if there is none.
-
-    It lies clear of what the edge of the bulk of a network does at so many neurons.
-    Where an outlier is about as near to the edge, or where the bulk has no edge, no
-    line parts them.
-    """
-    room = EDGE_ROOM * neurons ** (-2 / 3)
-    if not np.isfinite(edge) or np.any(
-        (outliers > edge) & (outliers < edge * (1 + 2 * room))
-    ):
-        return float(np.nan)
-    return edge * (1 + room)

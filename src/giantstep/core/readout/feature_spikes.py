@@ -20,26 +20,11 @@ p/n (step_size_regimes (6d), (6e), (6f)),
 a singular value sqrt(z) with left vector u, (u . h_j/sqrt(n))^2 = e_j^2 (theta^2/rho)
 dz/dtheta^2. It lies outside the bulk where theta^2 > c_1^2 (r + sqrt(r)) and
 dz/dtheta^2 > 0; the bulk ends where the derivative vanishes.
-
-The samples have shaped the direction beta = X^T r/n they are then fitted along, and the
-labels leak into it:
-
-    <x_j, beta> = g1 kappa*_j + phi r_j + sqrt(phi E r^2) x'_j, phi = d/n, r the
-    residuals of the gradient,
-
-while the other directions of the input satisfy sum_j r_j x_j = 0. With l = x' +
-sqrt(phi/E r^2) r the learnt coordinate is kappa = (g1 kappa* + sqrt(phi E r^2) l)/b. On
-fresh inputs l = x', so that the second moments of (y, c1 kappa*, c1 l, h_0(kappa), ...,
-h_J(kappa)) are needed under two laws, that of the sample and the clean one. The right
-vectors of the features h_j have the Gram matrix G of step_size_regimes (6b), without
-the fluctuation of |x|^2. Valid for the rank-one update and spikes s = eta c1 b/sqrt(p)
-with s^2 << 1. That page has r = y; in general r = y - m, with m the output at the
-start.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,13 +38,10 @@ from giantstep.core.maths.gaussian import (
     hermite_values,
     normal_density,
 )
-from giantstep.core.maths.gaussian.grids import hermite_rule
 from giantstep.core.maths.solve.roots import brent_root
 from giantstep.core.readout.answers import list_numbers
 from giantstep.core.readout.random_features import (
-    bulk_traces,
     linear_and_rest,
-    solve_random_features,
 )
 
 SPIKE_ROOM = 6
@@ -68,6 +50,8 @@ HIGHEST_DEGREE = 7
 """Degree of the last u_j: a weak spike leaves s^8 out."""
 DEGREES = np.arange(5)
 """Degrees whose alignments are shown unless others are asked for."""
+_NO_CONSTANT = 1e-12
+"""E sigma below which it is rounding."""
 _BOUND = 13.0
 _PANELS = 52
 """How far the average over v goes, in standard deviations, and on how many panels:
@@ -99,22 +83,28 @@ class Neurons(NamedTuple):
         """Return u_j of every zeta, j = 0..order: (s zeta/tau)^j E[sigma(tau v)
         h_j(v)], step_size_regimes (6a).
         """
-        square, which = np.unique(self.zeta**2, return_inverse=True)
+        # tau depends on zeta^2 alone, which many values share
+        square, square_of_value = np.unique(self.zeta**2, return_inverse=True)
         tau = np.sqrt(1 + (s**2 + added) * square)
-        regular = np.broadcast_to(
-            np.linspace(-_BOUND, _BOUND, _PANELS + 1), (len(tau), _PANELS + 1)
-        )
-        kinks = np.clip(
-            np.asarray(self.activation.kinks)[None, :] / tau[:, None], -_BOUND, _BOUND
-        )
-        v, weights = gauss_legendre_panels(
-            np.sort(np.concatenate([regular, kinks], axis=1), axis=1)
-        )
+        v, weights = self._panels(tau)
         weighted = self.activation(tau[:, None] * v) * normal_density(v) * weights
         moments = np.einsum("kv,jkv->jk", weighted, hermite_values(v, order))
-        return (s * self.zeta / tau[which]) ** np.arange(order + 1)[:, None] * moments[
-            :, which
-        ]
+        degrees = np.arange(order + 1)[:, None]
+        turned = s * self.zeta / tau[square_of_value]
+        return turned**degrees * moments[:, square_of_value]
+
+    def _panels(self, tau: Floats) -> tuple[Floats, Floats]:
+        """Return nodes and weights of v for sigma(tau v) at every tau (k, V), with
+        edges at its kinks.
+        """
+        edges = np.linspace(-_BOUND, _BOUND, _PANELS + 1)
+        regular = np.broadcast_to(edges, (len(tau), _PANELS + 1))
+        kinks = np.asarray(self.activation.kinks)[None, :] / tau[:, None]
+        # a kink beyond the bound makes an empty panel there: all tau have as many
+        kinks = np.clip(kinks, -_BOUND, _BOUND)
+        return gauss_legendre_panels(
+            np.sort(np.concatenate([regular, kinks], axis=1), axis=1)
+        )
 
 
 def feature_spikes(
@@ -130,24 +120,32 @@ def feature_spikes(
 
     |w_i|^2 = 1 + added zeta_i^2, and power = eta^2 |beta|^2 counts where d is infinite.
     """
+    c1, rest = linear_and_rest(neurons.activation)
+    columns = [array.tolist() for array in (*sizes, s, power, added)]
     rows = []
-    for p, n, d, size, square, more in zip(
-        *(array.tolist() for array in (*sizes, s, power, added))
-    ):
+    for p, n, d, strength, square, more in zip(*columns):
         if d == np.inf:
-            pairs = _small_step(neurons, square, p)
+            theta, vectors = _small_step(neurons, square, p)
         else:
-            pairs = _with_dimension(neurons, size, d, p, more)
+            theta, vectors = _with_dimension(neurons, strength, d, p, more)
         rows.append(
-            _outliers(*linear_and_rest(neurons.activation), p, p / n, *pairs, degrees)
+            _outliers(
+                c1=c1,
+                rest=rest,
+                r=p,
+                q=p / n,
+                strength=theta,
+                vectors=vectors,
+                degrees=degrees,
+            )
         )
-    values = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-    return {
-        **values,
-        "spike_degree": spike_degrees(
-            values["alignment"], values["norm_alignment"], degrees
-        ),
-    }
+    values = {}
+    for name in rows[0]:
+        values[name] = np.stack([row[name] for row in rows])
+    values["spike_degree"] = spike_degrees(
+        values["alignment"], values["norm_alignment"], degrees
+    )
+    return values
 
 
 def _with_dimension(
@@ -156,11 +154,13 @@ def _with_dimension(
     """Return the eigenpairs of the Gram matrix of u_0..u_7, u_chi."""
     c1, c2 = neurons.activation.hermite(2)[1:] / np.sqrt([1, 2])
     vectors = neurons.right_vectors(s, HIGHEST_DEGREE, added)
-    vectors = np.concatenate(
-        [vectors, np.full((1, len(neurons.zeta)), c2 * np.sqrt(2 / dim))]
-    )
+    # u_chi is the same for all neurons
+    u_chi = np.full((1, len(neurons.zeta)), c2 * np.sqrt(2 / dim))
+    vectors = np.concatenate([vectors, u_chi])
     matrix = width * dim * (vectors * neurons.pi) @ vectors.T
-    matrix[0, 0] += 2 * c2**2 * width if neurons.gaussian_rows else 0.0
+    if neurons.gaussian_rows:
+        # |w_i|^2 fluctuates from neuron to neuron, and with it the constant part
+        matrix[0, 0] += 2 * c2**2 * width
     return _eigenpairs(matrix, c1**2 * width)
 
 
@@ -172,24 +172,35 @@ def _small_step(neurons: Neurons, power: float, width: float) -> tuple[Floats, F
     is lost, and so is the mean of the second layer.
     """
     c0, c1, c2 = neurons.activation.hermite(2) / np.sqrt([1, 1, 2])
-    constant = abs(c0) > 1e-12
+    constant = abs(c0) > _NO_CONSTANT
     chi = 2 * c2**2 * width
-    matrix = np.zeros((HIGHEST_DEGREE + 2, HIGHEST_DEGREE + 2))
-    matrix[1, 1] = (
-        power * c1**4 * (neurons.power - (neurons.mean**2 if constant else 0.0))
-    )
-    if not constant:
-        along = np.sqrt(max(power, 0.0)) * np.sign(c1) * c1**2 * neurons.mean
-        matrix[-1, -1], matrix[0, 0] = chi, chi if neurons.gaussian_rows else 0.0
-        matrix[1, -1] = matrix[-1, 1] = along * np.copysign(np.sqrt(chi), c2)
-    strength, vectors = _eigenpairs(matrix, c1**2 * width)
+    last = HIGHEST_DEGREE + 1
+    matrix = np.zeros((last + 1, last + 1))
     if constant:
-        at = int(np.argmax(np.abs(vectors[0])))
-        order = np.r_[at, np.delete(np.arange(len(strength)), at)]
-        strength = strength[order]
-        vectors = vectors[:, order]
-        strength[0] = np.inf
-    return strength, vectors
+        # the part of u_1 across the infinite u_0
+        variance = neurons.power - neurons.mean**2
+        matrix[1, 1] = power * c1**4 * variance
+        return _constant_first(*_eigenpairs(matrix, c1**2 * width))
+    # u_0 = 0 but for the lengths of Gaussian rows
+    matrix[1, 1] = power * c1**4 * neurons.power
+    matrix[last, last] = chi
+    if neurons.gaussian_rows:
+        matrix[0, 0] = chi
+    # zeta enters u_1 to the first power: its mean is what u_chi, constant, sees of it
+    along = np.sqrt(max(power, 0.0)) * np.sign(c1) * c1**2 * neurons.mean
+    crossed = along * np.copysign(np.sqrt(chi), c2)
+    matrix[1, last] = crossed
+    matrix[last, 1] = crossed
+    return _eigenpairs(matrix, c1**2 * width)
+
+
+def _constant_first(strength: Floats, vectors: Floats) -> tuple[Floats, Floats]:
+    """Return eigenpairs with u_0 first, infinitely long."""
+    at = int(np.argmax(np.abs(vectors[0])))
+    order = np.r_[at, np.delete(np.arange(len(strength)), at)]
+    strength = strength[order]
+    strength[0] = np.inf
+    return strength, vectors[:, order]
 
 
 def _eigenpairs(matrix: Floats, learnt: float) -> tuple[Floats, Floats]:
@@ -198,6 +209,7 @@ def _eigenpairs(matrix: Floats, learnt: float) -> tuple[Floats, Floats]:
     """
     matrix[1, 1] += learnt
     strength, vectors = np.linalg.eigh(matrix)
+    # eigh has the largest last
     return strength[::-1], vectors[:, ::-1]
 
 
@@ -215,42 +227,47 @@ def _outliers(
     """
     c = c1**2
 
-    def spike(
-        theta: Array | float,
-    ) -> tuple[Any, Any, Any]:  # rho, z and dz/dtheta^2 at theta^2 = `theta`
+    def spike(theta: Array | float) -> tuple[Any, Any, Any]:
+        """Return rho, z and dz/dtheta^2 at theta^2 = `theta`."""
         gap = theta - c * r
         rho = theta + rest + c * theta / gap
-        slope = 1 - c**2 * r / gap**2
+        drho = 1 - c**2 * r / gap**2
         z = rho * (1 - q) + q * rho**2 / theta
-        return (
-            rho,
-            z,
-            slope * (1 - q) + 2 * q * rho * slope / theta - q * rho**2 / theta**2,
-        )
+        # of rho (1 - q), then of q rho^2/theta^2 by its two factors
+        dz = drho * (1 - q) + 2 * q * rho * drho / theta - q * rho**2 / theta**2
+        return rho, z, dz
 
-    low = c * (r + np.sqrt(r))
-    high = 2 * low
-    while spike(high)[2] < 0:
-        check_time()
-        high *= 2
-    threshold = brent_root(
-        lambda theta: float(spike(theta)[2]), low, high, xtol=1e-14 * low, rtol=1e-14
-    )
+    threshold = _threshold(lambda theta: float(spike(theta)[2]), c * (r + np.sqrt(r)))
+    # sorted: the strongest ones where there are more than room
     outside = np.flatnonzero(strength > threshold)[:SPIKE_ROOM]
     finite = np.isfinite(strength[outside])
-    room = (0, SPIKE_ROOM - len(outside))
+    missing = (0, SPIKE_ROOM - len(outside))
+    # any finite value in place of an infinite spike, whose answers are set below
     theta = np.where(finite, strength[outside], 1.0 + c * r)
-    rho, z, slope = spike(theta)
-    overlaps = vectors[:, outside] ** 2 * np.where(finite, theta / rho * slope, 1.0)
-    overlaps = np.pad(overlaps.T, (room, (0, 0)), constant_values=np.nan)
+    rho, z, dz = spike(theta)
+    shares = np.where(finite, theta / rho * dz, 1.0)
+    overlaps = vectors[:, outside] ** 2 * shares
+    overlaps = np.pad(overlaps.T, (missing, (0, 0)), constant_values=np.nan)
+    singular_values = np.where(finite, np.sqrt(z), np.inf)
+    _, edge, _ = spike(threshold)
     return {
-        "singular_values": np.pad(
-            np.where(finite, np.sqrt(z), np.inf), room, constant_values=np.nan
-        ),
+        "singular_values": np.pad(singular_values, missing, constant_values=np.nan),
         "alignment": overlaps[:, degrees],
         "norm_alignment": overlaps[:, -1],
-        "bulk_edge": np.sqrt(spike(threshold)[1]),
+        "bulk_edge": np.sqrt(edge),
     }
+
+
+def _threshold(slope: Callable[[float], float], low: float) -> float:
+    """Return theta^2 where dz/dtheta^2 changes its sign above `low`: the bulk ends
+    there.
+    """
+    # at `low` rho stands still, so that z falls; far away dz/dtheta^2 = 1
+    high = 2 * low
+    while slope(high) < 0:
+        check_time()
+        high *= 2
+    return brent_root(slope, low, high, xtol=1e-14 * low, rtol=1e-14)
 
 
 def check_degrees(degree: Any) -> Integers:
@@ -259,12 +276,14 @@ def check_degrees(degree: Any) -> Integers:
         return DEGREES
     values = list_numbers(degree, float)
     whole = bool(values.size) and bool(np.all(values == np.rint(values)))
-    if (
-        not whole
-        or values.min() < 0
-        or values.max() > HIGHEST_DEGREE
-        or np.any(np.diff(values) <= 0)
-    ):
+    # `whole` first: an empty list has no least number
+    valid = (
+        whole
+        and values.min() >= 0
+        and values.max() <= HIGHEST_DEGREE
+        and bool(np.all(np.diff(values) > 0))
+    )
+    if not valid:
         raise bad_field(
             "degree",
             degree,
@@ -279,175 +298,8 @@ def spike_degrees(
     """Return the degree of largest alignment (..., spike); NaN without one, or where
     |x|^2 is the better name.
     """
+    # argmax has no answer among NaN; no alignment is negative
     known = np.where(np.isnan(alignment), -1.0, alignment)
     largest = known.max(axis=-1)
     named = (largest >= 0) & (largest > norm_alignment)
     return np.where(named, degrees[known.argmax(axis=-1)], np.nan)
-
-
-# -- The ridge fit on the gradient's own sample ----------------------------------------
-
-
-BOUND = 13.0
-PANELS = 13
-"""How far the average over kappa* goes, in standard deviations, and on how many
-panels.
-"""
-GAUSS_NODES = 24
-"""Nodes of the averages over the noise and over x': exact for polynomials of degree 47,
-three times that of h_7^2.
-"""
-DERIVATIVE_STEP = 1e-30
-"""Imaginary part of nu that a derivative is read from: its square is below rounding."""
-
-
-def fit_on_same_sample(
-    neurons: Neurons,
-    label: Function,
-    numbers: tuple[Floats, ...],
-    strength: Floats,
-    count: Floats,
-    order: int,
-) -> dict[str, Floats]:
-    """Return the errors of B points with spikes of these strengths s, in networks of
-    `count` neurons.
-
-    The numbers are n/d, p/d, the ridge, the label noise, and E r^2; `order` is the
-    highest degree of the features.
-    """
-    samples, width, ridge, noise, power = numbers
-    rows = np.stack([1 / samples, noise, power], axis=1)
-    distinct, which = np.unique(rows, axis=0, return_inverse=True)
-    of_laws = (
-        [_second_moments(neurons, label, order, leak, *row) for row in distinct]
-        for leak in (1.0, 0.0)
-    )
-    (M, m), (clean, _) = (
-        [np.stack(part)[which.reshape(-1)] for part in zip(*found)] for found in of_laws
-    )
-    strengths, which = np.unique(strength, return_inverse=True)
-    vectors = [neurons.right_vectors(s, order) for s in strengths]
-    # (6b)
-    G = (
-        np.stack([(neurons.pi * u) @ u.T for u in vectors])[which.reshape(-1)]
-        * count[:, None, None]
-    )
-    if neurons.gaussian_rows:  # |w_i|^2 fluctuates
-        G[:, 0, 0] += neurons.activation.hermite(2)[2] ** 2 * width
-    bulk = solve_random_features(neurons.activation, samples, width, ridge)
-    fitted = partial(
-        _fitted, M, m, G, width, width / samples, *linear_and_rest(neurons.activation)
-    )
-    v, remainder, across, along, own, objective = fitted(bulk.nu)
-    *_, moved = fitted(bulk.nu + 1j * DERIVATIVE_STEP)
-    # d objective/d lambda: the fit is stationary
-    norm = moved.imag / DERIVATIVE_STEP / bulk.slope
-    test = (
-        _quadratic(v, clean)
-        + remainder
-        + ((1 - bulk.slope) * across + own * along**2) / bulk.slope
-    )
-    values = {
-        "test_error": test,
-        "train_error": objective - bulk.ridge * norm,
-        "objective": objective,
-        "norm": norm,
-    }
-    return {**values, "null_error": clean[:, 0, 0].copy()}
-
-
-def _second_moments(
-    neurons: Neurons,
-    label: Function,
-    order: int,
-    leak: float,
-    phi: float,
-    noise: float,
-    power: float,
-) -> tuple[Floats, Floats]:
-    """Return the second moments of (y, c1 kappa*, c1 l, h_0(kappa), ...), and with
-    r/sqrt(E r^2), `leak` = 0: clean.
-    """
-    c0, c1 = neurons.activation.hermite(1)
-    g1 = label.hermite(1)[1]
-    inside = [kink for kink in label.kinks if abs(kink) < BOUND]
-    z, z_weights = gauss_legendre_panels(
-        np.unique([*np.linspace(-BOUND, BOUND, PANELS + 1), *inside])
-    )
-    gauss, gauss_weights = hermite_rule(GAUSS_NODES)
-    if noise > 0:
-        errors = gauss
-        error_weights = gauss_weights
-    else:
-        errors = np.zeros(1)
-        error_weights = np.ones(1)
-    y = label(z)[:, None, None] + np.sqrt(noise) * errors[:, None]
-    r = (y - c0 * neurons.mean) / np.sqrt(power)
-    l = gauss + leak * np.sqrt(phi) * r
-    kappa = (g1 * z[:, None, None] + np.sqrt(phi * power) * l) / np.sqrt(
-        g1**2 + phi * power
-    )
-    weights = (
-        (z_weights * normal_density(z))[:, None, None]
-        * error_weights[:, None]
-        * gauss_weights
-    )
-    linear = [
-        np.broadcast_to(f, kappa.shape).ravel()
-        for f in (y, c1 * z[:, None, None], c1 * l, r)
-    ]
-    variables = np.concatenate([linear[:3], hermite_values(kappa.ravel(), order)])
-    weighted = variables * weights.ravel()
-    return weighted @ variables.T, weighted @ linear[3]
-
-
-def _fitted(
-    M: Floats,
-    m: Floats,
-    G: Floats,
-    width: Floats,
-    q: Floats,
-    c1: float,
-    rest: float,
-    nu: Array,
-) -> tuple[Array, ...]:
-    """Return the deterministic part of the fit at the effective ridge nu, complex where
-    nu is.
-
-    These are v = (1, -coefficients) (B, J + 4), what the fitted weights add outside the
-    features, beta_Omega, the error across and along the direction of r in sample space,
-    A_y omega_y^2, the variance that the error along r leaves in the bulk, and the
-    objective.
-    """
-    t, dt, tau, dtau = bulk_traces(c1, rest, width, nu)
-    shrink = 1 - q * (1 - nu * t)  # lambda/nu
-    ratio = 1 / (shrink + q * rest * t)  # omega_y/omega
-    whole = M + (ratio - 1)[:, None, None] * (m[:, :, None] * m[:, None, :])
-    size = whole.shape[1] - 1
-
-    def block(tau: Array, t: Array) -> Array:  # diag(tau, tau, G t)
-        T = np.zeros((len(tau), size, size), dtype=tau.dtype)
-        T[:, 0, 0] = T[:, 1, 1] = tau
-        T[:, 2:, 2:] = G * t[:, None, None]
-        return T
-
-    T, C = block(tau, t), whole[:, 1:, 1:].copy()
-    C[:, [0, 1], [0, 1]] -= c1**2
-    w = np.linalg.solve(np.eye(size) + C @ T, whole[:, 1:, :1])[:, :, 0]
-    coefficients = (T @ w[:, :, None])[:, :, 0]
-    square = -_quadratic(w, block(dtau, dt))
-    remainder = (
-        np.sum(w * coefficients, axis=1)
-        - nu * square
-        - c1**2 * np.sum(coefficients[:, :2] ** 2, axis=1)
-    )
-    v = np.concatenate([np.ones((len(w), 1)), -coefficients], axis=1)
-    along = np.sum(v * m, axis=1)
-    across = _quadratic(v, M) - along**2 + remainder
-    objective = shrink * across + ratio * shrink * along**2 + nu * shrink * square
-    return v, remainder, across, along, q * rest * (t + nu * dt) * ratio**2, objective
-
-
-def _quadratic(v: Array, M: Array) -> Array:
-    """Return v^T M v for every point."""
-    return np.asarray(np.einsum("bi,bij,bj->b", v, M, v))

@@ -27,6 +27,8 @@ cache.
 """
 EVEN = 1e-14
 """Relative differences between the nodes that are rounding."""
+WITHOUT_NODES = ("omega", "Jp", "rho", "blur")
+"""Fields of `Features` that are the same at all nodes."""
 NOT_LINEAR = 1e-3
 """Share of the noise in the features from which they count as not linear."""
 
@@ -60,45 +62,36 @@ class Features(Stacked):
     h: Floats
     h1: Floats
     hh: Floats  # labels given kappa: (M, N), (M, L, N), (M, N)
+    # the sign of field + sum_l rho_l xi_l is the class: (M, N) and (M, L), if there are
+    # any
     field: Floats | None = None
-    rho: Floats | None = (
-        # the sign of field + sum_l rho_l xi_l is the class: (M, N) and (M, L), if there
-        # are any
-        None
-    )
-    blur: Floats | None = (
-        # variance (M,) of noise that is added to the field before its sign is taken
-        None
-    )
-    turned: Floats | None = (
-        None  # probability (M, N) that a class is turned, where it depends on kappa
-    )
-    stretch: Floats | None = (
-        # what a feature gains where the input is stretched, (M, k, N), at a finite
-        # dimension
-        None
-    )
-    kappa: Floats | None = (
-        None  # the nodes themselves (M, m, N), for callers; no equation reads them
-    )
+    rho: Floats | None = None
+    # variance (M,) of noise that is added to the field before its sign is taken
+    blur: Floats | None = None
+    # probability (M, N) that a class is turned, where it depends on kappa
+    turned: Floats | None = None
+    # what a feature gains where the input is stretched, (M, k, N), at a finite d
+    stretch: Floats | None = None
+    # the nodes themselves (M, m, N), for callers; no equation reads them
+    kappa: Floats | None = None
     shared: ClassVar[tuple[str, ...]] = ("pi",)
 
     def take(self, index: Any) -> Features:
         """Return the sets listed in `index`; a single one is kept single, to be
         broadcast.
         """
-        return self if len(self.weights) == 1 else super().take(index)
+        if len(self.weights) == 1:
+            return self
+        return super().take(index)
 
     def at_nodes(self, index: Integers) -> Features:
         """Return the features at the nodes in `index` only."""
-        arrays = {
-            name: array
+        at_nodes = {
+            name: array[..., index]
             for name, array in self._stacks().items()
-            if name not in ("omega", "Jp", "rho", "blur")
+            if name not in WITHOUT_NODES
         }
-        return dataclasses.replace(
-            self, **{name: array[..., index] for name, array in arrays.items()}
-        )
+        return dataclasses.replace(self, **at_nodes)
 
     @property
     def channels(self) -> int:
@@ -110,11 +103,9 @@ class Features(Stacked):
         """The functions (mu1_q mu1_q', mu2_q), q <= q', of which V is a combination (M,
         K, N).
         """
-        rows = packing(len(self.pi)).rows
-        columns = packing(len(self.pi)).columns
-        return np.concatenate(
-            [self.mu1[:, rows] * self.mu1[:, columns], self.mu2], axis=1
-        )
+        pairs = packing(len(self.pi))
+        products = self.mu1[:, pairs.rows] * self.mu1[:, pairs.columns]
+        return np.concatenate([products, self.mu2], axis=1)
 
     @cached_property
     def products(self) -> Floats:
@@ -127,6 +118,7 @@ class Features(Stacked):
         """The features as V sees them, by mu1 and mu2: the other functions of kappa
         lose their nodes.
         """
+        # no nodes in place of None: `take` must find arrays there
         dropped = {
             name: getattr(self, name)[..., :0]
             for name in ("mu0", "T0", "h", "h1", "hh")
@@ -148,15 +140,18 @@ class Features(Stacked):
         over nodes: they do not count.
         """
         size = float(np.max(self.mu1**2 + self.mu2))
-        return bool(self.mu2.min() > NOT_LINEAR * size) and all(
-            bool(np.ptp(values, axis=-1).max() <= EVEN * scale)
-            for values, scale in ((self.mu1, np.sqrt(size)), (self.mu2, size))
-        )
+        if not self.mu2.min() > NOT_LINEAR * size:
+            return False
+        # mu1 is of the size of a root of the others
+        range_mu1 = np.ptp(self.mu1, axis=-1).max()
+        range_mu2 = np.ptp(self.mu2, axis=-1).max()
+        return bool(range_mu1 <= EVEN * np.sqrt(size) and range_mu2 <= EVEN * size)
 
     def sums(self, weights: Array, functions: Floats) -> Array:
         """Return sum_n weights functions (B, F), for weights (B, N) and functions (1 or
         B, F, N).
         """
+        # a product of matrices, which broadcasts functions that all points share
         return (functions @ weights[:, :, None])[:, :, 0]
 
     def combine(self, coefficients: Array) -> Array:
@@ -207,10 +202,11 @@ def packing(k: int) -> Packing:
     rows, columns = np.triu_indices(k)
     place = np.empty((k, k), dtype=np.int64)
     eye = np.eye(k)
-    place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-    return Packing(
-        rows, columns, np.append(2.0 - eye[rows, columns], np.ones(k)), place, eye
-    )
+    place[rows, columns] = np.arange(len(rows))
+    place[columns, rows] = np.arange(len(rows))
+    # q < q' stands for (q', q) too
+    multiplicity = np.append(2.0 - eye[rows, columns], np.ones(k))
+    return Packing(rows, columns, multiplicity, place, eye)
 
 
 def packed_products(S: Array) -> Array:
@@ -219,13 +215,12 @@ def packed_products(S: Array) -> Array:
     """
     rows = packing(S.shape[-1]).rows
     columns = packing(S.shape[-1]).columns
+    # (i, j) answers to (a, b) by S_ia S_jb + S_ib S_ja, and to (a, a) by one of them
     first = S.take(rows, -2)
     second = S.take(columns, -2)
+    direct = first.take(rows, -1) * second.take(columns, -1)
     crossed = first.take(columns, -1) * second.take(rows, -1)
-    return np.asarray(
-        first.take(rows, -1) * second.take(columns, -1)
-        + np.where(rows == columns, 0.0, crossed)
-    )
+    return np.asarray(direct + np.where(rows == columns, 0.0, crossed))
 
 
 def mean_functions(moments: Moments) -> Floats:
@@ -235,7 +230,9 @@ def mean_functions(moments: Moments) -> Floats:
     The fit of the means would divide one rounding error by the other, and theta would
     depend on the processor.
     """
-    size = np.sqrt((moments.slope**2 + moments.noise).max(axis=2, keepdims=True))
+    power = moments.slope**2 + moments.noise
+    size = np.sqrt(power.max(axis=2, keepdims=True))
+    # of all nodes of a block: a mean that passes through zero is none
     largest = np.abs(moments.mean).max(axis=2, keepdims=True)
     return np.where(largest > ROUNDING_OF_MEANS * size, moments.mean, 0.0)
 
@@ -252,10 +249,13 @@ def channels(
     """Return T0 (S, C k, N), Jp (S, L, C k) of channels: (S, k, m, C) along kappa, (S,
     k, L, C) across it, on s.
     """
+    # tau_q moves the argument of the activation, y_q its variance
     T0 = np.swapaxes(along, 2, 3) @ nodes.T * slope[:, :, None]  # (S, k, C, N)
     T0 = T0 + Js[..., None] * curvature[:, :, None]
+    # `Features` counts it in units of mu1, which is that of unit rows
     Jp = across / unit[..., None, None]  # (S, k, L, C)
     sets, k, C, N = T0.shape
-    return T0.swapaxes(1, 2).reshape(sets, C * k, N), Jp.transpose(0, 2, 3, 1).reshape(
-        sets, -1, C * k
-    )
+    # channel after channel: entry c k + q
+    T0 = T0.swapaxes(1, 2).reshape(sets, C * k, N)
+    Jp = Jp.transpose(0, 2, 3, 1).reshape(sets, -1, C * k)
+    return T0, Jp

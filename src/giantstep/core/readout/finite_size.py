@@ -4,16 +4,6 @@ inputs.
 The means m_q of the rows of the blocks are k more directions that the fit does not see
 as such. It pays for them through theta: finite_size_steps sections 3, 4 and 6, whose
 equations are cited by number here. All of it is of order 1/d, and 1/d = 0 is the limit.
-
-The mean m_q of the p_q rows of a block (without their target components) has a squared
-length of order 1/p_q, and the network's own output, which contains it, turns these
-means among themselves at every step. They are followed as
-
-    m_q = sum_c F_qc n_c, n_c independent vectors with |n_c|^2 = 1/p_c (of block c
-    modulo k where there are more),
-
-at the K atoms of the inputs; isotropic inputs have one. Arrays start with an axis of M
-networks.
 """
 
 from __future__ import annotations
@@ -24,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from giantstep.core.base.types import Array, Floats, Points
-from giantstep.core.maths.gaussian import Function, expectation
 from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.features import Features
 
@@ -86,6 +75,7 @@ def stretch_of_atoms(inverse_dim: Floats, scale: Floats, masses: Floats) -> Floa
 
     Isotropic inputs, which are one atom, move all blocks together: (3.6).
     """
+    # s_q^2 is the mean of the scale over the atoms
     relative = scale / (masses @ scale)[..., None, :]
     products = np.swapaxes(relative * masses[:, None], -1, -2) @ relative
     return 0.5 * inverse_dim[:, None, None] * products
@@ -101,43 +91,53 @@ def mean_penalty(
     """Return P (B, k, k): theta pays theta^T P theta, (3.1) or (6.3), and for the
     stretch (3.6) at weights (B, N).
     """
-    k = response.R.shape[1]
     if size.gram is None:
-        P = (size.inverse_dim[:, None] / response.R)[:, :, None] * np.eye(k)
-        if size.excess is not None:
-            P = P + size.excess * (
-                response.Vh1 - response.Vh1 @ response.S @ response.Vh1
-            )
+        P = _penalty_of_independent_rows(response, size)
     else:
+        k = response.R.shape[1]
         along = bulk.along_means(response)
         P = np.einsum("j,bjqr->bqr", along.masses, _at_atoms(size.gram) * along.G)
+        # (3.1): a mean of length 1/p_q costs D_q as every row does
         P = P + (response.D * size.per_neuron(response))[:, :, None] * np.eye(k)
     if size.stretch is not None and features.stretch is not None:
         P = P + size.stretch * gram_at_nodes(features.stretch, weights)
     return np.asarray(0.5 * (P + np.swapaxes(P, 1, 2)))
 
 
+def _penalty_of_independent_rows(response: Response, size: FiniteSize) -> Floats:
+    """Return P of theta (B, k, k) for means of length 1/p_q in all directions alike,
+    and what the steps added to their products.
+    """
+    k = response.R.shape[1]
+    P = (size.inverse_dim[:, None] / response.R)[:, :, None] * np.eye(k)
+    if size.excess is None:
+        return P
+    # (I + Vh1 m)^-1 Vh1 = Vh1 - Vh1 S Vh1, G of (6.3)
+    return P + size.excess * (response.Vh1 - response.Vh1 @ response.S @ response.Vh1)
+
+
 def root_of(matrix: Floats) -> Floats:
     """Return roots with root^T root = matrix, for positive semi-definite matrices (B,
     k, k).
     """
+    # eigh would refuse the whole batch for one point without a solution
     broken = ~np.isfinite(matrix).all(axis=(1, 2), keepdims=True)
     values, vectors = np.linalg.eigh(np.where(broken, 0.0, matrix))
-    root: Floats = np.sqrt(np.maximum(values, 0.0))[:, :, None] * np.swapaxes(
-        vectors, 1, 2
-    )
+    scales = np.sqrt(np.maximum(values, 0.0))[:, :, None]
+    root: Floats = scales * np.swapaxes(vectors, 1, 2)
     return np.where(broken, np.nan, root)
 
 
 class MeanPush(NamedTuple):
     """What the means leave in the fluctuations: (3.3)-(3.5), or (6.4)."""
 
-    paid: Floats  # R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`
+    penalty: (
+        Floats  # R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`
+    )
     Q1: Floats  # added to Q1 as it is (B, k, k)
     Q2: Floats  # added to Q2 as it is (B, k)
-    drive: Floats | None = (
-        None  # what acts on the bulk as a change of Vh1 (B, k, k), for `Tangents.apply`
-    )
+    # what acts on the bulk as a change of Vh1 (B, k, k), for `Tangents.apply`
+    drive: Floats | None = None
 
     def through(self, tangents: Tangents) -> tuple[Array, Array]:
         """Return what is added to Q1 and Q2, with the answer of the bulk to the
@@ -153,29 +153,42 @@ def push_of_means(
     bulk: Bulk, response: Response, theta: Floats, size: FiniteSize
 ) -> MeanPush:
     """Return what the means push at given theta (B, k)."""
-    count, k = theta.shape
     if size.gram is None:
-        paid = theta**2 * size.inverse_dim[:, None]
-        none = np.zeros((count, k))
-        if size.excess is None:
-            return MeanPush(paid, np.zeros((count, k, k)), none)
-        TT = size.excess * theta[:, :, None] * theta[:, None, :]
-        turned = response.S @ response.Vh1 @ TT
-        return MeanPush(
-            paid,
-            TT - turned - np.swapaxes(turned, 1, 2),
-            none,
-            response.Vh1 @ TT @ response.Vh1,
-        )
+        return _push_of_independent_rows(response, theta, size)
     along = bulk.along_means(response)
+    YT = np.swapaxes(along.Y, 2, 3)
     TT = _at_atoms(size.gram) * (theta[:, None, :, None] * theta[:, None, None, :])
-    across = np.einsum(
-        "j,bjqr->bqr", along.masses, along.Y @ TT @ np.swapaxes(along.Y, 2, 3)
-    )
+    across = np.einsum("j,bjqr->bqr", along.masses, along.Y @ TT @ YT)
     drive = np.einsum(
         "j,bjq,bjqq->bq", along.masses, along.scale, along.G @ TT @ along.G
     )
-    return MeanPush(response.R**2 * drive, across, theta**2 * size.per_neuron(response))
+    return MeanPush(
+        penalty=response.R**2 * drive,
+        Q1=across,
+        Q2=theta**2 * size.per_neuron(response),
+    )
+
+
+def _push_of_independent_rows(
+    response: Response, theta: Floats, size: FiniteSize
+) -> MeanPush:
+    """Return what the means push where only d is known, and what the steps added to
+    their products.
+    """
+    count, k = theta.shape
+    penalty = theta**2 * size.inverse_dim[:, None]
+    no_Q2 = np.zeros((count, k))
+    if size.excess is None:
+        return MeanPush(penalty, np.zeros((count, k, k)), no_Q2)
+    TT = size.excess * theta[:, :, None] * theta[:, None, :]
+    # Y TT Y^T with Y = I - S Vh1, whose last term answers to the drive
+    turned = response.S @ response.Vh1 @ TT
+    return MeanPush(
+        penalty=penalty,
+        Q1=TT - turned - np.swapaxes(turned, 1, 2),
+        Q2=no_Q2,
+        drive=response.Vh1 @ TT @ response.Vh1,
+    )
 
 
 def stretched_variance(
@@ -186,6 +199,7 @@ def stretched_variance(
     """
     if size.stretch is None or features.stretch is None:
         return 0.0
+    # a sum of squares, which rounding does not make negative
     moved = root_of(size.stretch) * theta[:, None, :]
     return np.asarray(np.sum((moved @ features.stretch) ** 2, axis=1))
 
@@ -194,7 +208,9 @@ def _at_atoms(gram: Floats) -> Floats:
     """Return a Gram matrix with the axis of the atoms, of which isotropic rows have
     one.
     """
-    return gram[:, None] if gram.ndim == 3 else gram
+    if gram.ndim == 3:
+        return gram[:, None]
+    return gram
 
 
 def gram_at_nodes(functions: Floats, weights: Floats) -> Floats:
@@ -202,7 +218,9 @@ def gram_at_nodes(functions: Floats, weights: Floats) -> Floats:
     the other where they share.
     """
     if len(functions) < len(weights):
-        return np.stack([(functions[0] * row) @ functions[0].T for row in weights])
+        # point after point: broadcast, the weighted functions would be B times as large
+        shared = functions[0]
+        return np.stack([(shared * row) @ shared.T for row in weights])
     return np.asarray((functions * weights[:, None, :]) @ np.swapaxes(functions, 1, 2))
 
 
@@ -211,13 +229,12 @@ def whole_sizes(points: Points) -> dict[str, Floats]:
     really have at a finite dim.
     """
     changed = dict(points)
-    dim = points["dim"]
-    finite = np.isfinite(dim)
+    finite = np.isfinite(points["dim"])
+    # 1 in place of an infinite dim: no inf - inf where nothing is rounded
+    dim = np.where(finite, points["dim"], 1.0)
     for name in ("samples_per_dim", "width_per_dim"):
-        whole = np.maximum(1.0, np.rint(points[name] * np.where(finite, dim, 1.0)))
-        changed[name] = np.where(
-            finite, whole / np.where(finite, dim, 1.0), points[name]
-        )
+        whole = np.maximum(1.0, np.rint(points[name] * dim))
+        changed[name] = np.where(finite, whole / dim, points[name])
     return changed
 
 
@@ -233,76 +250,9 @@ def whole_blocks(pi: Floats, neurons: Floats) -> Floats:
            [ 1. ,  0.5,  0.5]])
     """
     finite = np.isfinite(neurons)
-    edges = np.rint(
-        np.cumsum(np.append(0.0, pi)) * np.where(finite, neurons, 1.0)[:, None]
-    )
+    count = np.where(finite, neurons, 1.0)[:, None]
+    # rounded sums: the blocks have all neurons, whatever their fractions
+    edges = np.rint(np.cumsum(np.append(0.0, pi)) * count)
     counts = np.diff(edges, axis=1)
     rounded = finite & (counts > 0).all(axis=1)
     return np.where(rounded[:, None], counts, pi * neurons[:, None])
-
-
-# -- What giant steps do to the means of the blocks of neurons at a finite width: finite
-
-
-def products_of_means(F: Floats, neurons: Floats) -> Floats:
-    """Return Gam_qq' = <m_q, m_q'> (M, K, k, k) for blocks of so many neurons (M, k):
-    (2.4), (6.2).
-    """
-    per_column = np.tile(1 / neurons, (1, F.shape[-1] // F.shape[-2]))
-    return (F * per_column[:, None, None, :]) @ np.swapaxes(F, 2, 3)
-
-
-def whole_length(length: Floats, plain: Floats, F: Floats, neurons: Floats) -> Floats:
-    """Return s_q (M, k): rows of this length beside their mean, and the mean of the
-    block (isotropic inputs): (2.6).
-
-    Nodes of a continuous law stand for less than one neuron, which has no mean beside
-    itself: what the other neurons and its own output add is taken relative to the
-    `plain` length of its row, without feedback. A node whose own output would take away
-    more than there is keeps the length beside it: such a row is long along what it has
-    learnt.
-    """
-    mean = np.einsum("mqq->mq", products_of_means(F[:, :1], neurons)[:, 0])
-    beside = np.where(
-        neurons >= 1, length**2 * (1 - 1 / neurons), length**2 - plain**2 / neurons
-    )
-    whole = np.where((neurons < 1) & (beside + mean <= 0), length**2, beside + mean)
-    return np.copysign(np.sqrt(whole), length)
-
-
-def in_initial_rows(
-    means: Floats, theta: Floats, kept: Floats, per_neuron: Floats
-) -> Floats:
-    """Return what to add to Q1 of the bulk rows to have that of the rows w0_i before
-    the steps (B, k, k).
-
-    Along the mean n_c of the initial rows of block c the fit has theta_q F_qc/s_q -
-    x_qc of the bulk rows, with x = (I - Th) diag(theta) F/s what it gives up, and
-    theta_q delta_qc - x_qc of the initial ones. `kept` is Th.
-    """
-    carried = theta[:, :, None] * means
-    of_bulk = kept @ carried
-    of_start = of_bulk - carried + theta[:, :, None] * np.eye(theta.shape[1])
-    weight = per_neuron[:, None, :]
-    return (of_start * weight) @ np.swapaxes(of_start, 1, 2) - (
-        of_bulk * weight
-    ) @ np.swapaxes(of_bulk, 1, 2)
-
-
-def self_overlaps(activation: Function, tau: Floats) -> Floats:
-    """Return O = E[t sigma(tau t) sigma'(tau t)]/tau for t ~ N(0, 1), of (2.5); lengths
-    that are the same share one.
-    """
-    lengths, which = np.unique(tau, return_inverse=True)
-
-    def overlap(length: float) -> float:
-        kinks = tuple(kink / length for kink in activation.kinks)
-        value, _ = expectation(
-            lambda t: t * activation(length * t) * activation.derivative(length * t),
-            kinks=kinks,
-        )
-        return float(value) / length
-
-    return np.array([overlap(length) for length in lengths.tolist()])[which].reshape(
-        tau.shape
-    )

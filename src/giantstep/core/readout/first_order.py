@@ -1,12 +1,13 @@
-"""First-order equations of the ridge problem: the function V(kappa), real for the
-errors, complex for the spectrum.
+"""First-order equations of the ridge problem: the function V(kappa), real for errors,
+complex for the spectrum.
 
 With mu1_q, mu2_q the conditional functions of the blocks, beta_q = pi_q p/d and r =
 n/p, V solves (spiked_features)
 
-    Vh1_qq' = r E[mu1_q mu1_q'/(b+V)],  Vh2_q = r E[mu2_q/(b+V)],  D_q = a + Vh2_q                      (3.1)
-    (Vh1, D) -> (R, S), the answer of the bulk: (3.2)-(3.4) where it is isotropic, see `bulk`
-    V = [mu1^T S mu1 + mu2 . R]/beta                                                                    (3.4)
+    Vh1_qq' = r E[mu1_q mu1_q'/(b+V)],  Vh2_q = r E[mu2_q/(b+V)],
+    D_q = a + Vh2_q                                                               (3.1)
+    (Vh1, D) -> (R, S), the answer of the bulk, `bulk`; isotropic: (3.2)-(3.4)
+    V = [mu1^T S mu1 + mu2 . R]/beta                                              (3.4)
 
 Only the product a b matters: a b = lambda (ridge). (a, b) = (lambda, 1) are the
 equations of section 3, (1, lambda) the "kernel normalisation" of section 11, in which
@@ -17,7 +18,7 @@ The unknown is V at the nodes of kappa. It lies in the span of the K = k(k+1)/2 
 functions (mu1_q mu1_q', mu2_q) with q <= q', so for few blocks it is packed into K
 coordinates; for many blocks, where K exceeds the number of nodes, Newton's equation is
 solved at the nodes themselves with the symmetric kernel of (3.5).
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ from giantstep.core.base.types import Array, Floats, Integers
 from giantstep.core.maths.solve import solve_each, solve_fixed_point
 from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Bulk, Response, Tangents
-from giantstep.core.readout.common_rows import IsotropicBulk
 from giantstep.core.readout.features import MANY_NODES, PACKED_BLOCKS, Features, packing
+from giantstep.core.readout.isotropic import IsotropicBulk
 
 KERNEL_CHUNK = 8
 """Points solved together at the nodes, each with a kernel of at most 1000 x 1000
@@ -46,6 +47,8 @@ NEAR_STEPS = 12
 """Steps in which the bulk is solved as accurately as the step itself; a point that
 needs more has a hard problem.
 """
+ROUNDED = 1e-12
+"""Residual below which the error of the inner iteration counts."""
 SLACK = 100.0
 """What the error of the bulk's inner iteration may be, in units of the square of its
 relative change.
@@ -81,26 +84,28 @@ class Equations(Stacked):
         """Return the equations of the ridge fit in the normalisation that stays finite
         as ridge -> 0.
         """
+        # n < p: (1, lambda), whose V stays finite as the fit interpolates
         a = np.where(ratio < 1, 1.0, ridge)
         b = np.where(ratio < 1, ridge, 1.0)
-        return cls(
-            features, ratio, width, a, b, IsotropicBulk() if bulk is None else bulk
-        )
+        if bulk is None:
+            bulk = IsotropicBulk()
+        return cls(features=features, ratio=ratio, width=width, a=a, b=b, bulk=bulk)
 
     @cached_property
     def block_width(self) -> Floats:
         """beta_q = pi_q beta, (B, k)."""
-        return self.width[:, None] * (self.features.pi if self.pi is None else self.pi)
+        if self.pi is None:
+            return self.width[:, None] * self.features.pi
+        return self.width[:, None] * self.pi
 
     @property
     def packed(self) -> bool:
         """Whether packed coordinates are the better choice: few blocks, or more nodes
         than a kernel can have.
         """
-        few = len(self.features.pi) <= PACKED_BLOCKS
-        return (
-            few or self.bulk.packed_only or self.features.weights.shape[1] > MANY_NODES
-        )
+        few_blocks = len(self.features.pi) <= PACKED_BLOCKS
+        many_nodes = self.features.weights.shape[1] > MANY_NODES
+        return few_blocks or self.bulk.packed_only or many_nodes
 
     def chunk(self, packed: bool) -> int:
         """Return how many points to solve together."""
@@ -118,19 +123,19 @@ class Equations(Stacked):
         blocks, nodes = self.features.mu1.shape[1:]
         size = max(1, size * MANY_NODES // max(nodes, MANY_NODES))
         if blocks == 1 or nodes == 1:
-            size *= 4  # little to compute for each point
+            # little to compute for each point: fewer, longer calls
+            size *= 4
         for first in range(0, len(index), size):
             check_time()
             chunk = index[first : first + size]
-            together = chunk[-1] - chunk[0] == len(chunk) - 1
-            whole = len(chunk) == len(self.ratio)
-            yield (
-                slice(None)
-                if whole
-                else slice(int(chunk[0]), int(chunk[-1]) + 1)
-                if together
-                else chunk
-            )
+            contiguous = chunk[-1] - chunk[0] == len(chunk) - 1
+            # a slice is a view, an array of places would copy all functions
+            if len(chunk) == len(self.ratio):
+                yield slice(None)
+            elif contiguous:
+                yield slice(int(chunk[0]), int(chunk[-1]) + 1)
+            else:
+                yield chunk
 
 
 @dataclass
@@ -147,28 +152,26 @@ class FirstOrder(Stacked):
 
     @property
     def denominator(self) -> Array:
-        """B + V at the nodes."""
+        """The denominators b + V at the nodes (B, N)."""
         return self.equations.b[:, None] + self.V
 
     @property
     def node_weights(self) -> Array:
-        """R w/(b + V): the weights of the effective least-squares problem (B, N)."""
+        """The weights r w/(b + V) of the effective least-squares problem (B, N)."""
         return self.equations.rated_weights / self.denominator
 
     @property
     def squared_weights(self) -> Array:
-        """R w/(b + V)^2 (B, N)."""
+        """The weights r w/(b + V)^2 (B, N)."""
         return self.node_weights / self.denominator
 
     def put(self, index: Integers, part: FirstOrder) -> None:
         """Overwrite the solution of the points in `index`; their equations are the
         same.
         """
-        self.V[index], self.residual[index], self.iterations[index] = (
-            part.V,
-            part.residual,
-            part.iterations,
-        )
+        self.V[index] = part.V
+        self.residual[index] = part.residual
+        self.iterations[index] = part.iterations
         self.response.put(index, part.response)
 
 
@@ -179,9 +182,8 @@ def respond(
     w/(b + V) at the nodes.
     """
     Vh1, Vh2 = equations.features.moments(weights)
-    return equations.bulk.solve(
-        Vh1, equations.a[:, None] + Vh2, equations.block_width, start, near
-    )
+    D = equations.a[:, None] + Vh2
+    return equations.bulk.solve(Vh1, D, equations.block_width, start, near)
 
 
 def variance_function(equations: Equations, response: Response) -> Array:
@@ -189,9 +191,9 @@ def variance_function(equations: Equations, response: Response) -> Array:
     (3.4).
     """
     width = equations.width[:, None]
-    return equations.features.quadratic(
-        response.S / width[:, :, None], response.R / width
-    )
+    V1 = response.S / width[:, :, None]
+    V2 = response.R / width
+    return equations.features.quadratic(V1, V2)
 
 
 def begin(equations: Equations, response: Response) -> FirstOrder:
@@ -199,9 +201,9 @@ def begin(equations: Equations, response: Response) -> FirstOrder:
     rule.
     """
     V = variance_function(equations, response)
-    return FirstOrder(
-        equations, V, response, np.zeros(len(V)), np.zeros(len(V), dtype=np.int64)
-    )
+    residual = np.zeros(len(V))
+    iterations = np.zeros(len(V), dtype=np.int64)
+    return FirstOrder(equations, V, response, residual, iterations)
 
 
 def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
@@ -209,7 +211,9 @@ def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
     m = equations.features.packed
     multiplicity = packing(len(equations.features.pi)).multiplicity
     if len(m) > 1 or m.shape[2] > MANY_NODES:
-        return ((m * squared_weights[:, None, :]) @ np.swapaxes(m, 1, 2)) * multiplicity
+        weighted = m * squared_weights[:, None, :]
+        return (weighted @ np.swapaxes(m, 1, 2)) * multiplicity
+    # one set of functions for all points: their products are tabulated once
     products = equations.features.sums(squared_weights, equations.features.products)
     return packing(m.shape[1]).unpack(products)[0] * multiplicity
 
@@ -220,9 +224,9 @@ def cold_start(equations: Equations) -> tuple[Array, Response]:
     """
     response = equations.bulk.start(equations.a, equations.block_width)
     features = equations.features
-    V = (response.R[:, None, :] @ (features.mu1**2 + features.mu2))[
-        :, 0, :
-    ] / equations.width[:, None]
+    # (3.4) with S = diag R
+    power = features.mu1**2 + features.mu2
+    V = (response.R[:, None, :] @ power)[:, 0, :] / equations.width[:, None]
     return V, response
 
 
@@ -240,109 +244,155 @@ def solve_first_order(
     above (Vh = 0), where it needs no damping. `packed` chooses the coordinates; by
     default they are packed for at most 8 blocks.
     """
-    packed = equations.packed if packed is None else packed
-    parts = []
+    if packed is None:
+        packed = equations.packed
+    # the other functions of kappa would be copied with every selection of points
     inner = dataclasses.replace(equations, features=equations.features.of_variance)
-    for index in equations.split_points(
-        np.arange(len(equations.ratio)), equations.chunk(packed)
-    ):
+    every = np.arange(len(equations.ratio))
+    parts = []
+    for index in equations.split_points(every, equations.chunk(packed)):
         warm = None if start is None else start.take(index)
         parts.append(_solve_chunk(inner.take(index), warm, packed, goal))
     V, responses, residual, iterations = zip(*parts)
     return FirstOrder(
-        equations,
-        np.concatenate(V),
-        Response.join(responses),
-        np.concatenate(residual),
-        np.concatenate(iterations),
+        equations=equations,
+        V=np.concatenate(V),
+        response=Response.join(responses),
+        residual=np.concatenate(residual),
+        iterations=np.concatenate(iterations),
     )
 
 
 def _solve_chunk(
     equations: Equations, start: FirstOrder | None, packed: bool, goal: float
 ) -> tuple[Array, Response, Floats, Integers]:
+    """Return V, the response to it, residual and iterations of points that are solved
+    together.
+    """
     if start is None:
-        V, last = cold_start(equations)
+        V, response = cold_start(equations)
     else:
-        V, last = (start.V, start.response)
-    # of every point, from which its next inner solve starts
-    last = last.astype(equations.a.dtype)
-    real = not np.iscomplexobj(equations.a)
-    steps = 0
-    taken = equations
+        V = start.V
+        response = start.response
+    newton = _Newton(equations, response, packed, goal)
+    solution = solve_fixed_point(newton.step, V, goal=goal, max_steps=MAX_STEPS)
+    response = newton.last
+    unsolved = np.flatnonzero(~(solution.residual < goal))
+    if unsolved.size:
+        # where it converged, the last response is the one to the solution
+        rest = equations.take(unsolved)
+        denominator = rest.b[:, None] + solution.x[unsolved]
+        weights = rest.rated_weights / denominator
+        response.put(unsolved, respond(rest, weights, response.take(unsolved)))
+    # a copy without what the bulk keeps of the last step, which a point does not have
+    # where its neighbours took more: an answer must not depend on them
+    response = response.astype(equations.a.dtype)
+    return solution.x, response, solution.residual, solution.iterations
 
-    def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
-        nonlocal steps, taken, last
-        steps += 1
-        if len(active) != len(taken.ratio):  # points only ever leave
-            taken = equations.take(active)
-        part = taken
-        earlier = last if len(active) == len(last.R) else last.take(active)
-        inverse = 1 / (part.b[:, None] + V)
-        weights = part.rated_weights * inverse
-        response = respond(part, weights, earlier, near=steps <= NEAR_STEPS)
-        plain = variance_function(part, response)
-        relative = np.abs((plain - V) * inverse)
-        residual = np.sqrt(
-            np.einsum("bn,bn->b", part.features.weights * relative, relative)
-        )
-        small = residual < 1e-12
-        if (
-            small.any()
-        ):  # the inner solve of a near start is as good as the square of its change
-            shift = np.max(np.abs(response.R / earlier.R - 1), axis=1)
-            residual = np.maximum(
-                residual, np.where(small, np.minimum(shift, SLACK * shift**2), 0.0)
-            )
-        kept = np.isfinite(response.R).all(axis=1)
-        if kept.all() and earlier is last:
-            last = response
+
+class _Newton:
+    """Newton's iteration for V, whose every step solves the bulk from the response of
+    the step before.
+    """
+
+    def __init__(
+        self, equations: Equations, response: Response, packed: bool, goal: float
+    ) -> None:
+        self.equations = equations  # of all points
+        self.packed = packed
+        self.goal = goal
+        self.real = not np.iscomplexobj(equations.a)
+        self.steps = 0
+        # of every point, from which its next inner solve starts: a copy, it is written
+        self.last = response.astype(equations.a.dtype)
+        self.active = equations  # of the points that are not solved yet
+
+    def step(self, V: Array, index: Integers) -> tuple[Array, Array, Array]:
+        """Return the plain image of V, Newton's proposal and the residual, at the
+        points in `index`.
+        """
+        self.steps += 1
+        if len(index) != len(self.active.ratio):
+            # points only ever leave, so that as many points are the same points
+            self.active = self.equations.take(index)
+        equations = self.active
+        if len(index) == len(self.last.R):
+            earlier = self.last
         else:
-            last.put(active[kept], response if kept.all() else response.take(kept))
+            earlier = self.last.take(index)
+        inverse = 1 / (equations.b[:, None] + V)
+        weights = equations.rated_weights * inverse
+        near = self.steps <= NEAR_STEPS
+        response = respond(equations, weights, earlier, near=near)
+        plain = variance_function(equations, response)
+        relative = np.abs((plain - V) * inverse)
+        residual = _with_inner_error(
+            _norm_at_nodes(relative, equations.features.weights), response, earlier
+        )
+        # after the residual: `earlier` may be what is overwritten
+        self._keep(response, index, earlier)
         newton = plain.copy()
-        left = ~(residual < goal)
+        left = ~(residual < self.goal)
         if left.any():
-            some = slice(None) if left.all() else np.flatnonzero(left)
-            taken, own, x, image = (
-                part.take(some),
-                response.take(some),
-                V[some],
-                plain[some],
+            part = slice(None) if left.all() else np.flatnonzero(left)
+            self.active = equations.take(part)
+            newton[part] = self._proposal(
+                V=V[part],
+                plain=plain[part],
+                squared_weights=(weights * inverse)[part],
+                response=response.take(part),
             )
-            moved = x + spread_through(
-                taken,
-                taken.bulk.tangents(own),
-                (weights * inverse)[some],
-                image - x,
-                packed,
-            )
-            if real:
-                below = -taken.b[:, None]
-                moved[((image > below) != (moved > below)).any(axis=1)] = np.nan
-            newton[some] = moved
         return plain, newton, residual
 
-    solution = solve_fixed_point(step, V, goal=goal, max_steps=MAX_STEPS)
-    # elsewhere `last` is the response to the solution
-    left = np.flatnonzero(~(solution.residual < goal))
-    if left.size:
-        rest = equations.take(left)
-        last.put(
-            left,
-            respond(
-                rest,
-                rest.rated_weights / (rest.b[:, None] + solution.x[left]),
-                last.take(left),
-            ),
+    def _keep(self, response: Response, index: Integers, earlier: Response) -> None:
+        """Keep the response of the points in `index` for their next inner solve, where
+        it is finite.
+        """
+        finite = np.isfinite(response.R).all(axis=1)
+        if not finite.all():
+            self.last.put(index[finite], response.take(finite))
+        elif earlier is self.last:
+            # of all points: no copy
+            self.last = response
+        else:
+            self.last.put(index, response)
+
+    def _proposal(
+        self, V: Array, plain: Array, squared_weights: Array, response: Response
+    ) -> Array:
+        """Return where Newton's step leads, at the points that are not solved; NaN
+        refuses it.
+        """
+        equations = self.active
+        tangents = equations.bulk.tangents(response)
+        moved = V + spread_through(
+            equations, tangents, squared_weights, plain - V, self.packed
         )
-    # without what the bulk keeps of the last step, which a point does not have where
-    # its neighbours took more
-    return (
-        solution.x,
-        last.astype(equations.a.dtype),
-        solution.residual,
-        solution.iterations,
-    )
+        if self.real:
+            # b + V has one sign at a solution, that of the plain image: a step across
+            # the pole would iterate on another branch
+            pole = -equations.b[:, None]
+            crossed = ((plain > pole) != (moved > pole)).any(axis=1)
+            moved[crossed] = np.nan
+        return moved
+
+
+def _norm_at_nodes(values: Floats, weights: Floats) -> Floats:
+    """Return the root mean square of values over kappa (B,)."""
+    return np.sqrt(np.einsum("bn,bn->b", weights * values, values))
+
+
+def _with_inner_error(
+    residual: Floats, response: Response, earlier: Response
+) -> Floats:
+    """Return the residual, at least the error of a bulk that was solved from nearby."""
+    small = residual < ROUNDED
+    if not small.any():
+        return residual
+    # one Newton step of the bulk is as good as the square of its change
+    shift = np.max(np.abs(response.R / earlier.R - 1), axis=1)
+    inner = np.minimum(shift, SLACK * shift**2)
+    return np.maximum(residual, np.where(small, inner, 0.0))
 
 
 def spread_through(
@@ -357,16 +407,14 @@ def spread_through(
     """
     features = equations.features
     width = equations.width[:, None, None]
-    if packed:  # f = source + c m . y with y the packed change that the source causes
+    if packed:
+        # f = source + c m . y with y the packed change that the source causes
         L = tangents.matrix / width
         driven = L @ features.sums(squared * source, features.packed)[:, :, None]
-        y = solve_each(
-            np.eye(L.shape[1]) - L @ packed_coupling(equations, squared), driven
-        )[:, :, 0]
-        return np.asarray(
-            source + features.combine(y * packing(len(features.pi)).multiplicity)
-        )
+        system = np.eye(L.shape[1]) - L @ packed_coupling(equations, squared)
+        y = solve_each(system, driven)[:, :, 0]
+        multiplicity = packing(len(features.pi)).multiplicity
+        return np.asarray(source + features.combine(y * multiplicity))
     kernel = tangents.kernel(features.mu1, features.mu2) / width
-    return solve_each(
-        np.eye(kernel.shape[1]) - kernel * squared[:, None, :], source[:, :, None]
-    )[:, :, 0]
+    system = np.eye(kernel.shape[1]) - kernel * squared[:, None, :]
+    return solve_each(system, source[:, :, None])[:, :, 0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from giantstep.core.base.types import Booleans, Floats, Integers, Points, Strings
 from giantstep.core.maths.stacked import Stacked
-from giantstep.core.readout.bulk import Bulk, Response
+from giantstep.core.readout.bulk import Bulk
 from giantstep.core.readout.classes import GOOD_ENOUGH, Classifier, classify, separated
 from giantstep.core.readout.errors import Errors, Observables, ridge_errors
 from giantstep.core.readout.features import PACKED_BLOCKS, Features
@@ -22,14 +22,17 @@ from giantstep.core.readout.first_order import (
     begin,
     solve_first_order,
 )
+from giantstep.core.readout.floors import floors
 from giantstep.core.readout.input_bulk import InputBulk, QuadraticNoise
-from giantstep.core.readout.signal import solve_signal
 from giantstep.core.scenario.family import LOOSE
 
 TRIED_NODES = 4000
 """Nodes up to which a point that fails is tried at the nodes: steep features along one
 direction have so many.
 """
+EXACT_GOAL = 1e-13
+LOOSE_GOAL = 1e-9
+"""Residuals that the first-order solution aims at, and where a loose answer will do."""
 IDENTITY = 1e-6
 """Violation of the identity that checks a solution above which digits are lost."""
 QUADRATURE = 1e-3
@@ -56,11 +59,10 @@ class Asked:
     points: Points
     tolerance: float
     size: FiniteSize
-    pi: Floats | None = (
-        # fractions of the blocks of every point, where they are not those of the
-        # features
-        None
-    )
+    pi: Floats | None = None
+    """Fractions of the blocks of every point, where they are not those of the
+    features.
+    """
     coarse: Features | None = None
     """The same features on a coarser rule, by which the error of the rule is
     measured.
@@ -79,13 +81,11 @@ class Asked:
     def _labelled(self, features: Features) -> Features:
         noise = self.points["noise"]
         taken = features.take(self.owner)
-        if (
-            len(taken.weights) == 1 and np.ptp(noise) > 0
-        ):  # one set, several label noises
+        # one set of features, but several label noises
+        if len(taken.weights) == 1 and np.ptp(noise) > 0:
             taken = taken.for_all(len(noise))
-        return dataclasses.replace(
-            taken, hh=taken.hh + noise[: len(taken.weights), None]
-        )
+        noise = noise[: len(taken.weights), None]
+        return dataclasses.replace(taken, hh=taken.hh + noise)
 
     @property
     def bulk(self) -> Bulk:
@@ -95,31 +95,33 @@ class Asked:
     def ridge_equations(self, features: Features) -> Equations:
         """Return the first-order equations of the ridge fit."""
         width = self.points["width_per_dim"]
-        ridge = self.points["readout.ridge"]
-        ratio = self.points["samples_per_dim"] / width
         equations = Equations.of_ridge(
-            self._labelled(features), ratio, width, ridge, self.bulk
+            self._labelled(features),
+            self.points["samples_per_dim"] / width,
+            width,
+            self.points["readout.ridge"],
+            self.bulk,
         )
         equations.pi = self.pi
         bulk = equations.bulk
-        seen = equations.features
         if not isinstance(bulk, InputBulk) or not bulk.spread.quadratic:
             return equations
-        # what y_q multiplies, in the noise of the quadratic channels
-        curvature = seen.T0[:, -len(seen.pi) :]
-        noise = QuadraticNoise(seen, curvature, equations.ratio, equations.b)
-        return dataclasses.replace(
-            equations, bulk=dataclasses.replace(bulk, noise=noise)
-        )
+        # what y_q multiplies in the noise of the quadratic channels, which come last
+        labelled = equations.features
+        curvature = labelled.T0[:, -len(labelled.pi) :]
+        noise = QuadraticNoise(labelled, curvature, equations.ratio, equations.b)
+        bulk = dataclasses.replace(bulk, noise=noise)
+        return dataclasses.replace(equations, bulk=bulk)
 
     def take(self, index: Integers) -> Asked:
         """Return the points in `index`."""
-        numbers = {name: values[index] for name, values in self.points.items()}
-        pi = None if self.pi is None else self.pi[index]
+        pi = self.pi
+        if pi is not None:
+            pi = pi[index]
         return dataclasses.replace(
             self,
             owner=self.owner[index],
-            points=numbers,
+            points={name: values[index] for name, values in self.points.items()},
             size=self.size.take(index),
             pi=pi,
         )
@@ -130,23 +132,20 @@ class Fit(Stacked):
     """What is known of a fit at B points; V1 and V2 are in the units of the answer."""
 
     solution: Errors | Classifier
-    V1: Floats
-    V2: Floats
+    V1: Floats  # (B, k, k)
+    V2: Floats  # (B, k)
     # S diag(1/R) of the bulk (B, k, k), what the fit keeps along the means of the
     # blocks
     kept: Floats
-    null: Floats
-    status: Strings
+    null: Floats  # the error of no network at all
+    status: Strings  # why a point is not to be trusted; empty where it is
     residual: Floats
     iterations: Integers
-    all_data: Floats
-    floor: Floats
-    rare: Booleans
+    all_data: Floats  # the error on all data
+    floor: Floats  # and at infinite width, too
+    rare: Booleans  # whether rare inputs count for more than they should
     first: FirstOrder | None = None  # the first-order solution behind a ridge fit
     equations: Equations | None = None  # what a fit of classes solved
-
-
-# -- ridge -----------------------------------------------------------------------------
 
 
 def solve_ridge(asked: Asked) -> Fit:
@@ -154,16 +153,13 @@ def solve_ridge(asked: Asked) -> Fit:
     at the nodes themselves.
     """
     fit = _solve_ridge(asked)
-    (blocks, nodes), again = (
-        asked.features.mu1.shape[1:],
-        np.flatnonzero(fit.status != ""),
-    )
-    if (
-        again.size
-        and blocks <= PACKED_BLOCKS
-        and nodes <= TRIED_NODES
-        and not asked.bulks[0].packed_only
-    ):
+    blocks, nodes = asked.features.mu1.shape[1:]
+    # with more blocks it was solved at the nodes already, with more nodes it would
+    # take too long, and some bulks know packed coordinates only
+    was_packed = blocks <= PACKED_BLOCKS
+    affordable = nodes <= TRIED_NODES and not asked.bulks[0].packed_only
+    again = np.flatnonzero(fit.status != "")
+    if again.size and was_packed and affordable:
         fit.put(again, _solve_ridge(asked.take(again), packed=False))
     return fit
 
@@ -171,57 +167,59 @@ def solve_ridge(asked: Asked) -> Fit:
 def _solve_ridge(asked: Asked, packed: bool | None = None) -> Fit:
     equations = asked.ridge_equations(asked.features)
     size = asked.size
-    count = len(asked.owner)
     is_loose = asked.tolerance > LOOSE
+    # the coarser rule is solved first: it measures the error of the finer one, which
+    # starts from it
     begun = None
-    near = None
+    coarse = None
     if asked.coarse is not None and not is_loose:
-        near = solve_first_order(asked.ridge_equations(asked.coarse), packed=packed)
-        begun = begin(equations, near.response)
-    first = solve_first_order(
-        equations, begun, packed=packed, goal=1e-9 if is_loose else 1e-13
-    )
+        coarse = solve_first_order(asked.ridge_equations(asked.coarse), packed=packed)
+        begun = begin(equations, coarse.response)
+    goal = LOOSE_GOAL if is_loose else EXACT_GOAL
+    first = solve_first_order(equations, begun, packed=packed, goal=goal)
     errors = ridge_errors(first, size, packed=packed)
     # a perfect fit, up to rounding
     errors.test = np.maximum(errors.test, asked.points["noise"])
     status = _ridge_status(asked, first, errors)
     residual = first.residual
-    if near is not None:
-        moved = _quadrature_errors(near, errors.test, size, asked.owner)
-        said = np.array(
-            [f"the quadrature is accurate only to {error:.1e}" for error in moved]
-        )
-        status = np.where((moved > QUADRATURE) & (status == ""), said, status)
+    if coarse is not None:
+        moved = _quadrature_errors(coarse, errors.test, size, asked.owner)
+        inaccurate = (moved > QUADRATURE) & (status == "")
+        for row in np.flatnonzero(inaccurate):
+            status[row] = f"the quadrature is accurate only to {moved[row]:.1e}"
         residual = np.fmax(residual, moved)
-    all_data = floor = np.full(count, np.nan)
-    if asked.with_floors:
-        if asked.plain is None:
-            of_all_data = equations
-        else:
-            of_all_data = asked.ridge_equations(asked.plain)
-        all_data, floor = floors(of_all_data, asked.owner, asked.points["noise"])
+    all_data, floor = _ridge_floors(asked, equations)
+    # in the units of the answer: R and S are b times as large
     scale = equations.width * equations.b
     with np.errstate(divide="ignore", invalid="ignore"):
         V1 = first.response.S / scale[:, None, None]
         V2 = first.response.R / scale[:, None]
-    rare = _rare_inputs_matter(first, errors, size) & (status == "")
-    known = (
-        errors,
-        V1,
-        V2,
-        first.response.S / first.response.R[:, None, :],
-        np.array(errors.null),
-        status,
-    )
     return Fit(
-        *known,
-        np.array(residual),
-        first.iterations,
-        all_data,
-        np.array(floor),
-        rare,
-        first,
+        solution=errors,
+        V1=V1,
+        V2=V2,
+        kept=first.response.S / first.response.R[:, None, :],
+        null=np.array(errors.null),
+        status=status,
+        residual=np.array(residual),
+        iterations=first.iterations,
+        all_data=all_data,
+        floor=floor,
+        rare=_rare_inputs_matter(first, errors, size) & (status == ""),
+        first=first,
     )
+
+
+def _ridge_floors(asked: Asked, equations: Equations) -> tuple[Floats, Floats]:
+    """Return the errors on all data and at infinite width; NaN where nobody wants to
+    know them.
+    """
+    if not asked.with_floors:
+        return np.full(len(asked.owner), np.nan), np.full(len(asked.owner), np.nan)
+    if asked.plain is not None:
+        equations = asked.ridge_equations(asked.plain)
+    all_data, floor = floors(equations, asked.owner, asked.points["noise"])
+    return all_data, np.array(floor)
 
 
 def _quadrature_errors(
@@ -232,12 +230,12 @@ def _quadrature_errors(
     """
     ridge = coarse.equations.a * coarse.equations.b
     moved = np.zeros(len(owner))
-    for own in np.unique(owner):
-        rows = np.flatnonzero(owner == own)
+    for number in np.unique(owner):
+        rows = np.flatnonzero(owner == number)
+        # the smaller the ridge, the more the rule counts
         least = rows[[np.argmin(ridge[rows])]]
-        moved[rows] = np.abs(
-            ridge_errors(coarse.take(least), size.take(least)).test / test[least] - 1
-        )
+        with_coarse = ridge_errors(coarse.take(least), size.take(least)).test
+        moved[rows] = np.abs(with_coarse / test[least] - 1)
     return moved
 
 
@@ -249,12 +247,13 @@ def _ridge_status(asked: Asked, first: FirstOrder, errors: Errors) -> Strings:
     negative &= errors.test > ROUNDING * errors.null
     status = _status(
         errors,
-        first.residual,
-        asked.tolerance,
-        first.iterations,
-        "steps",
-        "loss identity",
+        residual=first.residual,
+        tolerance=asked.tolerance,
+        iterations=first.iterations,
+        steps="steps",
+        identity="loss identity",
     )
+    # the first reason counts
     status[(status == "") & below_noise] = (
         "digits lost: the test error is below the label noise"
     )
@@ -293,25 +292,21 @@ def _rare_inputs_matter(
     equations = first.equations
     kappa = equations.features.kappa
     matter = np.zeros(len(errors.test), dtype=bool)
+    # with a ridge, or more samples than neurons, rare inputs do not pull the fit
     suspects = np.flatnonzero((equations.ratio < 1) & (equations.b < 1e-2))
     if kappa is None or kappa.shape[1] != 1 or not suspects.size:
         return matter
     few = equations.take(suspects)
-    test = errors.test[suspects]
     assert few.features.kappa is not None
-    weights = np.where(
-        np.abs(few.features.kappa[:, 0]) < RARE_INPUT, few.features.weights, 0.0
-    )
-    few = dataclasses.replace(
-        few, features=dataclasses.replace(few.features, weights=weights)
-    )
+    common = np.abs(few.features.kappa[:, 0]) < RARE_INPUT
+    weights = np.where(common, few.features.weights, 0.0)
+    features = dataclasses.replace(few.features, weights=weights)
+    few = dataclasses.replace(few, features=features)
     without = solve_first_order(few, first.take(suspects), goal=ROUNDING)
+    test = errors.test[suspects]
     change = np.abs(ridge_errors(without, size.take(suspects)).test - test)
     matter[suspects] = change > 0.01 * test + ROUNDING * errors.null[suspects]
     return matter
-
-
-# -- classes ---------------------------------------------------------------------------
 
 
 def solve_classes(asked: Asked, loss: str) -> Fit:
@@ -320,149 +315,55 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
     ones = np.ones(len(asked.owner))
     width = numbers["width_per_dim"]
     flip = numbers["flip"]
-    features = asked.labelled
-    ratio = numbers["samples_per_dim"] / width
     equations = Equations(
-        features, ratio, width, numbers["readout.ridge"], ones, asked.bulk, asked.pi
+        asked.labelled,
+        numbers["samples_per_dim"] / width,
+        width,
+        a=numbers["readout.ridge"],
+        b=ones,
+        bulk=asked.bulk,
+        pi=asked.pi,
     )
+    # in the limit the means cost nothing: where they separate the classes nothing
+    # stops the fit from growing
     apart = (flip == 0) & np.isinf(numbers["dim"])
     if apart.any():
         apart &= separated(asked.features)[asked.owner]
     classifier = classify(equations, loss, flip, asked.size, apart)
-    residual = classifier.residual
-    tolerance = max(asked.tolerance, GOOD_ENOUGH)
-    status = _status(
-        classifier,
-        residual,
-        tolerance,
-        classifier.iterations,
-        "sweeps",
-        "stationarity of the fit",
-    )
-    assert features.rho is not None and features.kappa is not None
-    # where the mean features could nearly separate the classes, a finite dimension has
-    # an answer
-    growing = (
-        (status != "")
-        & (flip == 0)
-        & np.isinf(numbers["dim"])
-        & (features.kappa.shape[1] > 0)
-    )
-    growing &= np.all(features.rho == 0, axis=1)
-    status[growing] = [f"{said}; give dim" for said in status[growing]]
-    status[apart] = SEPARATED
-    kept = classifier.V1 / classifier.V2[:, None, :]
-    iterations = classifier.iterations
-    known = (
-        classifier,
-        classifier.V1,
-        classifier.V2,
-        kept,
-        0.5 * ones,
-        status,
-        residual,
-        iterations,
-    )
     return Fit(
-        *known,
-        np.nan * ones,
-        np.nan * ones,
-        np.zeros(len(ones), dtype=bool),
+        solution=classifier,
+        V1=classifier.V1,
+        V2=classifier.V2,
+        kept=classifier.V1 / classifier.V2[:, None, :],
+        null=0.5 * ones,
+        status=_class_status(asked, classifier, apart),
+        residual=classifier.residual,
+        iterations=classifier.iterations,
+        all_data=np.nan * ones,
+        floor=np.nan * ones,
+        rare=np.zeros(len(ones), dtype=bool),
         equations=equations,
     )
 
 
-# -- The least errors of given features: on all data -----------------------------------
-
-
-UNPENALISED = 1e10
-"""R of a width at which coefficients of the channels cost nothing."""
-
-
-def floors(
-    equations: Equations, owner: Integers, noise: Floats
-) -> tuple[Floats, Floats]:
-    """Return the error of each point (B,) on all data, few_steps_readout (8.1), and at
-    infinite width, (8.2).
-
-    (8.1) is (4.3)-(4.5) at V = 0, rho = 1, lambda = 0; (8.2) leaves out its penalty
-    too: the distance of the target to the span of the means and the channels. `owner`
-    (B,) says which set of features a point has: the first depends on the width and on
-    the features, the second on these only; the label noise (B,) adds to both.
-    """
-    pairs = np.stack([owner, equations.width], axis=1)
-    _, chosen, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    part = equations.take(chosen)
-    ones = np.ones(len(chosen))
-    part = dataclasses.replace(part, ratio=ones, a=0.0 * ones, b=ones)
-    if isinstance(
-        part.bulk, InputBulk
-    ):  # the noise of quadratic channels vanishes with 1/d
-        part = dataclasses.replace(
-            part, bulk=dataclasses.replace(part.bulk, noise=None)
-        )
-    features = part.features
-    count = len(chosen)
-    weights = np.broadcast_to(features.weights, (count, features.weights.shape[1]))
-    Vh1, Vh2 = features.moments(weights)
-    start = part.bulk.start(Vh2.min(axis=1), part.block_width)
-    response = part.bulk.solve(Vh1, Vh2, part.block_width, start)
-    all_data = _unexplained(part, response, weights)
-    _, first, set_of = np.unique(owner[chosen], return_index=True, return_inverse=True)
-    free = np.broadcast_to(
-        part.bulk.spread.free if isinstance(part.bulk, InputBulk) else True, (count,)
+def _class_status(asked: Asked, classifier: Classifier, apart: Booleans) -> Strings:
+    """Return why each fit of classes is not to be trusted; empty where it is."""
+    status = _status(
+        classifier,
+        residual=classifier.residual,
+        tolerance=max(asked.tolerance, GOOD_ENOUGH),
+        iterations=classifier.iterations,
+        steps="sweeps",
+        identity="stationarity of the fit",
     )
-    floor = np.empty(len(first))
-    for number, row in enumerate(first):
-        if free[row]:
-            floor[number] = _distance(features.take(np.array([row])))
-            continue
-        unpenalised = response.take(np.array([row]))
-        unpenalised.R[:] = UNPENALISED
-        floor[number] = _unexplained(
-            part.take(np.array([row])), unpenalised, weights[[row]]
-        )[0]
-    own = noise[chosen]
-    which = which.reshape(-1)
-    floor = (floor - own[first])[set_of.reshape(-1)]
-    return (all_data - own)[which] + noise, floor[which] + noise
-
-
-def _unexplained(equations: Equations, response: Response, weights: Floats) -> Floats:
-    """Return what the means and channels with the penalties of this response do not
-    explain of the labels.
-    """
-    features = equations.features
-    psih = np.swapaxes(
-        (features.mu1 * weights[:, None, :]) @ np.swapaxes(features.h1, 1, 2), 1, 2
-    )
-    signal = solve_signal(
-        equations,
-        response,
-        weights,
-        features.h,
-        psih,
-        FiniteSize(np.zeros(len(weights))),
-    )
-    explained = signal.c0 * features.h + np.sum(features.h1 * signal.c1, axis=1)
-    return np.sum(features.weights * (features.hh - explained), axis=1)
-
-
-def _distance(features: Features) -> float:
-    """Return E hh minus what the functions (mu0, T) explain of (h, h1) without any
-    penalty.
-    """
-    root = np.sqrt(features.weights[0])
-    k = len(features.pi)
-    channels = features.channels
-    means = np.concatenate([features.mu0[0], features.T0[0]]) * root
-    slopes = np.tile(features.mu1[0] * root, (channels, 1))
-    rows = [means.T] + [
-        np.pad(slopes * Jp[:, None], ((k, 0), (0, 0))).T for Jp in features.Jp[0]
-    ]
-    wanted = np.concatenate(
-        [features.h[0] * root, *(h1 * root for h1 in features.h1[0])]
-    )
-    left, values, _ = np.linalg.svd(np.concatenate(rows), full_matrices=False)
-    explained = (left.T @ wanted)[values > 1e-12 * values[0]]
-    return float(features.hh[0] @ features.weights[0] - explained @ explained)
+    features = asked.labelled
+    assert features.rho is not None and features.kappa is not None
+    # where the mean features could nearly separate the classes, a finite dimension has
+    # an answer
+    in_limit = np.isinf(asked.points["dim"])
+    growing = (status != "") & (asked.points["flip"] == 0) & in_limit
+    growing &= features.kappa.shape[1] > 0
+    growing &= np.all(features.rho == 0, axis=1)
+    status[growing] = [f"{reason}; give dim" for reason in status[growing]]
+    status[apart] = SEPARATED
+    return status

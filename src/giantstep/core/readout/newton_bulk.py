@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import Array, Booleans, Floats
+from giantstep.core.maths.solve import OpenPoints
 from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Response, Tangents
 from giantstep.core.readout.features import packing
@@ -28,8 +28,9 @@ PLAIN_STEPS = 6
 NEAR = 1e-2
 """Mismatch from which one more Newton step is good enough for `near`."""
 SOLVED = 1e-14
+"""Relative mismatch that is rounding."""
 STALLED = 1e-11
-"""Relative mismatch that is rounding, and from which one that no longer falls is."""
+"""Relative mismatch from which one that no longer falls is rounding."""
 
 
 class Inside(NamedTuple):
@@ -68,16 +69,20 @@ class Motion(Stacked):
         to be trusted.
         """
         near = np.max(np.abs(self.dlog[:, -1]), axis=1) < 1
-        return g + self.dg[:, -1], np.where(near[:, None], R + self.dR[:, -1], np.nan)
+        new_R = np.where(near[:, None], R + self.dR[:, -1], np.nan)
+        return g + self.dg[:, -1], new_R
 
     def carry(self, response: Response) -> Response:
         """Return the response after Newton's step, with the motion, which `tangents`
         asks for next.
         """
         dS = self.dS[:, -1]
-        S = response.S + 0.5 * (dS + np.swapaxes(dS, 1, 2))
         moved = dataclasses.replace(
-            response, R=response.R + self.dR[:, -1], S=S, g=response.g + self.dg[:, -1]
+            response,
+            R=response.R + self.dR[:, -1],
+            # S is symmetric, its step only up to what the step leaves out
+            S=response.S + 0.5 * (dS + np.swapaxes(dS, 1, 2)),
+            g=response.g + self.dg[:, -1],
         )
         moved.motion = self
         return moved
@@ -90,12 +95,10 @@ class NewtonBulk(Stacked):
 
     packed_only: ClassVar[bool] = True
     max_steps: ClassVar[int]
-    cold_steps: ClassVar[int] = (
-        0  # plain steps before the first one of Newton, for a cold start
-    )
-    nearly: ClassVar[float] = (
-        0.0  # mismatch from which one more Newton step ends the iteration
-    )
+    # plain steps before the first one of Newton, for a cold start
+    cold_steps: ClassVar[int] = 0
+    # mismatch from which one more Newton step ends the iteration
+    nearly: ClassVar[float] = 0.0
 
     @abstractmethod
     def guess(self, inside: Inside) -> tuple[Array, Array]:
@@ -121,29 +124,35 @@ class NewtonBulk(Stacked):
         g = np.array(start.g, np.result_type(D, start.g))
         R = np.array(start.R)
         inside = Inside(Vh1, D, block_width)
+        # a start without g is a cold one
         cold = np.isnan(g).reshape(len(g), -1).any(axis=1)
         if cold.any():
             g[cold], R[cold] = self.take(cold).guess(inside.take(cold))
         motion = self.motion(g, R, inside)
         ending = NEAR if near else self.nearly
+        # a mismatch that is not a number is far, too
         far = np.flatnonzero(~(motion.size < ending))
         if far.size:
             part = self.take(far)
-            there = inside.take(far)
+            part_inside = inside.take(far)
             g[far], R[far] = part._iterate(
-                there, g[far], R[far], cold[far], ending, motion.take(far)
+                part_inside, g[far], R[far], cold[far], ending, motion.take(far)
             )
+            # points that a warm start leads astray start once more, cold
             lost = far[~np.isfinite(R[far]).all(axis=1) & ~cold[far]]
-            if lost.size:  # points that a warm start leads astray start once more, cold
-                again = self.take(lost)
-                anew = inside.take(lost)
-                begun = again.guess(anew)
-                all_cold = np.ones(len(lost), bool)
-                g[lost], R[lost] = again._iterate(
-                    anew, *begun, all_cold, ending, again.motion(*begun, anew)
+            if lost.size:
+                g[lost], R[lost] = self.take(lost)._solve_cold(
+                    inside.take(lost), ending
                 )
-            motion.put(far, part.motion(g[far], R[far], there))
+            motion.put(far, part.motion(g[far], R[far], part_inside))
+        # the last step costs nothing: the motion along it is known
         return motion.carry(Response(R, motion.S, g, Vh1, D, block_width))
+
+    def _solve_cold(self, inside: Inside, ending: float) -> tuple[Array, Array]:
+        """Solve all points from a guess."""
+        g, R = self.guess(inside)
+        cold = np.ones(len(R), bool)
+        return self._iterate(inside, g, R, cold, ending, self.motion(g, R, inside))
 
     def _iterate(
         self,
@@ -160,47 +169,49 @@ class NewtonBulk(Stacked):
         g = np.array(g)
         R = np.array(R)
         # where a point goes when its Newton step fails
-        safe_g, safe_R = (
-            g.copy(),
-            R.copy(),
-        )
+        safe_g = g.copy()
+        safe_R = R.copy()
         last = np.full(len(R), np.inf)
+        # steps of the plain map that are still to be taken
         patience = np.where(cold, self.cold_steps, 0)
-        active = np.arange(len(R))
-        for _ in range(self.max_steps):
-            check_time()
+        points = OpenPoints(len(R), self.max_steps)
+        for active in points:
             size = motion.size
-            plain_g = motion.plain_g
-            plain_R = motion.plain_R
             next_g, next_R = motion.newton(g[active], R[active])
+            # a mismatch that grew takes the step back; plain steps may make it grow
             worse = ~(size < 2 * last[active]) & (patience[active] == 0)
-            done = (size < SOLVED) | ((size < STALLED) & (size > 0.3 * last[active]))
+            stalled = (size < STALLED) & (size > 0.3 * last[active])
+            done = (size < SOLVED) | stalled
             plain = (patience[active] > 0) | ~np.isfinite(next_R).all(axis=1)
-            next_g[plain], next_R[plain] = plain_g[plain], plain_R[plain]
-            next_g[worse], next_R[worse] = safe_g[active[worse]], safe_R[active[worse]]
+            next_g[plain] = motion.plain_g[plain]
+            next_R[plain] = motion.plain_R[plain]
+            next_g[worse] = safe_g[active[worse]]
+            next_R[worse] = safe_R[active[worse]]
             fine = active[~worse]
-            safe_g[fine], safe_R[fine] = plain_g[~worse], plain_R[~worse]
-            patience[active] = np.where(
-                worse, PLAIN_STEPS, np.maximum(patience[active] - 1, 0)
-            )
+            safe_g[fine] = motion.plain_g[~worse]
+            safe_R[fine] = motion.plain_R[~worse]
+            left = np.maximum(patience[active] - 1, 0)
+            patience[active] = np.where(worse, PLAIN_STEPS, left)
             last[active] = np.where(worse, np.inf, size)
             moving = active[~done]
-            g[moving], R[moving] = next_g[~done], next_R[~done]
-            active = active[~done & ((size > ending) | plain | worse)]
-            if active.size == 0:
-                break
-            motion = self.take(active).motion(g[active], R[active], inside.take(active))
+            g[moving] = next_g[~done]
+            R[moving] = next_R[~done]
+            # after a Newton step from so near no other one is needed
+            ends_here = (size <= ending) & ~plain & ~worse
+            points.freeze(done | ends_here)
+            active = points.active
+            if active.size:
+                motion = self.take(active).motion(
+                    g[active], R[active], inside.take(active)
+                )
         return g, R
 
     def motion_of(self, response: Response) -> Motion:
         """Return how the solution behind a response moves."""
         if response.motion is not None:
             return response.motion
-        return self.motion(
-            response.g,
-            response.R,
-            Inside(response.Vh1, response.D, response.block_width),
-        )
+        inside = Inside(response.Vh1, response.D, response.block_width)
+        return self.motion(response.g, response.R, inside)
 
     def along_means(self, response: Response) -> AlongMeans:
         """Nothing is known of the means after such steps: those of independent rows
@@ -220,11 +231,11 @@ class MotionTangents(Tangents):
     def matrix(self) -> Array:
         """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K)."""
         packed = packing(self.response.R.shape[1])
+        # the last direction is Newton's own step
         dS = self.motion.dS[:, :-1]
         dR = self.motion.dR[:, :-1]
-        return -np.concatenate(
-            [dS[:, :, packed.rows, packed.columns], dR], axis=2
-        ).swapaxes(1, 2)
+        dS_packed = dS[:, :, packed.rows, packed.columns]
+        return -np.concatenate([dS_packed, dR], axis=2).swapaxes(1, 2)
 
     def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
         """Return -d(S, R) along dVh1 = A, dD = e."""
@@ -238,7 +249,9 @@ def packed_directions(k: int) -> Floats:
     columns = packing(k).columns
     pair = np.arange(len(rows))
     directions = np.zeros((len(rows) + k, k, k))
-    directions[pair, rows, columns] = directions[pair, columns, rows] = 1.0
+    # a symmetric matrix moves in both of its entries
+    directions[pair, rows, columns] = 1.0
+    directions[pair, columns, rows] = 1.0
     return directions
 
 
@@ -248,7 +261,7 @@ def pair_operator(weights: Array, left: Array, right: Array) -> Array:
     """
     count, nodes, size, _ = left.shape
     flat = left.reshape(count, nodes, -1) * weights[:, :, None]
-    # [(a, c), (d, b)]
+    # X_cd goes to (a, b): sum_n left_ac right_db, first as [(a, c), (d, b)]
     products = np.swapaxes(flat, 1, 2) @ right.reshape(count, nodes, -1)
     products = products.reshape(count, size, size, size, size)
     return products.transpose(0, 1, 4, 2, 3).reshape(count, size * size, size * size)

@@ -26,16 +26,11 @@ class Blocks:
     """
 
     activation: Function
-    U: Floats
-    """(k, R)."""
-    s: Floats
-    """Length of the bulk rows (k,)."""
-    unit: Floats
-    """The same with the sign that the bulk rows have in the fit (k,)."""
-    JU: Floats
-    """(k, R, C)."""
-    Js: Floats
-    """(k, C)."""
+    U: Floats  # (k, R): what the rows of a block have along the coordinates
+    s: Floats  # (k,): length of the bulk rows
+    unit: Floats  # (k,): the same with the sign that the bulk rows have in the fit
+    JU: Floats  # (k, R, C): how a channel moves the rows along the coordinates
+    Js: Floats  # (k, C): and how it changes their length
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +39,10 @@ class Fitted:
     fluctuations.
     """
 
-    theta: Floats
-    x: Floats
-    Q1: Floats
-    """(k, k)."""
-    Q2: Floats
-    """(k,)."""
+    theta: Floats  # (k,)
+    x: Floats  # (C, k)
+    Q1: Floats  # (k, k): what neurons share through the bulk of the inputs
+    Q2: Floats  # (k,): what each neuron has for itself
     covariance: Floats | None = None
     """Of (theta, x) from sample to sample (k + C k, k + C k), of order 1/d; None: not
     counted. (2.12).
@@ -67,7 +60,8 @@ class LayerAt:
     """
 
     blocks: Blocks
-    z: Floats
+    z: Floats  # (N, R)
+    # other than 1 where the inputs are not those of the fit
     bulk: float = 1.0
 
     @cached_property
@@ -76,6 +70,7 @@ class LayerAt:
         return self.blocks.U @ self.z.T
 
     def _at(self, activation: Function, values: Values) -> Floats:
+        # a pre-activation is U.z + s tau times a standard normal
         scale = self.blocks.s * self.bulk
         return tabulated(activation, values, self.A[None], scale[None])[:, 0]
 
@@ -92,12 +87,9 @@ class LayerAt:
     @cached_property
     def mu2(self) -> Floats:
         """(4.2) (k, N)."""
-        return np.maximum(
-            self._at(
-                self.blocks.activation, lambda f, A, s: f.moments(A, s).noise[None]
-            )[0],
-            0.0,
-        )
+        (noise,) = self._at(self.blocks.activation, _noise)
+        # what is left after cancellation may be negative by rounding
+        return np.maximum(noise, 0.0)
 
     @property
     def stretch(self) -> Floats:
@@ -109,8 +101,10 @@ class LayerAt:
         """B of (4.1), the means first, then channel after channel (k + C k, N)."""
         blocks = self.blocks
         D = self.D
-        channels = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[1]
-        channels = channels + blocks.Js.T[:, :, None] * self.stretch * D[2]
+        # a step along a channel moves the rows along z and makes them longer
+        along = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[1]
+        longer = blocks.Js.T[:, :, None] * self.stretch * D[2]
+        channels = along + longer
         return np.concatenate([D[0], channels.reshape(-1, len(self.z))])
 
     @cached_property
@@ -118,14 +112,12 @@ class LayerAt:
         """dB/dz (k + C k, N, R)."""
         blocks = self.blocks
         D = self.D
-        bent = (
-            np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[2]
-            + blocks.Js.T[:, :, None] * self.stretch * D[3]
-        )
-        channels = (
-            bent[..., None] * blocks.U[:, None]
-            + D[1][..., None] * np.moveaxis(blocks.JU, 2, 0)[:, :, None]
-        )
+        # z stands in U.z, where every D_n has the slope D_{n+1}, and as a factor JU.z
+        bent = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[2]
+        bent = bent + blocks.Js.T[:, :, None] * self.stretch * D[3]
+        along_rows = bent[..., None] * blocks.U[:, None]
+        along_channel = D[1][..., None] * np.moveaxis(blocks.JU, 2, 0)[:, :, None]
+        channels = along_rows + along_channel
         means = D[1][..., None] * blocks.U[:, None]
         return np.concatenate([means, channels.reshape(-1, *means.shape[1:])])
 
@@ -137,19 +129,14 @@ class LayerAt:
     @cached_property
     def slope_noise(self) -> Floats:
         """E sigma'^2 - D_1^2 (k, N)."""
-        power = self._at(
-            _slope_of(self.blocks.activation),
-            lambda f, A, s: f.second_moment(A, s)[None],
-        )[0]
+        (power,) = self._at(_slope_of(self.blocks.activation), _second_moment)
         return np.maximum(power - self.D[1] ** 2, 0.0)
 
     @cached_property
     def value_slope(self) -> Floats:
         """x_q = E sigma sigma' - D_0 D_1 - mu1 e1 (k, N)."""
-        product = self._at(
-            _product_of(self.blocks.activation),
-            lambda f, A, s: f.moments(A, s).mean[None],
-        )[0]
+        (product,) = self._at(_product_of(self.blocks.activation), _mean)
+        # what is left beside the means and the parts that are linear in the bulk
         return product - self.D[0] * self.D[1] - self.mu1 * self.e1
 
 
@@ -167,29 +154,32 @@ class OutputLaw:
         """
         x = self.fitted.x
         blocks = self.layer.blocks
-        return np.einsum("qrc,cq->qr", blocks.JU, x), np.einsum(
-            "qc,cq->q", blocks.Js, x
-        )
+        moved = np.einsum("qrc,cq->qr", blocks.JU, x)
+        stretched = np.einsum("qc,cq->q", blocks.Js, x)
+        return moved, stretched
 
     @cached_property
     def mean(self) -> Floats:
         """m(z) (N,), (4.1)."""
-        (Jt, Jts), layer = self.along, self.layer
-        channels = (Jt @ layer.z.T) * layer.D[1] + Jts[
-            :, None
-        ] * layer.stretch * layer.D[2]
-        return self.fitted.theta @ layer.D[0] + np.sum(channels, axis=0)
+        moved, stretched = self.along
+        layer = self.layer
+        along = (moved @ layer.z.T) * layer.D[1]
+        longer = stretched[:, None] * layer.stretch * layer.D[2]
+        return self.fitted.theta @ layer.D[0] + np.sum(along + longer, axis=0)
 
     @cached_property
     def gradient(self) -> Floats:
         """dm/dz (N, R), (5.1)."""
-        (Jt, Jts), layer, D = self.along, self.layer, self.layer.D
+        moved, stretched = self.along
+        layer = self.layer
+        D = layer.D
+        # D_n has the slope D_{n+1} along U, and J t . z has J t
         bent = (
             self.fitted.theta[:, None] * D[1]
-            + (Jt @ layer.z.T) * D[2]
-            + Jts[:, None] * layer.stretch * D[3]
+            + (moved @ layer.z.T) * D[2]
+            + stretched[:, None] * layer.stretch * D[3]
         )
-        return bent.T @ layer.blocks.U + D[1].T @ Jt
+        return bent.T @ layer.blocks.U + D[1].T @ moved
 
     def quadratic(self, Q1: Floats, Q2: Floats) -> Floats:
         """Return mu1^T Q1 mu1 + mu2 . Q2 (N,)."""
@@ -208,11 +198,14 @@ class OutputLaw:
         """
         fitted = self.fitted
         mu1 = self.layer.mu1
+        # in the limit nothing is counted
         if fitted.covariance is None or fitted.counted_twice is None:
             return np.zeros(len(self.layer.z))
         functions = self.layer.functions
-        own = np.sum(functions * (fitted.covariance @ functions), axis=0)
-        return np.asarray(own - np.sum(mu1 * (fitted.counted_twice @ mu1), axis=0))
+        of_means = np.sum(functions * (fitted.covariance @ functions), axis=0)
+        # Q1 has counted the coordinates like all other directions
+        counted = np.sum(mu1 * (fitted.counted_twice @ mu1), axis=0)
+        return np.asarray(of_means - counted)
 
 
 def _slope_of(activation: Function) -> Function:
@@ -221,6 +214,18 @@ def _slope_of(activation: Function) -> Function:
         kinks=activation.kinks,
         name=f"slope of {activation.name}",
     )
+
+
+def _noise(activation: Function, A: Floats, s: Floats) -> Floats:
+    return activation.moments(A, s).noise[None]
+
+
+def _mean(activation: Function, A: Floats, s: Floats) -> Floats:
+    return activation.moments(A, s).mean[None]
+
+
+def _second_moment(activation: Function, A: Floats, s: Floats) -> Floats:
+    return activation.second_moment(A, s)[None]
 
 
 def _product_of(activation: Function) -> Function:

@@ -12,18 +12,6 @@ step_size_regimes (3f):
 The steps differ in V only: one spike of finite strength after a small step, or the free
 regressors kappa^k of the spikes that diverge after a growing one. Coefficients are
 c_k = E[sigma He_k]/k!.
-
-W1 = W0 + eta c1 a beta^T up to a vanishing remainder, with beta = X0^T r/n0. With c =
-p/d, b0^2 = g1^2 + E r^2 d/n0, f0 the initial output (0 or 1) and eta in units of |a| =
-sqrt(E zeta^2), ell = (1 - f0 eta c1^2)^2 + eta^2 c1^2 b0^2 is the squared length of
-W1^T a/|a|. The bulk of singular values is that of W0, |1 -+ sqrt(c)|. One leaves it at
-the top where ell > 1 + sqrt(c) (Baik, Ben Arous, Peche), and then (4a)
-
-    s^2 = ell + c ell/(ell - 1), (left . a)^2/|a|^2 = (1 - c/(ell - 1)^2)/(1 + c/(ell -
-    1)), (right . w*)^2 = (eta c1 g1)^2/ell (1 - c/(ell - 1)^2).
-
-With f0 = 1 and c < 1 one leaves it at the bottom where ell < 1 - sqrt(c), with the same
-formulas.
 """
 
 from __future__ import annotations
@@ -40,6 +28,13 @@ from giantstep.core.maths.gaussian import Function, expectation
 HIGHEST_PLATEAU = 50
 """Degree up to which plateaus are computed: the monomials of more are too much alike
 for double precision.
+"""
+BISECTIONS = 200
+"""Halvings of the bracket of nu: from 1e-300 on, to the last digit."""
+SMALLEST = 1e-300
+UNDERFLOW = 1e-290
+"""A bracket that is not empty where ridge and rest are 0, and its end above which it is
+still divided.
 """
 NOTHING_GAINED = 1e-9
 """What a degree adds to the projection of the target, relative to E g^2, that is
@@ -68,6 +63,7 @@ class RandomFeatures:
         """
         test = (V - self.nu * dV) / self.slope
         with np.errstate(divide="ignore", invalid="ignore"):
+            # lambda/nu -> 1 - q as both vanish
             shrink = np.where(self.nu > 0, self.ridge / self.nu, 1 - self.load)
         return test, shrink**2 * test, shrink * V
 
@@ -75,17 +71,20 @@ class RandomFeatures:
 def linear_and_rest(activation: Function) -> tuple[float, float]:
     """Return c_1 and c_{>1}^2 of the activation."""
     c0, c1 = activation.hermite(1)
-    return float(c1), max(
-        float(activation.second_moment(np.zeros(1), np.ones(1))[0] - c0**2 - c1**2), 0.0
-    )
+    power = activation.second_moment(np.zeros(1), np.ones(1))[0]
+    rest = float(power - c0**2 - c1**2)
+    # a linear activation has a rest of rounding, of either sign
+    return float(c1), max(rest, 0.0)
 
 
 def slope_variance(activation: Function) -> float:
     """Return Var sigma'(z), what the rank-one part of a gradient leaves out."""
-    square = expectation(
+    square, _ = expectation(
         lambda z: activation.derivative(z) ** 2, kinks=activation.kinks
-    )[0]
-    return float(square - activation.hermite(1)[1] ** 2)
+    )
+    # E sigma' = c_1
+    _, c1 = activation.hermite(1)
+    return float(square - c1**2)
 
 
 def bulk_traces(
@@ -95,11 +94,14 @@ def bulk_traces(
     step_size_regimes (3a), (3b), (3c).
     """
     x = nu + rest
+    # A t^2 + B t = 1, by the formula without cancellation
     A = c1**2 * width * x
     B = x + c1**2 * (1 - width)
     t = 2 / (B + np.sqrt(B**2 + 4 * A))
     dt = -(c1**2 * width * t**2 + t) / (2 * A * t + B)
-    return t, dt, width * (1 - x * t) / c1**2, -width * (t + x * dt) / c1**2
+    tau = width * (1 - x * t) / c1**2
+    dtau = -width * (t + x * dt) / c1**2
+    return t, dt, tau, dtau
 
 
 def solve_random_features(
@@ -114,25 +116,34 @@ def solve_random_features(
     top = q * (c1**2 + rest)
 
     def excess(nu: Floats) -> Floats:
-        return nu * (1 - q * (1 - nu * bulk_traces(c1, rest, width, nu)[0])) - goal
+        t, *_ = bulk_traces(c1, rest, width, nu)
+        return nu * (1 - q * (1 - nu * t)) - goal
 
     # lambda(nu) increases above its last zero; the bracket starts there because it is
     # negative below
     low = np.zeros_like(goal)
-    high = goal + top + 1e-300
-    for _ in range(200):
+    high = goal + top + SMALLEST
+    for _ in range(BISECTIONS):
         check_time()
-        middle = np.where(
-            low > 0, np.sqrt(low * high), np.where(high > 1e-290, high * 1e-3, 0.0)
-        )
+        # over many orders of magnitude by the geometric mean, from zero by thousandths
+        from_zero = np.where(high > UNDERFLOW, high * 1e-3, 0.0)
+        middle = np.where(low > 0, np.sqrt(low * high), from_zero)
         middle = np.where(high < 4 * low, 0.5 * (low + high), middle)
         below = excess(middle) < 0
         low = np.where(below, middle, low)
         high = np.where(below, high, middle)
+    # without a ridge nu vanishes where there are more samples than neurons
     nu = np.where((goal == 0) & (q < 1), 0.0, 0.5 * (low + high))
     t, dt, tau, dtau = bulk_traces(c1, rest, width, nu)
     return RandomFeatures(
-        goal, q, nu, t, dt, tau, dtau, 1 - q + q * (2 * nu * t + nu**2 * dt)
+        ridge=goal,
+        load=q,
+        nu=nu,
+        t=t,
+        dt=dt,
+        tau=tau,
+        dtau=dtau,
+        slope=1 - q + q * (2 * nu * t + nu**2 * dt),
     )
 
 
@@ -154,7 +165,9 @@ def after_step(
     """
     c0, c1 = activation.hermite(1)
     # a constant is learnt for free where c0 is not 0
-    free = target[0] ** 2 if abs(c0) > 1e-12 else 0.0
+    free = 0.0
+    if abs(c0) > 1e-12:
+        free = target[0] ** 2
     linear = (c1 * target[1]) ** 2
     # random features, step_size_regimes (3e), with the spike of a step of size eta =
     # O(1), (5a)
@@ -169,17 +182,16 @@ def after_step(
     weight = target[1] ** 4 * eta**2
     V = label_power - free - linear * bulk.tau - weight * up / down
     dV = -linear * bulk.dtau - weight * (dup / down - up * ddown / down**2)
-    for degree in np.unique(
-        degrees[degrees > 0]
-    ).tolist():  # spikes that diverge are fitted free: (7a)
+    # spikes that diverge are fitted free: (7a)
+    for degree in np.unique(degrees[degrees > 0]).tolist():
         rows = degrees == degree
         active = active_degrees(activation, degree)
-        rest = linear * (1 - cosine[rows] ** 2 if 1 in active else 1.0)
-        V[rows] = (
-            label_power[rows]
-            - projected_power(target, cosine[rows], active)
-            - rest * bulk.tau[rows]
-        )
+        rest = linear
+        if 1 in active:
+            # what the free regressors have of the linear part, the bulk need not fit
+            rest = linear * (1 - cosine[rows] ** 2)
+        fitted = projected_power(target, cosine[rows], active)
+        V[rows] = label_power[rows] - fitted - rest * bulk.tau[rows]
         dV[rows] = -rest * bulk.dtau[rows]
     return V, dV
 
@@ -200,8 +212,10 @@ def projected_power(target: Floats, cosine: Floats, degrees: list[int]) -> Float
     monomials = np.zeros((len(orders), len(degrees)))
     for column, degree in enumerate(degrees):
         monomials[: degree + 1, column] = _unit_monomial(degree)
-    values = target[: len(orders)] * cosine[:, None] ** orders  # h_j^y = E[g h_j] cos^j
-    return np.sum((values @ np.linalg.qr(monomials)[0]) ** 2, axis=1)
+    # h_j^y = E[g h_j] cos^j
+    values = target[: len(orders)] * cosine[:, None] ** orders
+    basis, _ = np.linalg.qr(monomials)
+    return np.sum((values @ basis) ** 2, axis=1)
 
 
 def _unit_monomial(degree: int) -> Floats:
@@ -211,11 +225,12 @@ def _unit_monomial(degree: int) -> Floats:
     The coefficient of h_j is k!/(2^m m! j!) sqrt(j!), m = (k - j)/2; logarithms hold
     factorials of any size.
     """
+    # every second degree: a monomial has the parity of its degree
     orders = np.arange(degree, -1, -2)
     pairs = (degree - orders) / 2
-    log_length = 0.5 * (
-        gammaln(2 * degree + 1) - degree * np.log(2) - gammaln(degree + 1)
-    )
+    # E kappa^(2 degree) = (2 degree)!/(2^degree degree!)
+    log_power = gammaln(2 * degree + 1) - degree * np.log(2) - gammaln(degree + 1)
+    log_length = 0.5 * log_power
     logs = (
         gammaln(degree + 1)
         - pairs * np.log(2)
@@ -245,44 +260,3 @@ def last_degree_counts(
             gained = projected_power(target, cosine[rows], active) - before
             counts[rows] = gained > NOTHING_GAINED * np.sum(target**2)
     return counts
-
-
-# -- The extreme singular values of the weights after a small or growing step: step_size
-
-
-def weight_spikes(
-    width: Floats,
-    eta: Floats,
-    c1: float,
-    g1: float,
-    noise: Floats,
-    initial_output: Floats,
-) -> dict[str, Floats]:
-    """Return bulk and extreme singular values (B,), `noise` = E r^2 d/n0; its edges and
-    NaN inside the bulk.
-    """
-    moved = eta * c1
-    ell = (1 - initial_output * moved * c1) ** 2 + moved**2 * (g1**2 + noise)
-    lower = np.abs(1 - np.sqrt(width))
-    upper = 1 + np.sqrt(width)
-    top = ell > upper
-    bottom = ell < 1 - np.sqrt(width)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        kept = np.where(top | bottom, 1 - width / (ell - 1) ** 2, np.nan)
-        value = np.sqrt(ell + width * ell / (ell - 1))
-        left = kept / (1 + width / (ell - 1))
-        right = (moved * g1) ** 2 / ell * kept
-    values = {
-        "bulk_lower": lower,
-        "bulk_upper": upper,
-        "spike_strength": ell,
-        "threshold": upper,
-    }
-    for end, prefix, there, edge in (
-        ("top", "", top, upper),
-        ("bottom", "bottom_", bottom, lower),
-    ):
-        values[f"{end}_singular_value"] = np.where(there, value, edge)
-        values[f"{prefix}left_alignment"] = np.where(there, left, np.nan)
-        values[f"{prefix}right_alignment"] = np.where(there, right, np.nan)
-    return values

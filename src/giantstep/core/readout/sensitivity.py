@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,15 @@ counted: 1e-7 of an error.
 """
 
 
+class GradientNodes(NamedTuple):
+    """What n inputs have at G nodes of the fluctuations of the gradient."""
+
+    length: Floats  # |grad f| (n, G)
+    mean: Floats  # of the output given the gradient (n, G)
+    variance: Floats  # of the output given the gradient (n, G)
+    weights: Floats  # of the nodes (G,)
+
+
 @dataclass(frozen=True, eq=False)
 class GradientLaw:
     """The law of the gradient at the inputs of an output law."""
@@ -43,7 +53,8 @@ class GradientLaw:
         """Of the gradient along the coordinates (N, R, R): (5.2)."""
         layer = self.law.layer
         fitted = self.law.fitted
-        U = self.law.layer.blocks.U
+        U = layer.blocks.U
+        # what each row has for itself, beside the part e1 that is linear in the bulk
         own = np.maximum(layer.slope_noise - layer.e1**2, 0.0) * fitted.Q2[:, None]
         shared = np.einsum(
             "qn,qp,pn,qr,ps->nrs", layer.e1, fitted.Q1, layer.e1, U, U, optimize=True
@@ -57,21 +68,19 @@ class GradientLaw:
         """
         layer = self.law.layer
         fitted = self.law.fitted
-        moved = (
-            layer.e1 * (fitted.Q1 @ layer.mu1) + layer.value_slope * fitted.Q2[:, None]
-        )
-        return moved.T @ layer.blocks.U
+        shared = layer.e1 * (fitted.Q1 @ layer.mu1)
+        own = layer.value_slope * fitted.Q2[:, None]
+        return (shared + own).T @ layer.blocks.U
 
     @cached_property
     def across(self) -> Floats:
         """Squared length of the gradient across the coordinates (N,): (5.4)."""
         layer = self.law.layer
         fitted = self.law.fitted
+        # the mean slope along the bulk, and what is left of each row's slope
         rows = layer.blocks.unit[:, None] * layer.D[1]
-        return (
-            np.sum(rows * (fitted.Q1 @ rows), axis=0)
-            + (layer.blocks.s**2 * fitted.Q2) @ layer.slope_noise
-        )
+        shared = np.sum(rows * (fitted.Q1 @ rows), axis=0)
+        return shared + (layer.blocks.s**2 * fitted.Q2) @ layer.slope_noise
 
     @cached_property
     def along(self) -> Floats:
@@ -79,61 +88,55 @@ class GradientLaw:
         (5.5), (5.9).
         """
         law = self.law
-        mean = np.sum(law.gradient**2, axis=1) + np.trace(
-            self.covariance, axis1=1, axis2=2
-        )
+        fluctuation = np.trace(self.covariance, axis1=1, axis2=2)
+        square = np.sum(law.gradient**2, axis=1) + fluctuation
         if law.fitted.covariance is None:
-            return mean
+            return square
+        # the fitted means vary with the samples, and the mean gradient with them
+        # E of the square of grad (theta, x) . B
         moved = law.layer.function_gradients
-        return np.asarray(
-            mean
-            + np.einsum(
-                "fnr,fg,gnr->n", moved, law.fitted.covariance, moved, optimize=True
-            )
+        of_means = np.einsum(
+            "fnr,fg,gnr->n", moved, law.fitted.covariance, moved, optimize=True
         )
+        return np.asarray(square + of_means)
 
-    def at_nodes(self, rows: Integers) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return |grad f|, mean and variance of the output, all (n, G), and weights
-        (G,): Gauss-Hermite over (5.2).
+    def at_nodes(self, rows: Integers) -> GradientNodes:
+        """Return the gradient of the inputs in `rows` at Gauss-Hermite nodes of its
+        fluctuations, and the output given it: (5.2).
         """
         law = self.law
         rank = self.rank
+        # the gradient fluctuates along the rows of the blocks only: the last axes
         values, vectors = np.linalg.eigh(self.covariance[rows])
-        values, vectors = (
-            values[:, values.shape[1] - rank :],
-            vectors[:, :, values.shape[1] - rank :],
-        )
+        values = values[:, values.shape[1] - rank :]
+        vectors = vectors[:, :, vectors.shape[2] - rank :]
         moves = values > SATURATED * np.max(self.covariance, initial=0.0)
         roots = np.sqrt(np.where(moves, values, 0.0))
-        own, with_output = (
-            np.einsum("nrm,nr->nm", vectors, part[rows])
-            for part in (law.gradient, self.with_output)
-        )
+        mean_gradient = np.einsum("nrm,nr->nm", vectors, law.gradient[rows])
+        with_output = np.einsum("nrm,nr->nm", vectors, self.with_output[rows])
+        # regression of the output on the fluctuations, in units of their deviation
         loading = np.where(moves, with_output / np.where(moves, roots, 1.0), 0.0)
-        still = (
-            np.sum(law.gradient[rows] ** 2, axis=1)
-            - np.sum(own**2, axis=1)
-            + self.across[rows]
-        )
+        # the part of the squared length that does not fluctuate
+        still = np.sum(law.gradient[rows] ** 2, axis=1)
+        still = still - np.sum(mean_gradient**2, axis=1) + self.across[rows]
         nodes, weights = hermite_rule(HERMITE_NODES[rank])
         square = np.maximum(still, 0.0)[:, None]
         mean = law.mean[rows][:, None]
         mass = np.ones(1)
-        for axis in range(
-            rank
-        ):  # every node of the axes before, with every one of this axis
-            moved = (own[:, axis, None] + roots[:, axis, None] * nodes) ** 2
-            square = (square[:, :, None] + moved[:, None]).reshape(len(rows), -1)
-            mean = (
-                mean[:, :, None] + (loading[:, axis, None] * nodes)[:, None]
-            ).reshape(len(rows), -1)
+        # every node of the axes before, with every one of this axis
+        for axis in range(rank):
+            along_axis = mean_gradient[:, axis, None] + roots[:, axis, None] * nodes
+            square = square[:, :, None] + (along_axis**2)[:, None]
+            square = square.reshape(len(rows), -1)
+            mean = mean[:, :, None] + (loading[:, axis, None] * nodes)[:, None]
+            mean = mean.reshape(len(rows), -1)
             mass = np.outer(mass, weights).ravel()
         variance = np.maximum(law.variance[rows] - np.sum(loading**2, axis=1), 0.0)
-        return (
-            np.sqrt(square),
-            mean,
-            np.broadcast_to(variance[:, None], mean.shape),
-            mass,
+        return GradientNodes(
+            length=np.sqrt(square),
+            mean=mean,
+            variance=np.broadcast_to(variance[:, None], mean.shape),
+            weights=mass,
         )
 
     @cached_property
@@ -145,7 +148,8 @@ class GradientLaw:
         """Return the inputs that are not too rare to matter, in pieces that fit into
         memory.
         """
-        size = max(1, CHUNK // HERMITE_NODES[self.rank] ** self.rank)
+        nodes_of_input = HERMITE_NODES[self.rank] ** self.rank
+        size = max(1, CHUNK // nodes_of_input)
         often = np.flatnonzero(weights > RARE * weights.max())
         return [often[start : start + size] for start in range(0, len(often), size)]
 
@@ -158,9 +162,11 @@ def error_times_gradient(
     """
     total = 0.0
     for rows in gradient.chunks(weights):
-        size, mean, variance, mass = gradient.at_nodes(rows)
-        far = folded_mean(label[rows][:, None] - mean, np.sqrt(variance + noise))
-        total += float(weights[rows] @ ((size * far) @ mass))
+        at = gradient.at_nodes(rows)
+        # given the gradient y - f is normal
+        error = label[rows][:, None] - at.mean
+        mean_error = folded_mean(error, np.sqrt(at.variance + noise))
+        total += float(weights[rows] @ ((at.length * mean_error) @ at.weights))
     return total
 
 
@@ -168,9 +174,8 @@ def folded_mean(mean: Floats, deviation: Floats) -> Floats:
     """Return E |N(mean, deviation^2)|."""
     scale = np.maximum(deviation, 1e-300)
     t = mean / scale
-    return np.asarray(
-        2 * scale * normal_density(t) + mean * (2 * normal_distribution(t) - 1)
-    )
+    sign = 2 * normal_distribution(t) - 1
+    return np.asarray(2 * scale * normal_density(t) + mean * sign)
 
 
 def attacked_classes(
@@ -181,14 +186,14 @@ def attacked_classes(
     """
     wrong = np.zeros(len(eps))
     for rows in gradient.chunks(weights):
-        size, mean, variance, mass = gradient.at_nodes(rows)
-        scale = np.sqrt(np.maximum(variance, 1e-300))
+        at = gradient.at_nodes(rows)
+        scale = np.sqrt(np.maximum(at.variance, 1e-300))
         chance = positive[rows][:, None]
         for number, length in enumerate(eps):
-            up = (length * size - mean) / scale
-            down = (length * size + mean) / scale
-            each = chance * normal_distribution(up) + (
-                1 - chance
-            ) * normal_distribution(down)
-            wrong[number] += float(weights[rows] @ (each @ mass))
+            # the adversary moves the output towards the other class by eps |grad f|
+            pushed = length * at.length
+            up = normal_distribution((pushed - at.mean) / scale)
+            down = normal_distribution((pushed + at.mean) / scale)
+            each = chance * up + (1 - chance) * down
+            wrong[number] += float(weights[rows] @ (each @ at.weights))
     return wrong

@@ -16,13 +16,15 @@ Y_c = Dr^1/2 y_c Dr^1/2, Z = Dr^-1/2 z Dr^-1/2, Gm = Dr^-1/2 gm Dr^-1/2, P_c = D
 p_c Dr^1/2; the lower-case ones, used here, depend on R only through z = R^1/2 Vh1 R^1/2
 (+) -I:
 
-    lh = l (I + gm l/alpha0)^-1,   yt = E_b[lh],   y_c = (1 + e^2 r2_c) (+) 0 + p_c^T yt p_c,   p_c = [l_c I, 0; I, I]
+    lh = l (I + gm l/alpha0)^-1,   yt = E_b[lh],   p_c = [l_c I, 0; I, I]
+    y_c = (1 + e^2 r2_c) (+) 0 + p_c^T yt p_c
     n_c = (I + z y_c)^-1,   h_c = n_c z,   gm = sum_c mu_c p_c h_c p_c^T
-    R_q D_q + sum_c mu_c (1 - n_c)_qq = beta_q,   S = beta V1 = R^1/2 [sum_c mu_c y_c n_c]_11 R^1/2             (5.3)
+    R_q D_q + sum_c mu_c (1 - n_c)_qq = beta_q                                    (5.3)
+    S = beta V1 = R^1/2 [sum_c mu_c y_c n_c]_11 R^1/2
 
 The channels of the features are t, psi, y, as after a plain step; `g` of a response is
 gm.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,9 @@ from typing import ClassVar
 import numpy as np
 
 from giantstep.core.base.types import Array, Floats, Integers
+from giantstep.core.maths.small_matrices import small_inverse, small_product
 from giantstep.core.maths.solve import solve_each
-from giantstep.core.maths.stacked import Stacked, small_inverse, small_product
+from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Response
 from giantstep.core.readout.features import packing
 from giantstep.core.readout.newton_bulk import (
@@ -112,12 +115,14 @@ class SignBulk(NewtonBulk):
 
     chunk: ClassVar[int] = 16
     max_steps: ClassVar[int] = 200
-    kin: ClassVar[object] = "sign"
+    stack_key: ClassVar[object] = "sign"
 
     @classmethod
-    def stack(cls, bulks: Sequence[SignBulk], owner: Integers) -> SignBulk:
-        """Return the bulk of points that have ``bulks[owner[b]]``, each of one set."""
-        return cls.join(bulks).take(owner)
+    def stack(cls, bulks: Sequence[SignBulk], set_of_point: Integers) -> SignBulk:
+        """Return the bulk of points that have ``bulks[set_of_point[b]]``, each of one
+        set.
+        """
+        return cls.join(bulks).take(set_of_point)
 
     @property
     def size(self) -> int:
@@ -131,12 +136,12 @@ class SignBulk(NewtonBulk):
         l = np.zeros((count, self.nodes.shape[1], 2 * k, 2 * k))
         q = np.arange(k)
         rho = self.nodes[:, :, None]
-        l[:, :, q, q] = (self.strength**2 * (self.excess * self.per_sample)[:, None])[
-            :, None
-        ] * rho**2
-        l[:, :, q, k + q] = l[:, :, k + q, q] = (self.strength * self.bend[:, None])[
-            :, None
-        ] * rho
+        # R_q and sqrt(R_q) of the page are scaled out
+        of_t = self.strength**2 * (self.excess * self.per_sample)[:, None]
+        between = (self.strength * self.bend[:, None])[:, None] * rho
+        l[:, :, q, q] = of_t[:, None] * rho**2
+        l[:, :, q, k + q] = between
+        l[:, :, k + q, q] = between
         return l
 
     @cached_property
@@ -146,24 +151,26 @@ class SignBulk(NewtonBulk):
         p = np.zeros((*self.cells.mass.shape, 2 * k, 2 * k))
         q = np.arange(k)
         p[:, :, q, q] = self.cells.slope[:, :, None]
-        p[:, :, k + q, q] = p[:, :, k + q, k + q] = 1.0
+        # the batch sees t through l and through s, which it sees itself as well
+        p[:, :, k + q, q] = 1.0
+        p[:, :, k + q, k + q] = 1.0
         return p
 
     # -- the inner equations -----------------------------------------------------------
 
     def start(self, a: Array, block_width: Floats) -> Response:
         """Return a start without gm: `solve` guesses it, knowing Vh1."""
-        return Response.at_zero(
-            a, block_width, np.full((len(a), self.size, self.size), np.nan)
-        )
+        # NaN is how `solve` knows a cold start
+        unknown = np.full((len(a), self.size, self.size), np.nan)
+        return Response.at_zero(a, block_width, unknown)
 
     def guess(self, inside: Inside) -> tuple[Array, Array]:
         """Return where a cold solve starts, (5.3)."""
         k = inside.D.shape[1]
-        R = inside.block_width / (
-            inside.D + np.einsum("bqq->bq", inside.Vh1) * self.row_norm
-        )
+        Vh1_of_block = np.einsum("bqq->bq", inside.Vh1)
+        R = inside.block_width / (inside.D + Vh1_of_block * self.row_norm)
         root = np.sqrt(np.abs(R))
+        # gm = z/2
         gm = np.zeros((len(R), 2 * k, 2 * k), R.dtype)
         gm[:, range(k, 2 * k), range(k, 2 * k)] = -0.5
         gm[:, :k, :k] = 0.5 * root[:, :, None] * inside.Vh1 * root[:, None, :]
@@ -174,51 +181,37 @@ class SignBulk(NewtonBulk):
         step.
         """
         pencil = SignPencil.at(self, g, R, inside.Vh1)
-        (count, k), size = R.shape, self.size
+        count, k = R.shape
+        square = self.size**2
+        # the packed directions of (Vh1, D), then Newton's step, by one factorisation
         dVh1 = packed_directions(k)
-        square = size * size
-        pairs = len(dVh1) - k
-        directions = len(dVh1) + 1
-        scale = (
-            pencil.sign[:, :, None] * pencil.root[:, :, None] * pencil.root[:, None, :]
+        dz = np.zeros(
+            (count, len(dVh1) + 1, self.size, self.size), np.result_type(pencil.n, R)
         )
-        dz = np.zeros((count, directions, size, size), np.result_type(pencil.n, R))
-        dz[:, :-1, :k, :k] = scale[:, None] * dVh1
-        flat = dz.reshape(count, directions, square).swapaxes(1, 2)
-        right = np.concatenate(
-            [pencil.turned @ flat, -(pencil.diagonal_of_z @ flat)], axis=1
-        )
-        q = np.arange(k)
-        right[:, square + q, pairs + q] -= R
-        right[:, :, -1] = pencil.missed(R, inside.D, inside.block_width)
+        dz[:, :-1, :k, :k] = pencil.scale[:, None] * dVh1
+        missed = pencil.missed(R, inside.D, inside.block_width)
+        right = pencil.right_sides(dz, R, missed)
         change = solve_each(pencil.jacobian(R, inside.D), right)
+        dgm = change[:, :square]
         dlog = np.swapaxes(change[:, square:], 1, 2)
+        # z moves with Vh1 at fixed R so far, and with log R
         dz = dz + np.einsum("baq,bqmn->bamn", dlog, pencil.scalings)
-        moved = pencil.batch_pairs @ change[:, :square]
-        ds = (
-            -(np.swapaxes(pencil.turned, 1, 2) @ moved).swapaxes(1, 2).reshape(dz.shape)
-        )
-        between = pair_operator(self.cells.mass, pencil.s, pencil.s)
-        ds = ds - (
-            between @ dz.reshape(count, directions, square).swapaxes(1, 2)
-        ).swapaxes(1, 2).reshape(dz.shape)
-        S = scale * pencil.over_cells(pencil.s)[:, :k, :k]
-        S = 0.5 * (S + np.swapaxes(S, 1, 2))
-        dS = (
-            scale[:, None] * ds[:, :, :k, :k]
-            + 0.5 * (dlog[..., None] + dlog[:, :, None]) * S[:, None]
-        )
-        dgm = change[:, :square].swapaxes(1, 2).reshape(dz.shape)
+        ds = pencil.moved_s(dgm, dz)
+        S = pencil.response
+        # each of the two roots of S = R^1/2 s R^1/2 brings half of the change of log R
+        twice_log = dlog[..., None] + dlog[:, :, None]
+        dS = pencil.scale[:, None] * ds[:, :, :k, :k] + 0.5 * twice_log * S[:, None]
+        # damped by one half, as section 7 does for the spectrum
         plain_R = 0.5 * (R + inside.block_width / (inside.D + pencil.gap / R))
         return Motion(
-            pencil.mismatch(R, inside.D, inside.block_width),
-            0.5 * (g + pencil.next_gm),
-            plain_R,
-            S,
-            dgm,
-            dlog,
-            dlog * R[:, None],
-            0.5 * (dS + np.swapaxes(dS, 2, 3)),
+            size=pencil.mismatch(R, inside.D, inside.block_width),
+            plain_g=0.5 * (g + pencil.next_gm),
+            plain_R=plain_R,
+            S=S,
+            dg=dgm.swapaxes(1, 2).reshape(dz.shape),
+            dlog=dlog,
+            dR=dlog * R[:, None],
+            dS=0.5 * (dS + np.swapaxes(dS, 2, 3)),
         )
 
     def tangents(self, response: Response) -> SignTangents:
@@ -229,18 +222,20 @@ class SignBulk(NewtonBulk):
         """Return P of (5.10), which has counted the directions t and psi as the rest of
         the bulk: Vh1 each.
         """
-        k = response.R.shape[1]
-        absorbed = np.zeros((len(response.R), 3 * k, 3 * k), response.Vh1.dtype)
-        absorbed[:, :k, :k] = absorbed[:, k : 2 * k, k : 2 * k] = response.Vh1
+        count, k = response.R.shape
+        X = 3 * k
+        t = slice(0, k)
+        psi = slice(k, 2 * k)
+        absorbed = np.zeros((count, X, X), response.Vh1.dtype)
+        absorbed[:, t, t] = response.Vh1
+        absorbed[:, psi, psi] = response.Vh1
         pencil = SignPencil.at(self, response.g, response.R, response.Vh1)
+        # P = R^1/2 p R^1/2, with the sign of R outside the bulk of a spectrum
         roots = np.tile(pencil.root, (1, 3))
-        P = SignSignal.at(pencil).form(
-            np.broadcast_to(np.eye(3 * k), (len(roots), 3 * k, 3 * k))
-        )
-        return (
-            pencil.sign[:, :, None] * roots[:, :, None] * P * roots[:, None, :],
-            absorbed,
-        )
+        each = np.broadcast_to(np.eye(X), (count, X, X))
+        P = SignSignal.at(pencil).form(each)
+        P = pencil.sign[:, :, None] * roots[:, :, None] * P * roots[:, None, :]
+        return P, absorbed
 
 
 @dataclass
@@ -248,41 +243,53 @@ class SignPencil:
     """The matrices of (5.3) at given gm, R, Vh1."""
 
     bulk: SignBulk
-    gm: Array
-    root: Array  # R^1/2 (B, k)
+    gm: Array  # (B, 2k, 2k)
+    root: Array  # |R|^1/2 (B, k)
     sign: Array  # (B, 1)
-    z: Array
+    z: Array  # (B, 2k, 2k)
     lh: Array  # (B, J, 2k, 2k)
-    yt: Array
+    yt: Array  # (B, 2k, 2k)
     y: Array  # (B, C, 2k, 2k)
-    n: Array
-    h: Array
+    n: Array  # (B, C, 2k, 2k)
+    h: Array  # (B, C, 2k, 2k)
 
     @classmethod
     def at(cls, bulk: SignBulk, gm: Array, R: Array, Vh1: Array) -> SignPencil:
         """Evaluate the matrices."""
         k = R.shape[1]
-        size = bulk.size
         root, sign = real_root(R)
         sign = sign[:, None]
-        z = np.zeros((len(R), size, size), np.result_type(R, Vh1))
+        z = np.zeros((len(R), bulk.size, bulk.size), np.result_type(R, Vh1))
         z[:, :k, :k] = sign[:, :, None] * root[:, :, None] * Vh1 * root[:, None, :]
-        z[:, range(k, size), range(k, size)] = -1.0
-        eye = np.eye(size)
-        if np.any(bulk.per_sample):
-            response = small_product(
-                (gm * bulk.per_sample[:, None, None])[:, None], bulk.ladder
-            )
-            lh = small_product(bulk.ladder, small_inverse(eye + response))
-        else:
-            lh = bulk.ladder
+        s_fields = range(k, bulk.size)
+        z[:, s_fields, s_fields] = -1.0
+        lh = _answering(bulk, gm)
         yt = np.einsum("bj,bjmn->bmn", bulk.weights[:, 0], lh)
         p = bulk.transfer
         y = small_product(small_product(np.swapaxes(p, 2, 3), yt[:, None]), p)
+        # what a coordinate has beside the batch: its initial row and the rest of S
         q = np.arange(k)
         y[:, :, q, q] += 1 + bulk.strength[:, None] ** 2 * bulk.cells.rest[:, :, None]
-        n = small_inverse(eye + small_product(z[:, None], y))
-        return cls(bulk, gm, root, sign, z, lh, yt, y, n, small_product(n, z[:, None]))
+        n = small_inverse(np.eye(bulk.size) + small_product(z[:, None], y))
+        h = small_product(n, z[:, None])
+        return cls(
+            bulk=bulk, gm=gm, root=root, sign=sign, z=z, lh=lh, yt=yt, y=y, n=n, h=h
+        )
+
+    @property
+    def scale(self) -> Array:
+        """What turns a scaled matrix of t into that of the page: sign(R) |R_q|^1/2
+        |R_q'|^1/2 (B, k, k).
+        """
+        return self.sign[:, :, None] * self.root[:, :, None] * self.root[:, None, :]
+
+    @property
+    def response(self) -> Array:
+        """S = beta V1 (B, k, k)."""
+        k = self.blocks
+        S = self.scale * self.over_cells(self.s)[:, :k, :k]
+        # symmetric but for rounding
+        return 0.5 * (S + np.swapaxes(S, 1, 2))
 
     @property
     def blocks(self) -> int:
@@ -317,10 +324,12 @@ class SignPencil:
     @cached_property
     def gap(self) -> Array:
         """sum_c mu_c (1 - n_c)_qq (B, k)."""
-        diagonal = np.einsum("bcqq->bcq", self.n[:, :, : self.blocks, : self.blocks])
-        return self.bulk.cells.mass.sum(axis=1)[:, None] - np.einsum(
-            "bc,bcq->bq", self.bulk.cells.mass, diagonal
-        )
+        k = self.blocks
+        mass = self.bulk.cells.mass
+        diagonal = np.einsum("bcqq->bcq", self.n[:, :, :k, :k])
+        # masses sum to 1 but for rounding, which the difference must not see
+        total = mass.sum(axis=1)[:, None]
+        return total - np.einsum("bc,bcq->bq", mass, diagonal)
 
     def over_cells(self, matrices: Array) -> Array:
         """Return sum_c mu_c of matrices (B, C, ., .)."""
@@ -331,11 +340,11 @@ class SignPencil:
         """Return how far (gm, R) is from a solution, relative (B,)."""
         of_R = np.max(np.abs(R * D + self.gap - block_width) / block_width, axis=1)
         if not np.any(self.bulk.per_sample):
+            # nothing depends on gm after an infinite batch
             return np.asarray(of_R)
         scale = 1 + np.max(np.abs(self.gm), axis=(1, 2))
-        return np.maximum(
-            of_R, np.max(np.abs(self.gm - self.next_gm), axis=(1, 2)) / scale
-        )
+        of_gm = np.max(np.abs(self.gm - self.next_gm), axis=(1, 2)) / scale
+        return np.maximum(of_R, of_gm)
 
     # -- linearisation -----------------------------------------------------------------
 
@@ -361,21 +370,17 @@ class SignPencil:
     def diagonal_of_yt(self) -> Array:
         """The matrix (B, k, 4k^2) of dyt -> sum_c mu_c (h p^T dyt p n)_qq."""
         k = self.blocks
-        count = len(self.root)
         weighted = self.bulk.cells.mass[:, :, None, None] * self.ph[..., :k]
-        return np.einsum("bcaq,bceq->bqae", weighted, self.pn[..., :k]).reshape(
-            count, k, -1
-        )
+        diagonal = np.einsum("bcaq,bceq->bqae", weighted, self.pn[..., :k])
+        return diagonal.reshape(len(self.root), k, -1)
 
     @cached_property
     def diagonal_of_z(self) -> Array:
         """The matrix (B, k, 4k^2) of dz -> sum_c mu_c (n dz y n)_qq."""
         k = self.blocks
-        count = len(self.root)
         weighted = self.bulk.cells.mass[:, :, None, None] * self.n[:, :, :k]
-        return np.einsum("bcqa,bceq->bqae", weighted, self.s[..., :k]).reshape(
-            count, k, -1
-        )
+        diagonal = np.einsum("bcqa,bceq->bqae", weighted, self.s[..., :k])
+        return diagonal.reshape(len(self.root), k, -1)
 
     @cached_property
     def scalings(self) -> Array:
@@ -391,25 +396,71 @@ class SignPencil:
 
     def jacobian(self, R: Array, D: Array) -> Array:
         """Return the Jacobian of gm - next_gm and R_q D_q + gap_q in (gm, log R)."""
-        (count, k), square = R.shape, self.bulk.size**2
+        count, k = R.shape
+        square = self.bulk.size**2
         scalings = self.scalings.reshape(count, k, square).swapaxes(1, 2)
         matrix = np.zeros((count, square + k, square + k), np.result_type(self.n, R))
-        matrix[:, :square, :square] = (
-            np.eye(square) - self.cell_pairs @ self.batch_pairs
-        )
+        # gm moves yt by -batch_pairs, and yt moves the cells
+        of_gm = self.cell_pairs @ self.batch_pairs
+        matrix[:, :square, :square] = np.eye(square) - of_gm
         matrix[:, :square, square:] = -self.turned @ scalings
         matrix[:, square:, :square] = -self.diagonal_of_yt @ self.batch_pairs
         matrix[:, square:, square:] = self.diagonal_of_z @ scalings
         q = np.arange(k)
+        # R_q D_q moves by itself with log R_q
         matrix[:, square + q, square + q] += R * D
         return matrix
 
     def missed(self, R: Array, D: Array, block_width: Floats) -> Array:
         """Return by how much the equations for (gm, R) are missed (B, 4k^2 + k)."""
-        wrong = block_width - R * D - self.gap
-        return np.concatenate(
-            [(self.next_gm - self.gm).reshape(len(R), -1), wrong], axis=1
+        of_gm = (self.next_gm - self.gm).reshape(len(R), -1)
+        of_R = block_width - R * D - self.gap
+        return np.concatenate([of_gm, of_R], axis=1)
+
+    def right_sides(self, dz: Array, R: Array, missed: Array) -> Array:
+        """Return what the Jacobian is solved for, one column for each direction A of dz
+        (B, A, 2k, 2k): (B, 4k^2 + k, A).
+
+        The last direction is Newton's step; those of D, which leave z alone, are the k
+        before it.
+        """
+        count, directions, size, _ = dz.shape
+        k = self.blocks
+        square = size**2
+        flat = dz.reshape(count, directions, square).swapaxes(1, 2)
+        right = np.concatenate(
+            [self.turned @ flat, -(self.diagonal_of_z @ flat)], axis=1
         )
+        q = np.arange(k)
+        of_D = directions - 1 - k + q
+        # R_q D_q moves by R_q with D_q
+        right[:, square + q, of_D] -= R
+        right[:, :, -1] = missed
+        return right
+
+    def moved_s(self, dgm: Array, dz: Array) -> Array:
+        """Return how sum_c mu_c y_c n_c moves (B, A, 2k, 2k), with gm (B, 4k^2, A) and
+        z (B, A, 2k, 2k).
+        """
+        count, directions, size, _ = dz.shape
+        # y n moves with y by the transpose of `turned`, and with z by -s dz s
+        minus_dyt = self.batch_pairs @ dgm
+        by_y = np.swapaxes(self.turned, 1, 2) @ minus_dyt
+        between = pair_operator(self.bulk.cells.mass, self.s, self.s)
+        flat = dz.reshape(count, directions, size * size).swapaxes(1, 2)
+        by_z = between @ flat
+        ds = -by_y.swapaxes(1, 2).reshape(dz.shape)
+        return ds - by_z.swapaxes(1, 2).reshape(dz.shape)
+
+
+def _answering(bulk: SignBulk, gm: Array) -> Array:
+    """Return lh = l (I + gm l/alpha0)^-1 at every node (B, J, 2k, 2k)."""
+    if not np.any(bulk.per_sample):
+        # an infinite batch does not answer
+        return bulk.ladder
+    inner = (gm * bulk.per_sample[:, None, None])[:, None]
+    mixing = np.eye(bulk.size) + small_product(inner, bulk.ladder)
+    return small_product(bulk.ladder, small_inverse(mixing))
 
 
 @dataclass
@@ -419,31 +470,48 @@ class SignTangents(MotionTangents):
     bulk: SignBulk
 
     def push(
-        self, omega: Floats, x: Floats, dual: Floats, paid: Floats
+        self, omega: Floats, x: Floats, dual: Floats, penalty: Floats
     ) -> tuple[Array, Array]:
         """Return -dE of spiked_features section 6.3: E moves by dual^T dP dual + t^T
-        dVh1 t + psi^T dVh1 psi + paid.
+        dVh1 t + psi^T dVh1 psi + sum penalty dR/R^2.
         """
         response = self.response
         motion = self.motion
-        (count, k), packed = response.R.shape, packing(response.R.shape[1])
+        count, k = response.R.shape
+        packed = packing(k)
         dVh1 = packed_directions(k)
-        many = len(dVh1)
+        # the last direction is Newton's step, which is no change of (Vh1, D)
+        dR = motion.dR[:, :-1]
+        dE = self._moved_form(dual, dVh1)
+        # t and psi: Vh1 asks for nothing along y
+        along = x[:, : 2 * k].reshape(count, 2, k)
+        dE += np.einsum("aij,bui,buj->ba", dVh1, along, along)
+        per_R = (penalty / response.R**2)[:, :, None]
+        dE += (dR @ per_R)[:, :, 0]
+        return packed.unpack(-dE / packed.multiplicity)
+
+    def _moved_form(self, dual: Floats, dVh1: Floats) -> Floats:
+        """Return how dual^T P dual moves along the packed directions (B, A), by a
+        complex step: one form for each direction of each point.
+        """
+        response = self.response
+        motion = self.motion
+        count = len(response.R)
+        directions = len(dVh1)
         tiny = 1j * COMPLEX_STEP
 
         def moved(value: Array, change: Array) -> Array:
             return (value[:, None] + tiny * change).reshape(-1, *value.shape[1:])
 
-        gm = moved(response.g, motion.dg[:, :-1])
-        R = moved(response.R, motion.dR[:, :-1])
-        Vh1 = moved(response.Vh1, np.broadcast_to(dVh1, (count, *dVh1.shape)))
+        each_direction = np.broadcast_to(dVh1, (count, *dVh1.shape))
         pencil = SignPencil.at(
-            self.bulk.take(np.repeat(np.arange(count), many)), gm, R, Vh1
+            bulk=self.bulk.take(np.repeat(np.arange(count), directions)),
+            gm=moved(response.g, motion.dg[:, :-1]),
+            R=moved(response.R, motion.dR[:, :-1]),
+            Vh1=moved(response.Vh1, each_direction),
         )
-        probe = np.repeat(dual, many, axis=0) * np.tile(pencil.root, (1, 3))
-        E = pencil.sign[:, 0] * SignSignal.at(pencil).form(probe[:, None])[:, 0, 0]
-        dE = E.imag.reshape(count, many) / COMPLEX_STEP
-        along = x[:, : 2 * k].reshape(count, 2, k)
-        dE += np.einsum("aij,bui,buj->ba", dVh1, along, along)
-        dE += (motion.dR[:, :-1] @ (paid / response.R**2)[:, :, None])[:, :, 0]
-        return packed.unpack(-dE / packed.multiplicity)
+        # R^1/2 moves too, so that it belongs to the probe
+        probe = np.repeat(dual, directions, axis=0) * np.tile(pencil.root, (1, 3))
+        form = SignSignal.at(pencil).form(probe[:, None])[:, 0, 0]
+        E = pencil.sign[:, 0] * form
+        return E.imag.reshape(count, directions) / COMPLEX_STEP

@@ -24,8 +24,12 @@ import numpy as np
 from giantstep.core.base.types import Array, Floats
 from giantstep.core.maths.solve import solve_each
 from giantstep.core.readout.bulk import Response
+from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import FiniteSize, mean_penalty, root_of
 from giantstep.core.readout.first_order import Equations
+
+RANK = 1e-14
+"""Singular values of the design matrix below this, relative, are rounding."""
 
 
 @dataclass
@@ -58,33 +62,46 @@ def solve_signal(
     R = response.R
     count, k = R.shape
     P, absorbed = equations.bulk.covariance(response, features.omega)
+    # what the directions cost beyond what P has counted of them
     counted = direction_error(equations, response) - absorbed
     C = prior_factor(P, counted, R)
+    CT = np.swapaxes(C, 1, 2)
     source = (features.Jp * features.per_channel(psih)).sum(axis=1)
+    # theta in units of R^1/2, x = C times unknowns whose penalty is 1
     scale = np.sqrt(R)[:, :, None]
-    penalty = root = np.zeros((count, k, k))
-    if not size.in_limit:
+    if size.in_limit:
+        # the means are free: of order 1/d
+        penalty = np.zeros((count, k, k))
+        root = penalty
+    else:
         penalty = mean_penalty(equations.bulk, features, response, weights, size)
         root = root_of(scale * penalty * np.swapaxes(scale, 1, 2))
-    sources = np.concatenate(
-        [np.zeros((count, k)), (np.swapaxes(C, 1, 2) @ source[:, :, None])[:, :, 0]],
-        axis=1,
-    )
-    functions = np.concatenate(
-        [features.mu0 * scale, np.swapaxes(C, 1, 2) @ features.T0], axis=1
-    )
+    no_source = np.zeros((count, k))
+    sources = np.concatenate([no_source, (CT @ source[:, :, None])[:, :, 0]], axis=1)
+    functions = np.concatenate([features.mu0 * scale, CT @ features.T0], axis=1)
     solution, c0 = least_squares(weights, wanted, functions, root, sources)
     x = (C @ solution[:, k:, None])[:, :, 0]
-    tau = features.Jp * x[:, None, :]
-    tau = tau.reshape(*tau.shape[:-1], features.channels, k).sum(axis=-2)
-    dual = (
-        features.sums(weights * (wanted - c0), features.T0)
-        + source
-        - (counted @ x[:, :, None])[:, :, 0]
-    )
+    tau = _along_unlearnt(features, x)
+    # at the minimum P0^-1 x is what the residuals pull with: no inverse of P
+    pull = features.sums(weights * (wanted - c0), features.T0)
+    dual = pull + source - (counted @ x[:, :, None])[:, :, 0]
     return Signal(
-        solution[:, :k] * scale[:, :, 0], x, tau, c0, tau @ features.mu1, dual, penalty
+        theta=solution[:, :k] * scale[:, :, 0],
+        x=x,
+        tau=tau,
+        c0=c0,
+        c1=tau @ features.mu1,
+        dual=dual,
+        penalty=penalty,
     )
+
+
+def _along_unlearnt(features: Features, x: Floats) -> Floats:
+    """Return tau_lq = sum_c Jp_lqc x_qc (B, L, k)."""
+    tau = features.Jp * x[:, None, :]
+    # channel after channel: the sum over them is one over the last axis but one
+    blocks = len(features.pi)
+    return tau.reshape(*tau.shape[:-1], features.channels, blocks).sum(axis=-2)
 
 
 def direction_error(equations: Equations, response: Response) -> Array:
@@ -98,21 +115,23 @@ def prior_factor(P: Array, counted: Array, R: Array) -> Array:
     """Return C with C C^T = sign(R) (P^-1 + counted)^-1, (B, X, X); R has one sign at
     every point.
     """
+    # (P^-1 + counted)^-1 = (1 + P counted)^-1 P, where P may be singular
     prior = np.sign(R[:, :1, None]) * solve_each(np.eye(P.shape[1]) + P @ counted, P)
+    # a point without a solution must not stop the others
     prior[~np.isfinite(prior).all(axis=(1, 2))] = 0.0
     prior = 0.5 * (prior + np.swapaxes(prior, 1, 2))
     try:
         return np.linalg.cholesky(prior)
     except np.linalg.LinAlgError:
-        if len(prior) > 1:  # some of them may be singular
-            return np.concatenate(
-                [
-                    prior_factor(*(part[[number]] for part in (P, counted, R)))
-                    for number in range(len(R))
-                ]
-            )
-        eigenvalues, vectors = np.linalg.eigh(prior)
-        return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None]
+        if len(prior) == 1:
+            eigenvalues, vectors = np.linalg.eigh(prior)
+            return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None]
+    # some of them are singular, and the others keep their Cholesky factor
+    each = [
+        prior_factor(P[[number]], counted[[number]], R[[number]])
+        for number in range(len(R))
+    ]
+    return np.concatenate(each)
 
 
 def least_squares(
@@ -126,32 +145,44 @@ def least_squares(
     matrix would lose half the digits, and c is read from the left singular vectors
     instead of being summed. Channels that vanish at all nodes stay out of it.
     """
-    seen = functions.any(axis=(0, 2)) | (
-        np.arange(functions.shape[1]) < penalty.shape[1]
-    )
-    if not seen.all():
+    k = penalty.shape[1]
+    means = np.arange(functions.shape[1]) < k
+    used = functions.any(axis=(0, 2)) | means
+    if not used.all():
+        # a channel without a function is where its own penalty leads
         solution = source.copy()
-        solution[:, seen], c = least_squares(
-            weights, wanted, functions[:, seen], penalty, source[:, seen]
+        solution[:, used], c = least_squares(
+            weights, wanted, functions[:, used], penalty, source[:, used]
         )
         return solution, c
-    (count, columns, nodes), k = functions.shape, penalty.shape[1]
+    nodes = functions.shape[2]
     root = np.sqrt(weights)
-    own = np.arange(k, columns)
-    design = np.zeros((count, nodes + columns, columns))
-    design[:, :nodes] = np.swapaxes(functions * root[:, None, :], 1, 2)
-    design[:, nodes : nodes + k, :k] = penalty
-    design[:, nodes + own, own] = 1.0
+    design = _design(functions * root[:, None, :], penalty)
     broken = ~np.isfinite(design).all(axis=(1, 2))
-    design[broken] = (
-        0.0  # the SVD would refuse the whole batch; these points come back as NaN
-    )
+    # the SVD would refuse the whole batch; these points come back as NaN
+    design[broken] = 0.0
     aim = np.concatenate([root * wanted, source], axis=1)[:, :, None]
     U, singular, Vt = np.linalg.svd(design, full_matrices=False)
-    keep = singular > 1e-14 * singular[:, :1]
+    keep = singular > RANK * singular[:, :1]
     coordinates = np.where(keep, (np.swapaxes(U, 1, 2) @ aim)[:, :, 0], 0.0)
     scaled = coordinates / np.where(keep, singular, 1.0)
     solution = (np.swapaxes(Vt, 1, 2) @ scaled[:, :, None])[:, :, 0]
     fitted = U[:, :nodes] @ coordinates[:, :, None]
-    solution[broken], fitted[broken] = np.nan, np.nan
+    solution[broken] = np.nan
+    fitted[broken] = np.nan
+    # a node without weight is fitted by nothing: 0
     return solution, fitted[:, :, 0] / np.where(root > 0, root, 1.0)
+
+
+def _design(functions: Floats, penalty: Floats) -> Floats:
+    """Return the design matrix (B, N + F, F): functions (B, F, N) at the nodes, then
+    the penalties of the means and of channels.
+    """
+    count, columns, nodes = functions.shape
+    k = penalty.shape[1]
+    design = np.zeros((count, nodes + columns, columns))
+    design[:, :nodes] = np.swapaxes(functions, 1, 2)
+    design[:, nodes : nodes + k, :k] = penalty
+    channels = np.arange(k, columns)
+    design[:, nodes + channels, channels] = 1.0
+    return design

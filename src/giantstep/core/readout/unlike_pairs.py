@@ -51,12 +51,18 @@ class FitAt:
         functions = self.law.layer.functions
         response = self.first.response
         k = len(response.R[0])
+        # the means first, whose prior has the variance d R, then channel after channel
         prior = np.tile(response.R[0], len(functions) // k)
         prior[:k] *= dim
         prior[k:] *= self.first.equations.features.omega[0]
         H = (functions * (labels.weights / self.denominator)) @ functions.T
         H += np.diag(self.width / (self.samples * prior))
         return np.asarray(np.linalg.inv(H), dtype=np.float64)
+
+    @cached_property
+    def lift(self) -> Floats:
+        """S (k, k): how a fluctuation of the bulk answers to what drives it."""
+        return self.first.response.S[0]
 
     @cached_property
     def kept(self) -> Floats:
@@ -71,9 +77,9 @@ class Labels:
     E[y^2|z] with the label noise.
     """
 
-    weights: Floats
-    mean: Floats
-    square: Floats
+    weights: Floats  # (N,), they sum to one
+    mean: Floats  # (N,): E[y|z]
+    square: Floats  # (N,): E[y^2|z], with the label noise
 
 
 def disagreement(
@@ -87,8 +93,11 @@ def disagreement(
     """Return E(f_a - f_b)^2 of two fits that have `common` training samples per
     dimension: (2.6), (2.13).
     """
-    own = [_product(fit, fit, labels, fit.samples, True, dim) for fit in (a, b)]
-    return own[0] + own[1] - 2 * _product(a, b, labels, common, same_layer, dim)
+    # the errors y - f_a and y - f_b differ by f_b - f_a
+    error_a = _product(a, a, labels, common=a.samples, same_layer=True, dim=dim)
+    error_b = _product(b, b, labels, common=b.samples, same_layer=True, dim=dim)
+    product = _product(a, b, labels, common=common, same_layer=same_layer, dim=dim)
+    return error_a + error_b - 2 * product
 
 
 def _product(
@@ -99,14 +108,16 @@ def _product(
     """
     source = _mean_residual(a, b, labels)
     if same_layer:
-        overlap = _same_layer(a, b, labels, source, common, dim)
+        overlap = _same_layer(a, b, labels, source=source, common=common, dim=dim)
     else:
-        overlap = _own_layers(a, b, labels, source, common)
+        overlap = _own_layers(a, b, labels, source=source, common=common)
+    # RES_ab of (2.2), at every input
     residual = source + overlap
     product = float(labels.weights @ residual)
+    # the fitted numbers do not vary in the limit
     if np.isinf(dim):
         return product
-    return product + _spread(a, b, labels, residual, common, dim)
+    return product + _spread(a, b, labels, residual=residual, common=common, dim=dim)
 
 
 def _spread(
@@ -116,33 +127,24 @@ def _spread(
     f_b: (2.12)-(2.14).
     """
     weights = labels.weights * residual / (a.denominator * b.denominator)
-    driven = (a.law.layer.functions * weights) @ b.law.layer.functions.T
-    inside = (
-        common
-        / (a.samples * b.samples)
-        * a.answer(labels, dim)
-        @ driven
-        @ b.answer(labels, dim)
-    )
-    fitted = np.sum(
-        (inside.T @ a.law.layer.functions) * (b.law.layer.functions * labels.weights)
-    )
-    M = (
-        a.first.response.S[0]
-        @ (a.law.layer.mu1 * weights)
-        @ b.law.layer.mu1.T
-        @ b.first.response.S[0]
-    )
-    counted = (
-        np.sum((M.T @ a.law.layer.mu1) * (b.law.layer.mu1 * labels.weights))
-        * common
-        / (a.width * b.width)
-    )
-    return float(fitted - a.law.layer.z.shape[1] * counted) / dim
+    layer_a = a.law.layer
+    layer_b = b.law.layer
+    # the covariance of the numbers of a with those of b, and its form at the inputs
+    driven = (layer_a.functions * weights) @ layer_b.functions.T
+    covariance = common / (a.samples * b.samples) * a.answer(labels, dim) @ driven
+    covariance = covariance @ b.answer(labels, dim)
+    along_a = covariance.T @ layer_a.functions
+    fitted = np.sum(along_a * (layer_b.functions * labels.weights))
+    # the overlap Q1 has counted all coordinates like those of the bulk already: (2.14)
+    of_bulk = a.lift @ (layer_a.mu1 * weights) @ layer_b.mu1.T @ b.lift
+    counted = np.sum((of_bulk.T @ layer_a.mu1) * (layer_b.mu1 * labels.weights))
+    counted = counted * common / (a.width * b.width)
+    return float(fitted - layer_a.z.shape[1] * counted) / dim
 
 
 def _mean_residual(a: FitAt, b: FitAt, labels: Labels) -> Floats:
     """Return E[(y - m_a)(y - m_b)|z] (N,): RES_ab of (2.2) without Q_ab."""
+    # the labels are the same for both: only their second moment is needed
     one = a.law.mean
     other = b.law.mean
     return np.asarray(labels.square - (one + other) * labels.mean + one * other)
@@ -153,17 +155,14 @@ def _own_layers(
 ) -> Floats:
     """Return Q_ab at the inputs (N,) of networks with layers of their own: (2.5)."""
     functions = _products(a.law.layer.mu1, b.law.layer.mu1)
-    lift = (
-        np.kron(a.first.response.S[0], b.first.response.S[0])
-        * common
-        / (a.width * b.width)
-    )
+    # Q1_ab = S_a E[...] S_b, on matrices laid out row by row
+    lift = np.asarray(np.kron(a.lift, b.lift) * common / (a.width * b.width))
     return _answered(
         functions,
         lift,
-        np.zeros(len(functions)),
-        source,
-        labels.weights / (a.denominator * b.denominator),
+        pushed=np.zeros(len(functions)),
+        source=source,
+        weights=labels.weights / (a.denominator * b.denominator),
     )
 
 
@@ -171,26 +170,28 @@ def _same_layer(
     a: FitAt, b: FitAt, labels: Labels, source: Floats, common: float, dim: float
 ) -> Floats:
     """Return Q_ab at the inputs (N,) of networks with the same layer: (2.3), (2.4)."""
-    k = len(a.law.layer.mu1)
-    width = a.width
-    functions = np.concatenate(
-        [_products(a.law.layer.mu1, b.law.layer.mu1), a.law.layer.mu2]
-    )
-    unit = np.eye(k * k + k)
-    lift = np.stack(
-        [_lifted(a, b, row[: k * k].reshape(k, k), row[k * k :]) for row in unit],
-        axis=1,
-    )
+    layer = a.law.layer
+    k = len(layer.mu1)
+    functions = np.concatenate([_products(layer.mu1, b.law.layer.mu1), layer.mu2])
+    # the linear map (A, e) -> (Q1, Q2), column by column
+    columns = []
+    for unit in np.eye(k * k + k):
+        A = unit[: k * k].reshape(k, k)
+        columns.append(_lifted(a, b, A=A, e=unit[k * k :]))
+    lift = np.stack(columns, axis=1)
+    # what the signals of both push: their channels, and at a finite size their means
     R = a.first.response.R[0] * b.first.response.R[0]
-    channels = (
-        a.law.fitted.x
-        * b.law.fitted.x
-        / a.first.equations.features.omega[0].reshape(-1, k)
-    )
+    omega = a.first.equations.features.omega[0].reshape(-1, k)
+    channels = a.law.fitted.x * b.law.fitted.x / omega
     means = a.law.fitted.theta * b.law.fitted.theta / dim
-    pushed = _lifted(a, b, np.zeros((k, k)), (channels.sum(axis=0) + means) / R)
-    weights = labels.weights / (a.denominator * b.denominator)
-    return _answered(functions, lift * common / width**2, pushed, source, weights)
+    e = (channels.sum(axis=0) + means) / R
+    return _answered(
+        functions,
+        lift * common / a.width**2,
+        pushed=_lifted(a, b, A=np.zeros((k, k)), e=e),
+        source=source,
+        weights=labels.weights / (a.denominator * b.denominator),
+    )
 
 
 def _lifted(a: FitAt, b: FitAt, A: Floats, e: Floats) -> Floats:
@@ -199,12 +200,12 @@ def _lifted(a: FitAt, b: FitAt, A: Floats, e: Floats) -> Floats:
     other = b.first.response
     R = one.R[0] * other.R[0]
     gain = R / one.block_width[0]
+    # the rows that both share couple all blocks: Q2 first, Q1 follows from it
+    coupling = gain[:, None] * one.g[0, 0] * other.g[0, 0]
     driven = gain * (e + np.einsum("iq,ij,jq->q", a.kept, A, b.kept))
-    delta = np.linalg.solve(
-        np.eye(len(R)) - gain[:, None] * one.g[0, 0] * other.g[0, 0], driven
-    )
-    Q1 = one.S[0] @ (A + np.diag(delta / R)) @ other.S[0]
-    return np.concatenate([Q1.ravel(), delta])
+    Q2 = np.linalg.solve(np.eye(len(R)) - coupling, driven)
+    Q1 = a.lift @ (A + np.diag(Q2 / R)) @ b.lift
+    return np.concatenate([Q1.ravel(), Q2])
 
 
 def _products(first: Floats, second: Floats) -> Floats:
@@ -219,6 +220,7 @@ def _answered(
     weights at the inputs.
     """
     weighted = functions * weights
+    # Q is linear in q: one system for q
     matrix = np.eye(len(functions)) - lift @ (weighted @ functions.T)
     q = np.linalg.solve(matrix, pushed + lift @ (weighted @ source))
     return np.asarray(q @ functions)

@@ -107,6 +107,13 @@ def to_json(result: xarray.Dataset, **more: Any) -> str:
     """Return a result as one strict JSON object, with `more` beside it: each coordinate
     and variable by its name.
     """
+    return json.dumps({**plain_data(result), **more}, allow_nan=False)
+
+
+def plain_data(result: xarray.Dataset) -> dict[str, Any]:
+    """Return a result as data that strict JSON holds: each coordinate and variable by
+    its name.
+    """
     variables = {str(name): variable for name, variable in result.variables.items()}
     data: dict[str, Any] = {
         name: json_data(variable.values.tolist())
@@ -131,7 +138,7 @@ def to_json(result: xarray.Dataset, **more: Any) -> str:
         name: v.item() if isinstance(v, np.generic) else v
         for name, v in result.attrs.items()
     }
-    return json.dumps({**data, **more}, allow_nan=False)
+    return data
 
 
 def from_json(text: str) -> xarray.Dataset:

@@ -62,7 +62,7 @@ def family_names() -> list[str]:
 
 def _installed() -> dict[str, str]:
     """Return the families of other packages, name -> module: their entry points
-    ``giantstep.core.scenario.families``.
+    ``giantstep.families``.
     """
     from importlib.metadata import entry_points
 
@@ -91,7 +91,7 @@ def family_class(name: str) -> type[Scenario]:
 # -- Families of the folder one works in: a line NAME = "FILE.py" under [families] of it
 
 
-SETTINGS = "giantstep.core.scenario.toml"
+SETTINGS = "giantstep.toml"
 
 
 def folder_families() -> dict[str, Path]:

@@ -4,16 +4,19 @@ version``.
 
 from __future__ import annotations
 
-import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.faces.cli.options import Json, option, print_json
+from giantstep.faces.cli.options import Json, option, print_answer, print_json
+
+if TYPE_CHECKING:
+    from giantstep.papers.recipe import Recipe
 
 Family = Annotated[
     str, Argument(metavar="FAMILY", help="Name of a family, for example one-step.")
@@ -31,40 +34,41 @@ def figures(
 
     recipes = list_figures()
     if json:
-        names = (
-            "name",
-            "title",
-            "paper",
-            "ours",
-            "description",
-            "parameters",
-            "seconds_quick",
-            "seconds_full",
-        )
-        print_json(
-            {
-                "figures": [
-                    {name: getattr(recipe, name) for name in names}
-                    for recipe in recipes
-                ]
-            }
-        )
+        print_json({"figures": [_about(recipe) for recipe in recipes]})
         return
-    for head, ours in (("Published figures", False), ("Figures of our own", True)):
-        chosen = [recipe for recipe in recipes if recipe.ours is ours]
-        print(f"{head} ({len(chosen)}):")
-        print(
-            (
-                "\n\n".join(map(str, chosen))
-                if long
-                else "\n".join(recipe.line for recipe in chosen)
-            ),
-            end="\n\n",
-        )
-    print(
-        "giantstep reproduce NAME rebuilds one"
-        + (".", "; giantstep figures --long says what each shows.")[not long]
+    published = [recipe for recipe in recipes if not recipe.ours]
+    ours = [recipe for recipe in recipes if recipe.ours]
+    _print_figures("Published figures", published, long)
+    _print_figures("Figures of our own", ours, long)
+    how = "giantstep reproduce NAME rebuilds one"
+    if long:
+        print(f"{how}.")
+    else:
+        print(f"{how}; giantstep figures --long says what each shows.")
+
+
+def _about(recipe: Recipe) -> dict[str, Any]:
+    """Return what there is to say of a figure, as plain data."""
+    names = (
+        "name",
+        "title",
+        "paper",
+        "ours",
+        "description",
+        "parameters",
+        "seconds_quick",
+        "seconds_full",
     )
+    return {name: getattr(recipe, name) for name in names}
+
+
+def _print_figures(head: str, recipes: Sequence[Recipe], long: bool) -> None:
+    print(f"{head} ({len(recipes)}):")
+    if long:
+        text = "\n\n".join(map(str, recipes))
+    else:
+        text = "\n".join(recipe.line for recipe in recipes)
+    print(text, end="\n\n")
 
 
 def reproduce(
@@ -100,10 +104,8 @@ def reproduce(
     print(report)
     for path in report.files:
         print(f"wrote {path}", file=sys.stderr)
-    if check and (
-        not report.agrees
-        or (see is not None and report.verdict(gap).verdict != "agrees")
-    ):
+    is_seen = see is None or report.verdict(gap).verdict == "agrees"
+    if check and not (report.agrees and is_seen):
         print(f"giantstep: {report.verdict(gap).sentence}", file=sys.stderr)
         raise typer.Exit(1)
 
@@ -134,16 +136,20 @@ def cite(
     ],
 ) -> None:
     """Print the BibTeX of the papers behind a study."""
-    is_result = study.suffix.lower() in (".nc", ".json")
-    sys.stdout.write(
-        gs.cite(gs.load(study) if is_result else gs.Study.read(study).scenario)
-    )
+    about: Any
+    if study.suffix.lower() in (".nc", ".json"):
+        about = gs.load(study)
+    else:
+        about = gs.Study.read(study).scenario
+    sys.stdout.write(gs.cite(about))
 
 
 def doctor(json: Json = False) -> None:
     """Show versions, BLAS, cores, memory and GPU, and run a self-test."""
+    from giantstep.faces.cli.doctor import examine, report
+
     findings = examine()
-    print_json(findings) if json else print(report(findings))
+    print_answer(findings, report(findings), json)
     if not findings["self_test"]["passed"]:
         raise typer.Exit(1)
 
@@ -151,108 +157,3 @@ def doctor(json: Json = False) -> None:
 def version() -> None:
     """Print the version."""
     print(gs.__version__)
-
-
-# -- What ``giantstep doctor`` finds out about this machine ----------------------------
-
-
-_PACKAGES = (
-    "numpy",
-    "scipy",
-    "xarray",
-    "h5netcdf",
-    "pydantic",
-    "typer",
-    "matplotlib",
-    "threadpoolctl",
-)
-_PRECISION = 1e-7
-"""Absolute difference to a reference value, to which families write theirs down."""
-
-
-def examine() -> dict[str, Any]:
-    """Return versions, BLAS, cores, memory, GPU and the self-test as plain data."""
-    import platform
-    from importlib.metadata import distributions
-
-    from giantstep.core.lab.devices import available_memory
-    from giantstep.tools.sweeps.workers import usable_cores
-
-    passed, text = _self_test()
-    return {
-        "giantstep": gs.__version__,
-        "python": f"{platform.python_version()} on {platform.platform()}",
-        "packages": {
-            name: next((d.version for d in distributions(name=name)), None)
-            for name in _PACKAGES
-        },
-        "cores": usable_cores(),
-        "BLAS": _blas(),
-        "memory": f"{available_memory() / 2**30:.1f} GiB free",
-        "GPU": _gpu(),
-        "self_test": {"passed": passed, "text": text},
-    }
-
-
-def report(findings: dict[str, Any]) -> str:
-    """Return the findings for reading."""
-    test = findings["self_test"]
-    packages = ", ".join(
-        f"{name} {version or 'MISSING'}"
-        for name, version in findings["packages"].items()
-    )
-    verdict = f"{'passed' if test['passed'] else 'FAILED'}: {test['text']}"
-    rows = {**findings, "packages": packages, "self_test": verdict}
-    return "\n".join(
-        f"{name.replace('_', '-'):<10} {text}" for name, text in rows.items()
-    )
-
-
-def _blas() -> str:
-    import scipy.linalg  # noqa: F401, loads the libraries
-    from threadpoolctl import threadpool_info
-
-    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    return (
-        "; ".join(
-            f"{b['internal_api']} {b['version']} with {b['num_threads']} threads"
-            for b in found
-        )
-        or "unknown"
-    )
-
-
-def _gpu() -> str:
-    from giantstep.core.lab.devices import namespace
-
-    try:
-        cupy = namespace("cuda")
-    except gs.InputError as error:
-        return f"none: {str(error.allowed).partition(', as ')[2]}"
-    count = cupy.cuda.runtime.getDeviceCount()
-    names = [
-        cupy.cuda.runtime.getDeviceProperties(index)["name"].decode()
-        for index in range(count)
-    ]
-    return f"{', '.join(names)} (CuPy {cupy.__version__})"
-
-
-def _self_test() -> tuple[bool, str]:
-    """Compute the reference value of every family that has one."""
-    from giantstep.core.scenario.families import family_class, family_names
-
-    texts = []
-    passed = True
-    for name in family_names():
-        try:
-            if (reference := family_class(name).reference()) is not None:
-                scenario, variable, expected = reference
-                value = float(gs.predict(scenario)[variable].item())
-                passed &= math.isclose(value, expected, rel_tol=0, abs_tol=_PRECISION)
-                texts.append(
-                    f"{variable} of {name} {value:.8f}, expected {expected:.8f}"
-                )
-        except Exception as error:  # whatever is wrong with this machine
-            passed = False
-            texts.append(f"{name}: {error}")
-    return passed and bool(texts), "; ".join(texts)

@@ -56,7 +56,6 @@ from giantstep.faces.page.guard import Guard
 from giantstep.faces.page.lanes import Lane, unless
 from giantstep.faces.page.limits import Limits
 from giantstep.faces.page.markup import Html, joined, tag
-from giantstep.faces.page.picture import KINDS
 from giantstep.tools.sweeps.workers import usable_cores
 
 EXPORTS = ("toml", "csv", "python", "script")
@@ -67,6 +66,13 @@ PAGE = Path(__file__).parent / "browser"
 _Result = TypeVar("_Result")
 _FORECAST = "/api/forecast"
 _PICTURE = "/api/picture"
+KINDS = {
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "pdf": "application/pdf",
+    "html": "text/html",
+}
+"""What the figure can be written as, with its type."""
 _STARTING = 120.0
 """Seconds to describe families and to find presets."""
 # some systems call it plain text, which no browser runs

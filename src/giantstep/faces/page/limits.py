@@ -135,6 +135,11 @@ class Limits:
 
 
 def _stage(stage: str, text: str, points: int, of: int, **more: Any) -> str:
+    """Return an answer of a worker with what the page is told of it beside it.
+
+    The worker's text goes on as it is: to read and write a long curve again, at every
+    move of a slider, would keep the server busy.
+    """
     about = {
         "stage": stage,
         "points": points,

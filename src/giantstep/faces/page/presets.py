@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import xarray
 
-from giantstep.core.base.jsondata import json_data
 from giantstep.core.run.request import question_name
 from giantstep.core.run.study import Study
 from giantstep.core.scenario.arrays import large_arrays
 from giantstep.core.scenario.families import family_class, family_names
-from giantstep.core.scenario.toml import read_toml
 from giantstep.faces.page.fields import complete, described
+from giantstep.faces.page.studies import study_tables
 from giantstep.papers import list_figures
 from giantstep.papers.recipe import Recipe, Size
 
@@ -155,14 +154,6 @@ def _points(study: Study) -> int:
     return int(
         np.prod([np.size(value) for value in study.grid.values()], dtype=np.int64)
     )
-
-
-def study_tables(study: Study) -> dict[str, Any]:
-    """Return a study as the tables of its TOML file, in strict JSON data; what has no
-    place in a file raises.
-    """
-    tables: dict[str, Any] = json_data(read_toml(study.to_toml()))
-    return tables
 
 
 def _why(error: Exception) -> str:

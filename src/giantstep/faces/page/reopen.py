@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from giantstep.core.base.errors import InputError, unreadable
+from giantstep.core.run.study import Study
 from giantstep.faces.page.bounds import TABLES, Bounds, check_study, parse_body
+from giantstep.faces.page.studies import read_study, study_tables
 
 VERSION = 1
 """Of the states that the page writes into links and files."""
@@ -68,9 +70,6 @@ def link_of(state: Mapping[str, Any]) -> str:
 
 
 def _study_state(path: Path) -> dict[str, Any]:
-    from giantstep.core.run.study import Study
-    from giantstep.faces.page.presets import study_tables
-
     return {"version": VERSION, "study": study_tables(Study.read(path))}
 
 
@@ -96,8 +95,6 @@ def _block(content: bytes, path: Path) -> dict[str, Any]:
 
 def _checked(state: dict[str, Any], bounds: Bounds) -> dict[str, Any]:
     """Return a state within the bounds of a request; its studies must be studies."""
-    from giantstep.faces.page.tasks import read_study
-
     state = parse_body(json.dumps(state).encode(), bounds, "its state")
     if state.get("version") != VERSION:
         raise InputError(

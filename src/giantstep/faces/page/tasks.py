@@ -23,24 +23,35 @@ import numpy as np
 
 from giantstep.core.base.errors import Code, GiantstepWarning, InputError, bad_field
 from giantstep.core.base.jsondata import json_data
-from giantstep.core.result.files import csv_text, table, to_json
+from giantstep.core.result.agreement import agreement
+from giantstep.core.result.comparison import called
+from giantstep.core.result.files import csv_text, plain_data, table
+from giantstep.core.result.provenance import has_classes
 from giantstep.core.run.request import question_name
-from giantstep.core.run.study import Study, predict, study_fields
+from giantstep.core.run.study import Study
+from giantstep.core.run.verbs import predict
 from giantstep.core.scenario.arrays import large_arrays
 from giantstep.core.scenario.dimensions import dimension_named
 from giantstep.core.scenario.families import family_names
 from giantstep.faces.page.bounds import said
 from giantstep.faces.page.controls import controls_html
 from giantstep.faces.page.fields import described, with_value
-from giantstep.faces.page.picture import figure_file, html_file
+from giantstep.faces.page.page_file import html_file
+from giantstep.faces.page.picture import figure_file
+from giantstep.faces.page.presets import presets as all_presets
 from giantstep.faces.page.reports import (
     agreement_html,
     optimum_text,
     sensitivities_html,
 )
 from giantstep.faces.page.stages import pipeline_html
+from giantstep.faces.page.studies import read_study
 from giantstep.faces.page.theory import theory_html
+from giantstep.faces.page.views import learning_curves, shown_data
 from giantstep.tools.data.datafile import ENDINGS, read_labelled
+from giantstep.tools.data.forecasts.verb import forecast as forecast_table
+from giantstep.tools.design.optimise import optimize
+from giantstep.tools.design.sensitivity import sensitivity
 from giantstep.tools.scripts import script
 
 if TYPE_CHECKING:
@@ -70,11 +81,6 @@ on have up to 30.
 """
 
 
-def read_study(tables: Mapping[str, Any]) -> Study:
-    """Return the checked study of a request."""
-    return Study(**study_fields(tables, "The request"))
-
-
 @contextmanager
 def remarks_of() -> Iterator[list[str]]:
     """Collect what giantstep warns about; other libraries' warnings are for their
@@ -99,36 +105,40 @@ def limit(
     """Answer with the limit: one event ``limit``; a coarse one takes what its question
     declares for that.
     """
-    from giantstep.core.result.comparison import called
-    from giantstep.core.result.table import has_classes
-    from giantstep.faces.page.views import shown_json
-
     start = time.process_time()  # what it costs, however busy the machine is
     study = read_study(tables)
-    known = {
+    settings: dict[str, Any] = {}
+    if coarse:
+        settings = _coarse_settings(study)
+    with remarks_of() as remarks:
+        result = _predict(study, settings)
+    if settings:
+        remarks.clear()  # they speak of a limit that nobody keeps
+    shown = shown_data(result, variables, study.scenario.family, _what(study))
+    # the server reads the first two without the others (`limits._HEAD`)
+    answer = {
+        "seconds": round(time.process_time() - start, 4),
+        "simplified": bool(settings),
+        "warnings": remarks,
+        "classes": has_classes(result),
+        "called": called(result, "limit"),
+        "result": shown,
+    }
+    emit("limit", json.dumps(answer, allow_nan=False))
+
+
+def _coarse_settings(study: Study) -> dict[str, Any]:
+    """Return what a question declares for a first, rough answer, where the study says
+    nothing else.
+    """
+    declared = {
         name: setting.coarse
         for name, setting in study.question.settings.items()
         if name not in study.settings
     }
-    known |= (
-        {}
-        if "tolerance" in study.limit
-        else {"tolerance": study.question.coarse_tolerance}
-    )
-    settings = {
-        name: value for name, value in known.items() if coarse and value is not None
-    }
-    with remarks_of() as remarks:
-        result = _predict(study, settings)
-    text = shown_json(result, variables, study.scenario.family, _what(study))
-    seconds = round(time.process_time() - start, 4)
-    about = {
-        "seconds": seconds,
-        "simplified": bool(settings),
-        "warnings": [] if settings else remarks,
-    }
-    about |= {"classes": has_classes(result), "called": called(result, "limit")}
-    emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
+    if "tolerance" not in study.limit:
+        declared["tolerance"] = study.question.coarse_tolerance
+    return {name: value for name, value in declared.items() if value is not None}
 
 
 def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
@@ -171,9 +181,6 @@ def experiment(
     those of the question where none of them was judged. Where the limit is refused the
     experiment answers alone, and nothing is judged; what is wrong it refuses as well.
     """
-    from giantstep.core.result.agreement import agreement
-    from giantstep.faces.page.views import shown_json
-
     last = begun = time.monotonic()
     left = True
 
@@ -186,16 +193,16 @@ def experiment(
     def watch(so_far: Callable[[], xarray.Dataset]) -> None:
         nonlocal last
         if time.monotonic() - last > _BETWEEN_DOTS:
-            emit("dots", f'{{"result": {written(so_far())}}}')
+            emit("dots", json.dumps({"result": data_of(so_far())}, allow_nan=False))
             last = time.monotonic()
         if left and time.monotonic() - begun > seconds:
             raise _Spent(so_far())
 
-    def written(result: xarray.Dataset) -> str:
-        return shown_json(result, None, study.scenario.family, _what(study))
+    def data_of(result: xarray.Dataset) -> dict[str, Any]:
+        return shown_data(result, None, study.scenario.family, _what(study))
 
     study = read_study(tables)
-    report = None
+    report: dict[str, Any] | None = None
     with remarks_of() as remarks:
         try:
             try:
@@ -209,12 +216,16 @@ def experiment(
         except InputError:
             result = study.simulate(progress=progress)
     emit("file", json.dumps({"text": combined_csv({"": result})}))
-    about = {
+    text = None
+    if report is not None:
+        text = agreement_html(report, shown, remarks)
+    answer = {
         "warnings": remarks,
-        "agreement": report,
-        "report": report and agreement_html(report, shown, remarks),
+        "agreement": json_data(report),
+        "report": text,
+        "result": data_of(result),
     }
-    emit("comparison", f'{json.dumps(about)[:-1]}, "result": {written(result)}}}')
+    emit("comparison", json.dumps(answer, allow_nan=False))
 
 
 def _with_trials_done(measured: xarray.Dataset) -> xarray.Dataset:
@@ -262,9 +273,10 @@ def export(
         }
         text = script(first.scenario, **asked)
     else:
-        text = _written(
-            kind, known, variables, log, None if dots is None else read_study(dots)
-        )
+        measured = None
+        if dots is not None:
+            measured = read_study(dots)
+        text = _written(kind, known, variables, log, measured)
     emit("file", json.dumps({"text": text}))
 
 
@@ -369,9 +381,6 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
     """Forecast the learning curve of a table, given as the bytes of a file: one event
     ``forecast``.
     """
-    from giantstep.faces.page.views import learning_curves
-    from giantstep.tools.data.forecasts.verb import forecast as ask
-
     ending = Path(file).suffix.lower()
     if ending not in ENDINGS:
         raise InputError(
@@ -385,20 +394,21 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
         path.write_bytes(content)
         table = read_labelled(path, label)
     with remarks_of() as remarks:
-        result = ask(table.inputs, table.labels, task=task or "auto")
+        result = forecast_table(table.inputs, table.labels, task=task or "auto")
     # names of Python
     trust = (
         result.attrs["trust"]
         .replace(" (se_total)", "")
         .replace(": `groups` says which", "")
     )
-    about = {
+    answer = {
         "warnings": remarks,
         "trust": trust,
         "csv": combined_csv({"": result}),
         "panels": learning_curves(result),
+        "result": plain_data(result),
     }
-    emit("forecast", f'{json.dumps(about)[:-1]}, "result": {to_json(result)}}}')
+    emit("forecast", json.dumps(answer, allow_nan=False))
 
 
 def optimum(
@@ -407,8 +417,6 @@ def optimum(
     """Find the best point of the ranges that a study shows, one for each of the names
     it varies: one event.
     """
-    from giantstep.tools.design.optimise import optimize
-
     study = read_study(tables)
     lines = {
         name: np.asarray(values)
@@ -425,9 +433,10 @@ def optimum(
             "Let a field vary between finite numbers: its range is searched."
         )
     rest = {name: values for name, values in study.grid.items() if name not in over}
-    goal: dict[str, Any] = {
-        "maximise" if largest else "minimise": _first_line(study, variable)
-    }
+    direction = "minimise"
+    if largest:
+        direction = "maximise"
+    goal: dict[str, Any] = {direction: _first_line(study, variable)}
     with remarks_of():
         best = optimize(study.scenario, rest, over=over, **goal, **_asked(study))
     fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}
@@ -446,8 +455,6 @@ def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
     """Differentiate a variable at the scenario of a study, whatever it varies: one
     event.
     """
-    from giantstep.tools.design.sensitivity import sensitivity
-
     study = read_study(tables)
     with remarks_of():
         named = _first_line(study, variable)
@@ -571,31 +578,28 @@ def combined_csv(results: Mapping[str, xarray.Dataset]) -> str:
 
 def families(emit: Emit) -> None:
     """Describe every family: one event; a broken one says why."""
-    told = []
-    for name in family_names():
-        try:
-            about = {
-                key: value
-                for key, value in described(name).items()
-                if key not in _UNSENT
-            }
-            told.append(json.dumps(about, allow_nan=False))
-        except Exception as error:  # the page shows the others
-            told.append(
-                json.dumps(
-                    {
-                        "family": name,
-                        "error": f"The family {name} cannot be loaded: {error}",
-                    }
-                )
-            )
-    emit("families", f"[{', '.join(told)}]")
+    descriptions = [_description(name) for name in family_names()]
+    emit("families", json.dumps(descriptions, allow_nan=False))
+
+
+def _description(family: str) -> dict[str, Any]:
+    """Return what the page is told of a family, or why there is nothing to tell: the
+    page shows the others.
+    """
+    try:
+        about = {
+            key: value for key, value in described(family).items() if key not in _UNSENT
+        }
+        # what JSON cannot hold is the fault of this family alone
+        json.dumps(about, allow_nan=False)
+    except Exception as error:
+        reason = f"The family {family} cannot be loaded: {error}"
+        return {"family": family, "error": reason}
+    return about
 
 
 def presets(emit: Emit) -> None:
     """Find every preset: one event."""
-    from giantstep.faces.page.presets import presets as all_presets
-
     emit("presets", json.dumps(list(all_presets()), allow_nan=False))
 
 

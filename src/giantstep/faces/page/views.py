@@ -5,13 +5,12 @@ lines, what the axes say.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.core.result.files import to_json
+from giantstep.core.result.files import plain_data
 from giantstep.core.scenario.family import DIAGNOSTICS
 from giantstep.faces.page.fields import axis_of, described
 from giantstep.faces.page.markup import short
@@ -26,11 +25,11 @@ _MAIN = ("spectrum", "trajectory")
 """Roles of dimensions that a variable runs along before any other."""
 
 
-def shown_json(
+def shown_data(
     result: xarray.Dataset, variables: Sequence[str] | None, family: str, what: str
-) -> str:
-    """Return a result as JSON: the variables asked for, what belongs to them, the
-    diagnostics, and their layout.
+) -> dict[str, Any]:
+    """Return a result as data that JSON holds: the variables asked for, what belongs to
+    them, the diagnostics, and their layout.
 
     ``layout`` holds ``views``: of each variable its ``kind`` (number, curve,
     trajectory, spectrum, map), its axes ``x`` and ``y``, its ``others`` and its
@@ -92,7 +91,7 @@ def shown_json(
         ],
         "time": time,
     }
-    return f'{{"layout": {json.dumps(layout)}, {to_json(result)[1:]}'
+    return {"layout": layout, **plain_data(result)}
 
 
 def view_of(
@@ -206,7 +205,9 @@ def _time_of(
 ) -> str | None:
     """Return the dimension of time that a figure draws as several curves."""
     for view in views.values():
-        for dim in view["others"] if view["kind"] != "map" else ():
+        if view["kind"] == "map":
+            continue
+        for dim in view["others"]:
             if (
                 question["dimensions"].get(dim, {}).get("role") == "trajectory"
                 and result.sizes[dim] > 1
@@ -231,13 +232,14 @@ def learning_curves(result: xarray.Dataset) -> list[dict[str, Any]]:
     made = []
     for name in (name for name in _FORECAST if name in result.data_vars):
         verdict = result.attrs.get(f"verdict_{name}")
+        title = f"<b>{_FORECAST[name]}</b>"
+        if verdict:
+            title = f"{title}, forecast {verdict}"
         panel: dict[str, Any] = {
             "name": name,
             "kind": "lines",
             "called": _FORECAST[name],
-            "title": (
-                f"<b>{_FORECAST[name]}</b>{f', forecast {verdict}' if verdict else ''}"
-            ),
+            "title": title,
             "x": {"label": "training samples <i>n</i>", "log": True},
             "y": {"log": True},
             "bands": [

@@ -6,46 +6,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import cleandoc
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Floats
+from giantstep.core.maths.gaussian import Function
 from giantstep.core.scenario.arrays import ArrayField
 from giantstep.core.scenario.family import Engine, Question, Setting, Variable
-from giantstep.core.scenario.model import (
+from giantstep.core.scenario.fields import (
     Expression,
     Integer,
     MultiIndex,
     Number,
     Numbers,
-    Scenario,
     field,
 )
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.problems.batch_reuse.tolerances import NEGATIVE
 
+
+def _dandi2024benefits(
+    *,
+    f_star: Annotated[Function | str, "target"],
+    sigma: Annotated[Function | str, "activation"],
+    a: Annotated[Floats, "second layer, a number for every neuron"],
+    alpha: Annotated[float, "n/d"],
+    eta: Annotated[float, "step size on the sum over samples"],
+    lambda_: Annotated[float, "weight decay"],
+    T: Annotated[int, "number of steps"],
+) -> dict[str, Any]:
+    """Dandi et al. 2024 have our normalisation, in other letters."""
+    return {
+        "target": f_star,
+        "activation": sigma,
+        "second_layer": a,
+        "samples_per_dim": alpha,
+        "rate": eta,
+        "decay": lambda_,
+        "steps": T,
+    }
+
+
 PAPERS = {
     "dandi2024benefits": Paper(
-        symbols={
-            "f_star": "target",
-            "sigma": "activation",
-            "a": "second layer, a number for every neuron",
-            "alpha": "n/d",
-            "eta": "step size on the sum over samples",
-            "lambda": "weight decay",
-            "T": "number of steps",
-        },
-        fields={
-            "target": "f_star",
-            "activation": "sigma",
-            "second_layer": "a",
-            "samples_per_dim": "alpha",
-            "rate": "eta",
-            "decay": "lambda",
-            "steps": "T",
-        },
+        _dandi2024benefits,
         shown={
             "target": "f*",
             "M": "M^t",

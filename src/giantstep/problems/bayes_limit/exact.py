@@ -13,7 +13,7 @@ import numpy as np
 
 from giantstep.core.base.chunks import split_rows
 from giantstep.core.base.types import DeviceArray, Floats, Indices
-from giantstep.core.maths.gaussian.nodes import special
+from giantstep.core.maths.gaussian.primitives import special
 from giantstep.core.maths.gaussian.quadrature import (
     gauss_legendre_panels,
     normal_density,

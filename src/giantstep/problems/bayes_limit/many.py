@@ -23,7 +23,8 @@ from giantstep.core.base.deadline import check_time
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Array, Floats
 from giantstep.core.maths.gaussian import semidefinite_factor
-from giantstep.core.maths.gaussian.grids import broken_rule, hermite_rule, sobol_normals
+from giantstep.core.maths.gaussian.grids import broken_rule, hermite_rule
+from giantstep.core.maths.gaussian.joint import sobol_normals
 from giantstep.core.maths.gaussian.quadrature import legendre_rule, normal_density
 from giantstep.problems.bayes_limit.noisy import Y_BLOCK, likelihood_sums, y_step
 from giantstep.problems.bayes_limit.pairs import Slab, line_rule

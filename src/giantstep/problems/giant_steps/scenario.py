@@ -14,42 +14,50 @@ from pydantic import BeforeValidator
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Floats
+from giantstep.core.maths.gaussian import Function
 from giantstep.core.scenario.family import Engine, Question, Setting, Variable
-from giantstep.core.scenario.model import (
+from giantstep.core.scenario.fields import (
     Expression,
     Integer,
     MultiIndex,
     Number,
     Numbers,
-    Scenario,
     field,
 )
-from giantstep.core.scenario.paper_symbols import Paper, notation_of
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.paper_symbols import Paper, notation_of, sqrt
 from giantstep.core.scenario.vocabulary import Vocabulary
+
+
+def _dandi2023giant(
+    *,
+    f_star: Annotated[Function | str, "target"],
+    sigma: Annotated[Function | str, "activation"],
+    eta: Annotated[float, "step size, of order p"],
+    p: Annotated[int, "number of neurons"],
+    a: Annotated[Floats, "second layer, of order 1/sqrt(p), a number for every neuron"],
+    alpha: Annotated[float, "samples of a batch over d^l"],
+    l: Annotated[float, "growth of the batch, n = alpha d^l"],
+    T: Annotated[int, "number of steps"],
+) -> dict[str, Any]:
+    """Dandi et al. 2023 have a second layer of order 1/sqrt(p) and a step size of order
+    p, where ours are of order one.
+    """
+    return {
+        "target": f_star,
+        "activation": sigma,
+        "rate": eta / p,
+        "width": p,
+        "second_layer": sqrt(p) * a,
+        "batch_per_dim": alpha,
+        "batch_exponent": l,
+        "steps": T,
+    }
+
 
 PAPERS = {
     "dandi2023giant": Paper(
-        symbols={
-            "f_star": "target",
-            "sigma": "activation",
-            "eta": "step size, of order p",
-            "p": "number of neurons",
-            "a": "second layer, of order 1/sqrt(p), a number for every neuron",
-            "alpha": "samples of a batch over d^l",
-            "l": "growth of the batch, n = alpha d^l",
-            "T": "number of steps",
-        },
-        fields={
-            "target": "f_star",
-            "activation": "sigma",
-            "rate": "eta/p",
-            "width": "p",
-            "second_layer": "sqrt(p)*a",
-            "batch_per_dim": "alpha",
-            "batch_exponent": "l",
-            "steps": "T",
-        },
-        shown={"target": "f*", "second_layer": "sqrt(p) a_j"},
+        _dandi2023giant, shown={"target": "f*", "second_layer": "sqrt(p) a_j"}
     )
 }
 """BibTeX key -> the parameters of that paper."""

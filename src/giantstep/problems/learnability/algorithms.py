@@ -24,7 +24,7 @@ import numpy as np
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function
-from giantstep.core.maths.gaussian.nodes import namespace_of
+from giantstep.core.maths.gaussian.primitives import namespace_of
 
 Force = Callable[["Student", Any, Any, Any, Any], Any]
 CLIP = 2.0

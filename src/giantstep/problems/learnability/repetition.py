@@ -12,6 +12,7 @@ import numpy as np
 from giantstep.core.base.chunks import split_rows
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function, grids
+from giantstep.core.maths.gaussian.joint import sobol_normals
 from giantstep.core.maths.gaussian.target import Target
 from giantstep.core.maths.solve.roots import crossing
 from giantstep.problems.learnability.algorithms import (
@@ -211,6 +212,6 @@ def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:
             (*activation.kinks, *_FIELD_PIECES), _FIELD_NODES
         )
         return nodes[:, None], weights
-    points = grids.sobol_normals(p, _SOBOL, 11)
+    points = sobol_normals(p, _SOBOL, 11)
     points = np.concatenate([points, -points])
     return points, np.full(len(points), 1 / len(points))

@@ -19,10 +19,7 @@ from giantstep.core.maths.gaussian.subspaces import (
 )
 from giantstep.core.maths.gaussian.target import Target
 from giantstep.core.scenario.vocabulary import Vocabulary
-from giantstep.problems.learnability.exponents import (
-    ProportionalAnswer,
-    stages_text,
-)
+from giantstep.problems.learnability.proportional import ProportionalAnswer, stages_text
 
 if TYPE_CHECKING:
     import xarray
@@ -206,7 +203,7 @@ class LearnabilityVerdict(ProportionalAnswer):
         in a sentence.
         """
         from giantstep.core.result.text import Result
-        from giantstep.core.run.study import simulate
+        from giantstep.core.run.verbs import simulate
 
         if self.algorithm == "giant-steps" or self.algorithm in ROUNDS:
             scenario = self.scenario(dim, **fields)

@@ -14,13 +14,9 @@ import numpy as np
 from giantstep.core.base.types import Floats, Indices, Integers
 from giantstep.core.maths.gaussian import normal_density
 from giantstep.core.maths.solve import solve_accelerated
-from giantstep.core.readout.losses.channel import (
-    RowNodes,
-    both_moments,
-    implicit_mean_step,
-    stiffness,
-)
-from giantstep.core.readout.losses.functions import Clipped, clipped_moments
+from giantstep.core.readout.losses.channel import RowNodes, both_moments
+from giantstep.core.readout.losses.clipping import Clipped, clipped_moments
+from giantstep.core.readout.losses.mean_step import implicit_mean_step, stiffness
 from giantstep.problems.mixture_glm.problem import MixtureProblem, State
 from giantstep.problems.mixture_glm.responses import BlockModel
 from giantstep.problems.mixture_glm.tolerances import LEAST_STATE

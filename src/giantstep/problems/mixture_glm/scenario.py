@@ -5,7 +5,7 @@ said once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -27,7 +27,8 @@ from giantstep.core.scenario.family import (
     Setting,
     Variable,
 )
-from giantstep.core.scenario.model import Expression, Number, Numbers, Scenario, field
+from giantstep.core.scenario.fields import Expression, Number, Numbers, field
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.problems.mixture_glm.mixture import GaussianMixture, describe
 from giantstep.problems.mixture_glm.parts import (
@@ -45,38 +46,56 @@ from giantstep.problems.mixture_glm.parts import (
 )
 from giantstep.problems.mixture_glm.separability import check_existence
 
-_RIDGE = "penalty lambda/2 |w|^2 beside the sum of losses"
-_CLUSTERS = "probabilities of the clusters"
-_NOISE = "variance of the label noise"
-_TEACHER = "squared length of the teacher (gamma = k/d is absorbed in it)"
+_SamplesPerDim = Annotated[float, "n/d"]
+_Ridge = Annotated[float, "penalty lambda/2 |w|^2 beside the sum of losses"]
+_Clusters = Annotated[Sequence[float], "probabilities of the clusters"]
+_Noise = Annotated[float, "variance of the label noise"]
+_Teacher = Annotated[
+    float, "squared length of the teacher (gamma = k/d is absorbed in it)"
+]
+
+
+def _pesce2023gaussian(
+    *, alpha: _SamplesPerDim, lambda_: _Ridge, p: _Clusters, Delta: _Noise
+) -> dict[str, Any]:
+    """Pesce et al. 2023 have our normalisation."""
+    return {"samples_per_dim": alpha, "ridge": lambda_, "weights": p, "noise": Delta}
+
+
+def _loureiro2021learning(
+    *, alpha: _SamplesPerDim, lambda_: _Ridge, rho: _Teacher, Delta: _Noise
+) -> dict[str, Any]:
+    """Loureiro et al. 2021, of feature maps: one cluster, a teacher of its own
+    length.
+    """
+    return {
+        "samples_per_dim": alpha,
+        "ridge": lambda_,
+        "teacher_norm": rho,
+        "noise": Delta,
+    }
+
+
+def _clusters_rho(
+    *, alpha: _SamplesPerDim, lambda_: _Ridge, rho: _Clusters
+) -> dict[str, Any]:
+    """Loureiro et al. 2021, of mixtures, and Gerace et al. 2024 have our
+    normalisation.
+    """
+    return {"samples_per_dim": alpha, "ridge": lambda_, "weights": rho}
+
 
 PAPERS = {
-    "pesce2023gaussian": Paper(
-        symbols={"alpha": "n/d", "lambda": _RIDGE, "p": _CLUSTERS, "Delta": _NOISE},
-        fields={
-            "samples_per_dim": "alpha",
-            "ridge": "lambda",
-            "weights": "p",
-            "noise": "Delta",
-        },
-        shown={"weights": "p_c"},
-    ),
+    "pesce2023gaussian": Paper(_pesce2023gaussian, shown={"weights": "p_c"}),
     "loureiro2021learning": Paper(
-        symbols={"alpha": "n/d", "lambda": _RIDGE, "rho": _TEACHER, "Delta": _NOISE},
-        fields={
-            "samples_per_dim": "alpha",
-            "ridge": "lambda",
-            "teacher_norm": "rho",
-            "noise": "Delta",
-        },
+        _loureiro2021learning,
         shown={
             "teacher_norm": "rho (gamma = k/d is absorbed in the teacher)",
             "h": "-",
         },
     ),
     "loureiro2021mixtures": Paper(
-        symbols={"alpha": "n/d", "lambda": _RIDGE, "rho": _CLUSTERS},
-        fields={"samples_per_dim": "alpha", "ridge": "lambda", "weights": "rho"},
+        _clusters_rho,
         shown={
             "weights": "rho_k",
             "h": "m_k",
@@ -86,11 +105,7 @@ PAPERS = {
             "noise": "-",
         },
     ),
-    "gerace2024gaussian": Paper(
-        symbols={"alpha": "n/d", "lambda": _RIDGE, "rho": _CLUSTERS},
-        fields={"samples_per_dim": "alpha", "ridge": "lambda", "weights": "rho"},
-        shown={"weights": "rho_c"},
-    ),
+    "gerace2024gaussian": Paper(_clusters_rho, shown={"weights": "rho_c"}),
 }
 """BibTeX key -> the parameters of that paper in its symbols (mixture_glm section
 11).

@@ -12,7 +12,7 @@ import numpy as np
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import Floats, Indices
 from giantstep.core.maths.solve import solve_each, solve_fixed_point
-from giantstep.core.readout.losses.channel import implicit_mean_step
+from giantstep.core.readout.losses.mean_step import implicit_mean_step
 from giantstep.problems.mixture_glm.fixed_point import (
     Hats,
     Norms,

@@ -21,9 +21,10 @@ from giantstep.core.base.types import Booleans, Floats, Integers, Points
 from giantstep.core.maths.gaussian.grids import plane_rule
 from giantstep.core.readout.fits import Asked, Fit
 from giantstep.problems.network.describe import Description
-from giantstep.problems.network.layer import MOST_SPLIT, Layer, overlap_spread, scale_of
+from giantstep.problems.network.layer import Layer
 from giantstep.problems.network.problem import Problem, finite_batches
 from giantstep.problems.network.scenario import Network
+from giantstep.problems.network.splits import MOST_SPLIT
 
 ESCAPES = {1: 0.0025, 2: 0.01}
 """Part of the objective from which the second order is followed, by the directions of
@@ -102,11 +103,10 @@ def spread_beside_rows(problem: Problem, layer: Layer) -> float:
     """Return the largest standard deviation of an overlap inside a block, in units of a
     row; 0 in the limit.
     """
-    spread = overlap_spread(problem, layer)
+    spread = layer.rows.spread(problem, layer).overlaps
     if spread is None:
         return 0.0
-    length = np.sum(layer.U**2, axis=2) + scale_of(problem, layer) ** 2
-    widest = np.linalg.eigvalsh(spread)[..., -1] / length
+    widest = np.linalg.eigvalsh(spread)[..., -1] / layer.squared_length(problem)
     return float(np.sqrt(np.max(widest / problem.numbers["dim"][:, None])))
 
 
@@ -136,6 +136,7 @@ class SecondOrder:
         b = self.along[:, :, second]
         p = self.across[:, :, first]
         q = self.across[:, :, second]
+        # what the channel has in common with what the fit leaves, by powers of xi
         source = _sums(self.bend * a * b, self.gap)
         power = a**2 * b**2
         axes = range(p.shape[2])
@@ -146,12 +147,16 @@ class SecondOrder:
             both = p[:, :, axis, None] * q[:, :, other, None]
             source = source + _sums(self.bend * both, self.gap2[:, axis, other])
         if axes:
-            pp, qq, pq = (
-                np.sum(left * right, axis=2)[..., None]
-                for left, right in ((p, p), (q, q), (p, q))
-            )
-            power = power + a**2 * qq + b**2 * pp + 4 * a * b * pq + pp * qq + 2 * pq**2
-        square = (inverse_dim if first != second else inverse_dim / 2)[:, None]
+            pp = np.sum(p * p, axis=2)[..., None]
+            qq = np.sum(q * q, axis=2)[..., None]
+            pq = np.sum(p * q, axis=2)[..., None]
+            # E (a + p xi)^2 (b + q xi)^2 over standard normals xi, term by term
+            power = power + a**2 * qq + b**2 * pp + 4 * a * b * pq
+            power = power + pp * qq + 2 * pq**2
+        # (eps^2 - 1)/2 of one variable has half the variance of a product of two
+        square = inverse_dim[:, None]
+        if first == second:
+            square = square / 2
         cost = 1 / self.prior + square * _sums(self.bend**2 * power, self.weights)
         gain: Floats = np.sum(square * source**2 / cost, axis=1)
         return gain
@@ -174,7 +179,7 @@ def neglected(
     known of it.
     """
     found = np.zeros(len(asked.owner))
-    spread = overlap_spread(problem, layer)
+    spread = layer.rows.spread(problem, layer).overlaps
     if spread is None or fit.first is None:
         return found
     start = np.eye(spread.shape[2])
@@ -187,17 +192,17 @@ def neglected(
     # the variables of a block: any root of the covariance of its overlaps
     values, vectors = np.linalg.eigh(spread)
     root = np.swapaxes(vectors, 2, 3) * np.sqrt(np.maximum(values, 0.0))[..., None]
-    scale = scale_of(problem, layer)
+    scale = layer.scale(problem)
     begin = 0
     for one in seen:
-        end = begin + len(one.rows)  # these parameter sets among all that were asked
+        end = begin + len(one.sets)  # these parameter sets among all that were asked
         points = np.flatnonzero((asked.owner >= begin) & (asked.owner < end))
         for part in split_rows(len(points), one.features.mu1[0].size):
             chosen = points[part]
-            if len(one.rows) == 1:
-                rows = one.rows
+            if len(one.sets) == 1:
+                rows = one.sets
             else:
-                rows = one.rows[asked.owner[chosen] - begin]
+                rows = one.sets[asked.owner[chosen] - begin]
             second, objective = _second_order(
                 one, fit, chosen, layer.frame[rows[0]], root[rows], scale[rows]
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,13 @@ from giantstep.core.maths.gaussian.resolution import rough_sentence
 from giantstep.core.maths.gaussian.subspaces import split_directions
 from giantstep.core.readout.finite_size import whole_sizes
 from giantstep.core.readout.fits import QUADRATURE
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.checks import check_list, every_time
-from giantstep.core.scenario.family import Answer
 from giantstep.core.scenario.own_classes import refuse_limit
 from giantstep.problems.inputs.assumptions import LEAST_RANKS, warnings_of
 from giantstep.problems.inputs.parts import InputRows
 from giantstep.problems.network.answers.errors import Table
-from giantstep.problems.network.beyond import BEYOND, CHECKS, lacking_beyond
-from giantstep.problems.network.describe import means_warning, terms_of
+from giantstep.problems.network.describe import means_warning
 from giantstep.problems.network.escape import (
     REACHABLE,
     SAID,
@@ -37,12 +35,10 @@ from giantstep.problems.network.escape import (
     outside_split,
     spread_beside_rows,
 )
-from giantstep.problems.network.layer import (
-    Moment,
-    follow,
-    learnt_of_target,
-    least_spike,
-)
+from giantstep.problems.network.follow import Moment, follow
+from giantstep.problems.network.layer import least_spike
+from giantstep.problems.network.plugins import checks as checks_of_folders
+from giantstep.problems.network.plugins import folder_of, module_of_answer
 from giantstep.problems.network.problem import (
     Share,
     finite_batches,
@@ -53,6 +49,7 @@ from giantstep.problems.network.problem import (
 )
 from giantstep.problems.network.scenario import THEORIES, Network
 from giantstep.problems.network.shift import refuse_shift
+from giantstep.problems.network.splits import learnt_of_target
 
 GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the'
@@ -64,13 +61,6 @@ BOUND = 9.0
 """Largest |kappa| that rules reach."""
 FINITE_DIM = ("split", "quadratic")
 """Theories of inputs of low effective rank, structured_inputs (8.2) and (8.1)."""
-FILLED_BY = {
-    **dict.fromkeys(("steps", "along", "spectrum", "resolvent"), "others"),
-    **dict.fromkeys(("shift", "sensitivity", "calibration"), "tested"),
-}
-"""Question -> module of `answers` whose function `answer_<question>` fills it, where it
-has another name.
-"""
 
 
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
@@ -117,12 +107,8 @@ def _answer(
         ):  # their theory is exact, and sees a target without a linear part, too
             answer.warnings += _warnings(network, points, theory)
         return answer
-    # no other is loaded
-    module = import_module(
-        f"giantstep.problems.network.answers.{FILLED_BY.get(what, what)}"
-    )
     table = Table(network, points, len(settings["time"]))
-    fill = getattr(module, f"answer_{what}")
+    fill = getattr(module_of_answer(what), f"answer_{what}")
     chosen = chosen_theories(network, points, what, theory)
     for share, moment, time in _moments(table, chosen, settings["time"]):
         fill(table, share, moment, time, settings)
@@ -171,17 +157,17 @@ def _moments(
                 if moment.time in times:
                     yield share, moment, int(np.searchsorted(times, moment.time))
             for number, reason in reasons.items():
-                table.note(share.index[share.owner == number], reason)
+                table.note(share.points[share.set_of_point == number], reason)
             # the last ones that were reached
             problem, layer = (
                 moment.problem,
                 moment.layer,
             )
             _note_jumps(table, share, moment)
-            table.answer.approximations |= dict(layer.accuracy)
+            table.answer.approximations |= dict(layer.rows.accuracy)
             table.answer.warnings += _unlearnt(moment)
             if np.isfinite(problem.neurons).any():
-                table.finite_size[terms_of(problem, layer)] = None
+                table.finite_size[layer.rows.terms(problem)] = None
                 table.answer.warnings += means_warning(problem, layer)
 
 
@@ -253,12 +239,11 @@ def refuse_missing(
             "steps",
             f'a theory of what="{what}" other than after one SmallStep or GrowingStep',
         )
-    if what in BEYOND:
-        beyond_it = lacking_beyond(network, points, what)
-    else:
-        beyond_it = None
-    if beyond_it is not None:
-        raise missing_theory(*beyond_it)
+    folder = folder_of(what)
+    if folder is not None:
+        lacking_there = folder.lacking(network, points, what)
+        if lacking_there is not None:
+            raise missing_theory(*lacking_there)
     if network.readout.classes and what == "along":
         raise missing_theory(
             "readout.kind", "the error of a classifier along the learnt direction"
@@ -386,7 +371,7 @@ def _unlearnt(moment: Moment) -> list[str]:
     unseen = np.full(problem.target.directions, len(moved) > 0)
     for number in moved:
         frame = layer.frame[number]
-        basis = split_directions(layer.U[number], frame, problem.target)
+        basis = split_directions(layer.means[number], frame, problem.target)
         unseen &= (
             np.linalg.norm(learnt_of_target(problem, layer, int(number), basis), axis=1)
             < NOTHING
@@ -427,7 +412,7 @@ def prepare(
     kept = {name: value for name, value in settings.items() if name != "first"}
     settings = {**kept, "time": times, **question.labels}
     if what == "spectrum" and settings.get("x") is None:
-        from giantstep.problems.network.answers.others import key_of, unit_of
+        from giantstep.problems.network.answers.spectrum import key_of, unit_of
 
         points = whole_sizes(points)
         try:
@@ -463,7 +448,7 @@ def prepare(
         "degree": check_degrees,
         "kappa": kappa,
     }
-    checks |= CHECKS  # all of them fill in, too
+    checks |= checks_of_folders()  # all of them fill in, too
     return settings | {
         name: checks[name](settings.get(name))
         for name in checks
@@ -483,7 +468,7 @@ def _all_spectra(
     """Yield (time, point, spectrum, size) of the limit, times counted from the first
     one asked for.
     """
-    from giantstep.problems.network.answers.others import spectra
+    from giantstep.problems.network.answers.spectrum import spectra
 
     theory = settings.get("theory")
     points = whole_sizes(points)
@@ -507,7 +492,7 @@ def count_outliers(
     not depend on how many there are: above it they are counted.
     """
     from giantstep.core.readout import find_outliers
-    from giantstep.core.readout.counts import line_of_outliers
+    from giantstep.core.readout.left_open import line_of_outliers
 
     content = (
         network.digest(),

@@ -7,60 +7,167 @@ the preset of one step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Annotated, Any
 
-from giantstep.core.scenario.paper_symbols import Paper
+from giantstep.core.maths.gaussian import Function, Target
+from giantstep.core.scenario.paper_symbols import Paper, sqrt
 
-_SIGMA = {"sigma": ("activation", "activation of the hidden layer")}
-_TARGET = {"sigma_star": ("target", "target")}
-_LAMBDA = {"lambda": ("readout.ridge", "penalty in sum (y - f)^2 + lambda |a|^2")}
+_Activation = Annotated[Function | str, "activation of the hidden layer"]
+_Target = Annotated[Target | Function | str, "target"]
+_Ridge = Annotated[float, "penalty in sum (y - f)^2 + lambda |a|^2"]
+_Alignment = Annotated[float, "cosine of the spike and the target direction"]
+_Noise = Annotated[float, "variance of the label noise"]
+
+_RIDGE_FIT = {"readout": {"kind": "ridge"}}
 _EQUAL = {"second_layer": {"values": [1.0]}}
 _GAUSSIAN = {"second_layer": "gaussian"}
 
 
-def _paper(
-    symbols: Mapping[str, str | tuple[str, str]], fields: Mapping[str, str], **more: Any
-) -> Paper:
-    """Return a paper whose `symbols` have a meaning, or are a field of ours with a
-    meaning; `fields` are formulas.
+def _dandi2025random(
+    *,
+    sigma: _Activation,
+    g: _Target,
+    alpha: Annotated[float, "n/p, as in the figures"],
+    beta: Annotated[float, "p/d"],
+    lambda_: _Ridge,
+    zeta: Annotated[Sequence[float], "values of the second layer times sqrt(p)"] = (
+        1.0,
+    ),
+    pi: Annotated[Sequence[float], "their probabilities"],
+    eta: Annotated[float, "step size, of order d"],
+    d: Annotated[int, "input dimension"],
+    u: Annotated[float, "size of the planted spike"],
+    cos: _Alignment,
+) -> dict[str, Any]:
+    """Dandi et al. 2025 count samples by neurons in their figures, and their step size
+    is of order d.
     """
-    meanings = {}
-    formulas = {}
-    for symbol, meaning in symbols.items():
-        if isinstance(meaning, str):
-            meanings[symbol] = meaning
-        else:
-            # the formula of the field is the symbol itself
-            field, meanings[symbol] = meaning
-            formulas[field] = symbol
-    # all of them fit by ridge regression
-    fixed = {**more.pop("fixed", {}), "readout": {"kind": "ridge"}}
-    return Paper(meanings, {**formulas, **fields}, fixed=fixed, **more)
+    return {
+        "activation": sigma,
+        "target": g,
+        "width_per_dim": beta,
+        "readout.ridge": lambda_,
+        "second_layer.values": zeta,
+        "second_layer.probabilities": pi,
+        "steps.0(planted).strength": u,
+        "steps.0(planted).alignment": cos,
+        "samples_per_dim": alpha * beta,
+        "steps.0(maximal).rate": eta / d,
+    }
+
+
+def _cui2024asymptotics(
+    *,
+    sigma: _Activation,
+    sigma_star: _Target,
+    alpha: Annotated[float, "n/d"],
+    beta: Annotated[float, "p/d"] = 1.0,
+    lambda_: _Ridge,
+    eta_tilde: Annotated[float, "step size over the width"],
+    alpha0: Annotated[float, "samples of the first batch over d"],
+    r_s: Annotated[float, "factor of the spike"],
+    theta: Annotated[float, "size of the spike"],
+    c: Annotated[float, "variance of the bulk"],
+    gamma: _Alignment,
+) -> dict[str, Any]:
+    """Cui et al. 2024 have as many neurons as dimensions, and give the bulk by its
+    variance.
+    """
+    return {
+        "activation": sigma,
+        "target": sigma_star,
+        "samples_per_dim": alpha,
+        "width_per_dim": beta,
+        "readout.ridge": lambda_,
+        "steps.0(maximal).rate": eta_tilde,
+        "steps.0(maximal).batch_per_dim": alpha0,
+        "steps.0(planted).alignment": gamma,
+        "steps.0(planted).strength": r_s * theta,
+        "steps.0(planted).bulk": sqrt(c),
+    }
+
+
+def _moniri2024theory(
+    *,
+    sigma: _Activation,
+    sigma_star: _Target,
+    phi: Annotated[float, "d/n"],
+    psi: Annotated[float, "d/N"],
+    lambda_: Annotated[float, "penalty in (1/n) sum (y - f)^2 + lambda |b|^2"],
+    eta: Annotated[float, "step size"],
+    alpha: Annotated[float, "growth of the step, eta = rate n^alpha"],
+    n: Annotated[float, "samples of the step"],
+) -> dict[str, Any]:
+    """Moniri et al. 2024 give every ratio the other way round.
+
+    Their loss is the mean over the samples and their features are not divided by
+    sqrt(N), so that their penalty is ours times N/n.
+    """
+    return {
+        "activation": sigma,
+        "target": sigma_star,
+        "steps.0(small).rate": eta,
+        "steps.0(growing).exponent": alpha,
+        "samples_per_dim": 1 / phi,
+        "width_per_dim": 1 / psi,
+        "readout.ridge": lambda_ * psi / phi,
+        "steps.0(small).batch_per_dim": 1 / phi,
+        "steps.0(growing).batch_per_dim": 1 / phi,
+        "steps.0(growing).rate": eta / n**alpha,
+    }
+
+
+def _ba2022high(
+    *,
+    sigma: _Activation,
+    sigma_star: _Target,
+    psi1: Annotated[float, "n/d, of the step and of the fit"],
+    psi2: Annotated[float, "N/d"],
+    lambda_: Annotated[
+        float,
+        "penalty in (1/n) |y - Phi a|^2 + (lambda/N) |a|^2, Phi = sigma(X W)/sqrt(N)",
+    ],
+    eta: Annotated[float, "step size of order one in W + eta sqrt(N) G"],
+    sigma_eps2: _Noise,
+) -> dict[str, Any]:
+    """Ba et al. 2022 take the step on as many samples as the fit."""
+    return {
+        "activation": sigma,
+        "target": sigma_star,
+        "samples_per_dim": psi1,
+        "width_per_dim": psi2,
+        "steps.0(small).rate": eta,
+        "noise": sigma_eps2,
+        "readout.ridge": lambda_ * psi1 / psi2,
+        "steps.0(small).batch_per_dim": psi1,
+    }
+
+
+def _mei2022generalization(
+    *,
+    sigma: _Activation,
+    psi1: Annotated[float, "N/d"],
+    psi2: Annotated[float, "n/d"],
+    lambda_: Annotated[float, "penalty of the paper, ours over n/d"],
+    tau2: _Noise,
+) -> dict[str, Any]:
+    """Mei and Montanari 2022 take no step."""
+    return {
+        "activation": sigma,
+        "width_per_dim": psi1,
+        "samples_per_dim": psi2,
+        "noise": tau2,
+        "readout.ridge": lambda_ * psi2,
+    }
 
 
 NETWORK_PAPERS = {
-    "dandi2025random": _paper(
-        {
-            **_SIGMA,
-            "g": ("target", "target"),
-            "alpha": "n/p, as in the figures",
-            "beta": ("width_per_dim", "p/d"),
-            **_LAMBDA,
-            "zeta": ("second_layer.values", "values of the second layer times sqrt(p)"),
-            "pi": ("second_layer.probabilities", "their probabilities"),
-            "eta": "step size, of order d",
-            "d": "input dimension",
-            "u": ("steps.0(planted).strength", "size of the planted spike"),
-            "cos": (
-                "steps.0(planted).alignment",
-                "cosine of the spike and the target direction",
-            ),
-        },
-        # n/d = (n/p)(p/d); our rate is a step over the width, theirs is of order d
-        {"samples_per_dim": "alpha*beta", "steps.0(maximal).rate": "eta/d"},
-        defaults={"zeta": [1.0]},
+    "dandi2025random": Paper(
+        _dandi2025random,
+        fixed=_RIDGE_FIT,
         shown={
             "samples_per_dim": "alpha beta = n/d",
             "width_per_dim": "beta = p/d",
@@ -71,30 +178,9 @@ NETWORK_PAPERS = {
             "t": "tau1_q",
         },
     ),
-    "cui2024asymptotics": _paper(
-        {
-            **_SIGMA,
-            **_TARGET,
-            "alpha": ("samples_per_dim", "n/d"),
-            "beta": ("width_per_dim", "p/d"),
-            **_LAMBDA,
-            "eta_tilde": ("steps.0(maximal).rate", "step size over the width"),
-            "alpha0": (
-                "steps.0(maximal).batch_per_dim",
-                "samples of the first batch over d",
-            ),
-            "r_s": "factor of the spike",
-            "theta": "size of the spike",
-            "c": "variance of the bulk",
-            "gamma": (
-                "steps.0(planted).alignment",
-                "cosine of the spike and the target direction",
-            ),
-        },
-        # their bulk has the variance c, ours a length
-        {"steps.0(planted).strength": "r_s*theta", "steps.0(planted).bulk": "sqrt(c)"},
-        defaults={"beta": 1.0},
-        fixed=_EQUAL,
+    "cui2024asymptotics": Paper(
+        _cui2024asymptotics,
+        fixed={**_EQUAL, **_RIDGE_FIT},
         shown={
             "target": "sigma_*",
             "steps.0.rate": "eta~",
@@ -105,31 +191,9 @@ NETWORK_PAPERS = {
             "Q2": "q2",
         },
     ),
-    "moniri2024theory": _paper(
-        {
-            **_SIGMA,
-            **_TARGET,
-            "phi": "d/n",
-            "psi": "d/N",
-            "lambda": "penalty in (1/n) sum (y - f)^2 + lambda |b|^2",
-            "eta": ("steps.0(small).rate", "step size"),
-            "alpha": (
-                "steps.0(growing).exponent",
-                "growth of the step, eta = rate n^alpha",
-            ),
-            "n": "samples of the step",
-        },
-        {
-            "samples_per_dim": "1/phi",
-            "width_per_dim": "1/psi",
-            # times n, and |b|^2 = |a|^2/p: lambda n/p
-            "readout.ridge": "lambda*psi/phi",
-            "steps.0(small).batch_per_dim": "1/phi",
-            "steps.0(growing).batch_per_dim": "1/phi",
-            # their eta is the whole step, ours is rate n^alpha
-            "steps.0(growing).rate": "eta/n**alpha",
-        },
-        fixed=_GAUSSIAN,
+    "moniri2024theory": Paper(
+        _moniri2024theory,
+        fixed={**_GAUSSIAN, **_RIDGE_FIT},
         shown={
             "samples_per_dim": "1/phi = n/d",
             "width_per_dim": "1/psi = p/d",
@@ -139,26 +203,9 @@ NETWORK_PAPERS = {
             "target": "sigma_*",
         },
     ),
-    "ba2022high": _paper(
-        {
-            **_SIGMA,
-            **_TARGET,
-            "psi1": ("samples_per_dim", "n/d, of the step and of the fit"),
-            "psi2": ("width_per_dim", "N/d"),
-            "lambda": (
-                "penalty in (1/n) |y - Phi a|^2 + (lambda/N) |a|^2, Phi = sigma(X"
-                " W)/sqrt(N)"
-            ),
-            "eta": (
-                "steps.0(small).rate",
-                "step size of order one in W + eta sqrt(N) G",
-            ),
-            "sigma_eps2": ("noise", "variance of the label noise"),
-        },
-        # times n: lambda n/N; one psi1 for the step and the fit
-        {"readout.ridge": "lambda*psi1/psi2", "steps.0(small).batch_per_dim": "psi1"},
-        # their second layer at the start is N(0, 1/N), rows are N(0, I/d)
-        fixed={**_GAUSSIAN, "rows": "gaussian"},
+    "ba2022high": Paper(
+        _ba2022high,
+        fixed={**_GAUSSIAN, "rows": "gaussian", **_RIDGE_FIT},
         shown={
             "samples_per_dim": "psi1 = n/d",
             "width_per_dim": "psi2 = N/d",
@@ -169,17 +216,9 @@ NETWORK_PAPERS = {
             "target": "sigma_*",
         },
     ),
-    "mei2022generalization": _paper(
-        {
-            **_SIGMA,
-            "psi1": ("width_per_dim", "N/d"),
-            "psi2": ("samples_per_dim", "n/d"),
-            "lambda": "penalty of the paper, ours over n/d",
-            "tau2": ("noise", "variance of the label noise"),
-        },
-        # times n, and N/d lambda |b|^2 = lambda |a|^2/d: lambda n/d
-        {"readout.ridge": "lambda*psi2"},
-        fixed=_EQUAL,
+    "mei2022generalization": Paper(
+        _mei2022generalization,
+        fixed={**_EQUAL, **_RIDGE_FIT},
         shown={
             "width_per_dim": "psi1 = N/d",
             "samples_per_dim": "psi2 = n/d",
@@ -194,23 +233,29 @@ def _of_preset(names: Mapping[str, Any]) -> dict[str, Any]:
     """Return names of the network's fields as the preset calls them; that its read-out
     is a ridge fit goes unsaid.
     """
-    renamed = {}
-    for name, value in names.items():
-        if name != "readout":
-            field = name.replace("steps.0", "step").removeprefix("readout.")
-            renamed[field] = value
-    return renamed
+    called = {
+        name.replace("steps.0", "step").removeprefix("readout."): value
+        for name, value in names.items()
+    }
+    return {name: value for name, value in called.items() if name != "readout"}
 
 
-PRESET_PAPERS = {
-    key: replace(
+def _paper_of_preset(paper: Paper) -> Paper:
+    """Return a paper in the fields of the preset."""
+
+    @wraps(paper.fields_of)
+    def fields_of(**symbols: Any) -> dict[str, Any]:
+        return _of_preset(paper.fields_of(**symbols))
+
+    return replace(
         paper,
-        fields=_of_preset(paper.fields),
+        fields_of=fields_of,
         fixed=_of_preset(paper.fixed),
         shown=_of_preset(paper.shown),
     )
-    for key, paper in NETWORK_PAPERS.items()
-}
+
+
+PRESET_PAPERS = {key: _paper_of_preset(paper) for key, paper in NETWORK_PAPERS.items()}
 """BibTeX key -> the parameters of that paper, in the fields of the preset of one
 step.
 """

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import pydantic
 from pydantic import BeforeValidator
 
 from giantstep.core.base.types import Array, Points
 from giantstep.core.maths.gaussian import as_target
-from giantstep.core.scenario.family import Answer, Question
-from giantstep.core.scenario.model import Expression, Number, field
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question
+from giantstep.core.scenario.fields import Expression, Number, field
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.inputs.parts import Inputs, Whitening
@@ -25,17 +25,16 @@ from giantstep.problems.network.preset import Preset, questions_without
 from giantstep.problems.network.readouts import Hinge, Logistic, Ridge
 from giantstep.problems.network.scenario import LABELS_ELSEWHERE, THEORIES, Network
 from giantstep.problems.network.steps import (
-    GrowingStep,
     MaximalStep,
     NoStep,
     PlantedSpike,
-    SmallStep,
 )
+from giantstep.problems.network.steps.registry import any_of
 
-AnyStep = Annotated[
-    NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalStep,
-    pydantic.Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    AnyStep = Any
+else:
+    AnyStep = any_of("none", "planted", "small", "growing", "maximal")
 _READOUTS = {"square": Ridge, "logistic": Logistic, "hinge": Hinge}
 _LOSS = (
     "loss of the second layer's fit; log(1 + e^-yf) and max(1 - yf, 0) need the target"

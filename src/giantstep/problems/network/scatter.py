@@ -20,10 +20,11 @@ from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function
 from giantstep.core.maths.gaussian.functions import from_table, tabulated
 from giantstep.core.maths.gaussian.grids import even_rule, hermite_rule
-from giantstep.core.readout import PACKED_BLOCKS, Features, SignBulk
+from giantstep.core.readout import PACKED_BLOCKS, Features
 from giantstep.core.readout.finite_size import stretch_of_atoms
-from giantstep.problems.network.layer import Layer, independent_spread, scale_of
+from giantstep.problems.network.layer import Layer
 from giantstep.problems.network.problem import Problem
+from giantstep.problems.network.rows.protocol import SCATTER
 from giantstep.problems.network.tolerances import ORDINARY, STEEP
 
 VARIABLE_NODES = 5
@@ -153,9 +154,9 @@ class Scatter:
         cls, problem: Problem, layer: Layer, A: Floats, features: Features
     ) -> Scatter:
         """Measure the scatter of features at shifts A."""
-        s = scale_of(problem, layer)
+        s = layer.scale(problem)
         dim = problem.numbers["dim"]
-        atoms = (problem.inputs.eigenvalues * layer.B**2).swapaxes(1, 2)
+        atoms = (problem.inputs.eigenvalues * layer.rows.B**2).swapaxes(1, 2)
         stretch = stretch_of_atoms(1 / dim, atoms, problem.inputs.masses)
         lengths = np.sqrt(np.einsum("mqq->mq", stretch))
         moments = NoiseMoments.of(problem.activation, A, s)
@@ -168,10 +169,8 @@ class Scatter:
         shorter = _noise(problem.activation, A, s * (1 - lengths))
         moved = 0.5 * (longer - shorter)
         of_lengths = np.sum(share * moved, axis=1) ** 2
-        uneven = np.zeros_like(s)
-        if layer.batch is None:  # else the spread is not followed
-            Js = independent_spread(problem, layer)[1]
-            uneven = np.sum(Js**2, axis=2) / (s**2 * dim[:, None] * lengths**2)
+        # how lengths differ inside a block, in units of how those of inputs do
+        uneven = layer.rows.uneven(problem) / (s**2 * dim[:, None] * lengths**2)
         of_rows = np.sum(share * uneven[..., None] * moved**2, axis=1)
         noise = np.sum(share * features.mu2, axis=1)
         power = noise + np.sum(share * features.mu1**2, axis=1)
@@ -237,6 +236,7 @@ class Scatter:
             relative * np.sqrt(self.counted)[:, None, None], -WIDEST, WIDEST
         )
         width = np.sign(relative) * np.sqrt(np.log1p(relative**2))
+        # a log-normal factor: the noise of few neurons stays positive
         factor = np.exp(width * t[:, None, None, None])
         factor = factor / np.tensordot(weights, factor, axes=1)
         return slope * (factor - 1), factor
@@ -251,6 +251,7 @@ class Scatter:
         nodes, weights = hermite_rule(VARIABLE_NODES)
         by_length, noise = self.with_lengths(nodes)
         by_neurons, factor = self.of_neurons(nodes, weights)
+        # over all lengths the noise is that of the limit
         noise = noise * _ratio(self.noise, np.tensordot(weights, noise, axes=1), 1.0)
         both = np.multiply.outer(weights, weights).ravel()
         slope = self.moments.slope + _sums(by_length, by_neurons)
@@ -259,6 +260,8 @@ class Scatter:
         moved = lengths * self.moments.bent**2 + np.tensordot(
             weights, by_neurons**2, axes=1
         )
+        # what the slope varies by is a part of the noise of the limit, and is not
+        # counted twice
         left = 1 / (1 + _ratio(moved, self.noise, 0.0))
         wanted = self.moments.slope**2 + (1 - left) * self.noise
         slope = slope * np.sqrt(
@@ -297,32 +300,34 @@ def scattered(
     `A` (M, k, N) are the shifts of the neurons at the nodes of kappa, and mu1 is `unit`
     (M, k) times D_1.
     """
-    if not np.isfinite(problem.numbers["dim"]).all() or isinstance(
-        layer.batch, SignBulk
-    ):
-        return Scattered(features, np.zeros(len(A)))
+    plain = Scattered(features, np.zeros(len(A)))
+    # in the limit all inputs of one kappa have the same features
+    if not np.isfinite(problem.numbers["dim"]).all():
+        return plain
+    if SCATTER not in layer.rows.known:
+        return plain
     # an ordinary activation may look steep after a large step, at a few kappa that
     # decide nothing: of tanh after a step of rate 20 the sizes below said 17%, where
     # networks are within 1%
-    if (
-        np.max(steepness(problem.activation).at(problem.numbers["width_per_dim"]))
-        <= ORDINARY
-    ):
-        return Scattered(features, np.zeros(len(A)))
+    widths = problem.numbers["width_per_dim"]
+    if np.max(steepness(problem.activation).at(widths)) <= ORDINARY:
+        return plain
     scatter = Scatter.of(problem, layer, A, features)
     if not scatter.counted.any():
-        return Scattered(features, np.zeros(len(A)))
+        return plain
+    # rows of one block share their functions of kappa: how they differ is left out
     neglected = OF_ROWS * scatter.among_rows
     too_many = VARIABLE_NODES**2 * features.weights.shape[1] > MOST_NODES
     # for inputs with a covariance, whose lengths differ more, the term was not held
     # against networks
     outside = problem.network.readout.classes or not problem.isotropic
     if too_many or outside or len(problem.zeta) > PACKED_BLOCKS:
-        return Scattered(
-            features, neglected + OF_INPUTS * scatter.counted * scatter.among_inputs
-        )
+        among_inputs = OF_INPUTS * scatter.counted * scatter.among_inputs
+        return Scattered(features, neglected + among_inputs)
+    # the nodes of kappa are repeated for every value of both variables
     weights, slope, noise = scatter.at_inputs()
     again = np.tile(np.arange(features.weights.shape[1]), len(weights))
+    # mu1 is in units of the bulk rows, the slope in those of their length s
     change = (slope - scatter.moments.slope) * (unit / scatter.s)[..., None]
     several = dataclasses.replace(
         features.at_nodes(again),

@@ -17,16 +17,21 @@ from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function
 from giantstep.core.scenario.arrays import ArrayField
 from giantstep.core.scenario.family import PhaseDiagram, Question, Setting, Variable
-from giantstep.core.scenario.model import (
+from giantstep.core.scenario.fields import (
     Expression,
     Integer,
     MultiIndex,
     Number,
     Numbers,
-    Scenario,
     field,
 )
-from giantstep.core.scenario.paper_symbols import Paper, notation_of
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.paper_symbols import (
+    Paper,
+    either,
+    nearest_integer,
+    notation_of,
+)
 from giantstep.problems.learnability.algorithms import (
     NAMED,
     Algorithm,
@@ -35,38 +40,72 @@ from giantstep.problems.learnability.algorithms import (
 )
 from giantstep.problems.learnability.prepared import rules
 
-_SYMBOLS = {
-    "h_star": "target",
-    "sigma": "activation",
-    "a": "second layer, a number for every neuron",
-    "d": "input dimension",
-    "n_b": "samples of an update",
-    "T": "number of updates",
-}
-_FIELDS = {
-    "target": "h_star",
-    "activation": "sigma",
-    "second_layer": "a",
-    "dim": "d",
-    "steps": "T",
-}
+_Target = Annotated[Function | str, "target"]
+_Activation = Annotated[Function | str, "activation"]
+_SecondLayer = Annotated[Floats, "second layer, a number for every neuron"]
+_Dimension = Annotated[int, "input dimension"]
+_Batch = Annotated[int, "samples of an update"]
+_Updates = Annotated[int, "number of updates"]
+
+
+def _arnaboldi2024online(
+    *,
+    h_star: _Target,
+    sigma: _Activation,
+    a: _SecondLayer,
+    d: _Dimension,
+    n_b: _Batch,
+    T: _Updates,
+    gamma: Annotated[float, "learning rate"],
+    gamma0: Annotated[float, "its prefactor, gamma = gamma0 d^-delta"],
+    delta: Annotated[float, "its decay with the dimension"],
+    mu: Annotated[float, "growth of the batch, n_b = d^mu"],
+    Delta: Annotated[float, "variance of the label noise"],
+) -> dict[str, Any]:
+    """Arnaboldi et al. 2024 let the rate fall and the batch grow with the dimension."""
+    return {
+        "target": h_star,
+        "activation": sigma,
+        "second_layer": a,
+        "dim": d,
+        "steps": T,
+        "rate": either(gamma, gamma0 * d ** (-delta)),
+        "batch_size": either(n_b, nearest_integer(d**mu)),
+        "noise": Delta,
+    }
+
+
+def _arnaboldi2024repetita(
+    *,
+    h_star: _Target,
+    sigma: _Activation,
+    a: _SecondLayer,
+    d: _Dimension,
+    n_b: _Batch = 1,
+    T: _Updates,
+    gamma0: Annotated[float, "rate of a sample, gamma = gamma0 n_b p/d"],
+    p: Annotated[int, "number of neurons"],
+    rho0: Annotated[float, "rate of the inner step, rho = rho0 p/d"],
+    rho: Annotated[float, "inner step"],
+) -> dict[str, Any]:
+    """Arnaboldi et al. 2024, where every sample is seen twice: their rates are those of
+    one neuron and one sample.
+    """
+    return {
+        "target": h_star,
+        "activation": sigma,
+        "second_layer": a,
+        "dim": d,
+        "steps": T,
+        "rate": gamma0 * n_b * p / d,
+        "inner_rate": either(rho0, rho * d / p),
+        "batch_size": n_b,
+    }
+
 
 PAPERS = {
     "arnaboldi2024online": Paper(
-        symbols={
-            **_SYMBOLS,
-            "gamma": "learning rate",
-            "gamma0": "its prefactor, gamma = gamma0 d^-delta",
-            "delta": "its decay with the dimension",
-            "mu": "growth of the batch, n_b = d^mu",
-            "Delta": "variance of the label noise",
-        },
-        fields={
-            **_FIELDS,
-            "rate": ("gamma", "gamma0*d**(-delta)"),
-            "batch_size": ("n_b", "round(d**mu)"),
-            "noise": "Delta",
-        },
+        _arnaboldi2024online,
         shown={
             "target": "h*",
             "activation": "sigma",
@@ -76,20 +115,7 @@ PAPERS = {
         },
     ),
     "arnaboldi2024repetita": Paper(
-        symbols={
-            **_SYMBOLS,
-            "gamma0": "rate of a sample, gamma = gamma0 n_b p/d",
-            "p": "number of neurons",
-            "rho0": "rate of the inner step, rho = rho0 p/d",
-            "rho": "inner step",
-        },
-        fields={
-            **_FIELDS,
-            "rate": "gamma0*n_b*p/d",
-            "inner_rate": ("rho0", "rho*d/p"),
-            "batch_size": "n_b",
-        },
-        defaults={"n_b": 1},
+        _arnaboldi2024repetita,
         shown={
             "target": "h*",
             "activation": "sigma",

@@ -7,34 +7,38 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from inspect import cleandoc
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Array, Floats
 from giantstep.core.scenario.family import PhaseDiagram, Question, Setting, Variable
-from giantstep.core.scenario.model import Integer, Number, Numbers, Scenario, field
-from giantstep.core.scenario.paper_symbols import Paper, notation_of
+from giantstep.core.scenario.fields import Integer, Number, Numbers, field
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.paper_symbols import Paper, either, notation_of, sqrt
 from giantstep.problems.subspace_clustering.mixture import largest_variance
 
+
+def _pesce2022subspace(
+    *,
+    alpha: Annotated[float, "n/d"],
+    rho: Annotated[float, "fraction of active features"],
+    K: Annotated[int, "number of clusters"],
+    lambda_: Annotated[float, "signal-to-noise ratio"],
+    ratio: Annotated[float, "lambda sqrt(alpha)/K, the axis of the figures"],
+) -> dict[str, Any]:
+    """Pesce et al. 2022 draw their figures over lambda sqrt(alpha)/K."""
+    return {
+        "samples_per_dim": alpha,
+        "sparsity": rho,
+        "clusters": K,
+        "snr": either(lambda_, ratio * K / sqrt(alpha)),
+    }
+
+
 PAPERS = {
-    "pesce2022subspace": Paper(
-        symbols={
-            "alpha": "n/d",
-            "rho": "fraction of active features",
-            "K": "number of clusters",
-            "lambda": "signal-to-noise ratio",
-            "ratio": "lambda sqrt(alpha)/K, the axis of the figures",
-        },
-        fields={
-            "samples_per_dim": "alpha",
-            "sparsity": "rho",
-            "clusters": "K",
-            "snr": ("lambda", "ratio*K/sqrt(alpha)"),
-        },
-        shown={"m_u": "M_u", "m_v": "M_v"},
-    )
+    "pesce2022subspace": Paper(_pesce2022subspace, shown={"m_u": "M_u", "m_v": "M_v"})
 }
 """BibTeX key -> the parameters of that paper."""
 BRANCHES = ("uninformed", "informed", "bayes")

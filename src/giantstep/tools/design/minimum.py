@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import Booleans, Floats, Indices
+from giantstep.core.maths.solve import OpenPoints
 
 _ROUNDS = 60
 """Stencils of one search, at most; smooth functions need 4 to 10."""
@@ -50,35 +50,23 @@ def minimise_each(
     nothing became better, the search goes on from its best point with a smaller radius.
     """
     size, k = start.shape
-    # the centre, both ways along each axis, one corner for each pair of axes
-    axes = np.eye(k)
-    offsets = np.array(
-        [
-            np.zeros(k),
-            *axes,
-            *-axes,
-            *(axes[i] + axes[j] for i, j in combinations(range(k), 2)),
-        ]
-    )
+    offsets = _stencil(k)
     radius = np.tile(np.minimum(radius, (high - low) / 2), (size, 1))
     floor = np.minimum(_SMALLEST_RADIUS, (high - low) / 2)
     best = start.copy()
     value = np.full(size, np.inf)
     target = start.copy()
-    active = np.arange(size)
-    for _ in range(_ROUNDS):
-        if not len(active):
-            break
-        check_time()
+    searches = OpenPoints(size, _ROUNDS)
+    for active in searches:
         near = radius[active]
         before = value[active]
         centre = np.clip(target[active], low + near, high - near)
         stencil = np.clip(centre[:, None, :] + offsets * near[:, None, :], low, high)
-        # near a bound the target is off-centre
+        # near a bound the target is off-centre: it is evaluated too
         points = np.concatenate([stencil, target[active][:, None, :]], axis=1)
-        values = function(
-            points.reshape(-1, k), np.repeat(active, len(offsets) + 1)
-        ).reshape(len(active), -1)
+        search_of_point = np.repeat(active, len(offsets) + 1)
+        values = function(points.reshape(-1, k), search_of_point)
+        values = values.reshape(len(active), -1)
         values = np.where(np.isnan(values), np.inf, values)
         lowest = np.argmin(values, axis=1)
         smallest = values[np.arange(len(active)), lowest]
@@ -88,36 +76,51 @@ def minimise_each(
 
         with np.errstate(invalid="ignore"):
             noise = _NOISE * np.abs(value[active])
-            modelled = np.isfinite(values).all(axis=1) & (
-                smallest <= before + 1e3 * noise
-            )
+            no_worse = smallest <= before + 1e3 * noise
+        modelled = np.isfinite(values).all(axis=1) & no_worse
         shrink = np.full(len(active), 0.5)
         last = target[active]
         target[active] = best[active]
         flat = np.zeros(len(active), dtype=bool)
         m = np.flatnonzero(modelled)
         if len(m):
-            box = (low - centre[m]) / near[m], (high - centre[m]) / near[m]
-            steps, decrease = _model_minimum(values[m, :-1], *box, noise[m])
+            steps, decrease = _model_minimum(
+                values=values[m, :-1],
+                low=(low - centre[m]) / near[m],
+                high=(high - centre[m]) / near[m],
+                noise=noise[m],
+            )
             target[active[m]] = np.clip(centre[m] + steps * near[m], low, high)
             moved = np.max(np.abs(target[active[m]] - last[m]) / near[m], axis=1)
             shrink[m] = np.clip(moved, 0.1, 1.0)
+            # what the model promises below the last target; a small stencil is needed
+            # to believe it
             promised = values[m, -1] - values[m, 0] + decrease
-            known = (promised <= noise[m]) & (near[m] <= 20 * _SMALLEST_RADIUS).all(
-                axis=1
-            )
-            flat[m] = known | (np.ptp(values[m], axis=1) <= noise[m])
+            small = (near[m] <= 20 * _SMALLEST_RADIUS).all(axis=1)
+            nothing_left = (promised <= noise[m]) & small
+            flat[m] = nothing_left | (np.ptp(values[m], axis=1) <= noise[m])
         radius[active] = np.maximum(near * shrink[:, None], floor)
-        active = active[~flat & (near > 1.01 * floor).any(axis=1)]
+        at_floor = (near <= 1.01 * floor).all(axis=1)
+        searches.freeze(flat | at_floor)
     # minima of the last models lie exactly on bounds: taken where as good
     index = np.flatnonzero(np.isfinite(value))
     if len(index):
         there = function(target[index], index)
         good = there <= value[index] * (1 + 10 * _NOISE * np.sign(value[index]))
-        best[index[good]], value[index[good]] = target[index[good]], there[good]
+        best[index[good]] = target[index[good]]
+        value[index[good]] = there[good]
     settled = np.ones(size, dtype=bool)
-    settled[active] = False
+    settled[searches.active] = False
     return Minima(best, value, settled)
+
+
+def _stencil(k: int) -> Floats:
+    """Return the points of a stencil in units of its half width: the centre, both ways
+    along each axis, one corner for each pair of axes.
+    """
+    axes = np.eye(k)
+    corners = [axes[i] + axes[j] for i, j in combinations(range(k), 2)]
+    return np.array([np.zeros(k), *axes, *-axes, *corners])
 
 
 def _model_minimum(
@@ -138,9 +141,9 @@ def _model_minimum(
     hessian = np.zeros((len(values), k, k))
     hessian[:, range(k), range(k)] = up + down - 2 * middle
     for corner, (i, j) in enumerate(combinations(range(k), 2), start=2 * k + 1):
-        hessian[:, i, j] = hessian[:, j, i] = (
-            values[:, corner] - up[:, i] - up[:, j] + middle[:, 0]
-        )
+        mixed = values[:, corner] - up[:, i] - up[:, j] + middle[:, 0]
+        hessian[:, i, j] = mixed
+        hessian[:, j, i] = mixed
     curvature, axes = np.linalg.eigh(hessian)
     curvature = np.maximum(np.abs(curvature), 4 * noise[:, None] + 1e-300)
     hessian = (axes * curvature[:, None, :]) @ np.swapaxes(axes, 1, 2)
@@ -153,12 +156,10 @@ def _model_minimum(
     for _ in range(k + 1):
         # a row of the identity holds its coordinate
         matrix = np.where(held[:, :, None], np.eye(k), hessian)
-        aim = np.linalg.solve(matrix, np.where(held, step, -gradient)[..., None])[
-            ..., 0
-        ]
+        right = np.where(held, step, -gradient)
+        aim = np.linalg.solve(matrix, right[..., None])[..., 0]
         step = np.clip(aim, low, high)
         beyond = np.abs(aim - step)
         held |= (beyond > 0) & (beyond == beyond.max(axis=1, keepdims=True))
-    return step, -np.sum(
-        step * (gradient + 0.5 * (hessian @ step[..., None])[..., 0]), axis=1
-    )
+    slope = gradient + 0.5 * (hessian @ step[..., None])[..., 0]
+    return step, -np.sum(step * slope, axis=1)

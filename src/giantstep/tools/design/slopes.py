@@ -15,11 +15,12 @@ import xarray
 from giantstep.core.base.errors import InputError, bad_field, nearest
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.result.comparison import layers_of
-from giantstep.core.result.table import fields_of
-from giantstep.core.run.batches import ask_again
+from giantstep.core.result.provenance import fields_of
+from giantstep.core.run.limit import ask_again
 from giantstep.core.scenario.checks import check_number
 from giantstep.core.scenario.lists import names_meant, value_at
-from giantstep.core.scenario.model import Scenario, check_field_name, dotted_names
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import check_field_name, dotted_names
 from giantstep.core.scenario.several import NAME, Scenarios, by_name
 from giantstep.tools.design.sensitivity import WIDTHS, extrapolate
 from giantstep.tools.design.tables import DesignResult
@@ -88,9 +89,8 @@ def slopes(
     >>> import giantstep as gs
     >>> s = gs.MixtureGLM(labels="linear", noise=0.0, ridge=0.5, samples_per_dim=2.0)
     >>> found = gs.slopes(gs.predict(s, samples_per_dim=[50.0, 100.0]), of="test_mse")
-    >>> bool(
-    ...     abs(found.slope[-1] + 2) < 0.05
-    ... )  # without noise the error of a ridge fit falls as n^-2
+    >>> # without noise the error of a ridge fit falls as n^-2
+    >>> bool(abs(found.slope[-1] + 2) < 0.05)
     True
     """
     powers = _powers(along)

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from giantstep.tools.figures.fine import fine_limit
 from giantstep.tools.figures.labels import place_legend, x_label
-from giantstep.tools.figures.layout import PANELS, Reading
+from giantstep.tools.figures.layout import PANELS
 from giantstep.tools.figures.panels import (
     engines,
     error_points,
@@ -23,6 +23,7 @@ from giantstep.tools.figures.panels import (
     key,
     limit_line,
 )
+from giantstep.tools.figures.reading import Reading
 from giantstep.tools.figures.style import (
     DASHED,
     GREY,
@@ -254,8 +255,12 @@ def _panel_of_each_time(result: xarray.Dataset) -> tuple[Figure, list[Axes]]:
     else:
         times = np.zeros(1)
     figure, axes = panels_in_rows(len(times), 3.9)
-    for panel, time in zip(axes, times) if len(times) > 1 else ():
-        panel.set_title(f"{time:g} step made" if time == 1 else f"{time:g} steps made")
+    if len(times) > 1:
+        for panel, time in zip(axes, times):
+            unit = "steps"
+            if time == 1:
+                unit = "step"
+            panel.set_title(f"{time:g} {unit} made")
     return figure, axes
 
 

@@ -5,31 +5,25 @@ z ~ N(0, I_r) is a linear image of independent kappa in R^m and xi in R^L, all s
 normal. Nodes and weights integrate over kappa what is smooth on a given scale; planes
 on which the target is not smooth break the rules: of kappa where they lie in its space,
 of xi, at every node of kappa, where they cut across.
-
-For the law of noisy labels the rule over xi and the label noise, thousands of points at
-every node of kappa, is carried over to a few nodes of the label by local interpolation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss, legvander
 
 from giantstep.core.base.chunks import split_rows, with_zeros
-from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import Floats, Integers
 from giantstep.core.maths.gaussian import grids
+from giantstep.core.maths.gaussian.joint import even_points
 from giantstep.core.maths.gaussian.planes import Plane, turned_planes
 from giantstep.core.maths.gaussian.resolution import (
     COARSE_STEP,
     LARGEST_STEP,
     PANEL_NODES,
 )
-from giantstep.core.maths.gaussian.subspaces import Directions
 from giantstep.core.maths.gaussian.target import Target
 
 MOST_AXES = 3
@@ -47,6 +41,11 @@ _CHUNK = 1 << 20
 _MULTIPLES = {1: 0.45, 2: 0.45, 3: 0.75}
 """Step in units of the scale, by the number of directions; 1 for more: with
 `LARGEST_STEP` 1e-12, 1e-12 and 1e-8.
+"""
+_REACH_OF_FEW = 9.0
+_REACH_OF_MANY = 7.6
+"""Where even rules end, in one or two directions and in more: the normal density is
+1e-18 and 1e-13 there.
 """
 WIDEST_SCALE = 0.45
 """Scale above which the rules do not change."""
@@ -90,41 +89,47 @@ def condition(
     `fineness` measure the error. Functions of kappa are not smooth on `breaks`, further
     planes of z. Scales too small for a product rule take random points (`sampled`).
     """
-    # while nothing is learnt no network is seen: the target keeps what is asked for
-    # then
+    # while nothing is learnt no network is seen: the target keeps these averages
     at_start = not (learnt.size or breaks) and np.array_equal(rest, np.eye(len(rest)))
-    kept: dict[float, ConditionalTarget]
-    if at_start:
-        kept = vars(target).setdefault("_at_start", {})
-    else:
-        kept = {}
-    if fineness in kept:
-        return kept[fineness]
+    if at_start and fineness in target.averages_at_start:
+        return target.averages_at_start[fineness]
     rules = Rules.of(target, learnt, rest, breaks)
     if rules.learnt <= MOST_AXES and not sampled:
         nodes, weights = product_rule(rules, scale, fineness)
-    # another fineness is another scrambling, so that two of them measure the error
     else:
-        power = SOBOL_POWER - (fineness < 1)
+        # another fineness is another scrambling, so that two of them measure the error
+        power = SOBOL_POWER
+        if fineness < 1:
+            power = SOBOL_POWER - 1
         seed = rules.learnt + round(1000 * fineness)
-        nodes, weights = grids.even_points(rules.learnt, power, seed)
+        nodes, weights = even_points(rules.learnt, power, seed)
+    given = _conditioned(rules, nodes, weights, fineness, rest=rest.shape[1])
+    if at_start:
+        target.averages_at_start[fineness] = given
+    return given
+
+
+def _conditioned(
+    rules: Rules, nodes: Floats, weights: Floats, fineness: float, rest: int
+) -> ConditionalTarget:
+    """Return the averages at all nodes, in the coordinates of all `rest` directions."""
     inner = rules.inner(fineness)
-    values = len(inner[0]) ** rules.averaged
-    if len(nodes) * values > MOST_VALUES:
-        raise grids.too_many(len(nodes) * values)
-    moments = [
-        _averages(rules, nodes[part], inner)
-        for part in split_rows(len(nodes), values, _CHUNK)
-    ]
-    h, h1, h2, square = (np.concatenate(column) for column in zip(*moments))
+    values_of_node = len(inner[0]) ** rules.averaged
+    if len(nodes) * values_of_node > MOST_VALUES:
+        raise grids.too_many(len(nodes) * values_of_node)
+    parts = []
+    for part in split_rows(len(nodes), values_of_node, _CHUNK):
+        parts.append(_averages(rules, nodes[part], inner))
+    h, h1, h2, square = (np.concatenate(column) for column in zip(*parts))
     active = rules.averaged
-    idle = rest.shape[1] - rules.averaged
-    if idle:
-        h1 = with_zeros(h1, (len(h1), active + idle))
-        h2 = with_zeros(h2, (len(h2), active + idle, active + idle))
-        h2[:, range(active, active + idle), range(active, active + idle)] = h[:, None]
-    return kept.setdefault(
-        fineness, ConditionalTarget(nodes, weights, h, h1, h2, square)
+    if rest > active:
+        # along directions that the target does not see xi is free: E[xi xi^T g] = E g
+        h1 = with_zeros(h1, (len(h1), rest))
+        h2 = with_zeros(h2, (len(h2), rest, rest))
+        free = range(active, rest)
+        h2[:, free, free] = h[:, None]
+    return ConditionalTarget(
+        nodes=nodes, weights=weights, h=h, h1=h1, h2=h2, square=square
     )
 
 
@@ -187,25 +192,23 @@ def product_rule(
     cuts an axis.
     """
     m = rules.learnt
-    planes = rules.planes
-    scales = np.broadcast_to(scale, m).tolist()
     resolution = rules.target.resolution
     largest = LARGEST_STEP.get(m, COARSE_STEP) / resolution.steps
     multiple = _MULTIPLES.get(m, 1.0)
-    reach = 9.0 if m < 3 else 7.6
+    reach = _REACH_OF_FEW if m < 3 else _REACH_OF_MANY
     nodes = np.zeros((1, 0))
     weights = np.ones(1)
-    for axis, own in enumerate(scales):
-        smooth = grids.even_rule(min(largest, multiple * own) / fineness, reach)
-        panel = min(1.0 / resolution.panels, 2.5 * own) / fineness
-        soft = [plane for plane in planes if _width(plane, axis) < SMEARED]
-        row, last, mass = _axis_rule(
-            nodes, weights, planes, axis, smooth, panel, MOST_JOINT, soft
+    for axis, axis_scale in enumerate(np.broadcast_to(scale, m).tolist()):
+        step = min(largest, multiple * axis_scale) / fineness
+        width = min(1.0 / resolution.panels, 2.5 * axis_scale) / fineness
+        smooth = grids.even_rule(step, reach)
+        soft = [plane for plane in rules.planes if _width(plane, axis) < SMEARED]
+        row, last, weights = _axis_rule(
+            nodes, weights, rules.planes, axis, smooth, width, MOST_JOINT, soft
         )
         if len(row) > MOST_NODES:
             raise grids.too_many(len(row))
         nodes = np.concatenate([nodes[row], last[:, None]], axis=1)
-        weights = mass
     return nodes, weights / weights.sum()
 
 
@@ -240,15 +243,20 @@ def _averages(
     values = rules.target(points @ rules.basis.T)
     xi = points[:, m:]
     weighted = values * weights
-    collect = lambda terms: np.bincount(owner, terms, count) / mass  # noqa: E731
+
+    def given_node(terms: Floats) -> Floats:
+        return np.bincount(owner, terms, count) / mass
+
     h1 = np.zeros((count, L))
     h2 = np.zeros((count, L, L))
     for i in range(L):
         along = weighted * xi[:, i]
-        h1[:, i] = collect(along)
+        h1[:, i] = given_node(along)
         for j in range(i, L):
-            h2[:, i, j] = h2[:, j, i] = collect(along * xi[:, j])
-    return collect(weighted), h1, h2, collect(weighted * values)
+            moment = given_node(along * xi[:, j])
+            h2[:, i, j] = moment
+            h2[:, j, i] = moment
+    return given_node(weighted), h1, h2, given_node(weighted * values)
 
 
 def _axis_rule(
@@ -269,267 +277,49 @@ def _axis_rule(
     mass = smooth[1][None, :]
     if breaking:
         edges = int(np.ceil(2 * grids.BOUND / width)) + 1
+        graded = _turning_widths(planes, axis)
         columns = []
-        # nearly parallel planes that turn into a later axis, and what a soft plane is
-        # smeared over
-        turning = [
-            abs(p.normal[p.last_axis] / p.normal[axis])
-            for p in planes
-            if p.last_axis > axis and p.normal[axis]
-        ]
-        graded = sorted({width for width in turning if width < 1})
         for plane in breaking:
-            # breaks at the place itself, and around it from every width on by octaves
-            widths = [*graded, _width(plane, axis)] if plane in soft else graded
-            shifts = [
-                2.0 ** np.arange(int(np.ceil(np.log2(2 / width))) + 1) * width
-                for width in widths
-            ]
-            shift = np.concatenate([[0.0], *shifts, *(-own for own in shifts)])
-            columns.append(grids.cut(plane, points, axis)[:, None] + shift)
-        count = (
-            len(points)
-            * PANEL_NODES
-            * (edges + sum(column.shape[1] for column in columns))
-        )
+            widths = graded
+            if plane in soft:
+                widths = [*graded, _width(plane, axis)]
+            columns.append(grids.cut(plane, points, axis)[:, None] + _shifts(widths))
+        breaks = np.concatenate(columns, axis=1)
+        count = len(points) * PANEL_NODES * (edges + breaks.shape[1])
         if count > most:
             raise grids.too_many(count)
-        nodes, mass = grids.moving_panels(
-            np.concatenate(columns, axis=1), edges, PANEL_NODES
-        )
+        nodes, mass = grids.moving_panels(breaks, edges, PANEL_NODES)
     return grids.with_axis(weights, nodes, mass, most)
+
+
+def _turning_widths(planes: Sequence[Plane], axis: int) -> list[float]:
+    """Return over which distances on an axis planes turn into a later one, below 1:
+    where nearly parallel planes do, rules change on such a scale.
+    """
+    widths = []
+    for plane in planes:
+        if plane.last_axis > axis and plane.normal[axis]:
+            widths.append(abs(plane.normal[plane.last_axis] / plane.normal[axis]))
+    return sorted({width for width in widths if width < 1})
+
+
+def _shifts(widths: Sequence[float]) -> Floats:
+    """Return where rules break beside a plane: at the place itself, and around it from
+    every width on by octaves, until panels are as wide as 2.
+    """
+    shifts = []
+    for width in widths:
+        octaves = int(np.ceil(np.log2(2 / width))) + 1
+        shifts.append(2.0 ** np.arange(octaves) * width)
+    return np.concatenate([[0.0], *shifts, *(-above for above in shifts)])
 
 
 def _width(plane: Plane, axis: int) -> float:
     """Return over which distance on an axis a plane that turns into later axes is
     smeared; inf where it does not.
     """
-    own = abs(plane.normal[axis])
+    along = abs(plane.normal[axis])
     later = float(np.linalg.norm(plane.normal[axis + 1 :]))
-    return later / own if later > 1e-12 and own > 1e-12 else np.inf
-
-
-# -- Averages with the residual of a target, over the rule of its nodes: what a gradient
-
-
-class Residual:
-    """E[res f], E[res f zt] and E[res f zt zt^T] for functions f of kappa (M, k, N),
-    res = kept y - output(kappa).
-    """
-
-    def __init__(
-        self, given: ConditionalTarget, basis: Directions, kept: Floats, output: Floats
-    ) -> None:
-        self.given = given
-        self.output = output
-        self.kept = kept
-        self.turn = np.concatenate([basis.learnt, basis.rest], axis=1)
-        self.res = kept[:, None] * given.h - output
-
-    def mean(self, f: Floats) -> Floats:
-        """Return E[res f] (M, k)."""
-        return (f @ (self.given.weights * self.res)[:, :, None])[:, :, 0]
-
-    def linear(self, f: Floats) -> Floats:
-        """Return E[res f zt] (M, k, R)."""
-        weighted = self.given.weights * f
-        learnt = (weighted * self.res[:, None]) @ self.given.nodes
-        return (
-            np.concatenate(
-                [learnt, self.kept[:, None, None] * (weighted @ self.given.h1)], axis=2
-            )
-            @ self.turn.T
-        )
-
-    def quadratic(self, f: Floats, columns: Floats) -> Floats:
-        """Return E[res f zt zt^T] columns (M, k, R, C): E[res f] times them beside the
-        directions that res sees.
-        """
-        given = self.given
-        weighted = self.given.weights * f
-        m = given.nodes.shape[1]
-        L = given.h1.shape[1]
-        matrix = np.empty((*f.shape[:2], m + L, m + L))
-        along = given.nodes.T
-        matrix[..., :m, :m] = (
-            (weighted * self.res[:, None])[:, :, None, :] * along
-        ) @ given.nodes
-        matrix[..., :m, m:] = self.kept[:, None, None, None] * (
-            (weighted[:, :, None, :] * along) @ given.h1
-        )
-        matrix[..., m:, :m] = np.swapaxes(matrix[..., :m, m:], 2, 3)
-        bent = (weighted @ given.h2.reshape(len(given.h2), -1)).reshape(
-            *f.shape[:2], L, L
-        )
-        said = (weighted @ self.output[:, :, None])[..., None]
-        matrix[..., m:, m:] = self.kept[:, None, None, None] * bent - said * np.eye(L)
-        inside = self.turn.T @ columns
-        return self.mean(f)[..., None, None] * (
-            columns - self.turn @ inside
-        ) + self.turn @ (matrix @ inside)
-
-    def power(self, noise: Floats) -> Floats:
-        """Return E[(y - f)^2 | kappa] (M, N)."""
-        cross = 2 * self.kept[:, None] * self.given.h * self.output
-        return self.given.square - cross + self.output**2 + noise[:, None]
-
-
-# -- The law of noisy labels given kappa -----------------------------------------------
-
-
-PANELS = {0: 20, 1: 12}
-LABEL_NODES = 8
-"""Panels in the label, without and with directions of kappa, and nodes on each.
-Polynomials of degree 7 on a panel are integrated exactly. What a batch of 0.3 d samples
-or more asks for has errors of 1e-9, and of 1e-8 with kappa.
-"""
-FINE_PANELS = 24
-"""Panels of the labels without their noise, which is added to each node."""
-NOISE_NODES = {0: 60, 1: 24}
-"""Gauss-Hermite nodes of the label noise, without and with directions of kappa."""
-INNER_STEPS = {1: 0.1, 2: 0.25}
-"""Step of the rule over xi, by the number of directions; 0.4 for more."""
-NEGLIGIBLE = 1e-17
-"""Weight of a point below which it is left out."""
-
-
-@dataclass(frozen=True)
-class LabelLaw:
-    """Nodes (kappa, y) with weights of functions of them, times 1, xi_a and xi_a
-    xi_b.
-    """
-
-    kappa: Floats  # (N, m)
-    row: Integers  # (J,): which kappa a node has
-    label: Floats  # (J,)
-    weights: Floats  # (J,): they sum to one
-    linear: Floats  # (L, J)
-    quadratic: Floats  # (L, L, J)
-
-
-def label_law(
-    target: Target,
-    learnt: Floats,
-    rest: Floats,
-    scale: float,
-    fineness: float,
-    noise: float,
-    flip: float,
-) -> LabelLaw:
-    """Return the law of y = g(z) + sqrt(noise) eps, turned with probability `flip`, for
-    z as in `condition`.
-    """
-    rules = Rules.of(target, learnt, rest)
-    kappa, mass = product_rule(rules, scale, fineness)
-    kappa = kappa[mass > NEGLIGIBLE]
-    mass = mass[mass > NEGLIGIBLE]
-    inner = grids.even_rule(
-        INNER_STEPS.get(rules.averaged, 0.4) / target.resolution.steps
-    )
-    points, weights, owner = inner_points(rules, kappa, inner)
-    weights = weights * (mass / np.bincount(owner, weights, len(kappa)))[owner]
-    kept = np.flatnonzero(weights > NEGLIGIBLE)
-    points = points[kept]
-    weights = weights[kept]
-    owner = owner[kept]
-    values = target(points @ rules.basis.T)
-    xi = points[:, learnt.shape[1] :]
-    if flip > 0:
-        values = np.concatenate([values, -values])
-        weights = np.concatenate([(1 - flip) * weights, flip * weights])
-        owner = np.tile(owner, 2)
-        xi = np.tile(xi, (2, 1))
-    first, second = np.triu_indices(xi.shape[1])
-    # 1, xi_a, xi_a xi_b
-    moments = np.concatenate(
-        [np.ones((1, len(xi))), xi.T, (xi[:, first] * xi[:, second]).T]
-    )
-    law = Points(values, owner, moments * weights)
-    some = min(learnt.shape[1], 1)
-    law = _compressed(law, len(kappa), FINE_PANELS if noise > 0 else PANELS[some])
-    if noise > 0:
-        eps, share = grids.hermite_rule(NOISE_NODES[some])
-        label = (law.label[:, None] + np.sqrt(noise) * eps).ravel()
-        moments = (law.moments[:, :, None] * share).reshape(len(law.moments), -1)
-        law = _compressed(
-            Points(label, np.repeat(law.row, len(eps)), moments),
-            len(kappa),
-            PANELS[some],
-        )
-    return _law(kappa, law, xi.shape[1])
-
-
-class Points(NamedTuple):
-    """Labels, which kappa each has, and weights times the moments of xi."""
-
-    label: Floats
-    row: Integers
-    moments: Floats
-
-
-def _compressed(points: Points, rows: int, panels: int) -> Points:
-    """Carry points over to panels in the label at every kappa, where there are more of
-    them than nodes.
-    """
-    check_time()
-    (y, row, moments), weights = points, points.moments[0]
-    if np.bincount(row, minlength=rows).max() <= panels * LABEL_NODES:
-        return points
-    centre = np.sum(weights * y) / weights.sum()
-    spread = np.sqrt(np.sum(weights * (y - centre) ** 2) / weights.sum())
-    t = np.arcsinh((y - centre) / spread)
-    low = np.full(rows, np.inf)
-    high = np.full(rows, -np.inf)
-    np.minimum.at(low, row, t)
-    np.maximum.at(high, row, t)
-    empty = ~np.isfinite(low)
-    low[empty] = high[empty] = 0.0
-    width = np.maximum(high - low, 1e-9) / panels
-    panel = np.clip(((t - low[row]) / width[row]).astype(np.int64), 0, panels - 1)
-    edge = low[:, None] + width[:, None] * np.arange(panels + 1)
-    left = centre + spread * np.sinh(edge[:, :-1])
-    right = centre + spread * np.sinh(edge[:, 1:])
-    legendre, _ = leggauss(LABEL_NODES)
-    nodes = (
-        0.5 * (left + right)[:, :, None] + 0.5 * (right - left)[:, :, None] * legendre
-    )
-    a = left[row, panel]
-    b = right[row, panel]
-    check_time()
-    at, inside = (
-        legvander(x, LABEL_NODES - 1).T for x in (legendre, (2 * y - a - b) / (b - a))
-    )
-    check_time()
-    # Lagrange polynomials (nodes of the panel, points)
-    basis = np.linalg.solve(at, inside)
-    check_time()
-    cell = row * panels + panel
-    cells = rows * panels
-    sums = [
-        np.stack(
-            [np.bincount(cell, own * moment, cells) for own in basis], axis=1
-        ).ravel()
-        for moment in moments
-    ]
-    return Points(
-        nodes.ravel(), np.repeat(np.arange(rows), panels * LABEL_NODES), np.stack(sums)
-    )
-
-
-def _law(kappa: Floats, points: Points, L: int) -> LabelLaw:
-    """Return the law of weighted points; those without weight are left out."""
-    moments = points.moments / points.moments[0].sum()
-    quadratic = np.zeros((L, L, moments.shape[1]))
-    rows, columns = np.triu_indices(L)
-    quadratic[rows, columns] = quadratic[columns, rows] = moments[1 + L :]
-    kept = np.flatnonzero(np.abs(moments).max(axis=0) > NEGLIGIBLE)
-    label = points.label[kept]
-    row = points.row[kept]
-    return LabelLaw(
-        kappa,
-        row,
-        label,
-        moments[0, kept],
-        moments[1 : 1 + L, kept],
-        quadratic[..., kept],
-    )
+    if later > 1e-12 and along > 1e-12:
+        return later / along
+    return np.inf

@@ -17,18 +17,16 @@ from numpy.polynomial import Polynomial, hermite_e
 
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.errors import InputError, nearest
-from giantstep.core.maths.gaussian.nodes import (
-    ALIASES,
+from giantstep.core.maths.gaussian.derivative import slope
+from giantstep.core.maths.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES
+from giantstep.core.maths.gaussian.tree import (
     ARITHMETIC,
-    CALLABLE_NAMES,
     OPERATORS,
-    PRIMITIVES,
     Call,
     Node,
     Number,
     VariableNode,
     render,
-    slope,
     walk,
     without_neutral,
 )
@@ -224,7 +222,8 @@ def _build(name: str, *arguments: Node) -> Node:
 
 
 def _written(node: Call, binding: int) -> str:
-    return f"{node.name}({', '.join(render(argument, _written) for argument in node.arguments)})"  # noqa: E501
+    arguments = ", ".join(render(argument, _written) for argument in node.arguments)
+    return f"{node.name}({arguments})"
 
 
 def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> Any:

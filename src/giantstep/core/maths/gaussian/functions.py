@@ -32,15 +32,14 @@ from giantstep.core.maths.gaussian.expression import (
     parse_expression,
 )
 from giantstep.core.maths.gaussian.hermite import root_factorials
+from giantstep.core.maths.gaussian.moment_rules import MomentRule, choose_rule
 from giantstep.core.maths.gaussian.moments import (
     CLOSED_FORMS,
-    MomentRule,
     Moments,
-    choose_rule,
     closed_tail,
     polynomial,
 )
-from giantstep.core.maths.gaussian.nodes import (
+from giantstep.core.maths.gaussian.primitives import (
     ALIASES,
     CALLABLE_NAMES,
     PRIMITIVES,
@@ -139,9 +138,8 @@ class _Facts:
         """The named function that it is affine in, or itself."""
         if self.form is _PLAIN:
             return self.values
-        named = parse_expression(
-            f"{self.form.function}({', '.join(['z', *map(repr, self.form.parameters)])})"  # noqa: E501
-        )
+        arguments = ", ".join(["z", *map(repr, self.form.parameters)])
+        named = parse_expression(f"{self.form.function}({arguments})")
         return lambda x: named.evaluate({"z": x})
 
     @cached_property
@@ -246,6 +244,7 @@ class Function(Immutable):
     _derivative: Function | None
     _facts: _Facts
     _hermite: dict[int, np.ndarray]  # coefficients that were asked for, by the order
+    _target: Any  # the `Target` of one direction, once `as_target` has made it
 
     def __init__(
         self,
@@ -309,7 +308,7 @@ class Function(Immutable):
         vars(self).update(
             name=name, _expression=expression, _call=call, _derivative=slope
         )
-        vars(self).update(_facts=facts, _fingerprint=digest, _hermite={})
+        vars(self).update(_facts=facts, _fingerprint=digest, _hermite={}, _target=None)
         if self.quadrature_error > WORTH_A_WARNING:
             warnings.warn(
                 f"The moments of {name} are accurate only to about"

@@ -14,7 +14,7 @@ product rule is as good as its rules along lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,15 +23,7 @@ import numpy as np
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Floats
-from giantstep.core.maths.gaussian.expression import (
-    Call,
-    Node,
-    Number,
-    VariableNode,
-    affine,
-    degree,
-    evaluate_node,
-)
+from giantstep.core.maths.gaussian.expression_parts import ridge_parts
 from giantstep.core.maths.gaussian.grids import NARROW_NODES, even_rule, product_grid
 from giantstep.core.maths.gaussian.planes import Plane
 from giantstep.core.maths.gaussian.quadrature import (
@@ -274,6 +266,13 @@ def need_of_line(g: Values, kinks: Sequence[float], allowed: Divisions) -> LineN
     """
     none = np.zeros(0)
     good = allowed.good
+
+    def of_step(n: int) -> float:
+        return _error_of_steps(g, study, allowed.step / n)
+
+    def of_panels(n: int) -> float:
+        return _error_of_panels(g, kinks, study, n)
+
     with np.errstate(all="ignore"):
         study = study_line(g, kinks)
         if not (np.isfinite(study.moments).all() and study.second > 0):
@@ -282,9 +281,7 @@ def need_of_line(g: Values, kinks: Sequence[float], allowed: Divisions) -> LineN
         steps = 1
         error_of_steps = 0.0
         if not kinks:
-            of_step = lambda n: _error_of_steps(g, study, allowed.step / n)  # noqa: E731
             steps, error_of_steps = _least_division(of_step, allowed.steps, good)
-        of_panels = lambda n: _error_of_panels(g, kinks, study, n)  # noqa: E731
         panels, error_of_panels = _least_division(of_panels, allowed.panels, good)
     divided = LineNeed(none, steps, panels, max(error_of_steps, error_of_panels))
     if study.edges is None or (steps == panels == 1 and divided.error <= good):
@@ -293,86 +290,6 @@ def need_of_line(g: Values, kinks: Sequence[float], allowed: Divisions) -> LineN
     if len(breaks) <= FEW_BREAKS or divided.error > max(good, study.left_over):
         return LineNeed(breaks, 1, 1, study.left_over)
     return divided
-
-
-# -- parts of an expression that depend on one direction -------------------------------
-
-
-class RidgePart(NamedTuple):
-    """A part of an expression that is a function of <direction, z> alone."""
-
-    direction: Floats
-    node: Node
-
-    def values(self, t: Floats) -> Floats:
-        """Return its values where <direction, z> = t and every other coordinate is
-        zero.
-        """
-        variables = {
-            name: t * self.direction[_axis(name)] for name in _names(self.node)
-        }
-        return np.asarray(evaluate_node(self.node, variables), dtype=float)
-
-
-def _axis(name: str) -> int:
-    return int(name[1:]) - 1 if len(name) > 1 else 0
-
-
-def _names(node: Node) -> tuple[str, ...]:
-    if isinstance(node, VariableNode):
-        return (node.name,)
-    if not isinstance(node, Call):
-        return ()
-    return tuple(
-        sorted({name for argument in node.arguments for name in _names(argument)})
-    )
-
-
-def _direction_of(node: Node, k: int) -> Floats | None:
-    """Return the unit vector v where a node is a function of <v, z> alone; zero for a
-    constant, None otherwise.
-    """
-    names = _names(node)
-    none = np.zeros(k)
-    if not names:
-        return none
-    form = affine(node, names)
-    if form is not None:
-        vector = none.copy()
-        vector[[_axis(name) for name in names]] = form[0]
-        length = float(np.linalg.norm(vector))
-        if length < 1e-12:
-            return none
-        first = vector[np.flatnonzero(np.abs(vector) > 1e-9 * length)[0]]
-        return vector / (length * np.sign(first))
-    assert isinstance(node, Call)
-    found = none
-    for argument in node.arguments:
-        own = _direction_of(argument, k)
-        if own is None:
-            return None
-        if not own.any():
-            continue
-        if found.any() and not np.allclose(found, own, rtol=0, atol=1e-12):
-            return None
-        found = own
-    return found
-
-
-def ridge_parts(node: Node, k: int) -> Iterator[RidgePart]:
-    """Yield the largest parts of a tree that depend on one direction and are no
-    polynomials.
-    """
-    if isinstance(node, Number | VariableNode) or degree(node) is not None:
-        return
-    direction = _direction_of(node, k)
-    if direction is not None:
-        if direction.any():
-            yield RidgePart(direction, node)
-        return
-    assert isinstance(node, Call)
-    for argument in node.arguments:
-        yield from ridge_parts(argument, k)
 
 
 # -- targets ---------------------------------------------------------------------------
@@ -406,15 +323,13 @@ def resolve(target: Target, step: float | None = None) -> Resolution:
         allowed = Divisions(step, (1,), (1,), good)
     if target.expression is not None:
         return _of_expression(target, allowed)
-    known: dict[Divisions, Resolution] = vars(target).setdefault("_resolutions", {})
-    if allowed not in known:
-        known[allowed] = _resolved(target, allowed)
-    return known[allowed]
+    if allowed not in target.resolutions:
+        target.resolutions[allowed] = _resolved(target, allowed)
+    return target.resolutions[allowed]
 
 
-@lru_cache(
-    maxsize=512
-)  # every scenario of a grid makes its target anew; two of one text are equal
+# every scenario of a grid makes its target anew; two of one text are equal
+@lru_cache(maxsize=512)
 def _of_expression(target: Target, allowed: Divisions) -> Resolution:
     return _resolved(target, allowed)
 

@@ -9,15 +9,15 @@ from typing import Literal
 
 from numpy.polynomial import hermite_e
 
+from giantstep.core.maths.gaussian.derivative import slope
 from giantstep.core.maths.gaussian.expression import parse_expression
-from giantstep.core.maths.gaussian.nodes import (
+from giantstep.core.maths.gaussian.tree import (
     Call,
     Node,
     Number,
     call_of,
     power,
     render,
-    slope,
     times,
 )
 

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,16 +16,11 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian.edges import find_edges
 from giantstep.core.maths.gaussian.expression import (
-    Call,
     Expression,
-    Node,
-    Number,
-    VariableNode,
     affine,
     degree,
     parse_expression,
     rough_arguments,
-    walk,
 )
 from giantstep.core.maths.gaussian.expression import roots as roots_of
 from giantstep.core.maths.gaussian.functions import (
@@ -38,9 +33,14 @@ from giantstep.core.maths.gaussian.functions import (
     not_a_function,
     try_callable,
 )
-from giantstep.core.maths.gaussian.nodes import namespace_of
 from giantstep.core.maths.gaussian.planes import Plane, find_planes, plane_through
-from giantstep.core.maths.gaussian.resolution import Resolution, resolve
+from giantstep.core.maths.gaussian.primitives import namespace_of
+from giantstep.core.maths.gaussian.resolution import Divisions, Resolution, resolve
+from giantstep.core.maths.gaussian.tree import Call, Node, Number, VariableNode, walk
+
+if TYPE_CHECKING:
+    from giantstep.core.maths.gaussian.conditional import ConditionalTarget
+    from giantstep.core.maths.gaussian.label_law import LabelLaw
 
 MOST_DIRECTIONS = 6
 _FAR = 24.0
@@ -79,6 +79,10 @@ class Target(Immutable):
 
     directions: int
     _declared: tuple[Plane, ...]
+    # what is worth keeping with the target, each filled by the module that makes it
+    resolutions: dict[Divisions, Resolution]  # of a callable, by `resolve`
+    averages_at_start: dict[float, ConditionalTarget]  # by fineness, by `condition`
+    label_laws: dict[Any, LabelLaw]  # by the steps of finite batches
 
     def __init__(
         self,
@@ -118,6 +122,9 @@ class Target(Immutable):
             _expression=expression,
             _call=call,
             _declared=declared,
+            resolutions={},
+            averages_at_start={},
+            label_laws={},
         )
         if directions:
             more = ""
@@ -357,10 +364,12 @@ def as_target(source: Any) -> Target:
     the one that is made of it.
     """
     if isinstance(source, Function):
-        return vars(source).get("_target") or vars(source).setdefault(
-            "_target", Target(source)
-        )
-    return source if isinstance(source, Target) else Target(source)
+        if source._target is None:
+            vars(source)["_target"] = Target(source)
+        return source._target
+    if isinstance(source, Target):
+        return source
+    return Target(source)
 
 
 def _axis(name: str) -> int:

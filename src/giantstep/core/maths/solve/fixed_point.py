@@ -8,13 +8,19 @@ neighbours in the batch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import Array, Booleans, Floats, Integers
+from giantstep.core.maths.solve.open_points import OpenPoints
+
+_PROGRESS = 0.9
+"""A step that leaves more than this share of the best residual has not helped."""
+_AT_ROUNDING = 3
+"""Such steps after which a point that is good enough will get no better."""
+_LOST = 12
+"""Such steps after which Newton's are no longer taken."""
 
 
 @dataclass
@@ -47,98 +53,59 @@ def solve_fixed_point(
     found = np.array(start)
     residual = np.full(len(start), np.inf)
     iterations = np.zeros(len(found), dtype=np.int64)
-    # of the active points, as what follows
-    active, x, best_x, best_plain = (
-        np.arange(len(found)),
-        found,
-        found,
-        found,
-    )
+    points = OpenPoints(len(found), max_steps)
+    # arrays of the active points alone, cut where points are frozen: to take them from
+    # the whole batch in every step would cost more than the rest of this loop
+    x = found
     best = residual
+    best_x = found
+    best_plain = found
     stalled = np.zeros_like(iterations)
     count = 0
-    for count in range(1, max_steps + 1):
-        check_time()
-        if active.size == 0:
-            break
+    for count, active in enumerate(points, start=1):
         plain, newton, now = step(x, active)
         finite = np.isfinite(now)
         now = np.where(finite, now, np.inf)
         # from far above Newton gains about a factor 2 a step, or less near a double
         # root: that is no stall
-        stalled = np.where(now < 0.9 * best, 0, stalled + 1)
-        best, best_x, best_plain = _chosen(
-            now < best, (now, x, plain), (best, best_x, best_plain)
-        )
-        done = (now < goal) | ((best < good_enough) & (stalled >= 3))
-        usable = (
-            np.isfinite(newton).reshape(len(active), -1).all(axis=1)
-            & (stalled < 12)
-            & finite
-        )
+        stalled = np.where(now < _PROGRESS * best, 0, stalled + 1)
+        better = now < best
+        best = _chosen(better, now, best)
+        best_x = _chosen(better, x, best_x)
+        best_plain = _chosen(better, plain, best_plain)
+        done = (now < goal) | ((best < good_enough) & (stalled >= _AT_ROUNDING))
+        usable = _finite_points(newton) & (stalled < _LOST) & finite
         x = newton
         if not usable.all():
-            safe = np.isfinite(plain).reshape(len(active), -1).all(axis=1) & finite
-            (x,) = _chosen(usable, (newton,), _chosen(safe, (plain,), (best_plain,)))
+            # the plain map instead, from the best point where even that has left the
+            # numbers
+            safe = _finite_points(plain) & finite
+            x = _chosen(usable, newton, _chosen(safe, plain, best_plain))
         if done.any():
-            stopped = active[done]
+            solved = active[done]
+            found[solved] = best_x[done]
+            residual[solved] = best[done]
+            iterations[solved] = count
+            points.freeze(done)
             left = ~done
-            found[stopped], residual[stopped], iterations[stopped] = (
-                best_x[done],
-                best[done],
-                count,
-            )
-            active, x, best_x, best_plain, best, stalled = (
-                values[left]
-                for values in (active, x, best_x, best_plain, best, stalled)
-            )
-    found[active] = best_x
-    residual[active] = best
-    iterations[active] = count
+            x = x[left]
+            best = best[left]
+            best_x = best_x[left]
+            best_plain = best_plain[left]
+            stalled = stalled[left]
+    found[points.active] = best_x
+    residual[points.active] = best
+    iterations[points.active] = count
     return FixedPoint(found, residual, iterations)
 
 
-def _chosen(
-    first: Booleans, values: tuple[Array, ...], others: tuple[Array, ...]
-) -> tuple[Array, ...]:
+def _finite_points(x: Array) -> Booleans:
+    """Return at which points of a batch (B, ...) all numbers are finite."""
+    return np.asarray(np.isfinite(x).reshape(len(x), -1).all(axis=1))
+
+
+def _chosen(first: Booleans, values: Array, others: Array) -> Array:
     """Return values at the points that are `first`, the others elsewhere."""
     if first.all():
         return values
-    return tuple(
-        np.where(first.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
-        for a, b in zip(values, others)
-    )
-
-
-# -- Linear systems of many independent points at once ---------------------------------
-
-
-def solve_each(matrices: Array, right: Array) -> Array:
-    """Solve ``matrices x = right`` for stacks (..., k, k) and (..., k, m); NaN where a
-    matrix is singular.
-
-    NumPy refuses the whole stack for the sake of one singular matrix; a point must not
-    depend on its neighbours.
-
-    >>> solve_each(np.array([[[2.0]], [[0.0]]]), np.ones((2, 1, 1))).ravel()
-    array([0.5, nan])
-    """
-    if matrices.shape[-1] == 1:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            solution = right / matrices
-        return np.where(np.isfinite(solution), solution, np.nan)
-    if right.ndim < matrices.ndim:  # which NumPy 1 takes for vectors
-        right = np.broadcast_to(right, (*matrices.shape[:-2], *right.shape[-2:]))
-    try:
-        return np.linalg.solve(matrices, right)
-    except np.linalg.LinAlgError:
-        stack = np.broadcast_shapes(matrices.shape[:-2], right.shape[:-2])
-        matrices, right = (
-            np.broadcast_to(part, (*stack, *part.shape[-2:]))
-            for part in (matrices, right)
-        )
-        solutions = np.full(right.shape, np.nan, np.result_type(matrices, right))
-        for place in np.ndindex(stack):
-            with suppress(np.linalg.LinAlgError):
-                solutions[place] = np.linalg.solve(matrices[place], right[place])
-        return solutions
+    return np.where(np.expand_dims(first, tuple(range(1, values.ndim))), values, others)

@@ -13,6 +13,7 @@ import scipy
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.errors import NotFiniteError
 from giantstep.core.base.types import Floats, Indices
+from giantstep.core.maths.solve.open_points import OpenPoints
 
 
 def falling_root(
@@ -26,33 +27,32 @@ def falling_root(
     `function(x, index)` gives value and slope of the members `index` of the batch. An
     end is returned where there is no change of sign.
     """
-    low, high = np.minimum(low, high), np.maximum(low, high)
+    ends = (low, high)
+    low = np.minimum(*ends)
+    high = np.maximum(*ends)
     x = 0.5 * (low + high)
     left = np.zeros(len(x))
-    active = np.arange(len(x))
-    for step in range(100):
-        check_time()
-        value, slope = function(x[active], active)
+    points = OpenPoints(len(x), rounds=100)
+    for step, active in enumerate(points):
+        here = x[active]
+        value, slope = function(here, active)
         left[active] = value
+        # the root lies below where the function is negative
         down = value < 0
-        high[active] = np.where(down, x[active], high[active])
-        low[active] = np.where(down, low[active], x[active])
+        high[active] = np.where(down, here, high[active])
+        low[active] = np.where(down, low[active], here)
         with np.errstate(divide="ignore", invalid="ignore"):
-            newton = x[active] - value / slope
+            newton = here - value / slope
         inside = (newton >= low[active]) & (newton <= high[active]) & (slope < 0)
-        new = np.where(
-            inside & (step % 8 != 7), newton, 0.5 * (low[active] + high[active])
-        )
-        tight = 4e-16 * np.maximum(np.abs(x[active]), 1.0)
-        done = (
-            (np.abs(new - x[active]) <= tight)
-            | (high[active] - low[active] <= tight)
-            | (value == 0)
-        )
-        x[active] = np.where(value == 0, x[active], new)
-        active = active[~done]
-        if not len(active):
-            break
+        # every eighth step halves the bracket: Newton's may creep along one end of it
+        may_use_newton = inside & (step % 8 != 7)
+        new = np.where(may_use_newton, newton, 0.5 * (low[active] + high[active]))
+        tight = 4e-16 * np.maximum(np.abs(here), 1.0)
+        still = np.abs(new - here) <= tight
+        narrow = high[active] - low[active] <= tight
+        exact = value == 0
+        x[active] = np.where(exact, here, new)
+        points.freeze(still | narrow | exact)
     return x, left
 
 
@@ -68,14 +68,9 @@ def crossing(
         check_time()
         return function(x, index)
 
-    return np.asarray(
-        find_root(
-            checked,
-            (low, high),
-            args=(np.arange(len(low)),),
-            tolerances={"xrtol": 1e-13},
-        ).x
-    )
+    index = np.arange(len(low))
+    result = find_root(checked, (low, high), args=(index,), tolerances={"xrtol": 1e-13})
+    return np.asarray(result.x)
 
 
 def require_finite(what: str, *numbers: Any) -> None:

@@ -16,18 +16,21 @@ import numpy as np
 from giantstep.core.base.types import Floats, Indices
 from giantstep.core.maths.gaussian import normal_density
 from giantstep.core.maths.gaussian.quadrature import legendre_rule
-from giantstep.core.maths.solve import solve_each
 from giantstep.core.readout.losses.functions import Loss
 from giantstep.core.readout.losses.labels import BinaryLabels
 
 BOUND = 9.0
 """Standard deviations kept on both sides; beyond lies a probability of 2e-19."""
 PANEL = 1.5
+"""Width of the regular panels, in standard deviations."""
 NODES = 16
+"""Nodes on each."""
 LEAST_STEP = 0.15
 """Step of the trapezoidal rule below which panels need fewer nodes."""
 BLOCK = 128
 """Rows whose nodes are worked on together."""
+STEP_EDGES = np.array([-6.0, -2.0, 0.0, 2.0, 6.0])
+"""Edges around the step of a label, in units of its width."""
 _BASE = np.linspace(-BOUND, BOUND, round(2 * BOUND / PANEL) + 1)
 
 
@@ -36,18 +39,19 @@ class RowNodes(NamedTuple):
     density included) and their rows.
     """
 
-    xi: Floats
-    weights: Floats
-    row: Indices
-    rows: int
+    xi: Floats  # (J,)
+    weights: Floats  # (J,)
+    row: Indices  # (J,): the row that a node belongs to
+    rows: int  # how many there are, also those without nodes
 
     def sums(self, *integrands: Floats) -> tuple[Floats, ...]:
         """Return the integral of each integrand over xi ~ N(0,1), one number per
         row.
         """
-        return tuple(
-            sum_rows(self.row, self.weights * f, self.rows) for f in integrands
-        )
+        totals = []
+        for integrand in integrands:
+            totals.append(sum_rows(self.row, self.weights * integrand, self.rows))
+        return tuple(totals)
 
 
 def sum_rows(row: Indices, values: Floats, rows: int) -> Floats:
@@ -62,21 +66,18 @@ def panel_nodes(edges: Floats, nodes_per_panel: int = NODES) -> RowNodes:
     Edges outside (or not finite) are left out.
 
     >>> nodes = panel_nodes(np.array([[0.3], [np.inf]]))
-    >>> [
-    ...     round(float(v), 12)
-    ...     for v in nodes.sums(
-    ...         np.abs(nodes.xi - 0.3) * (nodes.row == 0) + nodes.xi**2
-    ...     )[0]
-    ... ]
+    >>> kink = np.abs(nodes.xi - 0.3) * (nodes.row == 0)
+    >>> (sums,) = nodes.sums(kink + nodes.xi**2)
+    >>> [round(float(v), 12) for v in sums]
     [1.833522484234, 1.0]
     """
     rows = len(edges)
+    # edges outside fall on the ends, where they make panels of no width
     inside = np.clip(np.where(np.isnan(edges), BOUND, edges), -BOUND, BOUND)
-    edges = np.sort(
-        np.concatenate([np.broadcast_to(_BASE, (rows, _BASE.size)), inside], axis=1),
-        axis=1,
-    )
+    regular = np.broadcast_to(_BASE, (rows, _BASE.size))
+    edges = np.sort(np.concatenate([regular, inside], axis=1), axis=1)
     widths = np.diff(edges, axis=1)
+    # panels of no width cost no nodes
     row, panel = np.nonzero(widths > 0)
     unit, unit_weights = legendre_rule(nodes_per_panel)
     width = widths[row, panel][:, None]
@@ -96,9 +97,9 @@ def trapezoid_nodes(step: Floats, reach: Floats) -> RowNodes:
     half = np.ceil(reach / step).astype(np.int64)
     counts = 2 * half + 1
     row = np.repeat(np.arange(len(step)), counts)
-    position = np.arange(len(row)) - np.repeat(
-        np.cumsum(counts) - counts + half, counts
-    )
+    # rows lie one after the other: counted from the middle node of each
+    middle = np.cumsum(counts) - counts + half
+    position = np.arange(len(row)) - np.repeat(middle, counts)
     xi = position * step[row]
     return RowNodes(xi, step[row] * normal_density(xi), row, len(step))
 
@@ -113,10 +114,10 @@ class MarginLaws(NamedTuple):
 
     mean: Floats
     scale: Floats
-    tau: Floats
-    slope: Floats
-    variance: Floats
-    flip: Floats
+    tau: Floats  # mean of the field at the mean margin
+    slope: Floats  # of the field, in standard deviations of the margin
+    variance: Floats  # of the field at a given margin
+    flip: Floats  # chance that a label is turned
 
     def take(self, index: Indices) -> MarginLaws:
         """Return the rows in `index`."""
@@ -130,7 +131,8 @@ class MarginLaws(NamedTuple):
 
     def with_mirrored(self) -> MarginLaws:
         """Return the rows of label 1, and after them those of the other label."""
-        return MarginLaws(*map(np.concatenate, zip(self, self.mirrored())))
+        both = zip(self, self.mirrored())
+        return MarginLaws(*(np.concatenate(columns) for columns in both))
 
     def edges(self, kinks: Floats, labels: BinaryLabels) -> Floats:
         """Return kinks of the margin, and the step of the label where it is narrow, in
@@ -139,22 +141,21 @@ class MarginLaws(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             at_kinks = (kinks - self.mean[:, None]) / self.scale[:, None]
             width = labels.width(self.variance) / np.abs(self.slope)
+            # where the mean of the field changes its sign
             centre = -self.tau / self.slope
-            steps = (
-                centre[:, None] + np.array([-6.0, -2.0, 0.0, 2.0, 6.0]) * width[:, None]
-            )
-        return np.concatenate(
-            [at_kinks, np.where(width[:, None] < 1.0, steps, np.inf)], axis=1
-        )
+            steps = centre[:, None] + STEP_EDGES * width[:, None]
+        # a label that changes over a standard deviation or more needs no edges
+        steps = np.where(width[:, None] < 1.0, steps, np.inf)
+        return np.concatenate([at_kinks, steps], axis=1)
 
 
 class Margins(NamedTuple):
     """Quadrature of one set of rows: margins s and label weights Z, Z' at all nodes."""
 
     nodes: RowNodes
-    s: Floats
-    chance: Floats
-    chance_slope: Floats
+    s: Floats  # (J,)
+    chance: Floats  # (J,): Z, that the label is the one of the row
+    chance_slope: Floats  # (J,): Z', its derivative in the mean of the field
 
     def mirrored(self) -> Margins:
         """Return the other label at the same nodes: xi counts backwards there, and one
@@ -180,9 +181,8 @@ def _weigh(rows: MarginLaws, labels: BinaryLabels, nodes: RowNodes) -> Margins:
     """Return the margins and the chances of the label at the nodes."""
     row = nodes.row
     s = rows.mean[row] + rows.scale[row] * nodes.xi
-    chance, slope = labels.positive(
-        rows.tau[row] + rows.slope[row] * nodes.xi, rows.variance[row], rows.flip[row]
-    )
+    field = rows.tau[row] + rows.slope[row] * nodes.xi
+    chance, slope = labels.positive(field, rows.variance[row], rows.flip[row])
     return Margins(nodes, s, chance, slope)
 
 
@@ -191,10 +191,10 @@ class ChannelMoments(NamedTuple):
     included).
     """
 
-    g: Floats
-    g2: Floats
-    slope: Floats
-    along_teacher: Floats
+    g: Floats  # E g
+    g2: Floats  # E g^2
+    slope: Floats  # E dg/ds
+    along_teacher: Floats  # E dg/dnu
 
 
 def both_labels(
@@ -221,19 +221,23 @@ def both_labels(
     smooth = np.flatnonzero(step > LEAST_STEP)
     rough = np.flatnonzero(step <= LEAST_STEP)
     reach = np.full(step.shape, BOUND)
-    if weights is not None:  # where weight times normal density falls to 1e-17
+    if weights is not None:
+        # where weight times normal density falls to 1e-17
         reach = np.sqrt(2 * np.log(np.maximum(weights, 1e-16) / 1e-17))
+    # stretched after the choice of the rule, which rounding decides
     step = np.asarray(stretch * step)
     for index in np.split(smooth, range(BLOCK, smooth.size, BLOCK)):
-        margins = _weigh(
-            rows.take(index), labels, trapezoid_nodes(step[index], reach[index])
-        )
+        nodes = trapezoid_nodes(step[index], reach[index])
+        margins = _weigh(rows.take(index), labels, nodes)
         yield 1, index, margins
         yield -1, index, margins.mirrored()
     if rough.size:
         kinks = loss.at(rough).kinks(V[rough])
-        for label, laws in ((1, rows.take(rough)), (-1, rows.take(rough).mirrored())):
-            yield label, rough, quadrature(laws, labels, kinks, nodes_per_panel)
+        laws = rows.take(rough)
+        # kinks break the symmetry: each label has nodes of its own
+        yield 1, rough, quadrature(laws, labels, kinks, nodes_per_panel)
+        other = laws.mirrored()
+        yield -1, rough, quadrature(other, labels, kinks, nodes_per_panel)
 
 
 def both_moments(
@@ -254,8 +258,14 @@ def both_moments(
     for label, row, margins in both_labels(
         rows, labels, loss, V, nodes_per_panel, weights, stretch
     ):
-        g, *even = moments_at(margins, loss.at(row), V[row])
-        total[:, row] += [label * g, *even]
+        moments = moments_at(margins, loss.at(row), V[row])
+        # of margins y omega and fields y nu: g alone changes its sign with y
+        total[:, row] += [
+            label * moments.g,
+            moments.g2,
+            moments.slope,
+            moments.along_teacher,
+        ]
     return ChannelMoments(*total)
 
 
@@ -267,55 +277,6 @@ def moments_at(margins: Margins, loss: Loss, V: Floats) -> ChannelMoments:
     row = margins.nodes.row
     pull = loss.at(row).pull(margins.s, V[row])
     g, g2, slope = margins.expect(pull.g, pull.g**2, pull.slope)
+    # nu enters through the label alone: the derivative falls on its chance
     (along,) = margins.nodes.sums(pull.g * margins.chance_slope)
     return ChannelMoments(g, g2, slope, along)
-
-
-# -- The implicit step for the means and the intercept ---------------------------------
-
-# The explicit one diverges for separated clusters. With the state equations of
-# mixture_glm section 4: since d h_hat/d h = -V_hat exactly, the pull of the new means
-# is h_hat + delta with delta = -V_hat (h(h_hat + delta) - h_old + db); with an
-# intercept sum(h_hat + delta) = 0 gives db.
-
-FLOOR = 0.03
-"""Least stiffness of a cluster, in units of alpha p_c/(1 + V_c): keeps the step defined
-where nothing responds.
-"""
-
-
-def stiffness(V_hat: Floats, V: Floats, samples: Floats) -> Floats:
-    """Return weights for the step: V_hat, or a little of alpha p_c/(1 + V_c) where it
-    vanishes; samples = alpha p_c.
-
-    Any positive weights leave the fixed point where it is.
-    """
-    return np.maximum(V_hat, FLOOR * samples / (1 + V))
-
-
-def implicit_mean_step(
-    residual: Floats,
-    imbalance: Floats,
-    response: Floats,
-    weights: Floats,
-    intercept: bool,
-) -> tuple[Floats, Floats]:
-    """Return delta (B, K) and db (B,) with delta + weights (response delta + db) =
-    -residual.
-
-    With an intercept db is such that sum(delta) = -imbalance, else 0; response = d h/d
-    h_hat (B, K, K). Where h is linear in h_hat, residual = weights (h(h_hat) - h_old)
-    and imbalance = sum(h_hat) give the whole step at once.
-    """
-    B, K = residual.shape
-    if not intercept:
-        return -solve_each(
-            np.eye(K) + weights[:, :, None] * response, residual[..., None]
-        )[..., 0], np.zeros(B)
-    matrix = np.zeros((B, K + 1, K + 1))
-    matrix[:, :K, :K] = np.eye(K) + weights[:, :, None] * response
-    matrix[:, :K, K] = weights
-    matrix[:, K, :K] = 1
-    right = np.concatenate([residual, imbalance[:, None]], axis=1)
-    solution = -solve_each(matrix, right[..., None])[..., 0]
-    return solution[:, :K], solution[:, K]

@@ -22,7 +22,6 @@ import scipy
 
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import Floats, Indices
-from giantstep.core.maths.gaussian import normal_density
 
 LAYERS = 4.0
 """Ratio of the edges that resolve the logarithmic boundary layers of the logistic
@@ -33,9 +32,9 @@ proximal map.
 class Pull(NamedTuple):
     """The proximal point u, the pull g = (u - s)/V and its slope dg/ds."""
 
-    u: Floats
-    g: Floats
-    slope: Floats
+    u: Floats  # where the margin goes
+    g: Floats  # -loss'(u)
+    slope: Floats  # how g changes with s, never positive
 
 
 class Loss(ABC):
@@ -101,6 +100,8 @@ class LogisticLoss(Loss):
         # the solution for 1/2 - u/4 in place of 1/(1 + e^u)
         u = (s + 0.5 * V) / (1 + 0.25 * V)
         u = np.clip(u, s, s + V)
+        # f = u - s - V g, f' = 1 + V g (1 - g), f'' = -2 V g (1 - g) (1/2 - g); the
+        # step is f f'/(f'^2 - f f''/2), formed in place: most of a fit is spent here
         for _ in range(40):
             check_time()
             g = scipy.special.expit(-u)
@@ -119,6 +120,7 @@ class LogisticLoss(Loss):
             if np.all(np.abs(step) <= 1e-8 * (1 + np.abs(u))):
                 break
         g += bend * step
+        # 1 - g at the new u, where g itself may be 1 to rounding
         bend = g * scipy.special.expit(u)
         return Pull(u, g, -bend / (1 + V * bend))
 
@@ -128,15 +130,10 @@ class LogisticLoss(Loss):
 
     def kinks(self, V: Floats) -> Floats:
         """Return edges 0, +-4^j around s = 0 and, for large V, around s = -V."""
-        count = max(
-            1,
-            int(
-                np.ceil(
-                    np.log(4 * (np.max(V[np.isfinite(V)], initial=0.0) + 16))
-                    / np.log(LAYERS)
-                )
-            ),
-        )
+        largest = np.max(V[np.isfinite(V)], initial=0.0)
+        # the layer ends at some V; edges beyond are infinite, which are left out
+        layers = np.log(4 * (largest + 16)) / np.log(LAYERS)
+        count = max(1, int(np.ceil(layers)))
         steps = LAYERS ** np.arange(count + 1)
         steps = np.where(steps <= 4 * LAYERS * (V[..., None] + 16), steps, np.inf)
         near = np.concatenate([np.zeros((*V.shape, 1)), steps, -steps], axis=-1)
@@ -167,8 +164,10 @@ class HingeLoss(Loss):
         """Return s above 1, 1 between 1 - V and 1, s + V below."""
         s, V = np.broadcast_arrays(s, V)
         g = np.clip((1 - s) / V, 0.0, 1.0)
+        # the atom: these samples sit on the margin
         middle = (s < 1) & (s > 1 - V)
-        return Pull(np.where(middle, 1.0, s + V * g), g, np.where(middle, -1 / V, 0.0))
+        u = np.where(middle, 1.0, s + V * g)
+        return Pull(u, g, np.where(middle, -1 / V, 0.0))
 
     def value(self, u: Floats) -> Floats:
         """Return max(1 - u, 0)."""
@@ -196,9 +195,8 @@ class MaxMarginLoss(HingeLoss):
     def pull(self, s: Floats, V: Floats) -> Pull:
         """Return max(s, 1)."""
         s, V = np.broadcast_arrays(s, V)
-        return Pull(
-            np.maximum(s, 1.0), np.maximum(1 - s, 0.0) / V, np.where(s < 1, -1 / V, 0.0)
-        )
+        g = np.maximum(1 - s, 0.0) / V
+        return Pull(np.maximum(s, 1.0), g, np.where(s < 1, -1 / V, 0.0))
 
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u above 1; nothing maps below."""
@@ -230,11 +228,11 @@ class HuberLoss(Loss):
     def pull(self, s: Floats, V: Floats) -> Pull:
         """Return the clipped linear pull."""
         s, V = np.broadcast_arrays(s, V)
+        # that of the square loss, which Huber's does not let grow beyond its threshold
         linear = (1 - s) / (1 + V)
         g = np.clip(linear, -self.threshold, self.threshold)
-        return Pull(
-            s + V * g, g, np.where(np.abs(linear) < self.threshold, -1 / (1 + V), 0.0)
-        )
+        inside = np.abs(linear) < self.threshold
+        return Pull(s + V * g, g, np.where(inside, -1 / (1 + V), 0.0))
 
     def value(self, u: Floats) -> Floats:
         """Return the loss of the residual 1 - u."""
@@ -242,8 +240,10 @@ class HuberLoss(Loss):
 
     def kinks(self, V: Floats) -> Floats:
         """Return the two places where the pull is clipped."""
+        # the square loss has none
         if np.all(np.isinf(self.threshold)):
             return np.zeros((*np.shape(V), 0))
+        # where the linear pull reaches the threshold
         reach = self.threshold * (1 + V)
         return np.stack([1 - reach, 1 + reach], axis=-1)
 
@@ -251,80 +251,18 @@ class HuberLoss(Loss):
         """Return u + V loss'(u) and its derivative."""
         residual = 1 - u
         inside = np.abs(residual) < self.threshold
-        return u - V * np.clip(residual, -self.threshold, self.threshold), np.where(
-            inside, 1 + V, 1.0
-        )
+        clipped = np.clip(residual, -self.threshold, self.threshold)
+        return u - V * clipped, np.where(inside, 1 + V, 1.0)
 
 
 def huber(residual: Floats, threshold: Floats | float) -> Floats:
     """Return t^2/2 for |t| up to the threshold, then the tangent."""
     if np.all(np.isinf(threshold)):
         return 0.5 * residual**2
+    # t^2/2 inside and threshold (|t| - threshold/2) outside, in one form
     size = np.minimum(np.abs(residual), threshold)
     return size * (np.abs(residual) - 0.5 * size)
 
 
 LOSSES: dict[str, Loss] = {"logistic": LogisticLoss(), "hinge": HingeLoss()}
 """Losses of classes by name."""
-
-
-# -- A Gaussian clipped to an interval -------------------------------------------------
-
-
-class Clipped(NamedTuple):
-    """Moments of x ~ N(mean, scale^2) clipped to [-D, D], and of the rest S = x -
-    clip(x).
-
-    inside : P(|x| < D); first : E clip(x); second : E clip(x)^2.
-    outside : P(S != 0); rest : E S; rest_size : E |S|; rest_squared : E S^2.
-    """
-
-    inside: Floats
-    first: Floats
-    second: Floats
-    outside: Floats
-    rest: Floats
-    rest_size: Floats
-    rest_squared: Floats
-
-
-def clipped_moments(mean: Floats, scale: Floats, reach: Floats) -> Clipped:
-    """Return the moments for D = reach, which may be infinite.
-
-    >>> moments = clipped_moments(np.array([0.0]), np.array([1.0]), np.array([np.inf]))
-    >>> float(moments.inside[0]), float(moments.second[0])
-    (1.0, 1.0)
-    """
-    finite = np.isfinite(reach)
-    D = np.where(finite, reach, 0.0)
-    low = np.where(finite, (-D - mean) / scale, -np.inf)
-    high = np.where(finite, (D - mean) / scale, np.inf)
-    below = scipy.special.ndtr(low)
-    above = scipy.special.ndtr(-high)
-    at_low = normal_density(low)
-    at_high = normal_density(high)
-    low = np.where(finite, low, 0.0)
-    high = np.where(finite, high, 0.0)
-    inside = 1 - below - above
-    first = D * (above - below) + mean * inside + scale * (at_low - at_high)
-    spread = scale**2 * (inside + low * at_low - high * at_high)
-    second = (
-        D**2 * (above + below)
-        + mean**2 * inside
-        + 2 * mean * scale * (at_low - at_high)
-        + spread
-    )
-    over = scale * (at_high - high * above)
-    under = scale * (at_low + low * below)
-    squared = scale**2 * (
-        (1 + high**2) * above - high * at_high + (1 + low**2) * below + low * at_low
-    )
-    return Clipped(
-        inside,
-        first,
-        second,
-        below + above,
-        over - under,
-        np.maximum(over + under, 0.0),
-        np.maximum(squared, 0.0),
-    )

@@ -38,6 +38,7 @@ class BinaryLabels:
         derivative in M.
         """
         chance, slope = self.unturned(mean, variance)
+        # a label is right and stays, or is wrong and turned
         return (1 - 2 * flip) * chance + flip, (1 - 2 * flip) * slope
 
     def unturned(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
@@ -60,6 +61,7 @@ class SignLabels(BinaryLabels):
 
     def unturned(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Return Phi(M/sqrt(v)) and its derivative."""
+        # a field that does not fluctuate has a step, which the largest slope stands for
         scale = np.sqrt(np.maximum(variance, 1e-300))
         scaled = mean / scale
         return scipy.special.ndtr(scaled), normal_density(scaled) / scale
@@ -73,12 +75,9 @@ class SignLabels(BinaryLabels):
         pi^2/(h^2 (1 + slope^2/v))).
         """
         total = variance + slope**2
-        return np.asarray(
-            0.73
-            * np.sqrt(
-                np.divide(variance, total, out=np.ones_like(total), where=slope != 0)
-            )
-        )
+        # without a slope the chance does not depend on xi, whatever its variance
+        share = np.divide(variance, total, out=np.ones_like(total), where=slope != 0)
+        return np.asarray(0.73 * np.sqrt(share))
 
 
 class LogitLabels(BinaryLabels):
@@ -115,26 +114,31 @@ def logistic_normal(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     mean, variance = np.broadcast_arrays(mean, variance)
     value = np.empty(mean.shape)
     slope = np.empty(mean.shape)
-    small = variance < SPLIT_AT
     for least, most, step in ((-np.inf, 1.0, 0.5), (1.0, SPLIT_AT, 0.25)):
         chosen = (variance >= least) & (variance < most)
         if chosen.any():
             nodes, weights = trapezoid_rule(step, 8.5)
-            g = scipy.special.expit(
-                mean[chosen][:, None] + np.sqrt(variance[chosen])[:, None] * nodes
-            )
+            deviation = np.sqrt(variance[chosen])[:, None] * nodes
+            g = scipy.special.expit(mean[chosen][:, None] + deviation)
+            # sigmoid' = g - g^2
             value[chosen] = g @ weights
             slope[chosen] = value[chosen] - (g**2) @ weights
-    if not small.all():
-        M = mean[~small][:, None]
-        v = variance[~small][:, None]
-        nodes, weights = gauss_legendre_panels(np.array(_HALF_LINE), 20)
-        tail = scipy.special.expit(-nodes)
-        scale = np.sqrt(v)
-        right = normal_density((nodes - M) / scale) / scale
-        left = normal_density((nodes + M) / scale) / scale
-        value[~small] = scipy.special.ndtr(M / scale)[:, 0] + (left - right) @ (
-            weights * tail
-        )
-        slope[~small] = (left + right) @ (weights * tail * (1 - tail))
+    wide = ~(variance < SPLIT_AT)
+    if wide.any():
+        value[wide], slope[wide] = _split_logistic(mean[wide], variance[wide])
     return value, slope
+
+
+def _split_logistic(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Return what `logistic_normal` does where the variance is large (n,)."""
+    nodes, weights = gauss_legendre_panels(np.array(_HALF_LINE), 20)
+    # sigmoid(-|x|) on both sides of zero
+    tail = scipy.special.expit(-nodes)
+    M = mean[:, None]
+    scale = np.sqrt(variance[:, None])
+    # the density of the field at the nodes and at their mirror images
+    right = normal_density((nodes - M) / scale) / scale
+    left = normal_density((nodes + M) / scale) / scale
+    probit = scipy.special.ndtr(M / scale)[:, 0]
+    value = probit + (left - right) @ (weights * tail)
+    return value, (left + right) @ (weights * tail * (1 - tail))

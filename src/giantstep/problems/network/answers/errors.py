@@ -14,13 +14,14 @@ from giantstep.core.base.types import Array, Integers, Points, Strings
 from giantstep.core.maths.gaussian.conditional import condition
 from giantstep.core.readout import Errors, Features
 from giantstep.core.readout.features import MANY_NODES
-from giantstep.core.readout.finite_size import in_initial_rows
 from giantstep.core.readout.fits import RARE_INPUT, ROUNDING, Asked, Fit
-from giantstep.core.scenario.family import LOOSE, Answer, corner
+from giantstep.core.scenario.answer import Answer, corner
+from giantstep.core.scenario.family import LOOSE
 from giantstep.problems.network.describe import Description, describe, finite_size
 from giantstep.problems.network.escape import neglected
-from giantstep.problems.network.layer import Moment, reason_of
+from giantstep.problems.network.follow import Moment, reason_of
 from giantstep.problems.network.problem import Share, take_points
+from giantstep.problems.network.rows.protocol import RULE_ERROR
 from giantstep.problems.network.scatter import scatter_warning
 from giantstep.problems.network.scenario import Network
 from giantstep.problems.network.tolerances import (
@@ -45,9 +46,9 @@ class Group:
     """
 
     asked: Asked
-    index: Integers
-    members: Integers
-    seen: list[Description]
+    points: Integers  # of the grid
+    set_of_point: Integers  # of the moment
+    descriptions: list[Description]
 
 
 def answer_errors(
@@ -60,10 +61,10 @@ def answer_errors(
         table, share, moment, settings, scatter=bool(settings.get("stretch", True))
     ):
         table.answer.warnings += scatter_warning(
-            np.concatenate([one.neglected for one in group.seen])
+            np.concatenate([one.neglected for one in group.descriptions])
         )
         fit = table.network.readout.solve(group.asked)
-        index = group.index
+        index = group.points
         solution = fit.solution
         values: dict[str, Array] = {
             **{
@@ -80,7 +81,7 @@ def answer_errors(
                 "all_data_error": fit.all_data,
                 "floor": fit.floor,
             },
-            "learned": np.full(len(index), float(group.seen[0].of_target)),
+            "learned": np.full(len(index), float(group.descriptions[0].of_target)),
             **_of_rows(moment, fit, group),
         }
         for name, array in values.items():
@@ -88,7 +89,7 @@ def answer_errors(
         table.put("null_error", index, None, fit.null)
         if moment.time:
             left_out = neglected(
-                moment.problem, moment.layer, group.seen, group.asked, fit
+                moment.problem, moment.layer, group.descriptions, group.asked, fit
             )
             table.neglected[index] = np.fmax(table.neglected[index], left_out)
         if (
@@ -126,8 +127,8 @@ def groups(
     ] = {}  # those of one shape, where nodes are few
     for number, (fine, coarse) in enumerate(descriptions):
         f = fine.features
-        kin = fine.bulks[0].kin
-        alone = f.weights.shape[1] > MANY_NODES or kin is None
+        stack_key = fine.bulks[0].stack_key
+        alone = f.weights.shape[1] > MANY_NODES or stack_key is None
         nodes = None if coarse is None else coarse.features.weights.shape[1]
         key: Any
         if alone:
@@ -139,7 +140,7 @@ def groups(
                 f.Jp.shape[1:],
                 fine.learnt,
                 nodes,
-                kin,
+                stack_key,
             )
         together.setdefault(key, []).append((fine, coarse))
     for parts in together.values():
@@ -174,16 +175,22 @@ def asked_about(
 ) -> Group:
     """Return the points of parameter sets whose descriptions have one shape."""
     problem = moment.problem
-    rows = np.concatenate([one.rows for one in seen])
-    index, owner = share.points_of(moment.sets[rows])
-    members = rows[owner]
-    numbers = take_points(table.points, index)
-    size = finite_size(problem, moment.layer, members, numbers["dim"])
-    pi = problem.pi[members] if np.ptp(problem.pi, axis=0).any() else None
+    sets = np.concatenate([one.sets for one in seen])
+    points, description_of_point = share.points_of(moment.sets[sets])
+    set_of_point = sets[description_of_point]
+    numbers = take_points(table.points, points)
+    size = finite_size(problem, moment.layer, set_of_point, numbers["dim"])
+    # fractions of whole neurons differ where widths do
+    pi = None
+    if np.ptp(problem.pi, axis=0).any():
+        pi = problem.pi[set_of_point]
     features = Features.join([one.features for one in seen])
     bulks = tuple(bulk for one in seen for bulk in one.bulks)
     return Group(
-        Asked(features, bulks, owner, numbers, SOLVED, size, pi), index, members, seen
+        asked=Asked(features, bulks, description_of_point, numbers, SOLVED, size, pi),
+        points=points,
+        set_of_point=set_of_point,
+        descriptions=seen,
     )
 
 
@@ -200,7 +207,9 @@ def _descriptions(
             (one, None) for one in describe(problem, layer, LOOSE_RULE, scatter=scatter)
         ]
     fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE, scatter=scatter))
-    known = problem.target.resolution.error <= KNOWN_WELL or layer.batch is not None
+    known = (
+        problem.target.resolution.error <= KNOWN_WELL or RULE_ERROR in layer.rows.known
+    )
     if known and all(one.learnt < 2 for one in fine):
         return [(one, None) for one in fine]
     pairs: list[tuple[Description, Description | None]] = []
@@ -225,8 +234,10 @@ def note_fit(
     """Keep why points were not solved at a time, and warn of what decides their
     limit.
     """
-    index = group.index
-    status = np.where(fit.status == "", moment.layer.flagged[group.members], fit.status)
+    index = group.points
+    status = np.where(
+        fit.status == "", moment.layer.rows.flagged[group.set_of_point], fit.status
+    )
     # a small error is what is left of two large averages of the target, and has their
     # error
     rest = np.fmax(1.0, fit.null / np.fmax(fit.solution.test, ROUNDING * fit.null))
@@ -246,60 +257,29 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
     """
     problem = moment.problem
     layer = moment.layer
-    solution = fit.solution
-    members = group.members
-    seen = group.seen[0]
+    sets = group.set_of_point
     k = len(problem.zeta)
-    count = len(members)
+    count = len(sets)
     blank = {
-        name: np.full((count, *(k,) * rank), np.nan)
-        for name, rank in zip(("t", "psi", "Q1", "V1"), (1, 1, 2, 2))
+        "t": np.full((count, k), np.nan),
+        "psi": np.full((count, k), np.nan),
+        "Q1": np.full((count, k, k), np.nan),
+        "V1": np.full((count, k, k), np.nan),
     }
-    if (
-        not problem.isotropic
-        or problem.target.directions > 1
-        or not layer.rows_known.any()
-    ):
+    known = layer.rows.sums_known
+    # they are defined along one direction
+    if problem.target.directions > 1 or not known.any():
         return blank
-    if layer.batch is not None:
-        t = solution.x[:, :k] if seen.learnt else np.zeros((count, k))
-        if solution.tau.shape[1]:
-            psi = solution.tau[:, 0]
-        else:
-            psi = np.zeros((count, k))
-    else:
-        # (B, 2, R)
-        along = np.concatenate([one.along for one in group.seen])[group.asked.owner]
-        channels = solution.x.reshape(count, -1, k)[
-            :, seen.lengths : seen.lengths + along.shape[2]
-        ]
-        t, psi = np.einsum("bac,bcq->abq", along, channels)
-    if layer.bulk_rows:
-        scale = layer.B[members, :, 0]
-    else:
-        scale = np.ones((count, k))
-    square = scale[:, :, None] * scale[:, None, :]
-    Q1 = (solution.Q1 + psi[:, :, None] * psi[:, None, :]) * square
-    square_feedback = (
-        layer.feedback.shape[3] == k and layer.batch is None and not layer.stretched
-    )
-    if (
-        square_feedback and np.isfinite(problem.neurons).any()
-    ):  # rows before the steps, not those of the bulk
-        means = layer.feedback[members, 0] / layer.B[members]
-        Q1 = Q1 + in_initial_rows(
-            means, solution.theta, fit.kept, 1 / problem.neurons[members]
-        )
-    values = {"t": t * scale, "psi": psi * scale, "Q1": Q1, "V1": fit.V1 * square}
-    values = {
-        name: np.where(layer.rows_known[members], v.T, np.nan).T
-        for name, v in values.items()
-    }
-    if (
-        layer.batch is None and layer.U.shape[2] > 1 and np.any(layer.U[members, :, 1:])
-    ):  # the planted spike has turned
-        return {**blank, "V1": values["V1"]}
-    return values
+    sums = layer.rows.sums(problem, layer, group.descriptions, group.asked, sets, fit)
+    if sums is None:
+        return blank
+    values = {"t": sums.t, "psi": sums.psi, "Q1": sums.Q1, "V1": sums.V1}
+    if sums.only_V1:
+        values = {"V1": sums.V1}
+    for name, array in values.items():
+        known_as = known[sets].reshape(-1, *(1,) * (array.ndim - 1))
+        values[name] = np.where(known_as, array, np.nan)
+    return {**blank, **values}
 
 
 def by_block(values: Array, blocks: int) -> Array:
@@ -317,7 +297,7 @@ def _fill_constants(table: Table, share: Share) -> None:
     """Fill what no step changes: the effective ranks, and the error of the best affine
     predictor.
     """
-    index = share.index
+    index = share.points
     problem = share.problem
     second, fourth = (
         problem.inputs.average(problem.inputs.eigenvalues**power) for power in (2, 4)

@@ -18,13 +18,15 @@ from numpy.typing import ArrayLike
 
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import DeviceArray, Floats, Points
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.arrays import ArrayField, FrozenArray
-from giantstep.core.scenario.family import Answer
-from giantstep.core.scenario.model import Number, Numbers, Part, field
+from giantstep.core.scenario.fields import Number, Numbers, field
+from giantstep.core.scenario.model import Part
 
 if TYPE_CHECKING:
     from giantstep.problems.network.layer import Layer
     from giantstep.problems.network.problem import Problem
+    from giantstep.problems.network.rows.protocol import Descent
     from giantstep.problems.network.scenario import Network
     from giantstep.problems.network.trained import Trained
 
@@ -56,35 +58,24 @@ class Step(Part):
     next read-out.
     """
 
+    if TYPE_CHECKING:
+        kind: str
+
     limit_methods: ClassVar[tuple[str, ...]] = ("advance", "closed_form")
-    learns: ClassVar[bool] = (
-        # whether it follows the samples, so that it needs the activation's derivative
-        True
-    )
-    strong: ClassVar[bool] = (
-        # whether it moves rows by as much as they are long, so that a fit sees any
-        # degree
-        True
-    )
-    sees_coordinates: ClassVar[bool] = (
-        False  # whether it treats every coordinate on its own: their law matters
-    )
-    on_batches: ClassVar[bool] = (
-        # whether finite_batches_several_steps covers it: descent on batches of any size
-        False
-    )
-    splits: ClassVar[bool] = (
-        # whether blocks may be cut by the overlaps of their rows: layer.split_overlaps
-        False
-    )
-    shares_sample: ClassVar[bool] = (
-        False  # whether a theory of a fit on the sample of the step is known
-    )
-    jumps_at: ClassVar[str] = (
-        # field at 0 of which nothing moves and the bare limit jumps: a fit sees any
-        # spike
-        ""
-    )
+    # whether it follows the samples, so that it needs the activation's derivative
+    learns: ClassVar[bool] = True
+    # whether it moves rows by as much as they are long, so that a fit sees any degree
+    strong: ClassVar[bool] = True
+    # whether it treats every coordinate on its own: their law matters
+    sees_coordinates: ClassVar[bool] = False
+    # whether finite_batches_several_steps covers it: descent on batches of any size
+    on_batches: ClassVar[bool] = False
+    # whether blocks may be cut by the overlaps of their rows: `splits.split_overlaps`
+    splits: ClassVar[bool] = False
+    # whether a theory of a fit on the sample of the step is known
+    shares_sample: ClassVar[bool] = False
+    # field at 0 of which nothing moves and the bare limit jumps: a fit sees any spike
+    jumps_at: ClassVar[str] = ""
 
     def check_place(self, place: Place) -> None:
         """Refuse a network that this step makes no sense in, whoever answers; raise
@@ -120,6 +111,12 @@ class Step(Part):
         it is here.
         """
         return layer
+
+    def descent(self, problem: Problem, number: int) -> Descent:
+        """Return a step of gradient descent in numbers, which rows that follow finite
+        batches repeat.
+        """
+        raise NotImplementedError
 
     def closed_form(self, place: Place, what: str, points: Points) -> ClosedForm | None:
         """Return the formula that answers a question of a network with this single
@@ -319,7 +316,9 @@ class PlantedSpike(Step):
         if frame.shape[2] > network.target.directions or np.all(gamma == 1):
             return frame
         frame = np.pad(frame, ((0, 0), (0, 0), (0, 1)))
-        frame[:, 0, 0], frame[:, 0, -1] = gamma, np.sqrt(np.maximum(0.0, 1 - gamma**2))
+        # the target is a unit vector still: what the spike does not have lies across it
+        frame[:, 0, 0] = gamma
+        frame[:, 0, -1] = np.sqrt(np.maximum(0.0, 1 - gamma**2))
         return frame
 
     def advance(
@@ -328,8 +327,6 @@ class PlantedSpike(Step):
         """Plant the spike along the first axis, or along the target where they are the
         same.
         """
-        from giantstep.problems.network.layer import shifted
-
         numbers = problem.numbers
         name = f"steps.{number}."
         ones = np.ones((len(layer), len(problem.zeta)))
@@ -340,27 +337,23 @@ class PlantedSpike(Step):
         if name + "bulk" in numbers:
             bulk = numbers[name + "bulk"][:, None] * ones
         turned = problem.isotropic and problem.frame.shape[2] > problem.frame.shape[1]
-        axis = np.eye(1, layer.U.shape[2]) if turned else layer.frame[:, :1]
-        return shifted(problem, layer, strength[..., None] * axis, bulk)
+        axis = layer.frame[:, :1]
+        if turned:  # `turned` has made the spike the first axis
+            axis = np.eye(1, layer.means.shape[2])
+        return layer.rows.shifted(problem, layer, strength[..., None] * axis, bulk)
 
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Plant the spike v, where w* = gamma v + sqrt(1 - gamma^2) v_perp
         (spiked_features section 8).
         """
-        strength, bulk = (
-            by_neuron(
-                point.get(f"steps.{number}.{name}", np.array(getattr(self, name))),
-                trained,
-            )
-            for name in ("strength", "bulk")
-        )
+        name = f"steps.{number}."
+        strength = point.get(name + "strength", np.array(self.strength))
+        bulk = by_neuron(point.get(name + "bulk", np.array(self.bulk)), trained)
+        sizes = by_neuron(strength, trained)
+        # one number multiplies the vocabulary, a list is given block by block
         if isinstance(self.strength, float):
-            sizes = strength * trained.second_layer
-        else:
-            sizes = strength
-        spike = trained.inputs.spike(
-            float(point[f"steps.{number}.alignment"][0]), trained.dim
-        )
+            sizes = sizes * trained.second_layer
+        spike = trained.inputs.spike(float(point[name + "alignment"][0]), trained.dim)
         spike = trained.draws.xp.asarray(spike)
         after = trained.with_weights(
             trained.network.weights * bulk[:, None] + sizes[:, None] * spike
@@ -445,12 +438,11 @@ class PlantedShifts(Step):
         self, problem: Problem, layer: Layer, number: int, theory: str
     ) -> Layer:
         """Shift every block along the target directions, in whitened coordinates."""
-        from giantstep.problems.network.layer import shifted
-
         bulk = np.broadcast_to(
             np.array(self.bulk or 1.0), (len(layer), len(problem.zeta))
         )
-        return shifted(problem, layer, np.asarray(self.shifts) @ layer.frame, bulk)
+        shifts = np.asarray(self.shifts) @ layer.frame
+        return layer.rows.shifted(problem, layer, shifts, bulk)
 
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Shift the rows of every block."""

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from giantstep.core.base.types import Booleans, Floats, Points
-from giantstep.core.scenario.model import Number, field
+from giantstep.core.scenario.fields import Number, field
 from giantstep.problems.inputs.parts import Whitening
 from giantstep.problems.network import fields
 from giantstep.problems.network.steps.base import GradientStep, Place
 
 if TYPE_CHECKING:
-    from giantstep.problems.network.layer import Gradient, Layer
+    from giantstep.core.maths.gaussian import Function
+    from giantstep.problems.network.layer import Layer
     from giantstep.problems.network.problem import Problem
+    from giantstep.problems.network.rows.protocol import Descent
     from giantstep.problems.network.scenario import Network
     from giantstep.problems.network.trained import Trained
 
@@ -25,16 +27,6 @@ WELL_DESCRIBED = 100.0
 """Samples per dimension of a batch from which its isotropic description is good to
 0.5%.
 """
-ISOTROPIC = "the noise of a finite batch is described as isotropic"
-ISOTROPIC_ERROR = (
-    "at 0.5 to 8 samples per dimension its test error was found from 14% below to 10%"
-    " above the exact one (7.5% in the mean square), 5% below at 20, within 0.5% at 100"
-)
-PUBLISHED = "the features after the step are described by an isotropic bulk"
-PUBLISHED_ERROR = (
-    "against networks it was found off by -9 to +8%, and by up to 13% after a"
-    " logistic fit"
-)
 
 
 class MaximalStep(GradientStep):
@@ -141,6 +133,8 @@ class MaximalStep(GradientStep):
 
     def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
         """Say where a finite batch is described by an approximation."""
+        from giantstep.problems.network.rows.words import ISOTROPIC, ISOTROPIC_ERROR
+
         reason = outside_batches(place.network, points)
         batch = place.field("batch_per_dim")
         if theory in ("published", "exact") or not (reason or theory == "isotropic"):
@@ -164,96 +158,35 @@ class MaximalStep(GradientStep):
         """Return the layer after the step: structured_inputs (3.1)-(3.5), and what is
         known of the batch's noise.
         """
-        from giantstep.problems.network.layer import (
-            BlockRows,
-            add_noise,
-            follow_gradient,
-            moved,
-        )
-
-        finite = np.isfinite(problem.of_step(number, "batch_per_dim")) & (
-            problem.of_step(number, "rate") != 0
-        )
         if theory == "published":
             return _published(problem, number)
-        exact = theory != "isotropic" and not outside_batches(
-            problem.network, problem.numbers
-        )
-        if exact and (finite.any() or layer.batch is not None):
-            polynomial = problem.activation.polynomial
-            if (
-                polynomial is not None
-                and len(polynomial) <= 2
-                and len(problem.network.steps) == 1
-            ):
-                # a linear activation: its bulk stays isotropic, and the published map
-                # is exact
-                return dataclasses.replace(_published(problem, number), accuracy=())
-            return _after_batches(problem, layer, number)
-        whitening = problem.of_step(number, "precondition")
-        momentum = problem.of_step(number, "momentum")
-        gradient = follow_gradient(
-            problem, layer, problem.fed_back(number), whitening, bool(finite.any())
-        )
-        motion = gradient.motion
-        rate = problem.of_step(number, "rate")
-        if layer.velocity is not None and momentum.any():  # v <- momentum v + gradient
-            motion = BlockRows(
-                **motion.plus(momentum, layer.velocity, np.ones(len(layer)))
-            )
-        after = moved(
-            problem, layer, motion, rate, 1 - problem.of_step(number, "weight_decay")
-        )
-        after = dataclasses.replace(after, velocity=motion)
-        if not finite.any():
-            return self.at_dimension(problem, layer, after, gradient, number)
-        # what all neurons share of the noise of the batch, and what each has for
-        # itself: few_steps_readout (6.1)
-        alpha0 = problem.of_step(number, "batch_per_dim")[:, None]
-        shared = gradient.common / alpha0[..., None]
-        total = gradient.total / alpha0
-        noisy = add_noise(problem, after, problem.strengths(number), shared, total)
-        return dataclasses.replace(
-            noisy, accuracy=(*layer.accuracy, (ISOTROPIC, ISOTROPIC_ERROR))
-        )
+        descent = self.descent(problem, number)
+        rows = layer.rows
+        described = outside_batches(problem.network, problem.numbers)
+        if theory != "isotropic" and not described and descent.on_batch.any():
+            if len(problem.network.steps) == 1 and _is_linear(problem.activation):
+                # its bulk stays isotropic, and the published map is exact
+                return _published(problem, number, exact=True)
+            earlier = [
+                step.descent(problem, before)
+                for before, step in enumerate(problem.network.steps[:number])
+            ]
+            rows = rows.on_batches(problem, earlier)
+        return rows.descend(problem, layer, descent)
 
-    def at_dimension(
-        self,
-        problem: Problem,
-        before: Layer,
-        after: Layer,
-        gradient: Gradient,
-        number: int,
-    ) -> Layer:
-        """Return the layer with what a finite width does to the rows themselves:
-        finite_size_steps (2.5), (2.6).
-        """
-        from giantstep.core.readout.finite_size import self_overlaps, whole_length
+    def descent(self, problem: Problem, number: int) -> Descent:
+        """Return the step in numbers."""
+        from giantstep.problems.network.rows.protocol import Descent
 
-        if not after.all_terms or not np.isfinite(problem.neurons).any():
-            return after
-        shrink = np.zeros(after.length.shape)
-        b = before.B[..., 0]
-        if self.loss == "square":
-            beside = (
-                self_overlaps(
-                    problem.activation, np.sqrt(np.sum(before.U**2, axis=2) + b**2)
-                )
-                - gradient.bends
-            )
-            beside -= np.diagonal(gradient.slopes, axis1=1, axis2=2)
-            width = problem.neurons.sum(axis=1, keepdims=True)
-            # f_q of (2.5)
-            shrink = problem.strengths(number) * problem.zeta / width * beside
-        U = after.U - shrink[..., None] * before.U
-        length = after.length - shrink * b
-        B = whole_length(length, after.length, after.feedback, problem.neurons)[
-            ..., None
-        ]
-        Js = np.sign(B) * after.JB[:, :, 0]
-        Js[..., -1] = 0.5 / np.abs(B[..., 0])
-        past = np.concatenate([after.past[:, :-1], B[:, None]], axis=1)
-        return dataclasses.replace(after, U=U, B=B, Js=Js, past=past, length=length)
+        return Descent(
+            rate=problem.of_step(number, "rate"),
+            strength=problem.strengths(number),
+            keep=1 - problem.of_step(number, "weight_decay"),
+            momentum=problem.of_step(number, "momentum"),
+            fed_back=problem.fed_back(number),
+            whitening=problem.of_step(number, "precondition"),
+            samples=problem.of_step(number, "batch_per_dim"),
+        )
 
     # -- the experiment ----------------------------------------------------------------
 
@@ -337,93 +270,48 @@ def outside_batches(network: Network, points: Points) -> str:
     return ""
 
 
-def _after_batches(problem: Problem, layer: Layer, number: int) -> Layer:
-    """Return the layer after the step where it, or one before it, has a finite batch:
-    finite_batches_several_steps.
-    """
-    from giantstep.problems.network.finite_batches import Chain, Chains, StepFields
-    from giantstep.problems.network.layer import start
-
-    k = len(problem.zeta)
-    r = problem.target.directions
-    sets = len(problem.frame)
-    chains = Chains((Chain.start(k, r, problem.network.rows == "gaussian"),) * sets)
-    first = 0
-    if isinstance(
-        layer.batch, Chains
-    ):  # else what was done on the population so far is repeated
-        chains = layer.batch
-        first = number
-    noises = list(zip(*(problem.numbers[name].tolist() for name in ("noise", "flip"))))
-    for step in range(first, number + 1):
-        inverse = 1 / problem.of_step(step, "batch_per_dim")
-        keep = 1 - problem.of_step(step, "weight_decay")
-        numbers = zip(
-            problem.strengths(step),
-            problem.fed_back(step),
-            inverse.tolist(),
-            keep.tolist(),
-            noises,
-        )
-        fields = [StepFields(*own, *noise) for *own, noise in numbers]
-        chains = chains.advance(problem.activation, problem.target, fields)
-    frame = np.broadcast_to(np.eye(r, chains.U.shape[2]), (sets, r, chains.U.shape[2]))
-    fresh = start(dataclasses.replace(problem, frame=frame))
-    B = np.sqrt(chains.norm)[..., None]
-    feedback = np.stack([chain.feedback for chain in chains.of_set])[:, None]
-    known = np.full(sets, number == 0)
-    return dataclasses.replace(
-        fresh, U=chains.U, B=B, feedback=feedback, batch=chains, rows_known=known
-    )
+def _is_linear(activation: Function) -> bool:
+    polynomial = activation.polynomial
+    return polynomial is not None and len(polynomial) <= 2
 
 
-def _published(problem: Problem, number: int) -> Layer:
+def _published(problem: Problem, number: int, exact: bool = False) -> Layer:
     """Return the published map onto an isotropic bulk without channels of its own:
     spiked_features section 5.1.
     """
     from giantstep.core.readout.random_features import slope_variance
-    from giantstep.problems.network.layer import planted
+    from giantstep.problems.network.rows.isotropic import BulkRows, IsotropicRows
+    from giantstep.problems.network.rows.words import PUBLISHED, PUBLISHED_ERROR
+    from giantstep.problems.network.start import planted
 
     target = problem.network.label
     share = problem.fed_back(number)
     e = problem.strengths(number)
-    (c0, c1, c2), (g0, g1) = (
-        problem.activation.hermite(2) * np.sqrt([1.0, 1.0, 2.0]),
-        target.hermite(1),
-    )
+    c0, c1, c2 = problem.activation.hermite(2) * np.sqrt([1.0, 1.0, 2.0])
+    g0, g1 = target.hermite(1)
     # of turned classes; their g_0 is zero
-    g1, m = (
-        g1 * problem.kept,
-        c0 * share.sum(axis=1),
-    )
-    power = (
-        target.second_moment(np.zeros(1), np.ones(1))[0]
-        + problem.numbers["noise"]
-        - 2 * g0 * m
-        + m**2
-    )
+    g1 = g1 * problem.kept
+    m = c0 * share.sum(axis=1)
+    square = target.second_moment(np.zeros(1), np.ones(1))[0]
+    power = square + problem.numbers["noise"] - 2 * g0 * m + m**2
     fluctuation = power / problem.of_step(number, "batch_per_dim")  # E(y - m)^2 d/n0
     G = np.sqrt(g1**2 + fluctuation)
     gamma = np.where(G > 0, g1 / np.where(G > 0, G, 1.0), 1.0)
     s = 1 + e * (g0 - m)[:, None] * c2
-    means = (
-        s[..., None] * np.eye(e.shape[1]) - c1**2 * e[:, :, None] * share[:, None]
-    )[:, None]  # (2.2)
+    blocks = np.eye(e.shape[1])
+    # (2.2)
+    means = s[..., None] * blocks - c1**2 * e[:, :, None] * share[:, None]
     spread = e**2 * fluctuation[:, None] * slope_variance(problem.activation)
     # without spread s keeps its sign: the published map at an infinite batch
     s = np.where(spread > 0, np.sqrt(s**2 + spread), s)
     layer = planted(problem, gamma, e * c1 * G[:, None], s)
     # finite_size_steps (2.7)
-    noise = np.sqrt(spread)[:, None, :, None] * np.eye(e.shape[1])
-    feedback = np.concatenate([means, noise], axis=3)
-    bulk_rows = bool(np.any(fluctuation > 0))
+    noise = np.sqrt(spread)[:, None, :, None] * blocks
+    feedback = np.concatenate([means[:, None], noise], axis=3)
     accuracy: tuple[tuple[str, str], ...] = ()
-    if np.any(problem.of_step(number, "rate") != 0):
+    if not exact and np.any(problem.of_step(number, "rate") != 0):
         accuracy = ((PUBLISHED, PUBLISHED_ERROR),)
-    return dataclasses.replace(
-        layer,
-        feedback=feedback,
-        bulk_rows=bulk_rows,
-        all_terms=False,
-        accuracy=accuracy,
-    )
+    # on the population the rows of the model are the initial ones
+    law = BulkRows if np.any(fluctuation > 0) else IsotropicRows
+    rows = law.of(layer.rows, feedback=feedback, accuracy=accuracy)
+    return dataclasses.replace(layer, rows=rows)

@@ -8,9 +8,8 @@ scikit-learn (``pip install giantstep[estimators]``), which `place` does not.
 >>> import numpy as np
 >>> from giantstep.estimators import AMPClustering
 >>> X = np.random.default_rng(0).standard_normal((200, 100))
->>> X[:, :10] += np.where(np.arange(200) % 2, 0.8, -0.8)[
-...     :, None
-... ]  # two clusters that differ on 10 of 100 features
+>>> # two clusters that differ on 10 of 100 features
+>>> X[:, :10] += np.where(np.arange(200) % 2, 0.8, -0.8)[:, None]
 >>> model = AMPClustering(n_clusters=2, random_state=0).fit(X)
 >>> bool(model.found_), int(model.support_.sum())
 (True, 10)

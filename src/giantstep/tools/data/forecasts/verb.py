@@ -93,9 +93,8 @@ def forecast(
     >>> X = rng.standard_normal((400, 30))
     >>> y = X[:, 0] + rng.standard_normal(400)
     >>> t = gs.forecast(X, y, ridge=[1, 10], samples=[100, 200, 4000])
-    >>> bool(
-    ...     abs(t.mse.sel(source="limit", samples=4000, ridge=1) - 1) < 0.2
-    ... )  # noise 1 is left in the end
+    >>> # noise 1 is left in the end
+    >>> bool(abs(t.mse.sel(source="limit", samples=4000, ridge=1) - 1) < 0.2)
     True
     >>> print(t.attrs["trust"].splitlines()[0][:24])
     Mean squared error: good

@@ -13,14 +13,12 @@ import numpy as np
 from giantstep.core.base.types import DeviceArray, Floats, Integers
 from giantstep.core.lab import array_module, to_numpy
 from giantstep.core.readout.losses.fitting.hinge import fit_hinge, fit_max_margin
-from giantstep.core.readout.losses.fitting.smooth import (
-    ConvexFit,
-    Objective,
-    fit_huber,
+from giantstep.core.readout.losses.fitting.least_squares import (
     fit_interpolation,
-    fit_logistic,
     fit_ridge,
 )
+from giantstep.core.readout.losses.fitting.objective import ConvexFit, Objective
+from giantstep.core.readout.losses.fitting.smooth import fit_huber, fit_logistic
 from giantstep.core.readout.losses.functions import LOSSES
 
 __all__ = ["ConvexFit", "fit", "fit_path"]
@@ -44,15 +42,14 @@ def fit(
     (least norm that fits) or maxmargin (least norm with margins 1), the last two
     without penalties; `weights` (n,) are ones if left out.
     """
+    # these solvers are SciPy's, which knows no other device
     if l1 or loss in ("hinge", "interpolate", "maxmargin"):
         rows = to_numpy(rows)
         labels = to_numpy(labels)
-        weights = None if weights is None else to_numpy(weights)
-    if (
-        intercept
-        and loss in ("logistic", "hinge", "maxmargin")
-        and bool((labels == labels[0]).all())
-    ):
+        if weights is not None:
+            weights = to_numpy(weights)
+    of_classes = loss in ("logistic", "hinge", "maxmargin")
+    if intercept and of_classes and bool((labels == labels[0]).all()):
         return ConvexFit.missing(
             rows.shape[1],
             "the samples are all of one class, which an intercept fits alone",
@@ -62,9 +59,13 @@ def fit(
         scale = xp.ones(len(labels))
     else:
         scale = xp.asarray(weights)
-    objective = Objective(rows, labels, scale, ridge, l1, intercept)
-    if loss == "huber" or (loss == "square" and l1):
-        return fit_huber(objective, threshold if loss == "huber" else np.inf)
+    objective = Objective(
+        rows=rows, labels=labels, scale=scale, ridge=ridge, l1=l1, intercept=intercept
+    )
+    if loss == "huber":
+        return fit_huber(objective, threshold)
+    if loss == "square" and l1:
+        return fit_huber(objective, np.inf)
     solvers = {
         "square": fit_ridge,
         "interpolate": fit_interpolation,
@@ -93,12 +94,17 @@ def fit_path(
     train = []
     objective = []
     for size, penalty in zip(sizes, penalties):
-        found = fit(rows[:size], labels[:size], loss, ridge=penalty)
-        w = found.weights if found.solved else np.full(rows.shape[1], np.nan)
+        result = fit(rows[:size], labels[:size], loss, ridge=penalty)
+        w = np.full(rows.shape[1], np.nan)
+        if result.solved:
+            w = result.weights
         margin = to_numpy(labels[:size] * (rows[:size] @ xp.asarray(w)))
+        # NaN < 0 is false, which would say that all is well
+        misclassified = np.nan
+        if result.solved:
+            misclassified = float(np.mean(margin < 0))
+        mean_loss = np.mean(LOSSES[loss].value(margin))
         weights.append(w)
-        train.append(np.mean(margin < 0) if found.solved else np.nan)
-        objective.append(
-            np.mean(LOSSES[loss].value(margin)) + 0.5 * penalty * (w @ w) / size
-        )
+        train.append(misclassified)
+        objective.append(mean_loss + 0.5 * penalty * (w @ w) / size)
     return xp.asarray(np.stack(weights, axis=1)), np.array(train), np.array(objective)

@@ -1,73 +1,21 @@
-"""The penalised loss of one experiment, what a solver gives back, and the solvers of
-smooth losses.
+"""Fits of smooth losses.
 
 Newton's method with a line search; with an l1 penalty L-BFGS-B, then Newton on the
-support; the square loss by LAPACK.
+support.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 import scipy
-from scipy import linalg
 
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.types import DeviceArray, Floats
 from giantstep.core.lab import array_module, to_numpy
-
-OPTIMAL = 1e-7
-"""Largest relative gap between a fit and the optimum which still counts as solved."""
-
-
-@dataclass(frozen=True)
-class ConvexFit:
-    """A fitted linear model."""
-
-    weights: Floats  # w, with the prediction <w, a> + b for a row a
-    intercept: float  # b
-    # how far its objective is above the least, at most; relative to it, or to
-    # `_PERFECT` of that without w
-    gap: float
-    problem: str = ""  # why there is no such estimator, or nothing
-    inseparable: bool = False  # whether that is because no weights separate the classes
-
-    @classmethod
-    def missing(cls, dim: int, problem: str, *, inseparable: bool = False) -> ConvexFit:
-        """Return what stands for an estimator in R^dim that does not exist, or was not
-        found.
-        """
-        return cls(np.full(dim, np.nan), np.nan, np.inf, problem, inseparable)
-
-    @property
-    def solved(self) -> bool:
-        """Whether it is the optimum, to `OPTIMAL`."""
-        return not self.problem and self.gap <= OPTIMAL
-
-
-@dataclass(frozen=True)
-class Objective:
-    """sum_i v_i l(y_i, <w, x_i> + b) + ridge/2 |w|^2 + l1 |w|_1, with b = 0 unless
-    there is an `intercept`.
-
-    `rows` are x (n, d), `labels` y (n,) and `scale` v (n,), on one device.
-    """
-
-    rows: DeviceArray
-    labels: DeviceArray
-    scale: DeviceArray
-    ridge: float
-    l1: float
-    intercept: bool
-
-    @cached_property
-    def signed(self) -> DeviceArray:
-        """The rows y_i x_i, whose products with w are margins."""
-        return self.rows * self.labels[:, None]
-
+from giantstep.core.readout.losses.fitting.objective import ConvexFit, Objective
 
 Slopes = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray, DeviceArray]]
 """Predictions z -> the losses, their first and second derivatives."""
@@ -78,6 +26,8 @@ dozen.
 """
 _SUPPORTS = 50
 """Supports tried at most where a penalised fit is finished; one or two are usual."""
+_HALVINGS = 40
+"""Times that a step is halved at most."""
 _PERFECT = 1e-6
 """An objective below this part of that without weights is no scale; gaps are relative
 to this part of it then.
@@ -88,26 +38,25 @@ def fit_logistic(objective: Objective) -> ConvexFit:
     """Minimise the logistic loss; without a penalty there is no minimum where the
     classes are separable.
     """
-    found = _fit_smooth(objective, _logistic(objective.labels, objective.scale))
+    result = _fit_smooth(objective, _logistic(objective.labels, objective.scale))
     if objective.ridge == 0 and not objective.l1:
-        weights = array_module(objective.rows).asarray(found.weights)
-        if bool(
-            (objective.labels * (objective.rows @ weights + found.intercept) > 0).all()
-        ):
+        weights = array_module(objective.rows).asarray(result.weights)
+        outputs = objective.rows @ weights + result.intercept
+        if bool((objective.labels * outputs > 0).all()):
             return replace(
-                found, problem="the classes are separable, so that w grows for ever"
+                result, problem="the classes are separable, so that w grows for ever"
             )
-    return found
+    return result
 
 
 def fit_huber(objective: Objective, threshold: float) -> ConvexFit:
     """Minimise Huber's loss; with an infinite threshold it is the square loss."""
-    free = int(objective.intercept) + (
-        0 if objective.ridge > 0 or objective.l1 else objective.rows.shape[1]
-    )
-    return _fit_smooth(
-        objective, _huber(objective.labels, objective.scale, threshold, free)
-    )
+    # coordinates that no penalty curves
+    free = int(objective.intercept)
+    if not (objective.ridge > 0 or objective.l1):
+        free += objective.rows.shape[1]
+    slopes = _huber(objective.labels, objective.scale, threshold, free)
+    return _fit_smooth(objective, slopes)
 
 
 def _fit_smooth(objective: Objective, slopes: Slopes) -> ConvexFit:
@@ -121,13 +70,11 @@ def _logistic(labels: DeviceArray, scale: DeviceArray) -> Slopes:
 
     def slopes(z: DeviceArray) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
         margin = labels * z
+        # the chances of either label, by a function that does not overflow
         miss = 0.5 * (1 - xp.tanh(margin / 2))
         sure = 0.5 * (1 + xp.tanh(margin / 2))
-        return (
-            scale * xp.logaddexp(0.0, -margin),
-            -scale * labels * miss,
-            scale * miss * sure,
-        )
+        losses = scale * xp.logaddexp(0.0, -margin)
+        return losses, -scale * labels * miss, scale * miss * sure
 
     return slopes
 
@@ -149,11 +96,9 @@ def _huber(
         curvature = 1.0 * (abs(residual) <= threshold)
         if float(curvature.sum()) < free:
             curvature = threshold / abs(residual).clip(threshold, None)
-        return (
-            scale * clipped * (residual - 0.5 * clipped),
-            scale * clipped,
-            scale * curvature,
-        )
+        # t^2/2 inside, threshold (|t| - threshold/2) outside
+        losses = scale * clipped * (residual - 0.5 * clipped)
+        return losses, scale * clipped, scale * curvature
 
     return slopes
 
@@ -175,12 +120,17 @@ def _newton(
     n, d = rows.shape
     basis = None
     if n < d and ridge > 0 and tilt is None:
-        basis, small = xp.linalg.qr(rows.T)
-        rows = small.T
+        basis, triangle = xp.linalg.qr(rows.T)
+        rows = triangle.T
     size = rows.shape[1]
-    a = xp.hstack([rows, xp.ones((n, 1))]) if intercept else rows
-    penalty, linear = xp.full(a.shape[1], float(ridge)), xp.zeros(a.shape[1])
+    a = rows
     if intercept:
+        # one more coordinate, which no penalty holds
+        a = xp.hstack([rows, xp.ones((n, 1))])
+    penalty = xp.full(a.shape[1], float(ridge))
+    linear = xp.zeros(a.shape[1])
+    if intercept:
+        # the intercept costs nothing
         penalty[-1] = 0.0
     if tilt is not None:
         linear[:size] = tilt
@@ -191,39 +141,49 @@ def _newton(
     x = xp.zeros(a.shape[1])
     decrement = np.inf
     value = np.inf
-    blind = value_at(x)
+    value_of_zero = value_at(x)
     for _ in range(_STEPS):
         check_time()
         value = value_at(x)
         _, slope, curvature = slopes(a @ x)
         gradient = a.T @ slope + penalty * x + linear
-        hessian = (a.T * curvature) @ a
-        floor = 1e-14 * max(float(xp.trace(hessian)) / max(len(x), 1), 1e-30)
-        try:
-            step = xp.linalg.solve(hessian + xp.diag(penalty + floor), -gradient)
-        except np.linalg.LinAlgError:
-            step = -gradient / float(abs(hessian).sum(axis=1).max() + penalty.max())
+        step = _newton_step((a.T * curvature) @ a, penalty, gradient)
+        # half of what the quadratic model promises: the gap, near the minimum
         decrement = -0.5 * float(gradient @ step)
         if not np.isfinite(decrement) or decrement <= 1e-18 * max(abs(value), 1.0):
             break
-        for _ in range(
-            40
-        ):  # until the objective falls as it should, or too little for rounding
-            if value_at(x + step) <= value + 1e-4 * float(
-                gradient @ step
-            ) + 1e-13 * abs(value):
+        for _ in range(_HALVINGS):
+            # until the objective falls as it should, or too little for rounding
+            enough = value + 1e-4 * float(gradient @ step) + 1e-13 * abs(value)
+            if value_at(x + step) <= enough:
                 break
             step = step / 2
         x = x + step
-    w = x[:size] if basis is None else basis @ x[:size]
+    w = x[:size]
+    if basis is not None:
+        w = basis @ w
+    b = 0.0
+    if intercept:
+        b = float(x[-1])
+    gap = np.inf
     if np.isfinite(decrement):
-        gap = _relative(max(decrement, 0.0), value, blind)
-    else:
-        gap = np.inf
-    return ConvexFit(to_numpy(w), float(x[-1]) if intercept else 0.0, gap)
+        gap = _relative(max(decrement, 0.0), value, value_of_zero)
+    return ConvexFit(to_numpy(w), b, gap)
 
 
-# -- with an l1 penalty ----------------------------------------------------------------
+def _newton_step(
+    hessian: DeviceArray, penalty: DeviceArray, gradient: DeviceArray
+) -> DeviceArray:
+    """Return Newton's step, or one down the gradient where there is none."""
+    xp = array_module(gradient)
+    # coordinates that no sample curves must not leave the matrix singular
+    floor = 1e-14 * max(float(xp.trace(hessian)) / max(len(gradient), 1), 1e-30)
+    try:
+        return xp.linalg.solve(hessian + xp.diag(penalty + floor), -gradient)
+    except np.linalg.LinAlgError:
+        # the largest row sum bounds the largest eigenvalue
+        steepest = float(abs(hessian).sum(axis=1).max() + penalty.max())
+        return -gradient / steepest
 
 
 def _fit_sparse(objective: Objective, slopes: Slopes) -> ConvexFit:
@@ -233,22 +193,26 @@ def _fit_sparse(objective: Objective, slopes: Slopes) -> ConvexFit:
     rows = objective.rows
     l1 = objective.l1
     ridge = objective.ridge
-    intercept = objective.intercept
     d = rows.shape[1]
+    # intercepts at the end of x: one or none
+    intercepts = int(objective.intercept)
 
     def value(x: Floats) -> tuple[float, Floats]:
         check_time()
+        # |w| = u + v where one of them is zero, as it is at the minimum
         w = x[:d] - x[d : 2 * d]
+        # the sum of no intercept is zero
         b = x[2 * d :].sum()
         losses, slope, _ = slopes(rows @ w + b)
         gradient = rows.T @ slope + ridge * w
         total = losses.sum() + 0.5 * ridge * w @ w + l1 * x[: 2 * d].sum()
+        of_intercept = [slope.sum()] * intercepts
         return float(total), np.concatenate(
-            [l1 + gradient, l1 - gradient, [slope.sum()] * intercept]
+            [l1 + gradient, l1 - gradient, of_intercept]
         )
 
-    start = np.zeros(2 * d + intercept)
-    bounds = [(0, None)] * (2 * d) + [(None, None)] * intercept
+    start = np.zeros(2 * d + intercepts)
+    bounds = [(0, None)] * (2 * d) + [(None, None)] * intercepts
     options = {"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-9 * l1}
     x = scipy.optimize.minimize(
         value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
@@ -268,7 +232,9 @@ def _finish_on_support(
     ridge = objective.ridge
     l1 = objective.l1
     for _ in range(_SUPPORTS):
+        # weights at zero stay there for now
         support = signs != 0
+        # with known signs the penalty is linear
         exact = _newton(
             rows[:, support],
             slopes,
@@ -281,96 +247,31 @@ def _finish_on_support(
         w[support] = exact.weights
         slope = slopes(rows @ w + b)[1]
         gradient = rows.T @ slope + ridge * w
+        # weights that have crossed zero, and zeros that the loss pulls at more than l1
         turned = w * signs < 0
         pulled = ~support & (np.abs(gradient) > l1 * (1 + 1e-9))
         if not turned.any() and not pulled.any():
             break
-        signs = np.where(
-            turned, 0.0, np.where(pulled & ~turned.any(), -np.sign(gradient), signs)
-        )
-    wrong = np.where(
-        w != 0,
-        gradient + l1 * np.sign(w),
-        np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0),
-    )
-    missed = (
-        float(np.abs(wrong) @ np.maximum(np.abs(w), np.abs(w).mean()))
-        + abs(slope.sum() * b) * objective.intercept
-    )
-    value = float(
-        slopes(rows @ w + b)[0].sum() + 0.5 * ridge * w @ w + l1 * np.abs(w).sum()
-    )
-    return ConvexFit(w, b, _relative(missed, value, float(slopes(0 * slope)[0].sum())))
+        # none is added before those that turned are dropped: they may come back
+        if turned.any():
+            signs = np.where(turned, 0.0, signs)
+        else:
+            signs = np.where(pulled, -np.sign(gradient), signs)
+    # the optimality conditions, on the support and beside it
+    on_support = gradient + l1 * np.sign(w)
+    beside = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+    wrong = np.where(w != 0, on_support, beside)
+    missed = float(np.abs(wrong) @ np.maximum(np.abs(w), np.abs(w).mean()))
+    if objective.intercept:
+        missed = missed + abs(slope.sum() * b)
+    losses = slopes(rows @ w + b)[0]
+    value = float(losses.sum() + 0.5 * ridge * w @ w + l1 * np.abs(w).sum())
+    value_of_zero = float(slopes(0 * slope)[0].sum())
+    return ConvexFit(w, b, _relative(missed, value, value_of_zero))
 
 
-def _relative(missed: float, value: float, blind: float) -> float:
+def _relative(missed: float, value: float, value_of_zero: float) -> float:
     """Return what a fit misses, relative to its objective; one without an error (labels
     of one class) has no scale.
     """
-    return missed / max(abs(value), _PERFECT * blind, 1e-300)
-
-
-# -- The square loss without an l1 penalty, by LAPACK ----------------------------------
-
-
-def fit_ridge(objective: Objective) -> ConvexFit:
-    """Solve the normal equations, in the smaller of the two dimensions; without a ridge
-    by least squares.
-    """
-    ridge = objective.ridge
-    xp = array_module(objective.rows)
-    a, y, intercept = _least_squares(objective)
-    n, d = a.shape
-    curvature = ridge
-    if ridge == 0:
-        if n - objective.intercept < d:
-            return ConvexFit.missing(
-                d, "there are fewer samples than dimensions and no ridge"
-            )
-        w, _, _, singular = xp.linalg.lstsq(a, y, rcond=None)
-        curvature = max(float(singular[-1]) ** 2, 1e-300)
-    elif n < d:
-        w = a.T @ xp.linalg.solve(a @ a.T + ridge * xp.eye(n), y)
-    else:
-        w = xp.linalg.solve(a.T @ a + ridge * xp.eye(d), a.T @ y)
-    residual = y - a @ w
-    value = float(0.5 * residual @ residual + 0.5 * ridge * w @ w)
-    slope = a.T @ residual - ridge * w
-    gap = 0.5 * float(slope @ slope) / curvature / max(value, 1e-300)
-    return ConvexFit(to_numpy(w), intercept(w), gap)
-
-
-def fit_interpolation(objective: Objective) -> ConvexFit:
-    """Return the least norm that fits every label; with n > d there is none."""
-    a, y, intercept = _least_squares(
-        replace(objective, scale=np.ones(len(objective.labels)))
-    )
-    w: Floats = linalg.lstsq(a, y, lapack_driver="gelsd", check_finite=False)[0]
-    missed = float(np.linalg.norm(y - a @ w) / max(float(np.linalg.norm(y)), 1e-300))
-    return ConvexFit(
-        w,
-        intercept(w),
-        missed**2,
-        "no weights fit every label" if missed > 1e-8 else "",
-    )
-
-
-def _least_squares(
-    objective: Objective,
-) -> tuple[DeviceArray, DeviceArray, Callable[[DeviceArray], float]]:
-    """Return rows and labels less weighted means, so that b drops out, times sqrt(v);
-    and what b is then, given w.
-    """
-    rows = objective.rows
-    labels = objective.labels
-    root = array_module(objective.rows).sqrt(objective.scale)
-    if not objective.intercept:
-        return rows * root[:, None], labels * root, lambda w: 0.0
-    share = objective.scale / objective.scale.sum()
-    centre = share @ rows
-    mean = share @ labels
-    return (
-        (rows - centre) * root[:, None],
-        (labels - mean) * root,
-        lambda w: float(mean - centre @ w),
-    )
+    return missed / max(abs(value), _PERFECT * value_of_zero, 1e-300)

@@ -1,0 +1,1 @@
+"""Small and growing steps: their fields, closed forms, and the law of their rows."""
