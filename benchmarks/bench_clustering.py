@@ -28,7 +28,8 @@ from sklearn.decomposition import SparsePCA
 
 from giantstep.core.lab.algebra import multiply
 from giantstep.estimators import AMPClustering
-from giantstep.problems.subspace_clustering.amp import ClusterMixture, amp
+from giantstep.problems.subspace_clustering.amp import amp
+from giantstep.problems.subspace_clustering.mixture import ClusterMixture
 from giantstep.problems.subspace_clustering.rivals import (
     RIVALS,
     rival_labels,

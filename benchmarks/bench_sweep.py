@@ -26,7 +26,8 @@ import numpy as np
 
 import giantstep as gs
 from giantstep.core.scenario.family import Question, Variable
-from giantstep.core.scenario.model import Number, Scenario, field
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Scenario
 from giantstep.tools.sweeps.store import Ask, Point, Row, Store
 
 

@@ -33,7 +33,7 @@ import giantstep as gs
 import kernels
 import random_networks
 import verify_ladders
-from giantstep.core.run.study import study_fields
+from giantstep.core.run.study_file import study_fields
 from pieces import (
     ROOT,
     STATE,

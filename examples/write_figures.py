@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from giantstep.core.base.jsondata import with_infinity
-from giantstep.core.run.study import Study, study_fields
+from giantstep.core.run.study import Study
+from giantstep.core.run.study_file import study_fields
 from giantstep.faces.page.presets import figure_preset
 from giantstep.papers import list_figures
 from giantstep.papers.recipe import Recipe

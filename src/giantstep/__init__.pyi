@@ -9,9 +9,9 @@ from .core.result.agreement import agreement as agreement
 from .core.result.files import load as load
 from .core.result.files import save as save
 from .core.run.study import Study as Study
-from .core.run.study import compare as compare
-from .core.run.study import predict as predict
-from .core.run.study import simulate as simulate
+from .core.run.verbs import compare as compare
+from .core.run.verbs import predict as predict
+from .core.run.verbs import simulate as simulate
 from .core.scenario.families import family_names as family_names
 from .core.scenario.model import Scenario as Scenario
 from .core.scenario.references import cite as cite
@@ -33,8 +33,8 @@ from .problems.mixture_glm.scenario import Dense as Dense
 from .problems.mixture_glm.scenario import Isotropic as Isotropic
 from .problems.mixture_glm.scenario import MixtureGLM as MixtureGLM
 from .problems.mixture_glm.scenario import Spiked as Spiked
+from .problems.network.beyond.disagreement import disagreement as disagreement
 from .problems.network.coordinates import Coordinates as Coordinates
-from .problems.network.disagreement import disagreement as disagreement
 from .problems.network.few_steps import FewSteps as FewSteps
 from .problems.network.one_step import OneStep as OneStep
 from .problems.network.readouts import Hinge as Hinge

@@ -15,7 +15,7 @@ import pytest
 
 import giantstep as gs
 from giantstep import papers
-from giantstep.core.result.agreement import Agreement, AgreementRow
+from giantstep.core.result.report import Agreement, AgreementRow
 from giantstep.core.run.study import Study
 from giantstep.core.scenario.families import family_class, family_names
 from giantstep.faces.cli.options import many, single

@@ -6,8 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from giantstep.core.scenario.family import Answer, Question, Variable
-from giantstep.core.scenario.model import Number, Scenario, field
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question, Variable
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Scenario
 
 
 class Sleepy(Scenario):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from giantstep import OneStep, SmallStep
 from giantstep.core.base.errors import InputError
 from giantstep.core.lab import (
     Draws,
@@ -14,12 +15,7 @@ from giantstep.core.lab import (
 )
 from giantstep.core.lab.devices import device_index
 from giantstep.core.scenario.vocabulary import Vocabulary
-from giantstep.problems.network.one_step import (
-    MaximalStep,
-    OneStep,
-    PlantedSpike,
-    SmallStep,
-)
+from giantstep.problems.network.steps import MaximalStep, PlantedSpike
 
 
 def test_cpu_is_numpy():

@@ -16,7 +16,7 @@ from giantstep.core.readout import (
     solve_first_order,
 )
 from giantstep.core.readout.finite_size import stretch_of_atoms
-from giantstep.core.readout.input_bulk import InputSpread
+from giantstep.core.readout.input_spread import InputSpread
 
 DIM = 200.0
 SCALARS = ("test", "train", "norm", "objective")

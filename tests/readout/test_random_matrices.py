@@ -18,7 +18,7 @@ from giantstep.core.readout import (
     ridge_errors,
     solve_first_order,
 )
-from giantstep.core.readout.input_bulk import InputSpread
+from giantstep.core.readout.input_spread import InputSpread
 
 PI, WEIGHTS = np.array([0.6, 0.4]), np.array([0.35, 0.65])
 MU0 = np.array([[0.3, -0.2], [0.1, 0.4]])

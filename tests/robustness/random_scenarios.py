@@ -45,12 +45,8 @@ from giantstep.core.maths.gaussian import Function, Target
 from giantstep.core.scenario.arrays import FrozenArray
 from giantstep.core.scenario.families import SHIPPED, family_class
 from giantstep.core.scenario.family import Question, Setting
-from giantstep.core.scenario.model import (
-    Scenario,
-    allowed_types,
-    bounds_of,
-    from_content,
-)
+from giantstep.core.scenario.fields import allowed_types, bounds_of
+from giantstep.core.scenario.model import Scenario, from_content
 from giantstep.core.scenario.toml import read_toml, write_toml
 
 CPU_LIMIT = 20.0

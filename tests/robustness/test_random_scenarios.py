@@ -26,8 +26,8 @@ import giantstep as gs
 from giantstep.core.base.deadline import TimeUp, check_time, deadline
 from giantstep.core.base.errors import NotFiniteError
 from giantstep.core.base.types import Points
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.families import SHIPPED, family_class
-from giantstep.core.scenario.family import Answer
 from giantstep.faces.cli.app import app
 
 from .random_scenarios import (

@@ -16,7 +16,8 @@ from giantstep.core.scenario.arrays import (
     with_arrays,
     write_arrays,
 )
-from giantstep.core.scenario.model import Part, field
+from giantstep.core.scenario.fields import field
+from giantstep.core.scenario.model import Part
 
 
 class Holder(Part):

@@ -22,9 +22,10 @@ import giantstep as gs
 from giantstep.core.base.progress import Progress, counted, point_done
 from giantstep.core.lab import threads
 from giantstep.core.run.trials import group_points
-from giantstep.core.scenario.family import Answer, Question, Variable
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question, Variable
+from giantstep.core.scenario.fields import Integer, field
 from giantstep.core.scenario.grid import Grid
-from giantstep.core.scenario.model import Integer, field
 
 from .toy import Toy
 
@@ -361,7 +362,7 @@ def test_the_provenance_of_an_experiment_says_how_to_repeat_it():
 
 
 def test_attributes_are_numbers_or_text_also_where_one_is_infinite():
-    from giantstep.core.result.table import provenance
+    from giantstep.core.result.provenance import provenance
 
     attrs = provenance(
         Grid(Toy()),

@@ -9,12 +9,15 @@ import giantstep as gs
 from giantstep.core.base.errors import GiantstepError
 from giantstep.core.result.files import table
 from giantstep.core.result.text import Result
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.describe import describe
 from giantstep.core.scenario.dimensions import Dimension, declare, dimension_named
 from giantstep.core.scenario.families import _LOADED
-from giantstep.core.scenario.family import Answer, Question, Variable
-from giantstep.core.scenario.model import Number, Scenario, field
-from giantstep.tools.figures.layout import Reading
+from giantstep.core.scenario.family import Question, Variable
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Scenario
+from giantstep.tools.figures.layout import view_of
+from giantstep.tools.figures.reading import Reading
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +69,7 @@ def test_long_dimensions_of_a_family_make_rows(ladder, capsys):
 
 def test_a_plot_runs_along_it(ladder):
     reading = Reading(gs.predict(ladder()))
-    view = reading.view("height")
+    view = view_of(reading, "height")
     assert (view.x, view.others) == ("rung", ("block",))
     assert reading.dimension("rung").label == "rungs climbed"
 

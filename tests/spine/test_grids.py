@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import giantstep as gs
-from giantstep.core.result.table import grid_of
+from giantstep.core.result.provenance import grid_of
 from giantstep.core.scenario.families import family_class, family_names
+from giantstep.core.scenario.fields import allowed_types
 from giantstep.core.scenario.grid import Grid
-from giantstep.core.scenario.model import allowed_types, walk_fields
+from giantstep.core.scenario.names import walk_fields
 
 from .toy import Toy
 

@@ -11,7 +11,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.core.scenario.families import family_class
-from giantstep.core.scenario.model import Number, field, from_content
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import from_content
 from giantstep.core.scenario.own_classes import parent_of, source_digest
 
 from .toy import Shift, Toy

@@ -16,7 +16,8 @@ from giantstep.core.scenario.arrays import large_arrays
 from giantstep.core.scenario.describe import describe, describe_text, template
 from giantstep.core.scenario.grid import Grid, scenario_at
 from giantstep.core.scenario.lists import declaration, names_meant, with_place
-from giantstep.core.scenario.model import from_content, walk_fields
+from giantstep.core.scenario.model import from_content
+from giantstep.core.scenario.names import walk_fields
 from giantstep.faces.cli.app import app
 from giantstep.tools.sweeps.store import Ask, name_points
 

@@ -14,11 +14,14 @@ from pydantic import BaseModel
 
 import giantstep as gs
 import giantstep.problems._skeleton.scenario
-from giantstep.core.run.study import Study, compare
+from giantstep.core.run.study import Study
+from giantstep.core.run.verbs import compare
 from giantstep.core.scenario.dimensions import _KNOWN
 from giantstep.core.scenario.families import family_class, family_names
 from giantstep.core.scenario.family import RESERVED
-from giantstep.core.scenario.model import check_numbers, from_content, walk_fields
+from giantstep.core.scenario.fields import check_numbers
+from giantstep.core.scenario.model import from_content
+from giantstep.core.scenario.names import walk_fields
 from giantstep.core.scenario.references import BIBTEX
 
 from . import toy

@@ -7,7 +7,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.core.run.reach import Jump, jumps_of, neglected_of
-from giantstep.core.scenario.family import Answer
+from giantstep.core.scenario.answer import Answer
 
 STEP = gs.OneStep(
     activation="relu",

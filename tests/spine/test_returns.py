@@ -7,9 +7,11 @@ import pytest
 
 import giantstep as gs
 from giantstep.core.base.errors import NotFiniteError
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.families import SHIPPED, family_class
-from giantstep.core.scenario.family import Answer, Question, Variable
-from giantstep.core.scenario.model import Number, Scenario, field
+from giantstep.core.scenario.family import Question, Variable
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Scenario
 
 
 class Own(Scenario):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.core.result.table import grid_of
+from giantstep.core.result.provenance import grid_of
 
 from .test_grids import same
 

@@ -22,10 +22,10 @@ from giantstep.core.result.verdicts import (
     trials_text,
     visible_gap,
 )
+from giantstep.core.scenario.answer import last_known, pad_stack
 from giantstep.core.scenario.arrays import FrozenArray
 from giantstep.core.scenario.describe import describe
 from giantstep.core.scenario.dimensions import dimension_named
-from giantstep.core.scenario.family import last_known, pad_stack
 from giantstep.core.scenario.lists import keys_of, with_place
 from giantstep.core.scenario.toml import read_toml, toml_value, write_toml
 from giantstep.faces.cli.options import assignments, many, single

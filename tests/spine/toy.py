@@ -9,18 +9,12 @@ import numpy as np
 from pydantic import Discriminator
 
 from giantstep.core.base.errors import bad_field
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.arrays import ArrayField
-from giantstep.core.scenario.family import Answer, Question, Setting, Variable
+from giantstep.core.scenario.family import Question, Setting, Variable
+from giantstep.core.scenario.fields import Expression, Integer, Number, Numbers, field
 from giantstep.core.scenario.lists import PartList
-from giantstep.core.scenario.model import (
-    Expression,
-    Integer,
-    Number,
-    Numbers,
-    Part,
-    Scenario,
-    field,
-)
+from giantstep.core.scenario.model import Part, Scenario
 from giantstep.core.scenario.paper_symbols import Paper
 
 _MEAN = Variable("mean", (), "m", "mean of the numbers")

@@ -17,8 +17,10 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from giantstep.core.base.deadline import check_time
-from giantstep.core.scenario.family import Answer, Question, Variable
-from giantstep.core.scenario.model import Expression, Integer, Number, Scenario, field
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question, Variable
+from giantstep.core.scenario.fields import Expression, Integer, Number, field
+from giantstep.core.scenario.model import Scenario
 
 DIARY = "GIANTSTEP_TEST_DIARY"
 """Environment variable with the file in which every trial writes a line."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from giantstep.core.base.jsondata import json_data
-from giantstep.core.result.agreement import Agreement
+from giantstep.core.result.report import Agreement
 from giantstep.core.result.verdicts import SEE, Verdict, together
 
 FINITE_SIZE = 7.0

@@ -21,7 +21,8 @@ from giantstep.core.maths.gaussian.source import (
     Language,
 )
 from giantstep.core.scenario.checks import check_whole
-from giantstep.core.scenario.model import Scenario, dotted_names
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import dotted_names
 from giantstep.core.scenario.own_classes import refuse_file
 from giantstep.core.scenario.program import Program, to_torch
 from giantstep.core.scenario.toml import write_toml

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.core.result.agreement import AgreementRow, agreement
+from giantstep.core.result.agreement import agreement
 from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.report import AgreementRow
 from giantstep.core.result.verdicts import normal_score
 
 

@@ -14,7 +14,7 @@ from giantstep.core.readout import Features, FiniteSize, Spectrum
 from giantstep.core.readout.finite_size import whole_sizes
 from giantstep.core.readout.fits import Asked
 from giantstep.problems.network.answers.errors import Table
-from giantstep.problems.network.answers.others import spectra
+from giantstep.problems.network.answers.spectrum import spectra
 from giantstep.problems.network.describe import Description, describe, finite_size
 from giantstep.problems.network.experiment import trained_networks, whiten
 from giantstep.problems.network.follow import follow
@@ -106,8 +106,10 @@ def asked_of(scenario, dim=np.inf, finer=1.0, **fields) -> tuple[Asked, Descript
     *_, moment = follow(share.problem, "exact", {})
     seen = described(moment.problem, moment.layer, finer=finer)
     points = whole_sizes(points_of(as_network(scenario), dim, **fields))
-    size = finite_size(moment.problem, moment.layer, share.owner, points["dim"])
-    return Asked(seen.features, seen.bulks, share.owner, points, 1e-10, size), seen
+    size = finite_size(moment.problem, moment.layer, share.set_of_point, points["dim"])
+    return Asked(
+        seen.features, seen.bulks, share.set_of_point, points, 1e-10, size
+    ), seen
 
 
 def spectrum_of(scenario, dim=np.inf) -> tuple[Spectrum, FiniteSize]:

@@ -14,7 +14,7 @@ from scipy.special import expit, ndtr
 import giantstep as gs
 from giantstep.core.readout import Features
 from giantstep.problems.network.answers.errors import Table, groups
-from giantstep.problems.network.answers.laws import Fits
+from giantstep.problems.network.beyond.laws import Fits
 from giantstep.problems.network.follow import follow
 from giantstep.problems.network.problem import share_points
 
@@ -94,7 +94,7 @@ def fitted(setting: Setting) -> Fits:
     moment = list(follow(share.problem, "exact", {}))[-1]
     (group,) = groups(Table(network, points, 1), share, moment, {"floors": False})
     asked = dataclasses.replace(
-        group.asked, features=relabelled(setting, group.seen[0]), coarse=None
+        group.asked, features=relabelled(setting, group.descriptions[0]), coarse=None
     )
     return Fits(
         moment, dataclasses.replace(group, asked=asked), setting.readout.solve(asked)

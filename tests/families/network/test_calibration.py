@@ -12,9 +12,9 @@ from giantstep.core.base.errors import InputError
 from giantstep.core.readout.calibration import LogitLaw, wrong_signs
 from giantstep.core.readout.pairs import ridge_parts
 from giantstep.problems.network.answers.errors import Table
-from giantstep.problems.network.answers.laws import solved_groups
-from giantstep.problems.network.answers.tested import of_classes
-from giantstep.problems.network.answers.variance import overlaps_of
+from giantstep.problems.network.beyond.laws import solved_groups
+from giantstep.problems.network.beyond.tested import of_classes
+from giantstep.problems.network.beyond.variance import overlaps_of
 from giantstep.problems.network.follow import follow
 from giantstep.problems.network.problem import share_points
 from giantstep.problems.network.shift import FreshLaw

@@ -6,14 +6,10 @@ import pytest
 
 from giantstep.core.base.errors import InputError
 from giantstep.core.lab import Draws, check_memory, chunk_rows
+from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.network import experiment
-from giantstep.problems.network.one_step import (
-    MaximalStep,
-    NoStep,
-    OneStep,
-    PlantedSpike,
-    Vocabulary,
-)
+from giantstep.problems.network.one_step import OneStep
+from giantstep.problems.network.steps import MaximalStep, NoStep, PlantedSpike
 
 from .inside import trained_of
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.core.readout.finite_size import products_of_means
+from giantstep.core.readout.block_means import products_of_means
 from giantstep.core.result.comparison import judged_side
 from giantstep.problems.network.answers import errors
 from giantstep.problems.network.describe import finite_size

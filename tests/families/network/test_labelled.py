@@ -17,8 +17,8 @@ from giantstep.core.readout.class_pairs import class_parts
 from giantstep.core.readout.pairs import ridge_parts
 from giantstep.core.readout.sensitivity import GradientLaw, attacked_classes
 from giantstep.core.readout.signs import sign_disagreement
-from giantstep.problems.network.answers.tested import calibrated
-from giantstep.problems.network.answers.variance import (
+from giantstep.problems.network.beyond.tested import calibrated
+from giantstep.problems.network.beyond.variance import (
     averaged_output,
     half_disagreements,
     opposite_signs_of,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import giantstep as gs
 from giantstep.core.readout import FiniteSize, ridge_errors, solve_first_order
-from giantstep.core.scenario.family import Answer
+from giantstep.core.scenario.answer import Answer
 
 from .inside import answer_of, asked_of
 from .one_direction_route import (

@@ -9,7 +9,7 @@ import giantstep as gs
 from giantstep.core.base.errors import InputError
 from giantstep.core.readout.output_law import Blocks, Fitted, LayerAt, OutputLaw
 from giantstep.core.readout.sensitivity import GradientLaw
-from giantstep.problems.network.fresh_inputs import FOR_MEANS, FOR_QUANTILES
+from giantstep.problems.network.beyond.fresh_inputs import FOR_MEANS, FOR_QUANTILES
 
 from .beyond_settings import CLASSES, P1, P5, REGRESSION, RIDGE_ON_CLASSES, TABLE_D
 from .test_calibration import fitted_point

@@ -10,13 +10,11 @@ import scipy
 
 import giantstep as gs
 from giantstep.core.lab.algebra import leading_vectors
-from giantstep.problems.subspace_clustering.amp import (
+from giantstep.problems.subspace_clustering.amp import amp, spectral_snr, starting_point
+from giantstep.problems.subspace_clustering.mixture import (
     ClusterMixture,
-    amp,
-    spectral_snr,
-    starting_point,
+    cluster_directions,
 )
-from giantstep.problems.subspace_clustering.mixture import cluster_directions
 
 from .test_limit import scenario
 

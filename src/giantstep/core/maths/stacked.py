@@ -8,9 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from giantstep.core.base.types import Array
-from giantstep.core.maths.solve import solve_each
-
 
 class Stacked:
     """A dataclass whose arrays, and parts that are stacked themselves, start with one
@@ -104,36 +101,3 @@ def _take(value: Any, index: Any) -> Any:
     if count <= len(value):
         return value[:count]
     return np.broadcast_to(value[:1], (count, *value.shape[1:]))
-
-
-# -- Stacks of small matrices, in closed form where that is faster ---------------------
-
-
-def small_inverse(matrices: Array) -> Array:
-    """Invert stacks of small matrices; sizes 1 and 2 in closed form, for speed."""
-    size = matrices.shape[-1]
-    if size == 1:
-        return 1 / matrices
-    if size == 2:
-        a = matrices[..., 0, 0]
-        b = matrices[..., 0, 1]
-        c = matrices[..., 1, 0]
-        d = matrices[..., 1, 1]
-        determinant = a * d - b * c
-        out = np.empty_like(matrices)
-        out[..., 0, 0] = d / determinant
-        out[..., 0, 1] = -b / determinant
-        out[..., 1, 0] = -c / determinant
-        out[..., 1, 1] = a / determinant
-        return out
-    return solve_each(matrices, np.eye(size))
-
-
-def small_product(left: Array, right: Array) -> Array:
-    """Multiply stacks of small matrices; size 2 in closed form, for speed."""
-    if left.shape[-1] != 2:
-        return np.asarray(left @ right)
-    # two outer products, the second one added in place
-    product = left[..., :, 0, None] * right[..., None, 0, :]
-    product += left[..., :, 1, None] * right[..., None, 1, :]
-    return product

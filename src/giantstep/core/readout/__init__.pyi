@@ -8,7 +8,6 @@ from .classes import GOOD_ENOUGH as GOOD_ENOUGH
 from .classes import LOSSES as LOSSES
 from .classes import Classifier as Classifier
 from .classes import classify as classify
-from .common_rows import IsotropicBulk as IsotropicBulk
 from .errors import Errors as Errors
 from .errors import ridge_errors as ridge_errors
 from .features import Features as Features
@@ -18,6 +17,7 @@ from .first_order import Equations as Equations
 from .first_order import FirstOrder as FirstOrder
 from .first_order import solve_first_order as solve_first_order
 from .input_bulk import InputBulk as InputBulk
+from .isotropic import IsotropicBulk as IsotropicBulk
 from .outliers import OUTLIER_ROOM as OUTLIER_ROOM
 from .outliers import find_outliers as find_outliers
 from .sign_bulk import SignBulk as SignBulk

@@ -93,7 +93,7 @@ class Tangents(Protocol):
         absorbed, and `penalty` (B, k) that of theta times R (`push_of_means`).
         """
 
-    def unseen(self, dual: Array) -> Array | float:
+    def squared_noise(self, dual: Array) -> Array | float:
         """Return what the channel coefficients add to the error at the nodes (B, N)
         beside c0, c1, Q1 and Q2.
         """
@@ -121,7 +121,7 @@ class Bulk(Protocol):
         """Squared norm of the rows, (B, k) or (1, 1)."""
 
     @property
-    def kin(self) -> object:
+    def stack_key(self) -> object:
         """What laws of one shape must have in common to be solved together; None where
         each is solved alone.
         """
@@ -129,7 +129,7 @@ class Bulk(Protocol):
     @classmethod
     def stack(cls, bulks: Sequence[Self], set_of_point: Integers) -> Self:
         """Return the law of points that have ``bulks[set_of_point[b]]``, all of one
-        kin.
+        key.
         """
 
     def take(self, index: Any) -> Bulk:

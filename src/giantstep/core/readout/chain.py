@@ -33,8 +33,9 @@ from typing import ClassVar, cast
 import numpy as np
 
 from giantstep.core.base.types import Array, Floats, Integers
+from giantstep.core.maths.small_matrices import small_inverse, small_product
 from giantstep.core.maths.solve import solve_each
-from giantstep.core.maths.stacked import Stacked, small_inverse, small_product
+from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Response
 from giantstep.core.readout.chain_signal import ChainSignal
 from giantstep.core.readout.features import MANY_NODES, packing
@@ -219,7 +220,7 @@ class ChainBulk(NewtonBulk):
         return max(step.weights.shape[1] for step in self.steps_of_sets)
 
     @property
-    def kin(self) -> object:
+    def stack_key(self) -> object:
         """The shape, in which nodes do not count: they are padded; None where they are
         many.
         """

@@ -15,11 +15,12 @@ from giantstep.core.base.types import Floats, Integers
 from giantstep.core.maths.gaussian import normal_distribution
 from giantstep.core.maths.gaussian.grids import even_rule
 from giantstep.core.maths.stacked import Stacked
-from giantstep.core.readout.classes import LOSSES, Classifier, flip_at_nodes, frequent
+from giantstep.core.readout.classes import Classifier, flip_at_nodes, frequent
 from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import FiniteSize, push_of_means
 from giantstep.core.readout.first_order import Equations
 from giantstep.core.readout.fitted_means import FittedMeans
+from giantstep.core.readout.losses.functions import LOSSES
 from giantstep.core.readout.pairs import Overlap
 from giantstep.core.readout.signs import field_variance
 
@@ -128,7 +129,7 @@ def _parts_of_one(
     means = push_of_means(equations.bulk, response, classifier.theta, size)
     tangents = equations.bulk.tangents(response)
     layer_Q1, layer_Q2 = tangents.push(
-        features.omega, classifier.x, classifier.dual, means.paid
+        features.omega, classifier.x, classifier.dual, means.penalty
     )
     samples_Q1, drive = _same_samples(equations, classifier, loss, flip)
     fitted = None

@@ -338,7 +338,7 @@ def _sweep(
     # of the blocks leave at a finite size
     tangents = equations.bulk.tangents(response)
     means = push_of_means(equations.bulk, response, signal.theta, size)
-    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
+    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.penalty)
     driven_Q1, driven_Q2 = tangents.apply(*features.moments(weights * moments.g2))
     means_Q1, means_Q2 = means.through(tangents)
     Q1 = Q1 + driven_Q1 / width[:, :, None] + means_Q1

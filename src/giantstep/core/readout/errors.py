@@ -230,7 +230,8 @@ def mean_residual(first: FirstOrder, signal: Signal, size: FiniteSize) -> Floats
     source = features.hh - 2 * signal.c0 * features.h + signal.c0**2
     source = source + ((signal.c1 - 2 * features.h1) * signal.c1).sum(axis=1)
     # the noise of quadratic channels, which c0 and c1 do not have
-    source = source + first.equations.bulk.tangents(first.response).unseen(signal.dual)
+    tangents = first.equations.bulk.tangents(first.response)
+    source = source + tangents.squared_noise(signal.dual)
     if size.in_limit:
         return source
     return source + stretched_variance(features, signal.theta, size)
@@ -248,7 +249,7 @@ def fluctuations(
     source = mean_residual(first, signal, size)
     # Q without samples: what the signal, and the means of the blocks, push
     means = push_of_means(equations.bulk, first.response, signal.theta, size)
-    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
+    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.penalty)
     if not size.in_limit:
         means_Q1, means_Q2 = means.through(tangents)
         Q1 = Q1 + means_Q1

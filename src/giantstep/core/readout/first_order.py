@@ -4,9 +4,10 @@ complex for the spectrum.
 With mu1_q, mu2_q the conditional functions of the blocks, beta_q = pi_q p/d and r =
 n/p, V solves (spiked_features)
 
-    Vh1_qq' = r E[mu1_q mu1_q'/(b+V)],  Vh2_q = r E[mu2_q/(b+V)],  D_q = a + Vh2_q                      (3.1)
-    (Vh1, D) -> (R, S), the answer of the bulk: (3.2)-(3.4) where it is isotropic, see `bulk`
-    V = [mu1^T S mu1 + mu2 . R]/beta                                                                    (3.4)
+    Vh1_qq' = r E[mu1_q mu1_q'/(b+V)],  Vh2_q = r E[mu2_q/(b+V)],
+    D_q = a + Vh2_q                                                               (3.1)
+    (Vh1, D) -> (R, S), the answer of the bulk, `bulk`; isotropic: (3.2)-(3.4)
+    V = [mu1^T S mu1 + mu2 . R]/beta                                              (3.4)
 
 Only the product a b matters: a b = lambda (ridge). (a, b) = (lambda, 1) are the
 equations of section 3, (1, lambda) the "kernel normalisation" of section 11, in which
@@ -17,7 +18,7 @@ The unknown is V at the nodes of kappa. It lies in the span of the K = k(k+1)/2 
 functions (mu1_q mu1_q', mu2_q) with q <= q', so for few blocks it is packed into K
 coordinates; for many blocks, where K exceeds the number of nodes, Newton's equation is
 solved at the nodes themselves with the symmetric kernel of (3.5).
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ from giantstep.core.base.types import Array, Floats, Integers
 from giantstep.core.maths.solve import solve_each, solve_fixed_point
 from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Bulk, Response, Tangents
-from giantstep.core.readout.common_rows import IsotropicBulk
 from giantstep.core.readout.features import MANY_NODES, PACKED_BLOCKS, Features, packing
+from giantstep.core.readout.isotropic import IsotropicBulk
 
 KERNEL_CHUNK = 8
 """Points solved together at the nodes, each with a kernel of at most 1000 x 1000

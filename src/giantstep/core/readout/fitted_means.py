@@ -9,13 +9,13 @@ import numpy as np
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.solve import solve_each
 from giantstep.core.readout.bulk import Response
-from giantstep.core.readout.common_rows import IsotropicBulk
 from giantstep.core.readout.features import Features
 from giantstep.core.readout.finite_size import (
     FiniteSize,
     gram_at_nodes,
 )
 from giantstep.core.readout.first_order import Equations, FirstOrder
+from giantstep.core.readout.isotropic import IsotropicBulk
 from giantstep.core.readout.signal import (
     direction_error,
     prior_factor,

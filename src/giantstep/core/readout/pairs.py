@@ -177,7 +177,9 @@ def _same_layer(first: FirstOrder, signal: Signal, size: FiniteSize) -> Overlap:
     equations = first.equations
     means = push_of_means(equations.bulk, first.response, signal.theta, size)
     tangents = equations.bulk.tangents(first.response)
-    Q1, Q2 = tangents.push(equations.features.omega, signal.x, signal.dual, means.paid)
+    Q1, Q2 = tangents.push(
+        equations.features.omega, signal.x, signal.dual, means.penalty
+    )
     # no sample drives both: the push of the signal and of the means is all
     common = Fluctuations(
         res=np.zeros_like(first.V),

@@ -16,13 +16,15 @@ Y_c = Dr^1/2 y_c Dr^1/2, Z = Dr^-1/2 z Dr^-1/2, Gm = Dr^-1/2 gm Dr^-1/2, P_c = D
 p_c Dr^1/2; the lower-case ones, used here, depend on R only through z = R^1/2 Vh1 R^1/2
 (+) -I:
 
-    lh = l (I + gm l/alpha0)^-1,   yt = E_b[lh],   y_c = (1 + e^2 r2_c) (+) 0 + p_c^T yt p_c,   p_c = [l_c I, 0; I, I]
+    lh = l (I + gm l/alpha0)^-1,   yt = E_b[lh],   p_c = [l_c I, 0; I, I]
+    y_c = (1 + e^2 r2_c) (+) 0 + p_c^T yt p_c
     n_c = (I + z y_c)^-1,   h_c = n_c z,   gm = sum_c mu_c p_c h_c p_c^T
-    R_q D_q + sum_c mu_c (1 - n_c)_qq = beta_q,   S = beta V1 = R^1/2 [sum_c mu_c y_c n_c]_11 R^1/2             (5.3)
+    R_q D_q + sum_c mu_c (1 - n_c)_qq = beta_q                                    (5.3)
+    S = beta V1 = R^1/2 [sum_c mu_c y_c n_c]_11 R^1/2
 
 The channels of the features are t, psi, y, as after a plain step; `g` of a response is
 gm.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,9 @@ from typing import ClassVar
 import numpy as np
 
 from giantstep.core.base.types import Array, Floats, Integers
+from giantstep.core.maths.small_matrices import small_inverse, small_product
 from giantstep.core.maths.solve import solve_each
-from giantstep.core.maths.stacked import Stacked, small_inverse, small_product
+from giantstep.core.maths.stacked import Stacked
 from giantstep.core.readout.bulk import Response
 from giantstep.core.readout.features import packing
 from giantstep.core.readout.newton_bulk import (
@@ -112,7 +115,7 @@ class SignBulk(NewtonBulk):
 
     chunk: ClassVar[int] = 16
     max_steps: ClassVar[int] = 200
-    kin: ClassVar[object] = "sign"
+    stack_key: ClassVar[object] = "sign"
 
     @classmethod
     def stack(cls, bulks: Sequence[SignBulk], set_of_point: Integers) -> SignBulk:

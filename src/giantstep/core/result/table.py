@@ -6,9 +6,7 @@ means "not computed".
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,38 +16,19 @@ import pandas  # type: ignore[import-untyped]
 import xarray
 from xarray.indexes import PandasIndex
 
-from giantstep import __version__
-from giantstep.core.base.errors import GiantstepError, InputError
-from giantstep.core.base.jsondata import LONGEST, json_data
+from giantstep.core.base.errors import GiantstepError
 from giantstep.core.base.types import Array, Indices
 from giantstep.core.result.text import Result
-from giantstep.core.scenario.families import family_class
-from giantstep.core.scenario.family import (
-    DIAGNOSTICS,
-    Engine,
-    Question,
-    Variable,
-    blank_array,
-    corner,
-    largest_shape,
-)
+from giantstep.core.scenario.answer import blank_array, corner, largest_shape
+from giantstep.core.scenario.family import DIAGNOSTICS, Engine, Question, Variable
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.lists import (
     declaration,
-    keys_of,
     names_meant,
     symbol_of,
-    tables_at,
 )
-from giantstep.core.scenario.model import (
-    Scenario,
-    from_content,
-    numbers_meant,
-    refuse_callable,
-    walk_values,
-)
-from giantstep.core.scenario.own_classes import content_of_variants
-from giantstep.core.scenario.several import NAME, Scenarios, by_name, grid_over
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.several import NAME
 
 
 @dataclass
@@ -71,11 +50,11 @@ class ResultTable:
         ``_stderr`` the one it belongs to.
         """
         # another name was refused when it was answered (`returns`)
-        return {
-            v.name + ending: v
-            for v in self.question.variables
-            for ending in ("", "_stderr")
-        }
+        columns = {}
+        for variable in self.question.variables:
+            columns[variable.name] = variable
+            columns[f"{variable.name}_stderr"] = variable
+        return columns
 
     def put(self, name: str, index: Indices, values: Any) -> None:
         """Add the values (B, ...) of a variable, or of its ``_stderr``, at the points
@@ -93,26 +72,28 @@ class ResultTable:
         """
         counts = self.grid.block_count()
         size = self.grid.size
+        index = np.arange(size)
         for variable in self.question.variables:
-            if self.engine in variable.engines and variable.name not in self.pieces:
-                own = tuple(
-                    counts.get(dim, np.size(settings.get(dim, 0)))
-                    for dim in variable.dims
-                )
-                kept = own if trials is None else (trials, *own)
-                self.put(variable.name, np.arange(size), np.full((size, *kept), np.nan))
-                if self.engine == "experiment":
-                    self.put(
-                        variable.name + "_stderr",
-                        np.arange(size),
-                        np.full((size, *own), np.nan),
-                    )
+            if self.engine not in variable.engines or variable.name in self.pieces:
+                continue
+            own = [
+                counts.get(dim, np.size(settings.get(dim, 0))) for dim in variable.dims
+            ]
+            kept = own if trials is None else [trials, *own]
+            self.put(variable.name, index, np.full((size, *kept), np.nan))
+            if self.engine == "experiment":
+                stderr = np.full((size, *own), np.nan)
+                self.put(f"{variable.name}_stderr", index, stderr)
 
     def put_diagnostic(self, name: str, index: Indices, values: Any) -> None:
         """Add one number or text per point."""
         array = np.asarray(values)
-        array = array.astype(object) if array.dtype.kind == "U" else array
-        empty = np.full(self.grid.size, "" if array.dtype == object else 0, array.dtype)
+        blank: Any = 0
+        if array.dtype.kind in "UO":
+            # texts of any length
+            array = array.astype(object)
+            blank = ""
+        empty = np.full(self.grid.size, blank, array.dtype)
         self.diagnostics.setdefault(name, empty)[index] = array
 
     def put_coords(self, coords: Mapping[str, Any]) -> None:
@@ -121,10 +102,12 @@ class ResultTable:
         """
         for dim, values in coords.items():
             new = np.asarray(values)
-            old = self.coords.get(dim, np.asarray(values)[:0])
+            old = self.coords.get(dim, new[:0])
             if not np.array_equal(old[: len(new)], new[: len(old)]):
-                different = f"different values of `{dim}` at different points"
-                raise GiantstepError(f"The {self.engine} answered with {different}.")
+                raise GiantstepError(
+                    f"The {self.engine} answered with different values of `{dim}` at"
+                    " different points."
+                )
             self.coords[dim] = max(old, new, key=len)
 
     def gather(self, name: str) -> Array:
@@ -133,9 +116,9 @@ class ResultTable:
         """
         pieces = self.pieces[name]
         index, full = pieces[0]
-        if (
-            len(pieces) > 1 or index.tobytes() != np.arange(self.grid.size).tobytes()
-        ):  # else one has all, in order
+        # one piece may have all points in order: then nothing is copied
+        is_whole = np.array_equal(index, np.arange(self.grid.size))
+        if len(pieces) > 1 or not is_whole:
             own = largest_shape([values.shape[1:] for _, values in pieces])
             full = blank_array((self.grid.size, *own), like=full)
             for index, values in pieces:
@@ -151,55 +134,58 @@ class ResultTable:
         attrs: Mapping[str, Any],
     ) -> xarray.Dataset:
         """Lay everything out as a Dataset."""
-        grid = self.grid
-        data: dict[str, Any] = {}
-        lengths: dict[str, int] = {}
-        for name, variable in [
-            (name, variable)
-            for name, variable in self.columns.items()
-            if name in self.pieces
-        ]:
-            dims = (
-                ("trial",) if trials_kept and name == variable.name else ()
-            ) + variable.dims
-            values = self.gather(name)
-            for dim, length in zip(dims, values.shape[1:]):
-                if lengths.setdefault(dim, length) != length:
-                    other = f"but another variable has {lengths[dim]}"
-                    raise GiantstepError(
-                        f"`{name}` has {length} entries of `{dim}`, {other}."
-                    )
-            flat = values.reshape(grid.shape + values.shape[1:])
-            data[name] = xarray.Variable(
-                grid.dims + dims, flat, _about(variable, name), fastpath=True
-            )
-        for name, values in self.diagnostics.items():
-            flat = (values.astype(str) if values.dtype == object else values).reshape(
-                grid.shape
-            )
-            data[name] = xarray.Variable(
-                grid.dims, flat, {"long_name": DIAGNOSTICS[name]}, fastpath=True
-            )
+        data = self._variables(trials_kept=trials_kept)
         coords = {
-            name: (*coord, about_field(scenario, name))
-            for name, coord in grid.coords.items()
+            name: (dims, values, about_field(scenario, name))
+            for name, (dims, values) in self.grid.coords.items()
         }
-        coords |= self._own_coords(lengths, settings)
+        lengths: dict[str, int] = {}
+        for variable in data.values():
+            lengths |= dict(zip(map(str, variable.dims), variable.shape))
+        own_lengths = {
+            dim: size for dim, size in lengths.items() if dim not in self.grid.dims
+        }
+        coords |= self._own_coords(own_lengths, settings)
         result = Result(
             asked_first(data, self.question), _coordinates(coords), attrs=attrs
         )
-        labels = {
-            dim: list(names)
-            for dim, names in self.question.labels.items()
-            if dim in lengths
-        }
         # only where they differ: reindexing, too, would import Dask
-        labels = {
-            dim: names
-            for dim, names in labels.items()
-            if result[dim].values.tolist() != names
-        }
+        labels = {}
+        for dim, names in self.question.labels.items():
+            if dim in own_lengths and result[dim].values.tolist() != list(names):
+                labels[dim] = list(names)
         return result.reindex(labels) if labels else result
+
+    def _variables(self, *, trials_kept: bool) -> dict[str, xarray.Variable]:
+        """Return the columns that were filled, then the diagnostics, over the dims of
+        the grid.
+        """
+        grid = self.grid
+        data: dict[str, xarray.Variable] = {}
+        lengths: dict[str, int] = {}
+        for name, variable in self.columns.items():
+            if name not in self.pieces:
+                continue
+            dims = variable.dims
+            if trials_kept and name == variable.name:
+                dims = ("trial", *dims)
+            values = self.gather(name)
+            for dim, length in zip(dims, values.shape[1:]):
+                if lengths.setdefault(dim, length) != length:
+                    raise GiantstepError(
+                        f"`{name}` has {length} entries of `{dim}`, but another"
+                        f" variable has {lengths[dim]}."
+                    )
+            array = values.reshape(grid.shape + values.shape[1:])
+            attrs = _about(variable, name)
+            data[name] = xarray.Variable(grid.dims + dims, array, attrs, fastpath=True)
+        for name, values in self.diagnostics.items():
+            if values.dtype == object:
+                values = values.astype(str)
+            attrs = {"long_name": DIAGNOSTICS[name]}
+            array = values.reshape(grid.shape)
+            data[name] = xarray.Variable(grid.dims, array, attrs, fastpath=True)
+        return data
 
     def _own_coords(
         self, lengths: Mapping[str, int], settings: Mapping[str, Any]
@@ -213,10 +199,9 @@ class ResultTable:
             if values is None:
                 values = self.question.dimension(dim).first + np.arange(length)
             values = np.atleast_1d(values)
-            if len(values) > length and not np.all(
-                self.diagnostics.get("converged", True)
-            ):
-                # the points given up are those that reach further
+            is_solved = np.all(self.diagnostics.get("converged", True))
+            # the points given up are those that reach further
+            if len(values) > length and not is_solved:
                 values = values[:length]
             if values.shape != (length,):
                 raise GiantstepError(
@@ -224,10 +209,9 @@ class ResultTable:
                     f" {values.size}."
                 )
             if np.iscomplexobj(values):
-                coords |= {
-                    f"{dim}_{part}": ((dim,), getattr(values, part), {})
-                    for part in ("real", "imag")
-                }
+                # files hold no complex numbers
+                coords[f"{dim}_real"] = (dim,), values.real, {}
+                coords[f"{dim}_imag"] = (dim,), values.imag, {}
                 values = np.arange(length)
             coords[dim] = (dim,), values, {}
         return coords
@@ -238,13 +222,9 @@ def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
     order parameters after.
     """
     endings = ("", "_stderr", "_gap", "_z", "_twin", "_twin_stderr")
-    first = [
-        name + ending
-        for name in question.plot
-        for ending in endings
-        if name + ending in data
-    ]
-    return {name: data[name] for name in dict.fromkeys([*first, *data])}
+    order = dict.fromkeys(name + ending for name in question.plot for ending in endings)
+    order |= dict.fromkeys(data)
+    return {name: data[name] for name in order if name in data}
 
 
 def _coordinates(
@@ -258,16 +238,15 @@ def _coordinates(
     coords = {
         name: xarray.Variable(*about, fastpath=True) for name, about in given.items()
     }
-    alone = {
-        name: variable for name, variable in coords.items() if variable.dims == (name,)
-    }
-    indexes = {
-        n: PandasIndex(pandas.Index(v.values), n, coord_dtype=v.dtype)
-        for n, v in alone.items()
-    }
-    return xarray.Coordinates(
-        coords | {n: i.create_variables(alone)[n] for n, i in indexes.items()}, indexes
-    )
+    indexes = {}
+    for name, variable in coords.items():
+        if variable.dims != (name,):
+            continue
+        labels = pandas.Index(variable.values)
+        index = PandasIndex(labels, name, coord_dtype=variable.dtype)
+        coords[name] = index.create_variables({name: variable})[name]
+        indexes[name] = index
+    return xarray.Coordinates(coords, indexes)
 
 
 def _about(variable: Variable, name: str) -> dict[str, str]:
@@ -283,7 +262,7 @@ def about_field(scenario: Scenario, name: str) -> dict[str, str]:
     """Return the attributes of a coordinate that holds a field: what it means and its
     symbol.
     """
-    leaves = dict(walk_values(scenario))
+    leaves = dict(scenario.leaves)
     if all(leaf in leaves for leaf in names_meant(scenario, name)):
         info = declaration(scenario, name)
         return {"long_name": info.description or "", "symbol": symbol_of(info)}
@@ -292,176 +271,3 @@ def about_field(scenario: Scenario, name: str) -> dict[str, str]:
     if name == "dim":
         return {"long_name": "input dimension", "symbol": "d"}
     return {}
-
-
-def provenance(
-    grid: Grid,
-    what: str,
-    engine: str,
-    settings: Mapping[str, Any],
-    extra: Mapping[str, Any],
-) -> dict[str, str | int | float]:
-    """Return the attributes of a result: who made it, of what, how; `grid_of` reads the
-    scenarios back from them.
-    """
-    scenario = grid.scenario
-    attrs: dict[str, str | int | float] = {
-        "title": scenario.title,
-        "giantstep_version": __version__,
-        "family": scenario.family,
-        "what": what,
-        "engine": engine,
-        "scenario": json.dumps(scenario.content(), allow_nan=False),
-        "grid": json.dumps(json_data(grid.varying(), LONGEST), allow_nan=False),
-        "settings": json.dumps(json_data(settings, LONGEST), allow_nan=False),
-        "formula_version": scenario.formula_version,
-        "papers": ", ".join(scenario.papers),
-    }
-    classes: dict[str, Any] = {}
-    for batch in grid.batches():
-        classes |= content_of_variants(batch.scenario)
-    if classes:
-        attrs["classes"] = json.dumps(classes)
-    return attrs | {name: _attribute(value) for name, value in extra.items()}
-
-
-def grid_of(result: xarray.Dataset) -> Grid:
-    """Return the grid that a result, or a part of one, stands on; what coordinates do
-    not say any more is refused.
-    """
-    scenario, fields = fields_of(result)
-    settings = json.loads(str(result.attrs.get("settings", "{}")))
-    known = "dim" in fields or any(
-        "dim" in type(one).model_fields for one in by_name(scenario).values()
-    )
-    return grid_over(scenario, fields, dim=None if known else settings.get("dim"))
-
-
-def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
-    """Return what a grid is made of: the scenario of a result (or several), and the
-    fields its coordinates change.
-    """
-    attrs = getattr(result, "attrs", {})
-    if "scenario" not in attrs or "grid" not in attrs:
-        raise InputError(
-            "The first argument must be a result of predict, simulate or compare."
-        )
-    varying = json.loads(str(attrs["grid"]))
-    named = varying.pop(NAME, None)
-    if named is not None and NAME not in result:
-        raise InputError(
-            "The result does not say any more which `scenario` its numbers have; keep"
-            " the coordinate."
-        )
-    contents = {"": json.loads(str(attrs["scenario"]))}
-    if named is not None:
-        contents = {
-            str(name): named[str(name)] for name in np.atleast_1d(result[NAME].values)
-        }
-    fields = {
-        name: _column_values(result, name, labels) for name, labels in varying.items()
-    }
-    for content in contents.values():
-        for name, value in fields.items():
-            # in place of a callable that the scenario of the whole grid has and no
-            # point needs
-            last = str(keys_of(name)[-1])
-            for table in tables_at(content, keys_of(name)[:-1]):
-                if isinstance(table.get(last), Mapping) and "callable" in table[last]:
-                    table[last] = np.asarray(value, dtype=object).flat[0]
-    scenarios = {name: from_content(content) for name, content in contents.items()}
-    first = next(iter(scenarios.values()))
-    whole = [
-        n
-        for n in fields
-        if any(info.annotation is int for _, info in numbers_meant(first, n).values())
-    ]
-    fields = {
-        name: int(v) if name in whole and isinstance(v, float) else v
-        for name, v in fields.items()
-    }
-    return (first if named is None or not result[NAME].ndim else scenarios), fields
-
-
-def _column_values(
-    result: xarray.Dataset, name: str, labels: Mapping[str, Any] | None
-) -> Any:
-    """Return the values of a field that varies: one, or a DataArray over dimensions of
-    the grid.
-    """
-    if name not in result:
-        keep = (
-            "choose points by sel or isel, and keep the coordinate (without drop=True)"
-        )
-        raise InputError(
-            f"The result does not say any more which `{name}` its numbers have; {keep}."
-        )
-    column = result[name]
-    values = column.values
-    if labels is not None:
-        flat = np.empty(values.size, dtype=object)
-        flat[:] = [labels[str(label)] for label in values.reshape(-1).tolist()]
-        for value in flat:
-            refuse_callable(name, value)
-        values = flat.reshape(values.shape)
-    if column.ndim:
-        return xarray.DataArray(values, dims=column.dims)
-    return values.item()
-
-
-def has_classes(result: xarray.Dataset) -> bool | None:
-    """Tell whether the labels behind a result are classes; None where some are and some
-    are not, or nobody knows.
-    """
-    try:
-        found = {batch.scenario.has_classes() for batch in grid_of(result).batches()}
-    except InputError:  # functions that live in Python only, or no result of a scenario
-        return None
-    return found.pop() if len(found) == 1 else None
-
-
-def question_of(attrs: Mapping[Any, Any]) -> Question | None:
-    """Return the question that a result with these attributes answers, where it says so
-    and the family is known.
-    """
-    try:
-        return family_class(str(attrs["family"])).questions[str(attrs["what"])]
-    except (InputError, KeyError):
-        return None
-
-
-def main_variables(attrs: Mapping[Any, Any]) -> Sequence[str]:
-    """Return the variables that a figure of a result with these attributes shows."""
-    if "plot" in attrs:
-        return [str(name) for name in json.loads(str(attrs["plot"]))]
-    question = question_of(attrs)
-    return () if question is None else question.plot
-
-
-def _attribute(value: Any) -> str | int | float:
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, str | int) or (
-        isinstance(value, float) and math.isfinite(value)
-    ):
-        return value
-    return json.dumps(json_data(value, LONGEST), allow_nan=False)
-
-
-def merge_facts(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the facts of several batches as one: equal ones once, different ones side
-    by side.
-    """
-    facts: dict[str, Any] = {}
-    for name in dict.fromkeys(name for answer in answers for name in answer):
-        values = list(
-            dict.fromkeys(
-                _attribute(answer[name]) for answer in answers if name in answer
-            )
-        )
-        if len(values) == 1:
-            facts[name] = values[0]
-        else:
-            facts[name] = "; ".join(map(str, values))
-    return facts

@@ -96,7 +96,7 @@ def listing(result: xarray.Dataset) -> list[Block]:
     """Return the main variables of a result for reading: a list for one point, a row
     for each point of a grid.
     """
-    from giantstep.core.result.table import main_variables
+    from giantstep.core.result.provenance import main_variables
 
     names = _variables(result)
     figure = main_variables(result.attrs)
@@ -191,7 +191,7 @@ def _variables(result: xarray.Dataset) -> list[str]:
     """Return the variables of a result without what stands beside them: as declared,
     then others.
     """
-    from giantstep.core.result.table import question_of
+    from giantstep.core.result.provenance import question_of
 
     question = question_of(result.attrs)
     if question is None:

@@ -15,7 +15,8 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Array
-from giantstep.core.scenario.family import Question, pad_stack
+from giantstep.core.scenario.answer import pad_stack
+from giantstep.core.scenario.family import Question
 
 if TYPE_CHECKING:
     import xarray

@@ -4,22 +4,16 @@ numbers out of proportion.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    pass
-
-
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
 from giantstep.core.base.errors import ConvergenceError, warn_user
 from giantstep.core.base.types import Booleans, Floats
-from giantstep.core.scenario.family import Engine, last_known
+from giantstep.core.scenario.answer import last_known
+from giantstep.core.scenario.family import Engine
 from giantstep.core.scenario.model import Scenario
 
 if TYPE_CHECKING:
@@ -44,43 +38,48 @@ def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
         if len(table.columns[name].dims) < 2
     }
     solved: Booleans = table.diagnostics["converged"]
+    # an error and what it is held against -> both, at the solved points of each batch
     errors: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
     for batch in request.grid.batches():
-        own = {name: values[batch.index] for name, values in columns.items()}
         good = solved[batch.index]
+        if not good.any():
+            continue
+        own = {name: values[batch.index] for name, values in columns.items()}
         with np.errstate(all="ignore"):
-            if good.any():
-                baselines = batch.scenario.baselines(batch.points, request.what, own)
-            else:
-                baselines = {}
+            baselines = batch.scenario.baselines(batch.points, request.what, own)
         for name, baseline in baselines.items():
-            if name in own:
-                ends = own[name] if own[name].ndim == 1 else last_known(own[name], 1)
-                pair = ends[good], np.broadcast_to(baseline.error, good.shape)[good]
-                errors.setdefault((name, baseline.words), []).append(pair)
-    notes = [
-        _note(*key, *map(np.concatenate, zip(*pairs))) for key, pairs in errors.items()
-    ]
+            if name not in own:
+                continue
+            ends = own[name]
+            if ends.ndim > 1:
+                ends = last_known(ends, 1)
+            of_nothing = np.broadcast_to(baseline.error, good.shape)
+            pairs = errors.setdefault((name, baseline.words), [])
+            pairs.append((ends[good], of_nothing[good]))
+    notes = []
+    for (name, words), pairs in errors.items():
+        answered, of_nothing = map(np.concatenate, zip(*pairs))
+        notes.append(_note(name, words, answered, of_nothing))
     return [note for note in notes if note]
 
 
-def _note(name: str, words: str, found: Floats, blind: Floats) -> str:
-    worse = found > blind * (1 + _ROUNDING)
+def _note(name: str, words: str, errors: Floats, baseline: Floats) -> str:
+    """Say how much worse errors are than a baseline; nothing where they are not."""
+    worse = errors > baseline * (1 + _ROUNDING)
     if not worse.any():
         return ""
-    most = int(np.argmax(np.where(worse, found - blind, -np.inf)))
-    if len(found) == 1:
+    most = int(np.argmax(np.where(worse, errors - baseline, -np.inf)))
+    if len(errors) == 1:
         return (
-            f"{name} = {found[most]:.3g} is worse than {words}, which gives"
-            f" {blind[most]:.3g}."
+            f"{name} = {errors[most]:.3g} is worse than {words}, which gives"
+            f" {baseline[most]:.3g}."
         )
+    where = f"at {worse.sum()} of {len(errors)} points"
     if worse.all():
         where = "at all points"
-    else:
-        where = f"at {worse.sum()} of {len(found)} points"
     return (
-        f"{name} is worse than {words} {where}: at worst {found[most]:.3g} where that"
-        f" gives {blind[most]:.3g}."
+        f"{name} is worse than {words} {where}: at worst {errors[most]:.3g} where that"
+        f" gives {baseline[most]:.3g}."
     )
 
 
@@ -89,7 +88,7 @@ def out_of_proportion(request: Request) -> list[str]:
     round, in plain numbers.
     """
     largest = OUT_OF_PROPORTION
-    said = ""
+    notes: list[str] = []
     for batch in request.grid.batches():
         points = batch.points
         if "samples_per_dim" not in points or "width_per_dim" not in points:
@@ -103,16 +102,18 @@ def out_of_proportion(request: Request) -> list[str]:
         worst = int(np.argmax(ratio))
         if ratio[worst] >= largest:
             largest = float(ratio[worst])
-            said = _counted(
-                float(samples[worst]),
-                float(width[worst]),
-                float(points["dim"][worst]),
-                largest,
+            note = _counted(
+                samples=float(samples[worst]),
+                width=float(width[worst]),
+                dim=float(points["dim"][worst]),
+                ratio=largest,
             )
-    return [said] if said else []
+            # the worst alone
+            notes = [note]
+    return notes
 
 
-def _counted(samples: float, width: float, dim: float, ratio: float) -> str:
+def _counted(*, samples: float, width: float, dim: float, ratio: float) -> str:
     """Say how many samples and neurons there are, and that they are counted in units
     of d.
     """
@@ -146,13 +147,13 @@ class Problems:
         """Say how many points were not computed and why the first was not; empty where
         all were.
         """
-        verb = "solved" if self.engine == "limit" else "measured"
-        count = f"{len(self.reasons)} of {self.points}"
         if not self.reasons:
             return ""
+        verb = "solved" if self.engine == "limit" else "measured"
+        first = self.reasons[0].removesuffix(".")
         return (
-            f"{count} points were not {verb} (first reason:"
-            f" {self.reasons[0].removesuffix('.')})."
+            f"{len(self.reasons)} of {self.points} points were not {verb} (first"
+            f" reason: {first})."
         )
 
     def refuse(self, strict: bool) -> None:
@@ -165,13 +166,8 @@ class Problems:
 
 def warn(*engines: Problems) -> None:
     """Say everything in one warning, at the line of the user."""
-    sentences: Sequence[str] = [
-        remark for problems in engines for remark in problems.remarks
-    ]
-    sentences = [
-        *dict.fromkeys(sentences),
-        *(problems.sentence() for problems in engines),
-    ]
-    text = " ".join(filter(None, sentences))
+    remarks = [remark for problems in engines for remark in problems.remarks]
+    failures = [problems.sentence() for problems in engines]
+    text = " ".join(filter(None, [*dict.fromkeys(remarks), *failures]))
     if text:
         warn_user(text)

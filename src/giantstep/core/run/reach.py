@@ -16,7 +16,7 @@ import numpy as np
 from giantstep.core.base.errors import GiantstepError
 from giantstep.core.base.types import Floats, Indices, Points
 from giantstep.core.run.returns import answer_of
-from giantstep.core.scenario.family import Answer, last_known
+from giantstep.core.scenario.answer import Answer, last_known
 
 if TYPE_CHECKING:
     from giantstep.core.run.request import Request

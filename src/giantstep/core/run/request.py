@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field, nearest
+from giantstep.core.base.types import Array
 from giantstep.core.lab.threads import one_blas_thread
 from giantstep.core.scenario.checks import (
     check_flags,
@@ -20,7 +21,8 @@ from giantstep.core.scenario.checks import (
     check_whole,
 )
 from giantstep.core.scenario.family import RESERVED, Engine, Question
-from giantstep.core.scenario.model import Scenario, check_field_name, dotted_names
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import check_field_name, dotted_names
 from giantstep.core.scenario.own_classes import refuse_limit
 from giantstep.core.scenario.several import Scenarios, by_name, grid_over
 
@@ -62,10 +64,9 @@ class Request:
         theory: str | None = None,
         tolerance: float = 1e-10,
         seed: int = 0,
-        also: Sequence[
-            str
-        ] = (),  # further keywords of the verb, for the suggestions of a refusal
+        also: Sequence[str] = (),
     ) -> None:
+        # `also` are further keywords of the verb, for the suggestions of a refusal
         first = next(iter(by_name(scenario).values()))
         if not (grid is None or isinstance(grid, Mapping)):
             raise InputError(
@@ -81,23 +82,13 @@ class Request:
             name: setting.default for name, setting in self.question.settings.items()
         }
         for name, value in self.given.items():
-            self.given[name] = self.settings[name] = check_setting(
-                name, self.question.settings[name], value
-            )
+            checked = check_setting(name, self.question.settings[name], value)
+            self.given[name] = checked
+            self.settings[name] = checked
         if dim is None and "dim" not in type(first).model_fields:
             dim = fields.pop("dim", None)
         self.grid = grid_over(scenario, fields, dim=dim)
-        own = [dim for variable in self.question.variables for dim in variable.dims]
-        taken = {
-            *RESERVED,
-            *own,
-            *(variable.name for variable in self.question.variables),
-        }
-        for name in [dim for dim in self.grid.dims if dim in taken]:
-            raise InputError(
-                f"A dimension of the grid cannot be called `{name}`: the result has"
-                " that name already."
-            )
+        self._refuse_taken_dimensions()
         names = list(first.theories)
         if theory is not None and theory not in names:
             raise bad_field(
@@ -112,39 +103,48 @@ class Request:
             "seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1
         )
 
+    def _refuse_taken_dimensions(self) -> None:
+        """Refuse a dimension of the grid that is called like something in the
+        result.
+        """
+        taken = {*RESERVED}
+        for variable in self.question.variables:
+            taken |= {variable.name, *variable.dims}
+        for name in self.grid.dims:
+            if name in taken:
+                raise InputError(
+                    f"A dimension of the grid cannot be called `{name}`: the result has"
+                    " that name already."
+                )
+
     def prepare(self, device: str = "cpu", trials: int | None = None) -> dict[str, Any]:
         """Return the settings with what both engines share (the ``x`` of a spectrum, a
         start) chosen, once.
         """
-        general = {
+        settings = {
             "theory": self.theory,
             "tolerance": self.tolerance,
             "device": device,
             "seed": self.seed,
+            "trials": trials,
+            **self.settings,
         }
-        settings = {**general, "trials": trials, **self.settings}
         with one_blas_thread():
             prepared = [
                 batch.scenario.prepare(batch.points, self.what, settings)
                 for batch in self.grid.batches()
             ]
         shared = dict(prepared[0])
-        for name in (
-            shared if len(prepared) > 1 else ()
-        ):  # their one value, or the widest of the lists they chose
+        if len(prepared) == 1:
+            return shared
+        for name in shared:
             arrays = [
-                own[name]
-                for own in prepared
-                if isinstance(own[name], np.ndarray) and own[name].size
+                own[name] for own in prepared if isinstance(own[name], np.ndarray)
             ]
-            with np.errstate(invalid="ignore"):
-                widths = [
-                    np.nan_to_num(abs(np.ptp(array)), nan=np.inf) for array in arrays
-                ]
+            arrays = [array for array in arrays if array.size]
+            # one list for all points: the widest that a batch chose
             if arrays:
-                shared[name] = arrays[int(np.argmax(widths))]
-            else:
-                shared[name] = shared[name]
+                shared[name] = max(arrays, key=_width)
         return shared
 
     def refuse_limit(self) -> None:
@@ -158,29 +158,30 @@ class Request:
         """Return the settings that concern one engine; the device of an experiment is
         each trial's own.
         """
-        other = {
-            "limit": ("device",),
-            "experiment": ("theory", "tolerance", "trials", "device"),
-        }[engine]
-        foreign = {
-            name
-            for name, setting in self.question.settings.items()
-            if engine not in setting.engines
-        }
-        return {
-            name: value
-            for name, value in settings.items()
-            if name not in {*other, *foreign}
-        }
+        foreign = {"device"}
+        if engine == "experiment":
+            foreign |= {"theory", "tolerance", "trials"}
+        for name, setting in self.question.settings.items():
+            if engine not in setting.engines:
+                foreign.add(name)
+        return {name: value for name, value in settings.items() if name not in foreign}
 
     def shown(self) -> dict[str, Any]:
         """Return the settings as asked, for the provenance."""
-        dim = {} if math.isinf(self.grid.dim) else {"dim": int(self.grid.dim)}
-        return {
-            **dim,
-            **({} if self.theory is None else {"theory": self.theory}),
-            **self.given,
-        }
+        shown: dict[str, Any] = {}
+        if not math.isinf(self.grid.dim):
+            shown["dim"] = int(self.grid.dim)
+        if self.theory is not None:
+            shown["theory"] = self.theory
+        return {**shown, **self.given}
+
+
+def _width(values: Array) -> float:
+    """Return how much of the axis a list of numbers covers; one that reaches to both
+    infinities covers all of it.
+    """
+    with np.errstate(invalid="ignore"):
+        return float(np.nan_to_num(abs(np.ptp(values)), nan=np.inf))
 
 
 @dataclass
@@ -224,19 +225,15 @@ def question_name(scenario: Scenario, what: str | None) -> str:
     names = list(scenario.questions)
     if what is None or what in names:
         return names[0] if what is None else what
-    inside = [
-        name
-        for name in names
-        if what in (v.name for v in scenario.questions[name].variables)
-    ]
-    if inside:
-        guess = f" ({what} is a variable of what={inside[0]!r})"
-    else:
-        guess = nearest(what, names)
+    hint = nearest(what, names)
+    for name, question in scenario.questions.items():
+        if what in [variable.name for variable in question.variables]:
+            hint = f" ({what} is a variable of what={name!r})"
+            break
     advice = scenario.elsewhere.get(f"what={what}")
-    raise bad_field(
-        "what", what, f"one of {', '.join(names)}{f' ({advice})' if advice else guess}"
-    )
+    if advice:
+        hint = f" ({advice})"
+    raise bad_field("what", what, f"one of {', '.join(names)}{hint}")
 
 
 def _split(

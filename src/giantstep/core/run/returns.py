@@ -12,7 +12,8 @@ import numpy as np
 from giantstep.core.base.errors import GiantstepError
 from giantstep.core.base.types import Array, Points
 from giantstep.core.lab.threads import one_blas_thread
-from giantstep.core.scenario.family import Answer, Engine
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Engine
 from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.own_classes import refuse_limit
 

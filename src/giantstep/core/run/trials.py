@@ -22,8 +22,9 @@ from giantstep.core.run.kept import check_room, with_networks
 from giantstep.core.run.problems import Problems
 from giantstep.core.run.request import ExperimentSettings, Request
 from giantstep.core.run.returns import measured_by
+from giantstep.core.scenario.answer import pad_stack
 from giantstep.core.scenario.dimensions import dimension_named
-from giantstep.core.scenario.family import Variable, pad_stack
+from giantstep.core.scenario.family import Variable
 from giantstep.core.scenario.grid import Grid, scenario_at
 from giantstep.core.scenario.model import Scenario
 
@@ -270,7 +271,8 @@ class TrialPlan:
         """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs
         to ``groups[g]``.
         """
-        from giantstep.core.result.table import ResultTable, provenance
+        from giantstep.core.result.provenance import provenance
+        from giantstep.core.result.table import ResultTable
 
         grid = self.request.grid
         experiment = self.experiment

@@ -15,7 +15,7 @@ import numpy as np
 from giantstep.core.base.errors import bad_field, nearest
 from giantstep.core.base.types import Array, Floats, Integers
 from giantstep.core.scenario.family import Setting
-from giantstep.core.scenario.model import as_number
+from giantstep.core.scenario.fields import as_number
 
 LARGEST_COUNT = 10**8
 """Of nodes, steps, runs: more are a slip."""

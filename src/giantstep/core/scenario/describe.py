@@ -21,8 +21,8 @@ from giantstep.core.maths.gaussian import Function, Target
 from giantstep.core.scenario.arrays import FrozenArray
 from giantstep.core.scenario.families import family_class
 from giantstep.core.scenario.family import Question, Setting
+from giantstep.core.scenario.fields import allowed_types, allowed_values, bounds_of
 from giantstep.core.scenario.lists import holds_parts, part_list, value_annotation
-from giantstep.core.scenario.model import allowed_types, allowed_values, bounds_of
 from giantstep.core.scenario.references import BIBTEX
 from giantstep.core.scenario.toml import toml_value, write_toml
 

@@ -62,7 +62,7 @@ def family_names() -> list[str]:
 
 def _installed() -> dict[str, str]:
     """Return the families of other packages, name -> module: their entry points
-    ``giantstep.core.scenario.families``.
+    ``giantstep.families``.
     """
     from importlib.metadata import entry_points
 

@@ -10,7 +10,8 @@ import numpy as np
 import pydantic
 
 from giantstep.core.base.errors import bad_field
-from giantstep.core.scenario.model import Numbers, Part, field
+from giantstep.core.scenario.fields import Numbers, field
+from giantstep.core.scenario.model import Part
 
 
 class Vocabulary(Part):

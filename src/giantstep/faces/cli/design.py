@@ -136,7 +136,7 @@ def _ask(
     """Ask the study of a file with a verb; fields that are searched over leave its
     grid.
     """
-    from giantstep.core.scenario.model import dotted_names
+    from giantstep.core.scenario.names import dotted_names
 
     study = edit_study(gs.Study.read(path), "predict", changes, limit)
     grid = {

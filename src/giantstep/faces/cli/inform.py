@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 import giantstep as gs
-from giantstep.faces.cli.options import Json, option, print_json
+from giantstep.faces.cli.options import Json, option, print_answer, print_json
 
 if TYPE_CHECKING:
     from giantstep.papers.recipe import Recipe
@@ -149,10 +149,7 @@ def doctor(json: Json = False) -> None:
     from giantstep.faces.cli.doctor import examine, report
 
     findings = examine()
-    if json:
-        print_json(findings)
-    else:
-        print(report(findings))
+    print_answer(findings, report(findings), json)
     if not findings["self_test"]["passed"]:
         raise typer.Exit(1)
 

@@ -212,6 +212,16 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 PLOTS = (".png", ".pdf", ".svg", ".pgf")
 
 
+def print_answer(data: Any, text: str, json: bool) -> None:
+    """Write an answer on standard output: its data as JSON where that is wanted, else
+    its text.
+    """
+    if json:
+        print_json(data)
+    else:
+        print(text)
+
+
 def print_json(data: Any) -> None:
     """Print data as strict JSON on one line."""
     from giantstep.core.base.jsondata import json_data
@@ -454,7 +464,7 @@ def _with_axes(lists: dict[str, Any]) -> dict[str, Any]:
 
 
 def _range(name: str, text: str) -> Any:
-    from giantstep.core.run.study import expand_range
+    from giantstep.core.run.study_file import expand_range
 
     table = dict(
         zip(

@@ -21,7 +21,7 @@ from giantstep.faces.cli.options import (
     check_outputs,
     many,
     option,
-    print_json,
+    print_answer,
 )
 from giantstep.faces.cli.verbs import show_or_write
 
@@ -83,18 +83,20 @@ def place(
     from giantstep.core.base.files import atomic_write
     from giantstep.tools.data.estimators.matrices import read_matrix
 
-    check_outputs(Output(out=None, plot=[plot] if plot else [], paper=None))
+    plots = []
+    if plot:
+        plots.append(plot)
+    check_outputs(Output(out=None, plot=plots, paper=None))
     if seed < 0:
         raise bad_field("seed", seed, "a whole number at least 0")
-    placement = gs.place(
-        read_matrix(data, transpose),
-        n_clusters="auto" if clusters is None else clusters,
-        seed=seed,
-    )
+    count: Any = "auto"
+    if clusters is not None:
+        count = clusters
+    placement = gs.place(read_matrix(data, transpose), n_clusters=count, seed=seed)
     if plot:
         with atomic_write(plot) as temporary:
             placement.plot(temporary)
-    print_json(placement.to_dict()) if json else print(placement.report())
+    print_answer(placement.to_dict(), placement.report(), json)
     if plot:
         print(f"wrote {plot}", file=sys.stderr)
 
@@ -110,7 +112,7 @@ def exponents(
     Hermite coefficients.
     """
     report = gs.exponents(target, activation)
-    print_json(report.to_dict()) if json else print(report)
+    print_answer(report.to_dict(), str(report), json)
 
 
 def learnable(
@@ -165,7 +167,15 @@ def learnable(
             name: measured[name].values for name in ("cosine", "cosine_stderr")
         } | measured.attrs
         text.append(measured.attrs["text"])
-    print_json(data) if json else print("\n".join(text))
+    print_answer(data, "\n".join(text), json)
+
+
+def _no_columns(option: str) -> InputError:
+    """Return the refusal of an option that names a column of a table."""
+    return InputError(
+        f"{option} names a column, which .npy features do not have; use .csv, .npz or"
+        " .parquet."
+    )
 
 
 def script(
@@ -277,17 +287,19 @@ def forecast(
     from giantstep.tools.data.datafile import read_labelled, read_npy
 
     if data.suffix.lower() == ".npy":
-        for name in ["--groups"] * (groups is not None) + ["--drop"] * bool(drop):
-            raise InputError(
-                f"{name} names a column, which .npy features do not have; use .csv,"
-                " .npz or .parquet."
-            )
+        if groups is not None:
+            raise _no_columns("--groups")
+        if drop:
+            raise _no_columns("--drop")
         table = read_npy(data, label)
     else:
-        table = read_labelled(
-            data, label, [*(drop or []), *([] if groups is None else [groups])]
-        )
-    grouping = None if groups is None else table.others[groups]
+        others = list(drop or [])
+        if groups is not None:
+            others.append(groups)
+        table = read_labelled(data, label, others)
+    grouping = None
+    if groups is not None:
+        grouping = table.others[groups]
     settings: dict[str, Any] = {
         "task": task,
         "trials": trials,
@@ -355,9 +367,9 @@ def _curve(result: Forecast) -> str:
             row[f"verdict on {name}"] = str(point[f"{name}_verdict"].item())
         rows.append(row)
     about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
-    columns = [
-        (head, [row[head] for row in rows]) for head in (rows[0] if rows else ())
-    ]
+    columns = []
+    if rows:
+        columns = [(head, [row[head] for row in rows]) for head in rows[0]]
     title = f"{attrs['title']}: {about}; at the best ridge of each size"
     told = blocks_text(listing_blocks(title, [columns])).rstrip()
     return (

@@ -26,6 +26,7 @@ from giantstep.faces.cli.options import (
     Trials,
     edit_study,
     option,
+    print_answer,
     print_json,
 )
 from giantstep.faces.cli.verbs import hand_over
@@ -113,7 +114,7 @@ def gc(store: Database, json: Json = False) -> None:
         "{damaged} damaged and {outdated} outdated results taken out, {bytes} bytes"
         " freed".format(**removed)
     )
-    print_json(removed) if json else print(told)
+    print_answer(removed, told, json)
 
 
 @app.command("verify")

@@ -125,12 +125,15 @@ def _check_value(name: str, value: Any, bounds: Bounds, depth: int) -> None:
             f"`{name}` has {len(value)} entries and at most {bounds.entries} are"
             " allowed."
         )
-    for key, inner in value.items() if isinstance(value, dict) else ():
-        _check_value(
-            key if not name else f"{name[:80]}.{key[:80]}", inner, bounds, depth + 1
-        )
-    for inner in value if isinstance(value, list) else ():
-        _check_value(name, inner, bounds, depth + 1)
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            place = key
+            if name:
+                place = f"{name[:80]}.{key[:80]}"
+            _check_value(place, inner, bounds, depth + 1)
+    if isinstance(value, list):
+        for inner in value:
+            _check_value(name, inner, bounds, depth + 1)
 
 
 def check_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
@@ -182,7 +185,9 @@ def check_experiment(
     table = study.get("experiment", {})
     for name, most in (("dim", bounds.dim), ("trials", bounds.trials)):
         values = table.get(name)
-        for value in values if isinstance(values, list) else [values]:
+        if not isinstance(values, list):
+            values = [values]
+        for value in values:
             if isinstance(value, int | float) and value > most:
                 raise bad_field(
                     name,

@@ -273,8 +273,17 @@ def _number(
     is_whole = field["type"] == "whole number" or field["name"] in about["page"].get(
         "whole", ()
     )
-    known = value if is_number(value) else _FINITE
-    ends = slider_range({**field, "type": "whole number"} if is_whole else field, known)
+    known = _FINITE
+    if is_number(value):
+        known = value
+    if is_whole:
+        field = {**field, "type": "whole number"}
+    ends = slider_range(field, known)
+    scale = "linear"
+    if ends["log"]:
+        scale = "log"
+    elif is_whole:
+        scale = "whole"
     why = ""
     if is_number(value):
         ends, why = within(ends, value, lambda other: forbidding(field["name"], other))
@@ -283,7 +292,7 @@ def _number(
         type="range",
         id=f"{common['id']}-slider",
         data_path=json.dumps(at),
-        data_scale="log" if ends["log"] else "whole" if is_whole else "linear",
+        data_scale=scale,
         **slider_places(ends, known),
         aria_valuetext=short(value),
         aria_label=f"{words(field['name'])}, slider",
@@ -456,8 +465,13 @@ def _range(
             and start <= 0 < stop
         ):
             after["start"] = float(f"{stop / 1000:.1g}")
-        log = "x" * (spacing == "log") + view["log"].replace("x", "")
-        changes = [(at, after), *([(("log",), log)] if number == 0 else [])]
+        changes: list[tuple[Any, Any]] = [(at, after)]
+        if number == 0:
+            # the axis of the figure is that of the first field
+            log = view["log"].replace("x", "")
+            if spacing == "log":
+                log = f"x{log}"
+            changes.append((("log",), log))
         is_now = value.get("scale", "linear") == spacing
         options.append(
             tag(

@@ -449,11 +449,12 @@ def grid_range(field: Field, value: Any) -> Any:
     if low is not None and high is not None:
         margin = (high - low) / 100
         bounds = field["bounds"]
-        return {
-            "start": low + margin * ("gt" in bounds),
-            "stop": high - margin * ("lt" in bounds),
-            "num": _CURVE,
-        }
+        # an end that the field must not reach
+        if "gt" in bounds:
+            low += margin
+        if "lt" in bounds:
+            high -= margin
+        return {"start": low, "stop": high, "num": _CURVE}
     size = value if is_number(value) and value else 1.0
     if low == 0 and size > 0:
         return {
@@ -603,7 +604,9 @@ def page_of(family: str) -> dict[str, Any]:
     from elsewhere may.
     """
     package, _, module = family_class(family).__module__.rpartition(".")
-    for name in (f"{module}.{FILE}", FILE) if package else ():
+    if not package:
+        return {}
+    for name in (f"{module}.{FILE}", FILE):
         file = files(package).joinpath(name)
         if file.is_file():
             return read_toml(file.read_text("utf-8"), f"{package}/{name}")

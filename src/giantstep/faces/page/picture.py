@@ -44,7 +44,7 @@ _MOST_SERIES = 400
 """Panels, and lines in one, that a request may ask for: the page never has more, and
 drawing stays below seconds.
 """
-_LOOK: Any = {
+_LOOK: dict[Any, Any] = {
     # letters as outlines: whoever gets the file need not have our font
     "svg.fonttype": "path",
     # long enough for the longest dashes of the page

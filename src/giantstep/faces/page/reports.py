@@ -83,15 +83,15 @@ def optimum_text(
     largest: bool,
 ) -> str:
     """Return where a variable is best, in a sentence."""
-    places = [
-        f"{words(name)} {'; '.join(short(place, 5) for place in at)}"
-        for name, at in fields.items()
-    ]
+    places = []
+    for name, at in fields.items():
+        numbers = "; ".join(short(place, 5) for place in at)
+        places.append(f"{words(name)} {numbers}")
+    extreme = "smallest"
+    if largest:
+        extreme = "largest"
     best = "; ".join(short(value, 5) for value in values)
-    return (
-        f"{'largest' if largest else 'smallest'} {words(variable)} {best} at"
-        f" {', '.join(places)}"
-    )
+    return f"{extreme} {words(variable)} {best} at {', '.join(places)}"
 
 
 def sensitivities_html(found: Mapping[str, Any]) -> Html:

@@ -20,7 +20,10 @@ def bind_socket(port: int | None) -> socket.socket:
     """Return a socket on loopback: the port asked for, or the usual one, or any free
     one where that is taken.
     """
-    for number in [port] if port is not None else [DEFAULT_PORT, 0]:
+    numbers = [DEFAULT_PORT, 0]  # 0 is any free one
+    if port is not None:
+        numbers = [port]
+    for number in numbers:
         # asyncio sends small pieces at once only where the protocol is named; else each
         # waits 40 ms for the one before
         listening = socket.socket(
@@ -61,10 +64,14 @@ def serve(
             f"The explorer needs the package {error.name}; install it with: pip install"
             " 'giantstep[explorer]'."
         ) from None
-    link = "" if file is None else link_of(state_of_file(file))
+    link = ""
+    if file is not None:
+        link = link_of(state_of_file(file))
     listening = bind_socket(port)
     number = listening.getsockname()[1]
-    address = f"http://{ADDRESS}:{number}/{'opened' if link else ''}"
+    address = f"http://{ADDRESS}:{number}/"
+    if link:
+        address = f"{address}opened"
     explorer = Explorer(number, link=link)
     config = uvicorn.Config(
         explorer.app,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from giantstep.core.base.jsondata import json_data
-from giantstep.core.run.study import Study, study_fields
+from giantstep.core.run.study import Study
+from giantstep.core.run.study_file import study_fields
 from giantstep.core.scenario.toml import read_toml
 
 

@@ -26,9 +26,10 @@ from giantstep.core.base.jsondata import json_data
 from giantstep.core.result.agreement import agreement
 from giantstep.core.result.comparison import called
 from giantstep.core.result.files import csv_text, plain_data, table
-from giantstep.core.result.table import has_classes
+from giantstep.core.result.provenance import has_classes
 from giantstep.core.run.request import question_name
-from giantstep.core.run.study import Study, predict
+from giantstep.core.run.study import Study
+from giantstep.core.run.verbs import predict
 from giantstep.core.scenario.arrays import large_arrays
 from giantstep.core.scenario.dimensions import dimension_named
 from giantstep.core.scenario.families import family_names
@@ -272,9 +273,10 @@ def export(
         }
         text = script(first.scenario, **asked)
     else:
-        text = _written(
-            kind, known, variables, log, None if dots is None else read_study(dots)
-        )
+        measured = None
+        if dots is not None:
+            measured = read_study(dots)
+        text = _written(kind, known, variables, log, measured)
     emit("file", json.dumps({"text": text}))
 
 
@@ -431,9 +433,10 @@ def optimum(
             "Let a field vary between finite numbers: its range is searched."
         )
     rest = {name: values for name, values in study.grid.items() if name not in over}
-    goal: dict[str, Any] = {
-        "maximise" if largest else "minimise": _first_line(study, variable)
-    }
+    direction = "minimise"
+    if largest:
+        direction = "maximise"
+    goal: dict[str, Any] = {direction: _first_line(study, variable)}
     with remarks_of():
         best = optimize(study.scenario, rest, over=over, **goal, **_asked(study))
     fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}

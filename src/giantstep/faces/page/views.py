@@ -205,7 +205,9 @@ def _time_of(
 ) -> str | None:
     """Return the dimension of time that a figure draws as several curves."""
     for view in views.values():
-        for dim in view["others"] if view["kind"] != "map" else ():
+        if view["kind"] == "map":
+            continue
+        for dim in view["others"]:
             if (
                 question["dimensions"].get(dim, {}).get("role") == "trajectory"
                 and result.sizes[dim] > 1
@@ -230,13 +232,14 @@ def learning_curves(result: xarray.Dataset) -> list[dict[str, Any]]:
     made = []
     for name in (name for name in _FORECAST if name in result.data_vars):
         verdict = result.attrs.get(f"verdict_{name}")
+        title = f"<b>{_FORECAST[name]}</b>"
+        if verdict:
+            title = f"{title}, forecast {verdict}"
         panel: dict[str, Any] = {
             "name": name,
             "kind": "lines",
             "called": _FORECAST[name],
-            "title": (
-                f"<b>{_FORECAST[name]}</b>{f', forecast {verdict}' if verdict else ''}"
-            ),
+            "title": title,
             "x": {"label": "training samples <i>n</i>", "log": True},
             "y": {"log": True},
             "bands": [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.core.base.types import Points
-from giantstep.core.scenario.family import Answer
+from giantstep.core.scenario import Answer
 from giantstep.problems._skeleton.scenario import Skeleton
 
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from inspect import cleandoc
 from typing import ClassVar
 
-from giantstep.core.scenario.family import Question, Variable
-from giantstep.core.scenario.model import Number, Scenario, field
+from giantstep.core.scenario import Number, Question, Scenario, Variable, field
 
 
 class Skeleton(Scenario):

@@ -34,8 +34,8 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import DeviceArray, Floats, Points
 from giantstep.core.lab import available_memory
 from giantstep.core.maths.gaussian import Function
+from giantstep.core.scenario.answer import Answer, pad_stack
 from giantstep.core.scenario.checks import every_time
-from giantstep.core.scenario.family import Answer, pad_stack
 from giantstep.core.scenario.grid import scenario_at
 from giantstep.problems.batch_reuse.points import (
     MOST_COLUMNS,

@@ -12,8 +12,8 @@ import numpy as np
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.progress import point_done
 from giantstep.core.base.types import Floats, Points
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.checks import check_number, every_time
-from giantstep.core.scenario.family import Answer
 from giantstep.problems.bayes_limit.problem import BayesProblem, RunChannel, problem_of
 from giantstep.problems.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
 from giantstep.problems.bayes_limit.tolerances import SAME_BRANCH

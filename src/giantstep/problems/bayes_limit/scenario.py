@@ -15,7 +15,8 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Floats, Points
 from giantstep.core.scenario.dimensions import Dimension
 from giantstep.core.scenario.family import Engine, Question, Setting, Variable
-from giantstep.core.scenario.model import MultiIndex, Number, Scenario, field
+from giantstep.core.scenario.fields import MultiIndex, Number, field
+from giantstep.core.scenario.model import Scenario
 from giantstep.problems.bayes_limit.reading import TargetReading, read_target
 
 BRANCHES = ("uninformed", "informed", "bayes")

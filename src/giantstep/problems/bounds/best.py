@@ -13,7 +13,7 @@ import xarray
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.progress import A_FEW, Progress, ProgressOption, with_time
 from giantstep.core.base.types import Floats
-from giantstep.core.result.table import grid_of
+from giantstep.core.result.provenance import grid_of
 from giantstep.core.scenario.model import Scenario
 from giantstep.problems.bounds.counting import teacher_of
 from giantstep.problems.bounds.curve import BoundCurve, BoundProblem

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.core.base.errors import NotFiniteError
 from giantstep.core.base.progress import Progress
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Target
-from giantstep.core.maths.solve.roots import NotFiniteError, brent_root
+from giantstep.core.maths.solve.roots import brent_root
 from giantstep.problems.bayes_limit.limit import limit
 from giantstep.problems.bayes_limit.scenario import BayesLimit
 

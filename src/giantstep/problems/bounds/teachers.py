@@ -10,7 +10,7 @@ import xarray
 
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Array
-from giantstep.core.result.table import question_of
+from giantstep.core.result.provenance import question_of
 from giantstep.core.scenario.grid import Grid
 from giantstep.problems.bounds.counting import BoundedError, Teacher, teacher_of
 from giantstep.problems.bounds.curve import BoundProblem

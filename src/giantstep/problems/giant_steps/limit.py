@@ -28,8 +28,8 @@ from giantstep.core.maths.gaussian.hermite import (
 from giantstep.core.maths.gaussian.planes import turned_planes
 from giantstep.core.maths.gaussian.resolution import HERMITE_STEP
 from giantstep.core.maths.gaussian.subspaces import complement, tidy
+from giantstep.core.scenario.answer import Answer, corner
 from giantstep.core.scenario.checks import every_time
-from giantstep.core.scenario.family import Answer, corner
 from giantstep.problems.giant_steps import overlap_map
 from giantstep.problems.giant_steps.finite_orientation import (
     NODES,

@@ -16,15 +16,15 @@ from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function
 from giantstep.core.scenario.family import Engine, Question, Setting, Variable
-from giantstep.core.scenario.model import (
+from giantstep.core.scenario.fields import (
     Expression,
     Integer,
     MultiIndex,
     Number,
     Numbers,
-    Scenario,
     field,
 )
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import Paper, notation_of, sqrt
 from giantstep.core.scenario.vocabulary import Vocabulary
 

@@ -17,7 +17,8 @@ from giantstep.core.base.errors import bad_field, field_error
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import PLANTED_LABELS
 from giantstep.core.scenario.arrays import ArrayField, FrozenArray
-from giantstep.core.scenario.model import Integer, Number, Numbers, Part, field
+from giantstep.core.scenario.fields import Integer, Number, Numbers, field
+from giantstep.core.scenario.model import Part
 from giantstep.problems.inputs.assumptions import RowTests, describe_inputs
 from giantstep.problems.inputs.law import InputLaw
 from giantstep.problems.inputs.table import (

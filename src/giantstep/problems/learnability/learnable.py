@@ -59,9 +59,19 @@ from giantstep.problems.learnability.verdict import (
 
 ONE_PASS = ("squared", "correlation")
 REPEATED = ("extragradient", "sam", "two-step", "exponential")
+_NO_DRIFT = 1e-7
+"""Drift, relative to the size of the force, that is rounding."""
 ALGORITHMS = (*ONE_PASS, *REPEATED, "giant-steps", *ROUNDS)
+_TRIED = 4000
+"""Random directions in which a form of order 3 and more is looked at."""
 _SMALL = 1e-9
 """Normalised Hermite coefficient that is rounding."""
+_USUAL_RATE = 0.01
+_USUAL_RATES = {"two-step": 0.05}
+"""gamma_0 where it is left out: of any algorithm, and of those that need more."""
+_USUAL_INNER_RATE = 0.1
+_USUAL_INNER_RATES = {"sam": -0.1}
+"""rho_0 where it is left out; sharpness is sought up the gradient."""
 WEAK_COSINE = 0.1
 """The cosine whose time is told for a linear start: the time is this over the initial
 speed.
@@ -105,16 +115,14 @@ def learnable(
     if algorithm not in ALGORITHMS:
         raise bad_field("algorithm", algorithm, "one of " + ", ".join(ALGORITHMS))
     case = _Case(
-        as_target(target),
-        as_function(activation),
-        algorithm,
-        _read_second_layer(second_layer, algorithm),
+        target=as_target(target),
+        activation=as_function(activation),
+        algorithm=algorithm,
+        second_layer=_read_second_layer(second_layer, algorithm),
     )
     for name, value in (("rate", rate), ("noise", noise)):
-        if value is not None and not (
-            isinstance(value, int | float) and math.isfinite(value) and value >= 0
-        ):
-            raise bad_field(name, value, "a finite number, at least 0")
+        if value is not None:
+            _check_number(name, value)
     if algorithm in ROUNDS:
         return _judge_rounds(case)
     if case.activation.jumps:
@@ -125,42 +133,40 @@ def learnable(
         )
     if algorithm == "giant-steps":
         return _judge_giant_steps(case)
-    if rate is not None:
-        gamma = rate
-    elif algorithm == "two-step":
-        gamma = 0.05
-    else:
-        gamma = 0.01
+    if rate is None:
+        rate = _USUAL_RATES.get(algorithm, _USUAL_RATE)
     if algorithm in ONE_PASS:
-        return _judge_one_pass(case, gamma, noise)
-    if inner_rate is not None:
-        rho = inner_rate
-    elif algorithm == "sam":
-        rho = -0.1
-    else:
-        rho = 0.1
-    if algorithm == "sam" and rho > 0:
-        raise bad_field("inner_rate", rho, 'below 0 where algorithm="sam"')
-    return _judge_repeated(
-        case, gamma, gamma if algorithm == "two-step" else rho, noise
-    )
+        return _judge_one_pass(case, rate, noise)
+    if inner_rate is None:
+        inner_rate = _USUAL_INNER_RATES.get(algorithm, _USUAL_INNER_RATE)
+    if algorithm == "sam" and inner_rate > 0:
+        raise bad_field("inner_rate", inner_rate, 'below 0 where algorithm="sam"')
+    if algorithm == "two-step":
+        # its first step is a step like the second
+        inner_rate = rate
+    return _judge_repeated(case, rate, inner_rate, noise)
+
+
+def _check_number(name: str, value: Any) -> None:
+    """Refuse what is no finite number of at least 0."""
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    if not is_number or value < 0:
+        raise bad_field(name, value, "a finite number, at least 0")
 
 
 def _read_second_layer(value: Any, algorithm: str) -> tuple[float, ...]:
+    """Return the values of the second layer, those that are usual for the algorithm
+    where they are left out.
+    """
     if value is None:
+        # both signs, or no step could leave a minimum of one sign
         return (1.0, -1.0) if algorithm == "giant-steps" else (1.0,)
     if isinstance(value, Vocabulary):
         return value.values
-    if not isinstance(value, str):
-        numbers = np.asarray(value, dtype=float)
-    else:
-        numbers = np.array([])
-    if (
-        numbers.ndim != 1
-        or not len(numbers)
-        or not np.all(np.isfinite(numbers))
-        or not np.any(numbers)
-    ):
+    # a text is no list of numbers, even where every letter is a digit
+    numbers = np.array([]) if isinstance(value, str) else np.asarray(value, dtype=float)
+    is_list = numbers.ndim == 1 and len(numbers) > 0
+    if not is_list or not np.all(np.isfinite(numbers)) or not np.any(numbers):
         raise bad_field("second_layer", value, "a list of finite numbers, not all zero")
     return tuple(numbers.tolist())
 
@@ -215,11 +221,19 @@ class _Case:
             basis = self.view.basis
             known = np.concatenate([basis[:0], *(stage.directions for stage in stages)])
             hidden = complement(tidy(known @ basis.T), len(basis)) @ basis
-        asked = (self.target, self.activation, self.algorithm, self.second_layer)
-        samples = samples_needed(worst) if stages else "never"
-        exponent = float(max(1, worst - 1)) if learned else math.inf
         return LearnabilityVerdict(
-            *asked, learned, samples, exponent, constant, reason, stages, hidden, data
+            target=self.target,
+            activation=self.activation,
+            algorithm=self.algorithm,
+            second_layer=self.second_layer,
+            learned=learned,
+            samples=samples_needed(worst) if stages else "never",
+            exponent=float(max(1, worst - 1)) if learned else math.inf,
+            constant=constant,
+            reason=reason,
+            stages=stages,
+            hidden=hidden,
+            data=data,
         )
 
     def unseen(self) -> str:
@@ -256,15 +270,16 @@ class _Case:
 
 
 def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdict:
-    c = case.c
+    """Judge SGD with fresh samples: orders that activation and target share, in the
+    order of the leap.
+    """
     facts = case.facts
-    name = case.activation.name
     samples = case.view.samples(repeated=False)
     first, signs_note = _first_stage(case, samples)
     data: dict[str, Any] = {
         "information": json_number(facts.information),
         "leap_stages": facts.leap_stages,
-        "c": c.tolist(),
+        "c": case.c.tolist(),
         "hermite": facts.hermite.tolist(),
         "rate": rate,
         "inner_rate": 0.0,
@@ -278,17 +293,7 @@ def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdi
         data |= speed
         if blocked:
             return case.verdict(blocked, data)
-    leading = first.degrees[0]
-    reason = (
-        f"c_{leading} C_{leading} of {name} and the target is not zero at order"
-        f" {leading}, the first both have"
-    )
-    if first.order > facts.information:
-        low = int(facts.information)
-        if c[low] == 0:
-            reason += f" (c_{low} = 0 hides order {low})"
-        else:
-            reason += f" ({signs_note})"
+    reason = _why_first(case, first, signs_note)
     if not stairs.complete:
         reason += "; " + case.rest(stairs.stages)
     stages = _learned(
@@ -298,10 +303,26 @@ def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdi
         reason,
         data,
         stages,
-        stairs.complete,
-        max(stage.order for stage in stages),
-        constant,
+        learned=stairs.complete,
+        worst=max(stage.order for stage in stages),
+        constant=constant,
     )
+
+
+def _why_first(case: _Case, first: Stage, signs_note: str) -> str:
+    """Say why the first stage is the first."""
+    leading = first.degrees[0]
+    reason = (
+        f"c_{leading} C_{leading} of {case.activation.name} and the target is not zero"
+        f" at order {leading}, the first both have"
+    )
+    if first.order <= case.facts.information:
+        return reason
+    # the target has a lower order, which the student does not follow
+    low = int(case.facts.information)
+    if case.c[low] == 0:
+        return f"{reason} (c_{low} = 0 hides order {low})"
+    return f"{reason} ({signs_note})"
 
 
 def _learned(
@@ -339,12 +360,12 @@ def _first_stage(
         if not only.stages or only.stages[0].order != order:
             continue
         stage = only.stages[0]
+        # an odd order has both signs by itself, u and -u
         if order % 2 or min(a) < 0 < max(a):
             return stage, note
-        values = coefficients(samples[0], np.zeros((0, r)), np.eye(r), order, 0)[0][
-            0, 0
-        ]
-        grown = _growing(values, r, order, math.copysign(1.0, sum(a)) * case.c[order])
+        tensors = coefficients(samples[0], np.zeros((0, r)), np.eye(r), order, 0)[0]
+        sign = math.copysign(1.0, sum(a)) * case.c[order]
+        grown = _growing(tensors[0, 0], r, order, sign)
         if len(grown):
             return Stage(order, tidy(grown), stage.degrees, stage.strength), note
         note = (
@@ -359,22 +380,26 @@ def _growing(values: Floats, r: int, order: int, sign: float) -> Floats:
     else the best u, if any.
     """
     indices = np.array(multi_indices(r, order))
-    scale = (
-        math.factorial(order) / root_factorials(order)[indices].prod(axis=1) * values
-    )
+    # from normalised polynomials h_b to the form C_k(u, ..., u)
+    factorials = root_factorials(order)[indices].prod(axis=1)
+    scale = math.factorial(order) / factorials * values
     if order == 2:
         matrix = np.zeros((r, r))
-        matrix[np.triu_indices(r)] = scale  # the indices have this order, too
+        # the indices have this order, too
+        matrix[np.triu_indices(r)] = scale
         sizes, vectors = np.linalg.eigh(sign * (matrix + matrix.T) / 2)
         return vectors[:, sizes > _SMALL].T
-    u = np.random.default_rng(3).standard_normal((4000, r))
+    # forms of higher order have no eigenvectors: directions are tried, the axes first
+    u = np.random.default_rng(3).standard_normal((_TRIED, r))
     u = np.concatenate([np.eye(r), u / np.linalg.norm(u, axis=1)[:, None]])
     form = sum(
         value * np.prod(u**index, axis=1) for index, value in zip(indices, scale)
     )
     if float(np.max(sign * form)) <= _SMALL:
         return np.zeros((0, r))
-    return np.eye(r) if r == 1 else u[np.argmax(sign * form)][None, :]
+    if r == 1:
+        return np.eye(1)
+    return u[np.argmax(sign * form)][None, :]
 
 
 def _constant(
@@ -388,11 +413,8 @@ def _constant(
             rate * abs(neuron.value) * float(np.linalg.norm(neuron.drift))
             for neuron in drifts
         )
-        return (
-            WEAK_COSINE / speed if speed > 0 else None,
-            {"speed": speed, "cosine": WEAK_COSINE},
-            "",
-        )
+        constant = WEAK_COSINE / speed if speed > 0 else None
+        return constant, {"speed": speed, "cosine": WEAK_COSINE}, ""
     growth = max(neuron.rate(rate)[0] for neuron in drifts)
     if growth <= 0:
         why = (
@@ -400,6 +422,7 @@ def _constant(
             f" {rate:g}: zero is stable"
         )
         return None, {"growth": growth}, why
+    # from d^-1/2 to order 1 at this rate: log d/(2 growth)
     return 1 / (2 * growth), {"growth": growth}, ""
 
 
@@ -409,8 +432,10 @@ def _constant(
 def _judge_repeated(
     case: _Case, rate: float, inner_rate: float, noise: float
 ) -> LearnabilityVerdict:
+    """Judge algorithms that apply a nonlinear function to the label: the generative
+    staircase, as far as this one function sees it.
+    """
     facts = case.facts
-    algorithm = case.algorithm
     drifts = case.drifts(inner_rate, noise)
     drift = np.array([neuron.drift for neuron in drifts])
     data: dict[str, Any] = {
@@ -421,7 +446,8 @@ def _judge_repeated(
         "drift": (drift @ case.view.basis).tolist(),
     }
     scale = max(math.sqrt(neuron.second) for neuron in drifts)
-    order = 1 if float(np.max(np.abs(drift))) > 1e-7 * scale else 2
+    has_drift = float(np.max(np.abs(drift))) > _NO_DRIFT * scale
+    order = 1 if has_drift else 2
     if facts.generative > 2 and order == 2:
         why = (
             f"the generative exponent is {facts.generative:g}: no function of the label"
@@ -440,12 +466,12 @@ def _judge_repeated(
         return case.verdict(blocked, data)
     stairs = facts.generative_staircase
     if order == 2 and stairs.stages[0].order == 1:
-        name = case.activation.name
         why = (
-            f"the label transform of {algorithm} with {name} has no mean along a"
-            " direction, though others have"
+            f"the label transform of {case.algorithm} with {case.activation.name} has"
+            " no mean along a direction, though others have"
         )
         return case.verdict(why, data)
+    # stages of order 3 and more take longer than this answer is about
     stages = tuple(
         LearnedStage(stage.order, stage.directions, samples_needed(stage.order))
         for stage in stairs.stages
@@ -453,14 +479,7 @@ def _judge_repeated(
     )
     complete = stairs.complete and facts.generative_leap <= 2
     if order == 1:
-        if algorithm == "exponential":
-            means = "the exponential loss"
-        else:
-            means = "using a sample twice"
-        reason = (
-            f"{means} applies a nonlinear function to the label, and E[fbar(y) z] is"
-            " not zero"
-        )
+        reason = _why_drift(case.algorithm)
     else:
         reason = (
             f"E[fbar(y) z] = 0 but small cosines grow at the rate {data['growth']:.3g}"
@@ -469,7 +488,23 @@ def _judge_repeated(
     if not complete:
         reason += "; the rest has generative order 3 or more"
     return case.verdict(
-        reason, data, stages, complete, max(stage.order for stage in stages), constant
+        reason,
+        data,
+        stages,
+        learned=complete,
+        worst=max(stage.order for stage in stages),
+        constant=constant,
+    )
+
+
+def _why_drift(algorithm: str) -> str:
+    """Say what makes the label nonlinear."""
+    means = "using a sample twice"
+    if algorithm == "exponential":
+        means = "the exponential loss"
+    return (
+        f"{means} applies a nonlinear function to the label, and E[fbar(y) z] is not"
+        " zero"
     )
 
 
@@ -512,7 +547,9 @@ def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
         )
     if not stairs.complete:
         reason += "; " + case.rest(stairs.stages)
-    return case.verdict(reason, data, stages, stairs.complete, worst + (worst > 1))
+    # a batch of d^worst, where one pass takes d^(worst - 1) samples
+    order = worst + 1 if worst > 1 else 1
+    return case.verdict(reason, data, stages, learned=stairs.complete, worst=order)
 
 
 # -- a constant number of steps on one batch -------------------------------------------
@@ -520,20 +557,19 @@ def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
 
 def _judge_rounds(case: _Case) -> LearnabilityVerdict:
     other = "single-pass" if case.algorithm == "reused" else "reused"
-    asked, rival = (
-        learned_rounds(case.target, case.activation, case.second_layer, name)  # type: ignore[arg-type]
-        for name in (case.algorithm, other)
-    )
+    student = (case.target, case.activation, case.second_layer)
+    rounds = learned_rounds(*student, case.algorithm)  # type: ignore[arg-type]
+    rival = learned_rounds(*student, other)  # type: ignore[arg-type]
     stages = tuple(
-        LearnedStage(1, new, "d", f"round {number}")
-        for number, new in enumerate(asked.rounds, 1)
+        LearnedStage(1, directions, "d", f"round {number}")
+        for number, directions in enumerate(rounds.rounds, 1)
     )
-    learned = len(asked.learned) == case.target.directions
+    learned = len(rounds.learned) == case.target.directions
     data = {
-        "rounds": list(asked.dimensions),
-        "strengths": [list(stage.strength) for stage in asked.stages],
-        "symmetries": asked.symmetry.certificate(),
-        "allowed": asked.symmetry.allowed.tolist(),
+        "rounds": list(rounds.dimensions),
+        "strengths": [list(stage.strength) for stage in rounds.stages],
+        "symmetries": rounds.symmetry.certificate(),
+        "allowed": rounds.symmetry.allowed.tolist(),
         other: [new.tolist() for new in rival.rounds],
     }
     rival_learns = ", ".join(map(direction_text, rival.learned)) or "nothing"
@@ -541,5 +577,5 @@ def _judge_rounds(case: _Case) -> LearnabilityVerdict:
         rival_name = "a reused batch"
     else:
         rival_name = "a single pass"
-    reason = f"{asked.reason.rstrip('.')}; {rival_name} learns {rival_learns}"
-    return case.verdict(reason, data, stages, learned, hidden=asked.hidden)
+    reason = f"{rounds.reason.rstrip('.')}; {rival_name} learns {rival_learns}"
+    return case.verdict(reason, data, stages, learned, hidden=rounds.hidden)

@@ -35,7 +35,7 @@ class ProportionalAnswer(Readable):
         >>> round(float(gs.exponents("abs(z)").thresholds().alpha_direction[0]), 9)
         0.5
         """
-        from giantstep.core.run.study import predict
+        from giantstep.core.run.verbs import predict
         from giantstep.core.scenario.families import family_class
 
         scenario = family_class("bayes-limit")(

@@ -19,10 +19,7 @@ from giantstep.core.maths.gaussian.subspaces import (
 )
 from giantstep.core.maths.gaussian.target import Target
 from giantstep.core.scenario.vocabulary import Vocabulary
-from giantstep.problems.learnability.exponents import (
-    ProportionalAnswer,
-    stages_text,
-)
+from giantstep.problems.learnability.proportional import ProportionalAnswer, stages_text
 
 if TYPE_CHECKING:
     import xarray
@@ -64,11 +61,9 @@ class LearnabilityVerdict(ProportionalAnswer):
     # found
     samples: str
     exponent: float  # the power of d in it; inf where some direction is never found
-    constant: (
-        float | None
-        # samples of the first stage over that power, at the rate in `data`, where it is
-        # known
-    )
+    # samples of the first stage over that power, at the rate in `data`, where it is
+    # known
+    constant: float | None
     reason: str  # one sentence
     stages: tuple[LearnedStage, ...]  # what is found, in order
     hidden: Floats  # (m, k) orthonormal rows, the directions that are never found
@@ -92,11 +87,10 @@ class LearnabilityVerdict(ProportionalAnswer):
             (str(stage.order), stage.text, stage.samples, stage.note)
             for stage in self.stages
         ]
+        blocks: list[Block] = [self._verdict()]
         if rows:
-            stages = [Table(("order", "directions", "samples", "note"), rows)]
-        else:
-            stages = []
-        return [self._verdict(), *stages, *self._beside()]
+            blocks.append(Table(("order", "directions", "samples", "note"), rows))
+        return blocks + self._beside()
 
     def _verdict(self) -> str:
         head = f"{self.algorithm}, {self.activation.name} on {self.target.name}: "
@@ -113,23 +107,22 @@ class LearnabilityVerdict(ProportionalAnswer):
             done = f"only in part, the rest {never}"
         return f"{head}{done}, in {about} samples, because {self.reason}"
 
-    def _beside(self) -> list[str]:
+    def _beside(self) -> list[Block]:
         """Return sentences on directions that are never found, and on the best known
         fast algorithm.
         """
-        said: list[str] = []
+        sentences: list[Block] = []
         if not self.stages:
-            return said
+            return sentences
         if len(self.hidden):
-            said.append(
-                f"never{self.within}: " + ", ".join(map(direction_text, self.hidden))
-            )
+            directions = ", ".join(map(direction_text, self.hidden))
+            sentences.append(f"never{self.within}: {directions}")
         if self.exponent == 1:
-            said.append(
+            sentences.append(
                 "message passing, the best known fast algorithm:"
                 f" {stages_text(self.target)}"
             )
-        return said
+        return sentences
 
     @property
     def within(self) -> str:
@@ -210,7 +203,7 @@ class LearnabilityVerdict(ProportionalAnswer):
         in a sentence.
         """
         from giantstep.core.result.text import Result
-        from giantstep.core.run.study import simulate
+        from giantstep.core.run.verbs import simulate
 
         if self.algorithm == "giant-steps" or self.algorithm in ROUNDS:
             scenario = self.scenario(dim, **fields)

@@ -15,7 +15,7 @@ import scipy
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Floats, Points
-from giantstep.core.scenario.family import Answer
+from giantstep.core.scenario.answer import Answer
 from giantstep.problems.mixture_glm.fixed_point import SolvedBatch, solve
 from giantstep.problems.mixture_glm.margins import (
     Observables,

@@ -15,7 +15,8 @@ from pydantic import BeforeValidator, Discriminator
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Floats
 from giantstep.core.scenario.arrays import ArrayField, FrozenArray
-from giantstep.core.scenario.model import Checked, Numbers, Part, field
+from giantstep.core.scenario.fields import Numbers, field
+from giantstep.core.scenario.model import Checked, Part
 from giantstep.problems.mixture_glm.ridge_curve import singular_rows
 from giantstep.problems.mixture_glm.tolerances import PSD_TOLERANCE
 

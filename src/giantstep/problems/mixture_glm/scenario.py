@@ -27,7 +27,8 @@ from giantstep.core.scenario.family import (
     Setting,
     Variable,
 )
-from giantstep.core.scenario.model import Expression, Number, Numbers, Scenario, field
+from giantstep.core.scenario.fields import Expression, Number, Numbers, field
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.problems.mixture_glm.mixture import GaussianMixture, describe
 from giantstep.problems.mixture_glm.parts import (

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import Discriminator, Tag
 
 from giantstep.core.base.types import DeviceArray, Points
-from giantstep.core.scenario.model import Number, Part, field
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Part
 from giantstep.problems.network.fields import name_or_law, only
 
 if TYPE_CHECKING:

@@ -136,6 +136,7 @@ class SecondOrder:
         b = self.along[:, :, second]
         p = self.across[:, :, first]
         q = self.across[:, :, second]
+        # what the channel has in common with what the fit leaves, by powers of xi
         source = _sums(self.bend * a * b, self.gap)
         power = a**2 * b**2
         axes = range(p.shape[2])
@@ -146,12 +147,16 @@ class SecondOrder:
             both = p[:, :, axis, None] * q[:, :, other, None]
             source = source + _sums(self.bend * both, self.gap2[:, axis, other])
         if axes:
-            pp, qq, pq = (
-                np.sum(left * right, axis=2)[..., None]
-                for left, right in ((p, p), (q, q), (p, q))
-            )
-            power = power + a**2 * qq + b**2 * pp + 4 * a * b * pq + pp * qq + 2 * pq**2
-        square = (inverse_dim if first != second else inverse_dim / 2)[:, None]
+            pp = np.sum(p * p, axis=2)[..., None]
+            qq = np.sum(q * q, axis=2)[..., None]
+            pq = np.sum(p * q, axis=2)[..., None]
+            # E (a + p xi)^2 (b + q xi)^2 over standard normals xi, term by term
+            power = power + a**2 * qq + b**2 * pp + 4 * a * b * pq
+            power = power + pp * qq + 2 * pq**2
+        # (eps^2 - 1)/2 of one variable has half the variance of a product of two
+        square = inverse_dim[:, None]
+        if first == second:
+            square = square / 2
         cost = 1 / self.prior + square * _sums(self.bend**2 * power, self.weights)
         gain: Floats = np.sum(square * source**2 / cost, axis=1)
         return gain

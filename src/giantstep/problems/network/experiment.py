@@ -22,17 +22,7 @@ from giantstep.core.base.types import Array, DeviceArray, Floats, Integers, Poin
 from giantstep.core.lab import Draws, chunk_rows, to_numpy
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.inputs.parts import InputRows
-from giantstep.problems.network.beyond import BEYOND
 from giantstep.problems.network.limit import count_outliers
-from giantstep.problems.network.measure_beyond import (
-    PAIRED,
-    fitting_memory,
-    measure_calibration,
-    measure_sensitivity,
-    measure_shift,
-    measure_variance,
-    second_draws,
-)
 from giantstep.problems.network.measurements.along import measure_along
 from giantstep.problems.network.measurements.errors import measure_errors
 from giantstep.problems.network.measurements.spectra import (
@@ -43,6 +33,7 @@ from giantstep.problems.network.measurements.spectra import (
 from giantstep.problems.network.measurements.spikes import measure_spikes
 from giantstep.problems.network.measurements.steps import measure_steps
 from giantstep.problems.network.measurements.weights import measure_weights
+from giantstep.problems.network.plugins import module_of_measures
 from giantstep.problems.network.problem import take_points
 from giantstep.problems.network.questions import FITTED
 from giantstep.problems.network.scenario import Network
@@ -66,13 +57,9 @@ _MEASUREMENTS: Mapping[str, Callable[..., dict[str, Array]]] = {
     "resolvent": measure_resolvent,
     "weights": measure_weights,
     "spikes": measure_spikes,
-    "variance": measure_variance,
-    "sensitivity": measure_sensitivity,
-    "shift": measure_shift,
-    "calibration": measure_calibration,
 }
-"""Question -> what measures it: of one network, or of two alike where it is
-`PAIRED`.
+"""Question -> what measures it. Those of `plugins` are measured by their folders, of
+one network or of two alike.
 """
 
 
@@ -99,19 +86,22 @@ def trial(
         # a table has no more rows for the test than steps and fit leave
         tests = min(int(settings.get("test_samples") or 1), draws.left)
         settings = {**settings, "test_samples": tests}
-    if what in BEYOND:
+    streams = [draws]
+    folder = module_of_measures(what)
+    if folder is None:
+        measure = _MEASUREMENTS[what]
+    else:
+        measure = getattr(folder, f"measure_{what}")
         # points of a group share the law of the test inputs
         law, noise = test_law(network, points, 0)
         settings = {**settings, "law": law, "shifted_noise": noise}
-    streams = [draws]
-    if what in PAIRED:
-        # the second network shares no random number with the first
-        streams.append(second_draws(draws))
+        if what in folder.PAIRED:
+            # the second network shares no random number with the first
+            streams.append(folder.second_draws(draws))
     trajectories = [
         trained_networks(network, points, inputs, dim, stream, settings)
         for stream in streams
     ]
-    measure = _MEASUREMENTS[what]
     of_times = _settings_of_times(network, points, what, dim, settings)
     path: list[dict[str, Array]] = []
     # generators: a trajectory holds one network at a time
@@ -426,8 +416,10 @@ def _fitting_memory(
     if what in ("resolvent", "spikes"):
         rows = (network.blocks + 1) * dim * min(chunk, p)
         return p * p + max(3 * p * p, 2 * p * p + rows)
-    if what in BEYOND:
-        return fitting_memory(what, p, dim, samples, chunk)
+    folder = module_of_measures(what)
+    if folder is not None:
+        needed: int = folder.fitting_memory(what, p, dim, samples, chunk)
+        return needed
     if what == "errors" and network.readout.classes:
         # all features at once, Newton's weighted copy, its matrices
         return 2 * int(samples.max()) * p + 2 * p * p

@@ -13,7 +13,7 @@ import numpy as np
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Array, Points
 from giantstep.core.scenario.family import Question
-from giantstep.core.scenario.model import (
+from giantstep.core.scenario.fields import (
     Expression,
     Integer,
     MultiIndex,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from giantstep.core.scenario.model import field
+from giantstep.core.scenario.fields import field
 from giantstep.core.scenario.vocabulary import Vocabulary
 
 _INPUTS = (

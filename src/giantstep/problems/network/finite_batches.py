@@ -287,34 +287,38 @@ def _after(
     inverse = fields.inverse
     keep = fields.keep
     mean = sample.mean
+    # columns over the blocks, rows over the nodes
     e = fields.e[:, None]
     c = chain.norm[:, None]
     s = np.sqrt(c)
     res = sample.label - fields.share @ at["D0"]
-    r2, ep = e * res * at["D2"], e * res / s  # (3.1)
+    # (3.1): r2 multiplies the row in (3.0), ep the part of sigma' beyond its first two
+    # Hermite polynomials
+    r2 = e * res * at["D2"]
+    ep = e * res / s
     stays = keep + mean(r2)[:, None]
     kr = stays + inverse * r2
     dk = 2 * stays * inverse * r2 + (inverse * r2) ** 2
     c3 = c * at["D3"]
-    fl = 2 * ep * c3 * kr + inverse * ep**2 * at["a1"]  # (3.3)
-    # (3.4)
-    fy = ep * (
-        c3 * dk + 2 * inverse * ep * at["a1"] * kr + inverse**2 * ep**2 * at["k3"]
-    )
+    # (3.3): the length after the step sees s <b, X^T fl/n>, beside its own past: (3.6)
+    fl = 2 * ep * c3 * kr + inverse * ep**2 * at["a1"]
+    # (3.4): the covariance of that length with the neuron's own part of the gradient
+    own_noise = c3 * dk + 2 * inverse * ep * at["a1"] * kr
+    fy = ep * (own_noise + inverse**2 * ep**2 * at["k3"])
     gain = _gain(sample, at, fields, res, stays[:, 0], chain.norm)
-    spread = _spread(
-        sample, at, fields, r2, ep, kr, dk, chain.norm
-    ) - inverse * chain.norm**2 * mean(fl**2)
+    alone = _spread(sample, at, fields, r2, ep, kr, dk, chain.norm)
+    # <b, X^T fl/n> is a variable of the chain, and no part of the rest of (3.6)
+    spread = alone - inverse * chain.norm**2 * mean(fl**2)
     moves = res * at["D1"]
     bends = 0.5 * e * res * at["D3"]
     needed = [moves, s * fl, s**3 * fy]
+    # dl of (3.0) bends a row; before the first step it is 0 on the sphere
     if chain.steps or chain.gaussian_rows:
         needed.append(bends)
-    moving = inverse > 0 and np.any(e != 0)
-    if moving:
+    # on the population no function of the sample is a new direction
+    span = np.zeros((0, len(res)))
+    if inverse > 0 and np.any(e != 0):
         span = sample.orthonormal(np.concatenate(needed))
-    else:
-        span = np.zeros((0, len(res)))
 
     def coordinates(f: Floats) -> Floats:
         return sample.coordinates(f, span, inverse)
@@ -333,19 +337,24 @@ def _after(
         own=coordinates(s**3 * fy)[None],
         bent=coordinates(bends)[None],
     )
+    # (2.4): rows keep their part, and gain the noise that no direction has
     widened = mean(res**2 * (at["square"] - at["D1"] ** 2))
-    norm = chain.norm * stays[:, 0] ** 2 + fields.e**2 * inverse * widened  # (2.4)
-    # (2.3)
-    U = keep * np.pad(chain.U, ((0, 0), (0, len(span)))) + e * coordinates(moves)
+    norm = chain.norm * stays[:, 0] ** 2 + fields.e**2 * inverse * widened
+    # (2.3): the old means have no part along the new directions yet
+    old_means = np.pad(chain.U, ((0, 0), (0, len(span))))
+    U = keep * old_means + e * coordinates(moves)
+    # finite_size_steps (2.2): the output of all means pulls each of them back
     turned = e * ((at["D1"] * sample.weights) @ at["D1"].T) * fields.share
-    own = np.diag(np.abs(fields.e) * np.sqrt(np.maximum(inverse * widened, 0.0)))
-    feedback = np.concatenate(
-        [stays * chain.feedback - turned @ chain.feedback, own], axis=1
-    )
-    steps = (*chain.steps, step)
-    norms = (*chain.norms, norm)
+    means = stays * chain.feedback - turned @ chain.feedback
+    # (2.7) there: the mean of the noise of a block is a column of its own
+    noise = np.abs(fields.e) * np.sqrt(np.maximum(inverse * widened, 0.0))
     return dataclasses.replace(
-        chain, U=U, norm=norm, feedback=feedback, steps=steps, norms=norms
+        chain,
+        U=U,
+        norm=norm,
+        feedback=np.concatenate([means, np.diag(noise)], axis=1),
+        steps=(*chain.steps, step),
+        norms=(*chain.norms, norm),
     )
 
 
@@ -383,20 +392,28 @@ def _spread(
     mean = sample.mean
     inverse = fields.inverse
     keep = fields.keep
-    f1, f2, f3, f4 = (mean(r2**j) * inverse ** (j - 1) for j in (1, 2, 3, 4))
+    # free cumulants of X^T diag(r2) X/n, of which K of (3.0) is a shift
+    f1 = mean(r2)
+    f2 = mean(r2**2) * inverse
+    f3 = mean(r2**3) * inverse**2
+    f4 = mean(r2**4) * inverse**3
+    # its moments, tr (X^T diag(r2) X/n)^j / d
     F2 = f2 + f1**2
     F3 = f3 + 3 * f2 * f1 + f1**3
     F4 = f4 + 4 * f3 * f1 + 2 * f2**2 + 6 * f2 * f1**2 + f1**4
+    # those of K itself, with the weight decay
     K2 = keep**2 + 2 * keep * f1 + F2
     K4 = keep**4 + 4 * keep**3 * f1 + 6 * keep**2 * F2 + 4 * keep * F3 + F4
     noise = mean(ep**2 * at["v"])
+    # |K b|^2 for a row of random direction
     total = 2 * (K4 - K2**2)
-    total += (
-        4 * inverse * (mean(ep**2 * at["a2"] * kr**2) + inverse * noise * mean(r2**2))
-    )
+    # K b times the neuron's own part
+    crossed = mean(ep**2 * at["a2"] * kr**2) + inverse * noise * mean(r2**2)
+    total += 4 * inverse * crossed
+    # that part alone, with its third and fourth moments
     total += 4 * inverse**2 * mean(ep**3 * at["a3"] * kr) + 2 * inverse**2 * noise**2
     total += inverse**3 * mean(ep**4 * (at["k4"] - at["v"] ** 2))
-    total += 4 * mean(ep * at["e3"] * kr * dk) + 2 * inverse * mean(
-        ep**2 * at["b2"] * dk
-    )
+    # what both have in common: the part is not independent of <b, x>
+    total += 4 * mean(ep * at["e3"] * kr * dk)
+    total += 2 * inverse * mean(ep**2 * at["b2"] * dk)
     return np.asarray(c**2 * total)

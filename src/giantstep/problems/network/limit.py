@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,12 @@ from giantstep.core.maths.gaussian.resolution import rough_sentence
 from giantstep.core.maths.gaussian.subspaces import split_directions
 from giantstep.core.readout.finite_size import whole_sizes
 from giantstep.core.readout.fits import QUADRATURE
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.checks import check_list, every_time
-from giantstep.core.scenario.family import Answer
 from giantstep.core.scenario.own_classes import refuse_limit
 from giantstep.problems.inputs.assumptions import LEAST_RANKS, warnings_of
 from giantstep.problems.inputs.parts import InputRows
 from giantstep.problems.network.answers.errors import Table
-from giantstep.problems.network.beyond import BEYOND, CHECKS, lacking_beyond
 from giantstep.problems.network.describe import means_warning
 from giantstep.problems.network.escape import (
     REACHABLE,
@@ -39,6 +37,8 @@ from giantstep.problems.network.escape import (
 )
 from giantstep.problems.network.follow import Moment, follow
 from giantstep.problems.network.layer import least_spike
+from giantstep.problems.network.plugins import checks as checks_of_folders
+from giantstep.problems.network.plugins import folder_of, module_of_answer
 from giantstep.problems.network.problem import (
     Share,
     finite_batches,
@@ -61,13 +61,6 @@ BOUND = 9.0
 """Largest |kappa| that rules reach."""
 FINITE_DIM = ("split", "quadratic")
 """Theories of inputs of low effective rank, structured_inputs (8.2) and (8.1)."""
-FILLED_BY = {
-    **dict.fromkeys(("steps", "along", "spectrum", "resolvent"), "others"),
-    **dict.fromkeys(("shift", "sensitivity", "calibration"), "tested"),
-}
-"""Question -> module of `answers` whose function `answer_<question>` fills it, where it
-has another name.
-"""
 
 
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
@@ -114,12 +107,8 @@ def _answer(
         ):  # their theory is exact, and sees a target without a linear part, too
             answer.warnings += _warnings(network, points, theory)
         return answer
-    # no other is loaded
-    module = import_module(
-        f"giantstep.problems.network.answers.{FILLED_BY.get(what, what)}"
-    )
     table = Table(network, points, len(settings["time"]))
-    fill = getattr(module, f"answer_{what}")
+    fill = getattr(module_of_answer(what), f"answer_{what}")
     chosen = chosen_theories(network, points, what, theory)
     for share, moment, time in _moments(table, chosen, settings["time"]):
         fill(table, share, moment, time, settings)
@@ -168,7 +157,7 @@ def _moments(
                 if moment.time in times:
                     yield share, moment, int(np.searchsorted(times, moment.time))
             for number, reason in reasons.items():
-                table.note(share.index[share.owner == number], reason)
+                table.note(share.points[share.set_of_point == number], reason)
             # the last ones that were reached
             problem, layer = (
                 moment.problem,
@@ -250,12 +239,11 @@ def refuse_missing(
             "steps",
             f'a theory of what="{what}" other than after one SmallStep or GrowingStep',
         )
-    if what in BEYOND:
-        beyond_it = lacking_beyond(network, points, what)
-    else:
-        beyond_it = None
-    if beyond_it is not None:
-        raise missing_theory(*beyond_it)
+    folder = folder_of(what)
+    if folder is not None:
+        lacking_there = folder.lacking(network, points, what)
+        if lacking_there is not None:
+            raise missing_theory(*lacking_there)
     if network.readout.classes and what == "along":
         raise missing_theory(
             "readout.kind", "the error of a classifier along the learnt direction"
@@ -424,7 +412,7 @@ def prepare(
     kept = {name: value for name, value in settings.items() if name != "first"}
     settings = {**kept, "time": times, **question.labels}
     if what == "spectrum" and settings.get("x") is None:
-        from giantstep.problems.network.answers.others import key_of, unit_of
+        from giantstep.problems.network.answers.spectrum import key_of, unit_of
 
         points = whole_sizes(points)
         try:
@@ -460,7 +448,7 @@ def prepare(
         "degree": check_degrees,
         "kappa": kappa,
     }
-    checks |= CHECKS  # all of them fill in, too
+    checks |= checks_of_folders()  # all of them fill in, too
     return settings | {
         name: checks[name](settings.get(name))
         for name in checks
@@ -480,7 +468,7 @@ def _all_spectra(
     """Yield (time, point, spectrum, size) of the limit, times counted from the first
     one asked for.
     """
-    from giantstep.problems.network.answers.others import spectra
+    from giantstep.problems.network.answers.spectrum import spectra
 
     theory = settings.get("theory")
     points = whole_sizes(points)

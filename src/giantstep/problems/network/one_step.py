@@ -13,8 +13,9 @@ from pydantic import BeforeValidator
 
 from giantstep.core.base.types import Array, Points
 from giantstep.core.maths.gaussian import as_target
-from giantstep.core.scenario.family import Answer, Question
-from giantstep.core.scenario.model import Expression, Number, field
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question
+from giantstep.core.scenario.fields import Expression, Number, field
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.inputs.parts import Inputs, Whitening

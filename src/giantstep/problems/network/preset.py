@@ -17,7 +17,8 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field, field_error
 from giantstep.core.base.types import Array, Floats, Points
-from giantstep.core.scenario.family import Answer, Question, Variable
+from giantstep.core.scenario.answer import Answer
+from giantstep.core.scenario.family import Question, Variable
 from giantstep.problems.network.scenario import Network, OfNetwork
 
 Reply = TypeVar("Reply")

@@ -124,20 +124,19 @@ class Share:
     each has.
     """
 
-    index: Integers
-    owner: Integers
+    points: Integers  # of the grid
+    set_of_point: Integers  # of the problem, for each of these points
     problem: Problem
 
     def points_of(self, sets: Integers) -> tuple[Integers, Integers]:
         """Return where the points of these parameter sets are in the grid, and which of
         the sets each point has.
         """
-        rows = np.flatnonzero(np.isin(self.owner, sets))
+        kept = np.flatnonzero(np.isin(self.set_of_point, sets))
         order = np.argsort(sets)
-        return (
-            self.index[rows],
-            order[np.searchsorted(sets, self.owner[rows], sorter=order)],
-        )
+        # the sets need not be sorted, and are counted as they are given
+        place = np.searchsorted(sets, self.set_of_point[kept], sorter=order)
+        return self.points[kept], order[place]
 
 
 def second_layer_law(network: Network, whole: bool = False) -> tuple[Floats, Floats]:
@@ -235,9 +234,16 @@ def _share(network: Network, points: Points, index: Integers, theory: str) -> Sh
         quadratic = float(points["dim"][0])
     else:
         quadratic = np.inf
-    return Share(
-        index, owner, Problem(network, zeta, pi, inputs, frame, numbers, quadratic)
+    problem = Problem(
+        network=network,
+        zeta=zeta,
+        pi=pi,
+        inputs=inputs,
+        frame=frame,
+        numbers=numbers,
+        quadratic_dim=quadratic,
     )
+    return Share(points=index, set_of_point=owner, problem=problem)
 
 
 def _distinct(rows: Floats) -> tuple[Integers, Integers]:

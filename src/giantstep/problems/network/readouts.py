@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import pydantic
 
 from giantstep.core.base.types import Floats
-from giantstep.core.scenario.model import Number, Part, field
+from giantstep.core.scenario.fields import Number, field
+from giantstep.core.scenario.model import Part
 from giantstep.problems.network import fields
 
 if TYPE_CHECKING:

@@ -236,6 +236,7 @@ class Scatter:
             relative * np.sqrt(self.counted)[:, None, None], -WIDEST, WIDEST
         )
         width = np.sign(relative) * np.sqrt(np.log1p(relative**2))
+        # a log-normal factor: the noise of few neurons stays positive
         factor = np.exp(width * t[:, None, None, None])
         factor = factor / np.tensordot(weights, factor, axes=1)
         return slope * (factor - 1), factor
@@ -250,6 +251,7 @@ class Scatter:
         nodes, weights = hermite_rule(VARIABLE_NODES)
         by_length, noise = self.with_lengths(nodes)
         by_neurons, factor = self.of_neurons(nodes, weights)
+        # over all lengths the noise is that of the limit
         noise = noise * _ratio(self.noise, np.tensordot(weights, noise, axes=1), 1.0)
         both = np.multiply.outer(weights, weights).ravel()
         slope = self.moments.slope + _sums(by_length, by_neurons)
@@ -258,6 +260,8 @@ class Scatter:
         moved = lengths * self.moments.bent**2 + np.tensordot(
             weights, by_neurons**2, axes=1
         )
+        # what the slope varies by is a part of the noise of the limit, and is not
+        # counted twice
         left = 1 / (1 + _ratio(moved, self.noise, 0.0))
         wanted = self.moments.slope**2 + (1 - left) * self.noise
         slope = slope * np.sqrt(
@@ -296,31 +300,34 @@ def scattered(
     `A` (M, k, N) are the shifts of the neurons at the nodes of kappa, and mu1 is `unit`
     (M, k) times D_1.
     """
-    known = SCATTER in layer.rows.known
-    if not known or not np.isfinite(problem.numbers["dim"]).all():
-        return Scattered(features, np.zeros(len(A)))
+    plain = Scattered(features, np.zeros(len(A)))
+    # in the limit all inputs of one kappa have the same features
+    if not np.isfinite(problem.numbers["dim"]).all():
+        return plain
+    if SCATTER not in layer.rows.known:
+        return plain
     # an ordinary activation may look steep after a large step, at a few kappa that
     # decide nothing: of tanh after a step of rate 20 the sizes below said 17%, where
     # networks are within 1%
-    if (
-        np.max(steepness(problem.activation).at(problem.numbers["width_per_dim"]))
-        <= ORDINARY
-    ):
-        return Scattered(features, np.zeros(len(A)))
+    widths = problem.numbers["width_per_dim"]
+    if np.max(steepness(problem.activation).at(widths)) <= ORDINARY:
+        return plain
     scatter = Scatter.of(problem, layer, A, features)
     if not scatter.counted.any():
-        return Scattered(features, np.zeros(len(A)))
+        return plain
+    # rows of one block share their functions of kappa: how they differ is left out
     neglected = OF_ROWS * scatter.among_rows
     too_many = VARIABLE_NODES**2 * features.weights.shape[1] > MOST_NODES
     # for inputs with a covariance, whose lengths differ more, the term was not held
     # against networks
     outside = problem.network.readout.classes or not problem.isotropic
     if too_many or outside or len(problem.zeta) > PACKED_BLOCKS:
-        return Scattered(
-            features, neglected + OF_INPUTS * scatter.counted * scatter.among_inputs
-        )
+        among_inputs = OF_INPUTS * scatter.counted * scatter.among_inputs
+        return Scattered(features, neglected + among_inputs)
+    # the nodes of kappa are repeated for every value of both variables
     weights, slope, noise = scatter.at_inputs()
     again = np.tile(np.arange(features.weights.shape[1]), len(weights))
+    # mu1 is in units of the bulk rows, the slope in those of their length s
     change = (slope - scatter.moments.slope) * (unit / scatter.s)[..., None]
     several = dataclasses.replace(
         features.at_nodes(again),

@@ -15,20 +15,14 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Array, Floats, Points
 from giantstep.core.maths.gaussian import PLANTED_LABELS, Function
 from giantstep.core.scenario.family import Baseline, Question, Variable
+from giantstep.core.scenario.fields import Expression, MultiIndex, Number, field
 from giantstep.core.scenario.lists import PartList
-from giantstep.core.scenario.model import (
-    Expression,
-    MultiIndex,
-    Number,
-    Scenario,
-    field,
-)
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import Paper, notation_of
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.inputs.law import InputLaw
 from giantstep.problems.inputs.parts import InputRows, Inputs
-from giantstep.problems.network import fields
-from giantstep.problems.network.beyond import BEYOND
+from giantstep.problems.network import fields, plugins
 from giantstep.problems.network.coordinates import AnyCoordinates
 from giantstep.problems.network.notation import NETWORK_PAPERS
 from giantstep.problems.network.questions import (
@@ -40,9 +34,14 @@ from giantstep.problems.network.questions import (
 )
 from giantstep.problems.network.readouts import AnyReadOut, Ridge
 from giantstep.problems.network.shift import Shift as Shift
-from giantstep.problems.network.steps import AnyStep, MaximalStep
-from giantstep.problems.network.steps.base import Place
-from giantstep.problems.network.steps.registry import step_class
+from giantstep.problems.network.steps import MaximalStep
+from giantstep.problems.network.steps.base import Place, Step
+from giantstep.problems.network.steps.registry import KINDS, any_of, step_class
+
+if TYPE_CHECKING:
+    AnyStep = Step
+else:  # steps that live in folders of their own are known by name only
+    AnyStep = any_of(*KINDS)
 
 THEORIES = {
     "exact": "the exact limit of the network",
@@ -173,7 +172,7 @@ class Network(OfNetwork):
         " flipped with probability flip\nlimit     d -> inf with n/d = samples_per_dim,"
         " p/d = width_per_dim, n0/d = batch_per_dim fixed"
     )
-    questions: ClassVar[Mapping[str, Question]] = {**QUESTIONS, **BEYOND}
+    questions: ClassVar[Mapping[str, Question]] = {**QUESTIONS, **plugins.questions()}
     theories: ClassVar[Mapping[str, str]] = THEORIES
     papers: ClassVar[tuple[str, ...]] = (
         *OWN_PAPERS,

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from giantstep.core.base.errors import bad_field, field_error
 from giantstep.core.base.types import Floats, Points
 from giantstep.core.scenario.arrays import ArrayField, FrozenArray
-from giantstep.core.scenario.model import Number, Numbers, Part, field
+from giantstep.core.scenario.fields import Number, Numbers, field
+from giantstep.core.scenario.model import Part
 
 if TYPE_CHECKING:
     from giantstep.core.maths.gaussian.target import Target

@@ -30,8 +30,8 @@ from giantstep.core.maths.gaussian.resolution import (
     resolve,
     rough_sentence,
 )
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.checks import check_number, check_whole
-from giantstep.core.scenario.family import Answer
 from giantstep.problems.learnability.batch_exponents import (
     best_batch,
     largest_rate,

@@ -17,15 +17,15 @@ from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian import Function
 from giantstep.core.scenario.arrays import ArrayField
 from giantstep.core.scenario.family import PhaseDiagram, Question, Setting, Variable
-from giantstep.core.scenario.model import (
+from giantstep.core.scenario.fields import (
     Expression,
     Integer,
     MultiIndex,
     Number,
     Numbers,
-    Scenario,
     field,
 )
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import (
     Paper,
     either,

@@ -27,11 +27,13 @@ from giantstep.core.lab.algebra import KRYLOV_BLOCKS
 from giantstep.problems.subspace_clustering.amp import (
     AMPEstimate,
     AMPRun,
-    ClusterMixture,
     amp,
     starting_point,
 )
-from giantstep.problems.subspace_clustering.mixture import cluster_directions
+from giantstep.problems.subspace_clustering.mixture import (
+    ClusterMixture,
+    cluster_directions,
+)
 from giantstep.problems.subspace_clustering.rivals import rival_labels
 from giantstep.problems.subspace_clustering.scenario import SubspaceClustering
 

@@ -13,8 +13,8 @@ import numpy as np
 from giantstep.core.base.deadline import check_time
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Array, Booleans, Floats, Points
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.checks import check_number, every_time
-from giantstep.core.scenario.family import Answer
 from giantstep.problems.subspace_clustering.amp import spectral_overlap
 from giantstep.problems.subspace_clustering.channels import (
     AssignmentChannel,

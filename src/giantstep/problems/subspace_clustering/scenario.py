@@ -14,7 +14,8 @@ import numpy as np
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Array, Floats
 from giantstep.core.scenario.family import PhaseDiagram, Question, Setting, Variable
-from giantstep.core.scenario.model import Integer, Number, Numbers, Scenario, field
+from giantstep.core.scenario.fields import Integer, Number, Numbers, field
+from giantstep.core.scenario.model import Scenario
 from giantstep.core.scenario.paper_symbols import Paper, either, notation_of, sqrt
 from giantstep.problems.subspace_clustering.mixture import largest_variance
 

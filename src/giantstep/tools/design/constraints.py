@@ -17,14 +17,12 @@ from giantstep.core.base.types import Booleans, Floats, Indices
 from giantstep.core.maths.gaussian.expression import Expression, parse_expression
 from giantstep.core.maths.gaussian.primitives import CALLABLE_NAMES
 from giantstep.core.maths.solve import crossing
+from giantstep.core.scenario.fields import as_number, bounds_of, check_numbers
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.lists import given_as
-from giantstep.core.scenario.model import (
-    Scenario,
-    as_number,
-    bounds_of,
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import (
     check_field_name,
-    check_numbers,
     dotted_names,
     numbers_meant,
     one_number,

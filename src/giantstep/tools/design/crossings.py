@@ -17,13 +17,9 @@ from giantstep.core.base.types import Array, Floats, Indices
 from giantstep.core.result.table import about_field
 from giantstep.core.run.problems import warn
 from giantstep.core.scenario.checks import check_flags, check_whole
-from giantstep.core.scenario.model import (
-    Scenario,
-    as_number,
-    check_field_name,
-    dotted_names,
-    numbers_meant,
-)
+from giantstep.core.scenario.fields import as_number
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import check_field_name, dotted_names, numbers_meant
 from giantstep.tools.design.constraints import (
     Range,
     default_range,
@@ -48,6 +44,10 @@ optimum.
 """
 _INNER_STARTS = 9
 """Starting points of the optimum over one other field, at every point of the scan."""
+_POINTS_OF_SEARCH = 20
+"""Times as many points that a scan asks for where another field is optimised, roughly:
+what the progress line counts on.
+"""
 _JUMP = 1e-5
 """Distance from the wanted value, relative to the range of values, from which a
 crossing is a jump.
@@ -153,21 +153,25 @@ def solve_for(
         count = check_whole(
             "points", points, "a whole number from 3 to 10000", 3, 10_000
         )
-    profile = Profile(
-        ObservedLimit(request, observable), span, inner, -1.0 if maximise else 1.0
-    )
+    sign = 1.0
+    if maximise:
+        sign = -1.0
+    profile = Profile(ObservedLimit(request, observable), span, inner, sign)
     is_list = isinstance(value, list | tuple) or np.ndim(value) > 0
+    entries = [value]
+    if is_list:
+        entries = list(value)
     try:
-        targets = np.array(
-            [as_number(entry) for entry in (value if is_list else [value])]
-        )
+        targets = np.array([as_number(entry) for entry in entries])
     except ValueError:
         raise bad_field(
             observable.name, value, "a number or a list of numbers to be reached"
         ) from None
     if not len(targets) or not np.isfinite(targets).all():
         raise bad_field(observable.name, value, "finite, at least one number")
-    expected = request.grid.size * (count + count // 2) * (20 if inner else 1)
+    expected = request.grid.size * (count + count // 2)
+    if inner:
+        expected *= _POINTS_OF_SEARCH
     with profile.limits.watched("solve for", expected, progress):
         scan = scan_profile(profile, count)
         crossings = find_crossings(profile, *scan, targets)
@@ -237,11 +241,15 @@ class Profile:
             min(candidates, key=lambda candidate: candidate.value, default=None)
             for candidates in found
         ]
-        values = np.array([np.nan if c is None else self.sign * c.value for c in best])
-        return values, {
-            name: np.array([np.nan if c is None else c.fields[name] for c in best])
-            for name in self.inner
-        }
+        values = np.full(len(best), np.nan)
+        fields = {name: np.full(len(best), np.nan) for name in self.inner}
+        for row, minimum in enumerate(best):
+            if minimum is None:
+                continue
+            values[row] = self.sign * minimum.value
+            for name in self.inner:
+                fields[name][row] = minimum.fields[name]
+        return values, fields
 
     def beside(self, coordinates: Floats, rows: Indices) -> Floats:
         """Return the observable at coordinates; where the limit has no value at one,

@@ -19,17 +19,13 @@ from giantstep.core.run.problems import Problems
 from giantstep.core.run.reach import Jump, jump_at
 from giantstep.core.run.request import Request
 from giantstep.core.run.returns import answer_of
+from giantstep.core.scenario.answer import Answer, last_known
 from giantstep.core.scenario.dimensions import dimension_named
-from giantstep.core.scenario.family import (
-    Answer,
-    Engine,
-    Question,
-    Variable,
-    last_known,
-)
+from giantstep.core.scenario.family import Engine, Question, Variable
 from giantstep.core.scenario.grid import Batch
 from giantstep.core.scenario.lists import declaration, given_as, names_meant
-from giantstep.core.scenario.model import Scenario, dotted_names
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import dotted_names
 
 if TYPE_CHECKING:
     import xarray

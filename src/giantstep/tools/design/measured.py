@@ -25,7 +25,7 @@ from giantstep.core.result.verdicts import (
     visible_gap,
 )
 from giantstep.core.run.request import Request
-from giantstep.core.run.study import simulate
+from giantstep.core.run.verbs import simulate
 from giantstep.core.scenario.model import Scenario
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class Place(NamedTuple):
     theory: float
 
     def __str__(self) -> str:
-        return f"{'half' if self.factor < 1 else 'twice'} of {self.name}"
+        if self.factor < 1:
+            return f"half of {self.name}"
+        return f"twice of {self.name}"
 
 
 @dataclass
@@ -63,6 +65,10 @@ class Measured:
     sentence: str
 
 
+_UNMEASURED = Measured(np.nan, np.nan, worse={}, verdict="", sentence="")
+"""What stands where nothing was measured."""
+
+
 @dataclass
 class Checks:
     """The checks of the optima of all rows."""
@@ -75,10 +81,9 @@ class Checks:
 
     def columns(self, name: str, fields: Sequence[str]) -> dict[str, Any]:
         """Return the columns of a result: own dimensions, values, what they are."""
-        rows = [self.rows.get(row) for row in range(self.size)]
-        mean, error = np.array(
-            [(np.nan, np.nan) if one is None else (one.mean, one.error) for one in rows]
-        ).T
+        rows = [self.rows.get(row, _UNMEASURED) for row in range(self.size)]
+        mean = np.array([one.mean for one in rows])
+        error = np.array([one.error for one in rows])
         columns: dict[str, Any] = {
             f"{name}_measured": (
                 (),
@@ -91,35 +96,40 @@ class Checks:
                 f"standard error of {name}_measured",
             ),
         }
-        for word, factor in (("half", 0.5), ("twice", 2.0)) if fields else ():
-            nothing = (np.nan, np.nan)
-            found = [
-                [
-                    nothing if one is None else one.worse.get((f, factor), nothing)
-                    for f in fields
-                ]
-                for one in rows
-            ]
-            percents = np.array(found).reshape(len(rows), len(fields), 2)
-            column = f"measured_worse_at_{word}"
-            columns[column] = (
-                ("field",),
-                percents[..., 0],
-                f"the same of networks, with {word} of the field",
-            )
-            columns[column + "_stderr"] = (
-                ("field",),
-                percents[..., 1],
-                f"standard error of {column}",
-            )
-        for key, said in (
-            ("verdict", "what networks say of the optimum"),
-            ("checked", "the same in a sentence"),
-        ):
-            attribute = "verdict" if key == "verdict" else "sentence"
-            texts = ["" if one is None else getattr(one, attribute) for one in rows]
-            columns[key] = ((), np.array(texts, dtype=str), said)
+        if fields:
+            for word, factor in (("half", 0.5), ("twice", 2.0)):
+                percents, errors = _worse(rows, fields, factor)
+                column = f"measured_worse_at_{word}"
+                columns[column] = (
+                    ("field",),
+                    percents,
+                    f"the same of networks, with {word} of the field",
+                )
+                columns[f"{column}_stderr"] = (
+                    ("field",),
+                    errors,
+                    f"standard error of {column}",
+                )
+        verdicts = np.array([one.verdict for one in rows], dtype=str)
+        sentences = np.array([one.sentence for one in rows], dtype=str)
+        columns["verdict"] = ((), verdicts, "what networks say of the optimum")
+        columns["checked"] = ((), sentences, "the same in a sentence")
         return columns
+
+
+def _worse(
+    rows: Sequence[Measured], fields: Sequence[str], factor: float
+) -> tuple[Floats, Floats]:
+    """Return by how much networks get worse with this factor of each field, and the
+    standard errors: both of shape (rows, fields), NaN where it was not measured.
+    """
+    worse = np.full((len(rows), len(fields)), np.nan)
+    errors = np.full((len(rows), len(fields)), np.nan)
+    for place, one in enumerate(rows):
+        for column, name in enumerate(fields):
+            if (name, factor) in one.worse:
+                worse[place, column], errors[place, column] = one.worse[name, factor]
+    return worse, errors
 
 
 def check_places(
@@ -133,7 +143,11 @@ def check_places(
     stands.
     """
     settings: Mapping[str, Any] = request.given
-    size: dict[str, Any] = {} if dim is None else {"dim": dim}
+    size: dict[str, Any] = {}
+    at_dim = ""
+    if dim is not None:
+        size["dim"] = dim
+        at_dim = f" at d = {dim}"
     values = []
     for place in places:
         trials = simulate(
@@ -152,7 +166,7 @@ def check_places(
         places,
         np.array(values, dtype=np.float64),
         checks.sign,
-        "" if dim is None else f" at d = {dim}",
+        at_dim,
     )
 
 
@@ -202,10 +216,10 @@ def judge(
     elif visible > SEE:
         needed = float(trials_for_gap(abs(spread / mean), SEE, len(places), POWER))
         verdict = "cannot tell"
-        also = (
-            f"; {trials_text(int(needed)) if np.isfinite(needed) else trials_text(None)}"  # noqa: E501
-            " would show a gap of 5%"
-        )
+        enough = trials_text(None)
+        if np.isfinite(needed):
+            enough = trials_text(int(needed))
+        also = f"; {enough} would show a gap of 5%"
     else:
         verdict = "stands"
         also = _nothing_better(worse, room)

@@ -21,9 +21,11 @@ from giantstep.core.run.problems import warn
 from giantstep.core.run.reach import LARGE, REACHABLE, Jump, neglected_of
 from giantstep.core.run.request import Request
 from giantstep.core.scenario.checks import check_number, check_whole
+from giantstep.core.scenario.fields import within_bounds
 from giantstep.core.scenario.grid import content_of
 from giantstep.core.scenario.lists import names_meant
-from giantstep.core.scenario.model import Scenario, numbers_meant, within_bounds
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import numbers_meant
 from giantstep.tools.design.constraints import (
     MOST_FIELDS,
     Choices,
@@ -351,13 +353,14 @@ def _best_of(
     """
 
     def differ(one: Candidate, other: Candidate) -> bool:
-        places = (
-            [span.coordinate(np.array(c.fields[name])) for c in (one, other)]
-            for name, span in spans.items()
-        )
-        return one.problem is not other.problem or any(
-            abs(a - b) > _APART for a, b in places
-        )
+        if one.problem is not other.problem:
+            return True
+        for name, span in spans.items():
+            here = span.coordinate(np.array(one.fields[name]))
+            there = span.coordinate(np.array(other.fields[name]))
+            if abs(here - there) > _APART:
+                return True
+        return False
 
     pools = [problem.solve(np.arange(size)) for problem in problems]
     best: list[list[Candidate]] = []
@@ -396,7 +399,9 @@ def _dataset(
         )
         for name, values in _columns(problems, best, found.choices, names, 0).items()
     }
-    worse = {"worse_at_half": 0.5, "worse_at_twice": 2.0} if names else {}
+    worse = {}
+    if names:
+        worse = {"worse_at_half": 0.5, "worse_at_twice": 2.0}
     shown = [*columns, *worse]
     for name, values in _columns(problems, best, found.choices, names, 1).items():
         columns[f"rival_{name}"] = ((), values, f"{name} at the second best minimum")
@@ -414,10 +419,8 @@ def _dataset(
         np.array([len(minima) for minima in best]),
         "local minima that differ",
     )
-    asked, failed = (
-        np.sum([getattr(limit, name) for limit in limits], axis=0)
-        for name in ("asked", "failed")
-    )
+    asked = np.sum([limit.asked for limit in limits], axis=0)
+    failed = np.sum([limit.failed for limit in limits], axis=0)
     neglected = _neglected(found)
     said = [
         _said(found, row, neglected.get(row), jumps.get(row), beside)
@@ -570,22 +573,30 @@ def _columns(
     """Return the observable, the choices (numbers where all are, else text) and the
     fields at the best minima.
     """
-    found = [row[rank] if rank < len(row) else None for row in best]
-    name = problems[0].limits.observable.name
-    sign = problems[0].sign
-    columns = {name: np.array([np.nan if c is None else sign * c.value for c in found])}
+    size = len(best)
+    # row -> its minimum of this rank; rows with fewer minima have NaN or no text
+    found = {row: minima[rank] for row, minima in enumerate(best) if len(minima) > rank}
+    observable = problems[0].limits.observable.name
+    columns: dict[str, Array] = {observable: np.full(size, np.nan)}
+    for row, minimum in found.items():
+        columns[observable][row] = problems[0].sign * minimum.value
     for name, values in choices.items():
-        made = [None if c is None else c.problem.choice[name] for c in found]
         if _are_numbers(values):
-            columns[name] = np.array(made, dtype=float)
+            columns[name] = np.full(size, np.nan)
+            for row, minimum in found.items():
+                columns[name][row] = minimum.problem.choice[name]
         else:
-            columns[name] = np.array(
-                ["" if value is None else label(value) for value in made], dtype=str
-            )
-    return columns | {
-        name: np.array([np.nan if c is None else c.fields[name] for c in found])
-        for name in names
-    }
+            texts = [""] * size
+            for row, minimum in found.items():
+                value = minimum.problem.choice[name]
+                if value is not None:
+                    texts[row] = label(value)
+            columns[name] = np.array(texts, dtype=str)
+    for name in names:
+        columns[name] = np.full(size, np.nan)
+        for row, minimum in found.items():
+            columns[name][row] = minimum.fields[name]
+    return columns
 
 
 def _worse(best: list[list[Candidate]], name: str, factor: float) -> Floats:

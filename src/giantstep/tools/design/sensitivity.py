@@ -16,14 +16,10 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.base.types import Booleans, Floats
 from giantstep.core.run.problems import warn
+from giantstep.core.scenario.fields import within_bounds
 from giantstep.core.scenario.lists import declaration
-from giantstep.core.scenario.model import (
-    Scenario,
-    check_field_name,
-    dotted_names,
-    numbers_meant,
-    within_bounds,
-)
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import check_field_name, dotted_names, numbers_meant
 from giantstep.tools.design.limits import ObservedLimit, read_observable, request_limit
 from giantstep.tools.design.tables import DesignResult, design_result
 
@@ -133,9 +129,10 @@ def sensitivity(
         error = _evaluate(limits, stencils)
     if error is not None and all(stencil.refused for stencil in stencils.values()):
         raise error
-    for stencil in stencils.values() if to is None else ():
-        # nobody asked for it
-        stencil.refused = stencil.refused and "fixed by the other fields"
+    if to is None:
+        for stencil in stencils.values():
+            # nobody asked for this field: why it has no derivative is no fault
+            stencil.refused = stencil.refused and "fixed by the other fields"
     result = _dataset(limits, value, stencils)
     warn(limits.problems())
     return result
@@ -149,7 +146,9 @@ def _field_names(limits: ObservedLimit, to: str | Sequence[str] | None) -> list[
         return [
             name for name in known if np.isfinite(limits.field(name, everywhere)).any()
         ]
-    names = list(dotted_names(dict.fromkeys([to] if isinstance(to, str) else to)))
+    if isinstance(to, str):
+        to = [to]
+    names = list(dotted_names(dict.fromkeys(to)))
     if not names:
         raise bad_field("to", to, "at least one numeric field")
     for name in names:
@@ -302,7 +301,11 @@ def _dataset(
         "remark": ((), np.array(remark, dtype=str), "fields without a derivative"),
     }
     names = list(stencils)
-    single = not limits.request.grid.dims
+    shown = [observable.name, "elasticity"]
+    figure = {}
+    if not limits.request.grid.dims:
+        shown[1:1] = ["at", "derivative", "derivative_error"]
+        figure["figure"] = "tornado"
     return design_result(
         limits.request,
         [limits],
@@ -311,13 +314,9 @@ def _dataset(
         {"field": [names[i] for i in order]},
         {"of": observable.text, "to": ", ".join(names)},
         (f"What {observable.text} of ", " depends on"),
-        shown=[
-            observable.name,
-            *(["at", "derivative", "derivative_error"] if single else []),
-            "elasticity",
-        ],
+        shown=shown,
         plot=["elasticity"],
-        **({"figure": "tornado"} if single else {}),
+        **figure,
     )
 
 

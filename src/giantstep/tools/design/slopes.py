@@ -15,11 +15,12 @@ import xarray
 from giantstep.core.base.errors import InputError, bad_field, nearest
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.result.comparison import layers_of
-from giantstep.core.result.table import fields_of
-from giantstep.core.run.batches import ask_again
+from giantstep.core.result.provenance import fields_of
+from giantstep.core.run.limit import ask_again
 from giantstep.core.scenario.checks import check_number
 from giantstep.core.scenario.lists import names_meant, value_at
-from giantstep.core.scenario.model import Scenario, check_field_name, dotted_names
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import check_field_name, dotted_names
 from giantstep.core.scenario.several import NAME, Scenarios, by_name
 from giantstep.tools.design.sensitivity import WIDTHS, extrapolate
 from giantstep.tools.design.tables import DesignResult

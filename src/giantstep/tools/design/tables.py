@@ -19,7 +19,8 @@ from giantstep.core.base.display import (
     blocks_text,
     inside_sentence,
 )
-from giantstep.core.result.table import about_field, provenance
+from giantstep.core.result.provenance import provenance
+from giantstep.core.result.table import about_field
 from giantstep.core.result.text import Result
 from giantstep.core.run.request import Request
 from giantstep.tools.design.limits import ObservedLimit
@@ -62,15 +63,15 @@ class DesignResult(Result):
                 for name in ("status", "remark", "checked")
                 if name in point
             ]
-            remarks += [f"{where}: {text}" if where else text for text in said if text]
-        blocks = [
-            str(self.attrs["headline"]),
-            *(_table(rows) if grid else _single(self, shown)),
-        ]
-        if len(remarks) > MOST_ROWS:
-            more = [f"({len(remarks) - MOST_ROWS} more)"]
+            remarks += [": ".join(filter(None, [where, text])) for text in said if text]
+        blocks: list[Block] = [str(self.attrs["headline"])]
+        if grid:
+            blocks += _table(rows)
         else:
-            more = []
+            blocks += _single(self, shown)
+        more = []
+        if len(remarks) > MOST_ROWS:
+            more.append(f"({len(remarks) - MOST_ROWS} more)")
         if remarks:
             return [*blocks, "", *remarks[:MOST_ROWS], *more]
         return blocks
@@ -140,7 +141,9 @@ def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[Block]:
         if name not in {*wide, *labels} and not _is_error(name, shown)
     ]
     said = [f"{name} = {_with_error(result, name, shown)}" for name in alone]
-    blocks: list[Block] = ["", *said] if said else []
+    blocks: list[Block] = []
+    if said:
+        blocks += ["", *said]
     for dim in dims:
         rows = []
         for index, label in enumerate(result[dim].values):
@@ -161,7 +164,8 @@ def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[Block]:
                 cell not in ("", "-") for cell in (*value.values(), *entries.values())
             ):
                 rows.append({dim: str(label), **value, **entries})
-        blocks += _table(rows) if rows else []
+        if rows:
+            blocks += _table(rows)
     return blocks
 
 
@@ -230,27 +234,27 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     number = float(value)
-    if name.endswith("_stderr"):
-        return f"{number:.2g}{'%' * ('worse_at' in name)}"
     is_worse = "worse_at" in name
+    if name.endswith("_stderr"):
+        if is_worse:
+            return f"{number:.2g}%"
+        return f"{number:.2g}"
     if math.isnan(number) or (is_worse and math.isinf(number)):
         return "-"
     if is_worse:
         if number < -1e-6:
             return f"{-number:.3g}% better"
         return f"{max(number, 0.0):+.3g}%"
-    return format(number, ".2g" if name in _ERRORS else ".6g")
+    if name in _ERRORS:
+        return f"{number:.2g}"
+    return f"{number:.6g}"
 
 
 def _table(rows: Sequence[dict[str, str]]) -> list[Block]:
     """Return a table below an empty line, without its empty columns."""
     heads = list(dict.fromkeys(head for row in rows for head in row))
     heads = [head for head in heads if any(row.get(head, "-") != "-" for row in rows)]
-    return [
-        "",
-        Table(
-            tuple(heads),
-            [[row.get(head, "-") for head in heads] for row in rows],
-            MOST_ROWS,
-        ),
-    ]
+    cells = []
+    for row in rows:
+        cells.append([row.get(head, "-") for head in heads])
+    return ["", Table(tuple(heads), cells, MOST_ROWS)]

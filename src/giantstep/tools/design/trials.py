@@ -14,7 +14,7 @@ from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Floats
 from giantstep.core.result.verdicts import SEE, trials_for_gap, visible_gap
 from giantstep.core.run.request import question_name
-from giantstep.core.run.study import simulate
+from giantstep.core.run.verbs import simulate
 from giantstep.core.scenario.checks import check_number, check_whole
 from giantstep.core.scenario.model import Scenario
 from giantstep.tools.design.limits import read_observable

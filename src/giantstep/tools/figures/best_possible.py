@@ -14,7 +14,7 @@ import xarray
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.progress import ProgressOption
 from giantstep.core.base.types import Array, Floats
-from giantstep.core.result.table import fields_of, grid_of
+from giantstep.core.result.provenance import fields_of, grid_of
 from giantstep.core.scenario.grid import Grid
 from giantstep.core.scenario.several import by_name
 from giantstep.problems.bounds.best import watched
@@ -28,13 +28,23 @@ if TYPE_CHECKING:
     from giantstep.tools.figures.layout import View
     from giantstep.tools.figures.reading import Reading
 
-LINES = (("bayes", DASHED, "best possible"), ("uninformed", DOTTED, "message passing"))
+BEST = "best possible"
+PASSED = "message passing"
+"""What a legend calls the two bounds."""
 _MOST = 41
 _MOST_SLOW = 9
 """Points of a bound at most, and where each of them takes seconds."""
 
 _MOST_DOTS = 12
 """Steps of a trajectory up to which each is marked on its bound."""
+
+
+class _BoundLine(NamedTuple):
+    """One bound of every curve of a panel, and how it is drawn."""
+
+    bounds: list[Floats]
+    dashes: Any
+    label: str
 
 
 class BoundDrawer:
@@ -56,54 +66,60 @@ class BoundDrawer:
         """
         from matplotlib.lines import Line2D
 
-        paths = [self._path(reading, view, place) for place in colours]
-        shown = {place: path for place, path in zip(colours, paths) if path is not None}
-        if not shown:
+        paths: dict[int, _Path] = {}
+        for place in colours:
+            path = self._path(reading, view, place)
+            if path is not None:
+                paths[place] = path
+        if not paths:
             return []
-        wanted: dict[BoundProblem, set[float]] = {}
-        for one in itertools.chain.from_iterable(path.seen for path in shown.values()):
-            wanted.setdefault(one.problem, set()).add(one.samples)
-        with watched(
-            {problem: len(alpha) for problem, alpha in wanted.items()}, self.progress
-        ) as bar:
-            for problem in wanted:
-                self._curves.setdefault(problem, BoundCurve(problem)).bar = bar
-            best, passed = (
-                [p.values(self._curves, branch) for p in shown.values()]
-                for branch, *_ in LINES
-            )
+        lines = self._lines(list(paths.values()))
         self.drawn = True
-        lines = [(best, *LINES[0][1:]), (passed, *LINES[1][1:])]
-        if all(
-            np.allclose(own, other, equal_nan=True) for own, other in zip(best, passed)
-        ):
-            lines = [(best, DASHED, f"{LINES[0][2]}; message passing reaches it")]
-        for bounds, dashes, label in lines:
-            alike = (
-                len(
-                    {
-                        (path.x.tobytes(), bound.tobytes())
-                        for path, bound in zip(shown.values(), bounds)
-                    }
-                )
-                == 1
-            )
-            # pieces of one curve
-            one_curve = alike or (reading.all_samples is not None and len(wanted) == 1)
-            for (place, path), bound in list(zip(shown.items(), bounds))[
-                : 1 if alike else None
-            ]:
-                path.draw(
-                    axes,
-                    bound,
-                    dashes,
-                    color=GREY if one_curve else colours[place],
-                    label=label,
-                )
+        problems = {one.problem for path in paths.values() for one in path.seen}
+        # over all samples the curves are pieces of one: that of the only problem
+        pieces = reading.all_samples is not None and len(problems) == 1
+        for line in lines:
+            drawn = list(zip(paths.items(), line.bounds))
+            alike = len({path.key(bound) for (_, path), bound in drawn}) == 1
+            if alike:
+                drawn = drawn[:1]
+            for (place, path), bound in drawn:
+                colour = colours[place]
+                if alike or pieces:
+                    colour = GREY
+                path.draw(axes, bound, line.dashes, color=colour, label=line.label)
         return [
-            Line2D([], [], color=GREY, linestyle=dashes, linewidth=1.2, label=label)
-            for _, dashes, label in lines
+            Line2D(
+                [],
+                [],
+                color=GREY,
+                linestyle=line.dashes,
+                linewidth=1.2,
+                label=line.label,
+            )
+            for line in lines
         ]
+
+    def _lines(self, paths: Sequence[_Path]) -> list[_BoundLine]:
+        """Return the best possible errors and those of message passing, or the former
+        alone where the latter are the same.
+        """
+        samples: dict[BoundProblem, set[float]] = {}
+        for one in itertools.chain.from_iterable(path.seen for path in paths):
+            samples.setdefault(one.problem, set()).add(one.samples)
+        counts = {problem: len(alpha) for problem, alpha in samples.items()}
+        with watched(counts, self.progress) as bar:
+            for problem in samples:
+                self._curves.setdefault(problem, BoundCurve(problem)).bar = bar
+            best = [path.values(self._curves, "bayes") for path in paths]
+            passed = [path.values(self._curves, "uninformed") for path in paths]
+        reached = all(
+            np.allclose(bayes, uninformed, equal_nan=True)
+            for bayes, uninformed in zip(best, passed)
+        )
+        if reached:
+            return [_BoundLine(best, DASHED, f"{BEST}; message passing reaches it")]
+        return [_BoundLine(best, DASHED, BEST), _BoundLine(passed, DOTTED, PASSED)]
 
     def _path(self, reading: Reading, view: View, place: int) -> _Path | None:
         """Return where the bound of one curve is computed; None where its variable has
@@ -116,26 +132,25 @@ class BoundDrawer:
         part = reading.data.isel(dict(zip(view.others, point))).assign_attrs(
             reading.attrs
         )
-        part = part.isel(source=0) if "source" in part.dims else part
+        if "source" in part.dims:
+            part = part.isel(source=0)
         teachers = Teachers(grid_of(part))
         self.known.update(dict.fromkeys(teachers.observables))
         if view.name not in teachers.observables:
             return None
         check_time(part, view.name)
         slow = any(teacher.problem.seconds for teacher in teachers.each)
-        finer = None if slow else _finer(part, str(view.x), view.x_dim)
-        if (
-            finer is not None
-            and len({teacher.problem for teacher in teachers.each}) == 1
-        ):
+        finer = None
+        most = _MOST_SLOW
+        if not slow:
+            finer = _finer(part, str(view.x), view.x_dim)
+            most = _MOST
+        problems = {teacher.problem for teacher in teachers.each}
+        if finer is not None and len(problems) == 1:
             grid, curve = finer
         else:
-            keep = np.unique(
-                np.linspace(
-                    0, part.sizes[view.x_dim] - 1, _MOST_SLOW if slow else _MOST
-                ).astype(int)
-            )
-            part = part.isel({view.x_dim: keep})
+            even = np.linspace(0, part.sizes[view.x_dim] - 1, most)
+            part = part.isel({view.x_dim: np.unique(even.astype(int))})
             grid = grid_of(part)
             curve = part[view.name]
         seen = Teachers(grid).seen(view.name, curve)
@@ -200,16 +215,15 @@ class _Path(NamedTuple):
 
     def values(self, curves: Mapping[BoundProblem, BoundCurve], branch: str) -> Floats:
         """Return the bound in the units of the variable."""
-        errors = [
-            curves[one.problem].error(one.samples, one.observable.name, branch)
-            for one in self.seen
-        ]
-        return np.array(
-            [
-                one.observable.from_best(e, one.problem.flip)
-                for one, e in zip(self.seen, errors)
-            ]
-        )
+        values = []
+        for one in self.seen:
+            error = curves[one.problem].error(one.samples, one.observable.name, branch)
+            values.append(one.observable.from_best(error, one.problem.flip))
+        return np.array(values)
+
+    def key(self, values: Floats) -> tuple[bytes, bytes]:
+        """Return what two bounds have in common that lie on each other."""
+        return self.x.tobytes(), values.tobytes()
 
     def draw(self, axes: Axes, values: Floats, dashes: Any, **look: Any) -> None:
         """Draw the line; names on the axis are not joined."""
@@ -218,7 +232,9 @@ class _Path(NamedTuple):
                 np.arange(len(self.x)), values, "_", markersize=12, zorder=1.5, **look
             )
             return
-        marker = "." if self.dotted else ""
+        marker = ""
+        if self.dotted:
+            marker = "."
         axes.plot(
             self.x,
             values,

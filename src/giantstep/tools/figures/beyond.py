@@ -255,8 +255,12 @@ def _panel_of_each_time(result: xarray.Dataset) -> tuple[Figure, list[Axes]]:
     else:
         times = np.zeros(1)
     figure, axes = panels_in_rows(len(times), 3.9)
-    for panel, time in zip(axes, times) if len(times) > 1 else ():
-        panel.set_title(f"{time:g} step made" if time == 1 else f"{time:g} steps made")
+    if len(times) > 1:
+        for panel, time in zip(axes, times):
+            unit = "steps"
+            if time == 1:
+                unit = "step"
+            panel.set_title(f"{time:g} {unit} made")
     return figure, axes
 
 

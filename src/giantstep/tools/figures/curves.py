@@ -13,7 +13,7 @@ import xarray
 
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Array, Booleans, Floats
-from giantstep.core.result.table import grid_of
+from giantstep.core.result.provenance import grid_of
 from giantstep.tools.figures.fine import fine_limit, relation
 from giantstep.tools.figures.layout import View
 from giantstep.tools.figures.reading import Reading

@@ -12,10 +12,11 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Floats
-from giantstep.core.run.study import predict
+from giantstep.core.run.verbs import predict
 from giantstep.core.scenario.families import family_class, family_names
 from giantstep.core.scenario.family import PhaseDiagram
-from giantstep.core.scenario.model import Scenario, dotted_names
+from giantstep.core.scenario.model import Scenario
+from giantstep.core.scenario.names import dotted_names
 from giantstep.tools.figures.phase_diagram import draw_plane
 from giantstep.tools.figures.plot import checked_path, plot, save_figure
 from giantstep.tools.figures.shown import shown_after_cell

@@ -214,7 +214,7 @@ def fine_limit(
 def _asked_again(
     result: xarray.Dataset, path: Path, variables: Sequence[str], source: str
 ) -> xarray.Dataset | None:
-    from giantstep.core.run.batches import ask_again
+    from giantstep.core.run.limit import ask_again
 
     coarse = result.sel(source=source).sortby(path.axis)
     names = [*variables, "converged"]

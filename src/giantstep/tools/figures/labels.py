@@ -125,9 +125,10 @@ def x_label(
     # a final bracket of words
     meaning = re.sub(r" \([^()]*[a-z]{3}[^()]*\)$", "", clause)
     symbol = mathtext(str(coordinate.attrs.get("symbol", "")) or dimension.symbol)
-    return textwrap.fill(typeset(meaning), width) + (
-        f",  {symbol}" if symbol and symbol != meaning else ""
-    )
+    text = textwrap.fill(typeset(meaning), width)
+    if symbol and symbol != meaning:
+        return f"{text},  {symbol}"
+    return text
 
 
 def y_label(array: xarray.DataArray, name: str, classes: bool | None = None) -> str:
@@ -267,14 +268,12 @@ def place_legend(panels: Sequence[Axes], handles: Sequence[Any]) -> None:
             + max(math.ceil(len(named) / columns) - _ROWS, 0) * _ROW
         )
     if alone:
-        inside = paper is None and len(named) <= ROOM
-        panels[0].legend(
-            handles=entries, **({"loc": "best"} if inside else outside(labels))
-        )
+        where: dict[str, Any] = {"loc": "best"}
+        if paper is not None or len(named) > ROOM:
+            where = outside(labels)
+        panels[0].legend(handles=entries, **where)
     else:
-        where: Any
-        if paper is None:
-            where = "outside right upper"
-        else:
-            where = "outside upper center"
-        figure.legend(handles=entries, loc=where, ncols=columns, frameon=False)
+        place: Any = "outside right upper"
+        if paper is not None:
+            place = "outside upper center"
+        figure.legend(handles=entries, loc=place, ncols=columns, frameon=False)

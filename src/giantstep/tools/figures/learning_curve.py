@@ -44,9 +44,8 @@ def draw_learning_curve(result: xarray.Dataset) -> Figure:
         names = ["mse"]
     else:
         names = ["error", "mse"]
-    figure, panels = new_figure(
-        1, len(names), width=5.6 if len(names) == 1 else 9.2, height=3.8
-    )
+    widths = {1: 5.6, 2: 9.2}
+    figure, panels = new_figure(1, len(names), width=widths[len(names)], height=3.8)
     chosen = drawn_ridges(result, names[0])
     palette = colours(len(chosen), ordered=True)
     n = result["samples"].values
@@ -57,10 +56,9 @@ def draw_learning_curve(result: xarray.Dataset) -> Figure:
             point = limits.isel(ridge=ridge)
             colour = palette[place]
             limit_line(axes, n, point[name], colour, value_label(float(point["ridge"])))
-            low, high = (
-                point[name].values + side * point[f"{name}_se_total"].values
-                for side in (-1, 1)
-            )
+            error = point[f"{name}_se_total"].values
+            low = point[name].values - error
+            high = point[name].values + error
             axes.fill_between(n, low, high, color=colour, alpha=0.15, linewidth=0)
             if "experiment" in result["source"].values:
                 experiment_points(
@@ -69,7 +67,7 @@ def draw_learning_curve(result: xarray.Dataset) -> Figure:
                     result.isel(ridge=ridge),
                     name,
                     colour,
-                    MARKERS[place % len(MARKERS)],
+                    marker=MARKERS[place % len(MARKERS)],
                 )
         log_axes(axes, "x")
         axes.set(xlabel="training samples $n$", ylabel=WORDS[name])

@@ -79,7 +79,7 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
     """Draw a variable of names: a map of coloured regions over two fields, or a strip
     for each curve over one.
     """
-    if reading.coordinate(view.others[0]) if view.others else None:
+    if view.others and reading.coordinate(view.others[0]) is not None:
         values, x, y = _table(reading, view)
         rows = cell_edges(y.values)
         _finish(axes, reading, x, y, log)
@@ -93,12 +93,13 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
             for index in np.ndindex(array.shape[:-1])
         ]
         axes.set_yticks(range(len(values)), labels)
-        if "x" in (log if log is not None else "x" * is_geometric(x.values)):
+        is_log = is_geometric(x.values)
+        if log is not None:
+            is_log = "x" in log
+        if is_log:
             axes.set_xscale("log")
-    meaning, known = (
-        str(view.array.attrs.get("long_name", "")),
-        filter(None, dict.fromkeys(values.ravel().tolist())),
-    )
+    meaning = str(view.array.attrs.get("long_name", ""))
+    known = filter(None, dict.fromkeys(values.ravel().tolist()))
     # in the order in which the variable's meaning lists them, others after those
     names = sorted(
         map(str, known), key=lambda name: (name not in meaning, meaning.find(name))
@@ -190,7 +191,13 @@ def _mark_best(axes: Axes, x: Floats, y: Floats, values: Floats, name: str) -> s
     finite = np.isfinite(values)
     if not (small or large) or not finite.any() or np.ptp(values[finite]) <= 0:
         return ""
-    signed = np.where(finite, values if small else -values, np.inf)
+    if small:
+        sign = 1.0
+        word = "smallest"
+    else:
+        sign = -1.0
+        word = "largest"
+    signed = np.where(finite, sign * values, np.inf)
     row, column = np.unravel_index(int(np.argmin(signed)), values.shape)
     look: dict[str, Any] = {
         "markersize": 11,
@@ -198,7 +205,7 @@ def _mark_best(axes: Axes, x: Floats, y: Floats, values: Floats, name: str) -> s
         "markeredgecolor": "white",
     }
     axes.plot(x[column], y[row], "*", zorder=6, clip_on=False, **look)
-    return f"\n(star: {'smallest' if small else 'largest'}, {values[row, column]:.3g})"
+    return f"\n(star: {word}, {values[row, column]:.3g})"
 
 
 def _finish(axes: Axes, reading: Reading, x: Any, y: Any, log: str | None) -> None:
@@ -230,4 +237,6 @@ def cell_edges(centres: Sequence[float] | Floats) -> Floats:
         found = even_edges(forward(numbers))
     else:
         found = numbers[0] + np.array([-0.5, 0.5])
-    return np.exp(found) if forward is np.log else found
+    if forward is np.log:
+        return np.exp(found)
+    return found

@@ -89,7 +89,15 @@ def experiment_points(
     """
     measured = result.sel(source="experiment")
     errors = abs(scale) * measured[f"{name}_stderr"].values
-    error_points(axes, x, scale * measured[name].values, errors, colour, marker, label)
+    error_points(
+        axes,
+        x,
+        scale * measured[name].values,
+        errors,
+        colour,
+        marker=marker,
+        label=label,
+    )
 
 
 def compared(
@@ -106,7 +114,7 @@ def compared(
     markers for the experiment.
     """
     limit_line(axes, x, sides(data)[0][name], colour, label, **style)
-    experiment_points(axes, x, data, name, colour, marker)
+    experiment_points(axes, x, data, name, colour, marker=marker)
 
 
 def level(
@@ -114,16 +122,23 @@ def level(
 ) -> None:
     """Draw a baseline across the axes and say on it what it is."""
     axes.axhline(value, color=GREY, linewidth=1.0, linestyle=DOTTED, zorder=1)
-    place = {"ha": "right" if at > 0.5 else "left", "va": "bottom" if above else "top"}
-    shift = (0, 2.5 if above else -2.5)
+    side = "left"
+    if at > 0.5:
+        side = "right"
+    edge = "top"
+    shift = -2.5
+    if above:
+        edge = "bottom"
+        shift = 2.5
     note(
         axes,
         text,
         (at, value),
-        shift,
+        (0, shift),
         GREY,
         xycoords=axes.get_yaxis_transform(),
-        **place,
+        ha=side,
+        va=edge,
     )
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Array, Booleans, Floats
-from giantstep.core.result.table import about_field, grid_of
+from giantstep.core.result.provenance import grid_of
+from giantstep.core.result.table import about_field
 from giantstep.problems.learnability.batch_exponents import (
     best_batch,
     largest_rate,

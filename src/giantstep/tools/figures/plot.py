@@ -12,8 +12,10 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.files import atomic_write
+from giantstep.core.base.types import Array
 from giantstep.core.result.comparison import as_comparisons
 from giantstep.core.scenario.checks import check_number
+from giantstep.core.scenario.several import stack
 from giantstep.tools.figures.curves import ALL_SAMPLES, ask_fine_limit, count_samples
 from giantstep.tools.figures.labels import place_legend
 from giantstep.tools.figures.layout import View, view_of
@@ -114,24 +116,37 @@ def plot(
     """
     from giantstep.tools.figures.shown import shown_after_cell, shown_by_pyplot
 
-    axes = ax if axes is None else axes
+    if axes is None:
+        axes = ax
     result = _one_result(result, labels)
-    scale = "x" * log if isinstance(log, bool) else log
+    scale = log
+    if log is True:
+        scale = "x"
+    elif log is False:
+        scale = ""
     if scale is not None and (not isinstance(scale, str) or set(scale) - {"x", "y"}):
         raise bad_field("log", log, '"x", "y", "xy", "" or left out')
     paper = _paper_width(style, width, axes)
-    target = None if path is None else checked_path(path)
+    target = None
+    if path is not None:
+        target = checked_path(path)
     reading = Reading(result)
     question = reading.question()
-    own = str(result.attrs.get("figure", "" if question is None else question.figure))
+    declared = ""
+    if question is not None:
+        declared = question.figure
+    kind = str(result.attrs.get("figure", declared))
     with look(paper):
-        alone = variables is None and x is None and axes is None and not bound
-        figure = _own_figure(own, result, smooth) if own and alone else None
+        figure = None
+        if kind and variables is None and x is None and axes is None and not bound:
+            figure = _own_figure(kind, result, smooth)
         if figure is None:
             names = reading.chosen(variables)
-            across = None if x is None else str(x).replace("__", ".")
+            across = None
             if x == ALL_SAMPLES:
                 across = count_samples(reading, names)
+            elif x is not None:
+                across = str(x).replace("__", ".")
             views = [view_of(reading, name, across) for name in names]
             if smooth:
                 ask_fine_limit(reading, result, views)
@@ -140,8 +155,10 @@ def plot(
                 from giantstep.tools.figures.best_possible import BoundDrawer
 
                 bounds = BoundDrawer(progress)
-            where = (reading, views, scale, bounds)
-            figure = _panels(*where) if axes is None else _into(axes, *where)
+            if axes is None:
+                figure = _panels(reading, views, scale, bounds)
+            else:
+                figure = _into(axes, reading, views, scale, bounds)
             if bounds is not None:
                 bounds.check()
         if target is not None:
@@ -163,8 +180,6 @@ def _one_result(
                 "left out unless several results are drawn, plot([one, other], ...)",
             )
         return given  # type: ignore[return-value]  # what it is, `Reading` checks
-    from giantstep.core.scenario.several import stack
-
     if labels is None:
         names = [str(place + 1) for place in range(len(given))]
     else:
@@ -175,7 +190,7 @@ def _one_result(
         )
     for one in given:
         Reading(one)  # refuses what is no result
-    averaged = [over_trials(one) if "trial" in one.dims else one for one in given]
+    averaged = [over_trials(one) for one in given]
     return stack(as_comparisons(averaged), names)
 
 
@@ -207,7 +222,8 @@ def _panels(
         for panel in _panels_of(reading, view)
     ]
     numbers = [view for view in views if view.kind == "table"]
-    panels += [(reading, numbers, "")] if numbers else []
+    if numbers:
+        panels.append((reading, numbers, ""))
     figure, axes = panels_in_rows(len(panels), 3.7)
     handles: list[Any] = []
     for panel, (shown, group, name) in zip(axes, panels):
@@ -222,51 +238,57 @@ def _panels_of(reading: Reading, view: View) -> list[tuple[Reading, list[View], 
     """Return a panel for each entry of dimensions that one panel cannot show, and of a
     map for each engine.
     """
-    maps = view.kind in ("map", "names")
     if view.kind == "map":
         apart = view.others[1:]
     elif view.apart is None:
         apart = ()
     else:
         apart = (view.apart,)
-    judged = [
-        source for source in reading.sources if source in (reading.judged, "experiment")
-    ]
     panels = []
-    for sources in (
-        [[source] for source in judged or reading.sources]
-        if maps
-        else [reading.sources]
-    ):
+    for sources in _sources_apart(reading, view):
         for index in np.ndindex(*(reading.data.sizes[dim] for dim in apart)):
             point = dict(zip(apart, index))
-            part = Reading(reading.data.sel(source=sources).isel(point))
-            values = part.data[view.name].values
-            if (
-                (values == "").all()
-                if values.dtype.kind in "UO"
-                else np.isnan(values.astype(float)).all()
-            ):
+            part = _part(reading, view, sources, point)
+            if _is_empty(part.data[view.name].values):
                 continue
-            if not maps:
-                part.fine = {
-                    layer: fine.isel(point) for layer, fine in reading.fine.items()
-                }
-            else:
-                part.fine = {}
-            if reading.all_samples is not None:
-                part.all_samples = reading.all_samples.isel(
-                    point, missing_dims="ignore"
-                )
-            if maps and len(reading.sources) > 1:
-                engine = reading.called(sources[0])
-            else:
-                engine = ""
-            name = ", ".join(filter(None, [reading.label(point), engine]))
+            words = [reading.label(point)]
+            if view.is_map and len(reading.sources) > 1:
+                words.append(reading.called(sources[0]))
+            name = ", ".join(filter(None, words))
             panels.append((part, [view_of(part, view.name, view.x)], name))
     if len(panels) == 1 and len(reading.sources) > 1:
         return [(*panels[0][:2], "")]
     return panels or [(reading, [view], "")]
+
+
+def _sources_apart(reading: Reading, view: View) -> list[list[str]]:
+    """Return the engines of each panel: a map shows one of them, curves show all."""
+    if not view.is_map:
+        return [reading.sources]
+    # beside an experiment only what it is compared with
+    compared = [
+        source for source in reading.sources if source in (reading.judged, "experiment")
+    ]
+    return [[source] for source in compared or reading.sources]
+
+
+def _part(
+    reading: Reading, view: View, sources: Sequence[str], point: dict[str, int]
+) -> Reading:
+    """Return what one panel shows of a reading."""
+    part = Reading(reading.data.sel(source=sources).isel(point))
+    if not view.is_map:
+        part.fine = {layer: fine.isel(point) for layer, fine in reading.fine.items()}
+    if reading.all_samples is not None:
+        part.all_samples = reading.all_samples.isel(point, missing_dims="ignore")
+    return part
+
+
+def _is_empty(values: Array) -> bool:
+    """Tell whether there is nothing to show: no name, or no number."""
+    if values.dtype.kind in "UO":
+        return bool((values == "").all())
+    return bool(np.isnan(values.astype(float)).all())
 
 
 def _into(

@@ -14,7 +14,7 @@ import xarray
 from giantstep.core.base.errors import InputError, nearest
 from giantstep.core.result.comparison import called, judged_source
 from giantstep.core.result.notes import missing_theories
-from giantstep.core.result.table import has_classes, main_variables, question_of
+from giantstep.core.result.provenance import has_classes, main_variables, question_of
 from giantstep.core.scenario.dimensions import Dimension, dimension_named
 from giantstep.core.scenario.family import DIAGNOSTICS, Question, Variable
 from giantstep.tools.figures.labels import name_of, short_symbol, value_label
@@ -39,8 +39,7 @@ class Reading:
             )
             raise InputError(f"{what}; of a report plot the comparison.")
         self.attrs = result.attrs
-        if "trial" in result.dims:
-            result = over_trials(result)
+        result = over_trials(result)
         if "source" not in result.dims:
             result = _with_source(result)
         single = [
@@ -288,8 +287,10 @@ def _complex_name(real: float, imaginary: float) -> str:
 
 def over_trials(result: xarray.Dataset) -> xarray.Dataset:
     """Return means over the trials of a result that kept them, with their standard
-    errors.
+    errors; another result as it is.
     """
+    if "trial" not in result.dims:
+        return result
     averaged = result.copy()
     for name, values in result.data_vars.items():
         if "trial" not in values.dims:

@@ -74,7 +74,10 @@ def style(paper: float | None = None) -> Iterator[None]:
     try:
         with matplotlib.rc_context():
             matplotlib.rcdefaults()
-            for name in ("screen",) if paper is None else ("screen", "paper"):
+            names = ["screen"]
+            if paper is not None:
+                names.append("paper")
+            for name in names:
                 look = matplotlib.rc_params_from_file(
                     LOOKS / f"{name}.mplstyle", use_default_template=False
                 )
@@ -106,8 +109,13 @@ def new_figure(
 
     paper = paper_width()
     if paper is not None:
-        width, height = paper, height * paper / width * _TALLER
-    w_pad, h_pad = (0.09, 0.06) if paper is None else (0.03, 0.03)
+        height = height * paper / width * _TALLER
+        width = paper
+    w_pad = 0.09
+    h_pad = 0.06
+    if paper is not None:
+        w_pad = 0.03
+        h_pad = 0.03
     figure = ShownFigure(
         figsize=(width, height),
         layout=ConstrainedLayoutEngine(w_pad=w_pad, h_pad=h_pad),
@@ -129,7 +137,10 @@ def panels_in_rows(count: int, height: float) -> tuple[Figure, list[Axes]]:
     in inches.
     """
     paper = paper_width()
-    columns = min(count, 3 if paper is None else min(max(int(paper / NARROWEST), 1), 3))
+    room = 3
+    if paper is not None:
+        room = int(np.clip(paper / NARROWEST, 1, 3))
+    columns = min(count, room)
     rows = -(-count // columns)
     figure, axes = new_figure(
         rows, columns, width={1: 5.6, 2: 9.2, 3: 12.6}[columns], height=height * rows

@@ -48,6 +48,8 @@ MANY = 60
 """Points of an experiment beyond which a band says more than markers."""
 THIN = 0.6
 """Width of a bare limit beside a theory."""
+_MOST_LETTERS = 40
+"""Letters below an axis beyond which names are written at a slope."""
 MOST_ENTRIES = 16
 """Curves that a legend names; of more it says how many there are."""
 BINS = 48
@@ -88,7 +90,10 @@ def draw(
         table(axes, reading, [view.name for view in views])
         return []
     if first.kind in ("map", "names"):
-        (draw_map if first.kind == "map" else draw_names)(axes, reading, first, log)
+        if first.kind == "map":
+            draw_map(axes, reading, first, log)
+        else:
+            draw_names(axes, reading, first, log)
     else:
         handles = _lines(axes, reading, views, log, bounds)
     if reading.all_samples is not None:
@@ -334,7 +339,8 @@ def _draw_experiment(axes: Axes, line: _Line, alone: bool) -> None:
         return
     if alone and not curve.named:
         limit_line(axes, curve.x, curve.y, colour, linewidth=0.8, alpha=0.5)
-    error_points(axes, _places(axes, curve), curve.y, curve.error, colour, line.marker)
+    places = _places(axes, curve)
+    error_points(axes, places, curve.y, curve.error, colour, marker=line.marker)
 
 
 def _band(axes: Axes, curve: DrawnCurve, colour: Any) -> None:
@@ -355,13 +361,9 @@ def _places(axes: Axes, curve: DrawnCurve) -> Array:
         return curve.x
     names = [str(value) for value in curve.x]
     places = np.arange(len(curve.x))
-    crowded = sum(map(len, names)) > 40
-    axes.set_xticks(
-        places,
-        names,
-        rotation=30 if crowded else 0,
-        ha="right" if crowded else "center",
-    )
+    axes.set_xticks(places, names)
+    if sum(map(len, names)) > _MOST_LETTERS:
+        axes.set_xticks(places, names, rotation=30, ha="right")
     axes.set_xlim(-0.5, len(names) - 0.5)
     return places
 
@@ -401,17 +403,21 @@ def _legend(
         only_points = marker and all(
             one.curve.source == "experiment" for one in drawn if one.label == label
         )
-        handles.append(
-            key(line.colour, marker, label, "none" if only_points else line.dashes)
-        )
-    for source in sources if len(sources) > 1 or more else ():
+        dashes_of = line.dashes
+        if only_points:
+            dashes_of = "none"
+        handles.append(key(line.colour, marker, label, dashes_of))
+    if len(sources) == 1 and not more:
+        return handles
+    for source in sources:
         called = reading.called(source)
         if source == "experiment":
-            handles.append(
-                bars_key(source)
-                if spectra
-                else measured(axes, source if paper_width() else EXPERIMENT)
-            )
+            if spectra:
+                handles.append(bars_key(source))
+            elif paper_width() is None:
+                handles.append(measured(axes, EXPERIMENT))
+            else:
+                handles.append(measured(axes, source))
         elif source == "limit" != reading.judged:
             handles.append(key(GREY, "", f"{called}, $d \\to \\infty$", linewidth=THIN))
         elif not spectra and any(line.curve.joined for line in drawn):
@@ -471,13 +477,10 @@ def _frame_spectra(
         getattr(axes, f"set_{side}scale")("log")
     if any(view.name == "density" for view in views):
         # a density that is nearly nothing at an edge must not decide the frame
-        axes.set_ylim(
-            bottom=(
-                1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn)
-                if "y" in log
-                else 0
-            )
-        )
+        bottom = 0.0
+        if "y" in log:
+            bottom = 1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn)
+        axes.set_ylim(bottom=bottom)
         if not log:
             axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
 
@@ -541,10 +544,12 @@ def _outliers(axes: Axes, reading: Reading, curve: DrawnCurve, colour: Any) -> N
         shown = ", ".join(
             value_label(float(f"{v:.3g}")) for v in far[:3] if np.isfinite(v)
         )
-        text = (
-            f"{far.size} outlier{'s' * (far.size > 1)} far to the"
-            f" right{f' ({shown})' if shown else ''}"
-        )
+        unit = "outlier"
+        if far.size > 1:
+            unit = "outliers"
+        text = f"{far.size} {unit} far to the right"
+        if shown:
+            text = f"{text} ({shown})"
         height = 0.06 * (curve.place + 1)
         axes.text(
             0.99,
@@ -566,33 +571,25 @@ def table(axes: Axes, reading: Reading, names: Sequence[str]) -> None:
     """
     axes.set_axis_off()
     scored = any(f"{name}_z" in reading.data for name in names)
-    sources = [
-        s for s in reading.sources if any(_is_asked(reading, name, s) for name in names)
-    ] or reading.sources
-    columns = [*map(reading.called, sources), *(["z"] if scored else [])]
+    sources = []
+    for source in reading.sources:
+        if any(_is_asked(reading, name, source) for name in names):
+            sources.append(source)
+    sources = sources or reading.sources
+    head = ["", *map(reading.called, sources)]
+    if scored:
+        head.append("z")
     rows = []
     for name in names:
-        z = reading.data.get(f"{name}_z")
-        if not scored:
-            score = []
-        elif z is None or z.ndim:
-            score = [""]
-        else:
-            score = [f"{float(z):.2f}"]
-        rows.append(
-            [
-                name_of(name),
-                *(_cell(reading, name, source) for source in sources),
-                *score,
-            ]
-        )
-    longest = [
-        max(len(row[column]) for row in [["", *columns], *rows]) + 2
-        for column in range(len(columns) + 1)
-    ]
+        row = [name_of(name), *(_cell(reading, name, source) for source in sources)]
+        if scored:
+            row.append(_score(reading, name))
+        rows.append(row)
+    # two letters of room beside the longest entry of a column
+    longest = [max(map(len, column)) + 2 for column in zip(head, *rows)]
     widths = [length / max(sum(longest), 40) for length in longest]
     look: dict[str, Any] = {"loc": "center", "cellLoc": "left", "edges": "horizontal"}
-    drawn = axes.table(rows, colLabels=["", *columns], colWidths=widths, **look)
+    drawn = axes.table(rows, colLabels=head, colWidths=widths, **look)
     drawn.auto_set_font_size(False)
     drawn.set_fontsize(9)
     drawn.scale(1, 1.5)
@@ -601,6 +598,16 @@ def table(axes: Axes, reading: Reading, names: Sequence[str]) -> None:
         cell.set_edgecolor("0.8")
         if 0 in place:
             cell.set_text_props(color=GREY)
+
+
+def _score(reading: Reading, name: str) -> str:
+    """Return how many standard errors the engines are apart; an empty text where there
+    is no one number.
+    """
+    z = reading.data.get(f"{name}_z")
+    if z is None or z.ndim:
+        return ""
+    return f"{float(z):.2f}"
 
 
 def _is_asked(reading: Reading, name: str, source: str) -> bool:
@@ -618,8 +625,9 @@ def _cell(reading: Reading, name: str, source: str) -> str:
     if np.isnan(value):
         return "not computed"
     error = reading.data.get(f"{name}_stderr")
-    if error is None:
-        spread = np.nan
-    else:
+    spread = 0.0
+    if error is not None:
         spread = float(reading.layer(error, source))
-    return f"{value:.6g}" + (rf" $\pm$ {spread:.2g}" if spread > 0 else "")
+    if spread > 0:
+        return rf"{value:.6g} $\pm$ {spread:.2g}"
+    return f"{value:.6g}"

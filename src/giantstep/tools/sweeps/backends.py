@@ -28,7 +28,7 @@ from giantstep.core.base.jsondata import LONGEST, json_data
 from giantstep.core.base.types import Points
 from giantstep.core.run.returns import answer_of
 from giantstep.core.run.trials import Outcome, TrialDraw
-from giantstep.core.scenario.model import Scenario, walk_values
+from giantstep.core.scenario.model import Scenario
 from giantstep.tools.sweeps.store import Name, Point, Row, encode_array
 from giantstep.tools.sweeps.workers import Plan, Sign, Tell, Worker
 
@@ -337,7 +337,7 @@ def pickle_task(task: Task, dumps: Callable[[Any], bytes]) -> bytes:
 
 
 def _not_loadable(reason: str, task: Task) -> InputError:
-    fields = walk_values(task.work.scenario)
+    fields = task.work.scenario.leaves
     names = [
         f"`{name}` ({value.name!r})"
         for name, value in fields

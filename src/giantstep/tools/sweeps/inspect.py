@@ -16,8 +16,9 @@ from giantstep.core.base.errors import GiantstepError, check_ending
 from giantstep.core.base.files import atomic_write
 from giantstep.core.base.jsondata import with_infinity
 from giantstep.core.run.trials import mean_and_error
+from giantstep.core.scenario.answer import pad_stack
 from giantstep.core.scenario.families import family_class, family_names
-from giantstep.core.scenario.family import Variable, pad_stack
+from giantstep.core.scenario.family import Variable
 from giantstep.tools.sweeps.store import AT_ONCE, Ask, Name, Point, Row, Store
 
 

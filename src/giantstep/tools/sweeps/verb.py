@@ -26,11 +26,11 @@ import numpy as np
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.progress import Progress, ProgressOption, duration
 from giantstep.core.base.types import Array, Indices
-from giantstep.core.run import batches, trials
+from giantstep.core.run import limit, trials
 from giantstep.core.run.problems import Problems, warn
 from giantstep.core.run.request import ExperimentSettings, Request
+from giantstep.core.scenario.answer import Answer, pad_stack
 from giantstep.core.scenario.checks import check_flags, check_number, check_whole
-from giantstep.core.scenario.family import Answer, pad_stack
 from giantstep.core.scenario.grid import Batch
 from giantstep.core.scenario.model import Scenario
 from giantstep.tools.sweeps import clusters
@@ -330,7 +330,7 @@ def fill_limit(request: Request, runner: Runner) -> tuple[xarray.Dataset, Proble
     answers = [
         answer for batch, points in named for answer in _answers(batch, points, results)
     ]
-    return batches.collect_answers(answers, request, settings)
+    return limit.collect_answers(answers, request, settings)
 
 
 def _answers(

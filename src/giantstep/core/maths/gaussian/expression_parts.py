@@ -8,15 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.core.base.types import Floats
-from giantstep.core.maths.gaussian.expression import (
-    Call,
-    Node,
-    Number,
-    VariableNode,
-    affine,
-    degree,
-    evaluate_node,
-)
+from giantstep.core.maths.gaussian.expression import affine, degree, evaluate_node
+from giantstep.core.maths.gaussian.tree import Call, Node, Number, VariableNode
 
 
 class RidgePart(NamedTuple):

@@ -16,16 +16,11 @@ from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import Floats
 from giantstep.core.maths.gaussian.edges import find_edges
 from giantstep.core.maths.gaussian.expression import (
-    Call,
     Expression,
-    Node,
-    Number,
-    VariableNode,
     affine,
     degree,
     parse_expression,
     rough_arguments,
-    walk,
 )
 from giantstep.core.maths.gaussian.expression import roots as roots_of
 from giantstep.core.maths.gaussian.functions import (
@@ -41,6 +36,7 @@ from giantstep.core.maths.gaussian.functions import (
 from giantstep.core.maths.gaussian.planes import Plane, find_planes, plane_through
 from giantstep.core.maths.gaussian.primitives import namespace_of
 from giantstep.core.maths.gaussian.resolution import Divisions, Resolution, resolve
+from giantstep.core.maths.gaussian.tree import Call, Node, Number, VariableNode, walk
 
 if TYPE_CHECKING:
     from giantstep.core.maths.gaussian.conditional import ConditionalTarget

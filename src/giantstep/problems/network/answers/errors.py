@@ -15,7 +15,8 @@ from giantstep.core.maths.gaussian.conditional import condition
 from giantstep.core.readout import Errors, Features
 from giantstep.core.readout.features import MANY_NODES
 from giantstep.core.readout.fits import RARE_INPUT, ROUNDING, Asked, Fit
-from giantstep.core.scenario.family import LOOSE, Answer, corner
+from giantstep.core.scenario.answer import Answer, corner
+from giantstep.core.scenario.family import LOOSE
 from giantstep.problems.network.describe import Description, describe, finite_size
 from giantstep.problems.network.escape import neglected
 from giantstep.problems.network.follow import Moment, reason_of
@@ -45,9 +46,9 @@ class Group:
     """
 
     asked: Asked
-    index: Integers
-    set_of_point: Integers
-    seen: list[Description]
+    points: Integers  # of the grid
+    set_of_point: Integers  # of the moment
+    descriptions: list[Description]
 
 
 def answer_errors(
@@ -60,10 +61,10 @@ def answer_errors(
         table, share, moment, settings, scatter=bool(settings.get("stretch", True))
     ):
         table.answer.warnings += scatter_warning(
-            np.concatenate([one.neglected for one in group.seen])
+            np.concatenate([one.neglected for one in group.descriptions])
         )
         fit = table.network.readout.solve(group.asked)
-        index = group.index
+        index = group.points
         solution = fit.solution
         values: dict[str, Array] = {
             **{
@@ -80,7 +81,7 @@ def answer_errors(
                 "all_data_error": fit.all_data,
                 "floor": fit.floor,
             },
-            "learned": np.full(len(index), float(group.seen[0].of_target)),
+            "learned": np.full(len(index), float(group.descriptions[0].of_target)),
             **_of_rows(moment, fit, group),
         }
         for name, array in values.items():
@@ -88,7 +89,7 @@ def answer_errors(
         table.put("null_error", index, None, fit.null)
         if moment.time:
             left_out = neglected(
-                moment.problem, moment.layer, group.seen, group.asked, fit
+                moment.problem, moment.layer, group.descriptions, group.asked, fit
             )
             table.neglected[index] = np.fmax(table.neglected[index], left_out)
         if (
@@ -126,8 +127,8 @@ def groups(
     ] = {}  # those of one shape, where nodes are few
     for number, (fine, coarse) in enumerate(descriptions):
         f = fine.features
-        kin = fine.bulks[0].kin
-        alone = f.weights.shape[1] > MANY_NODES or kin is None
+        stack_key = fine.bulks[0].stack_key
+        alone = f.weights.shape[1] > MANY_NODES or stack_key is None
         nodes = None if coarse is None else coarse.features.weights.shape[1]
         key: Any
         if alone:
@@ -139,7 +140,7 @@ def groups(
                 f.Jp.shape[1:],
                 fine.learnt,
                 nodes,
-                kin,
+                stack_key,
             )
         together.setdefault(key, []).append((fine, coarse))
     for parts in together.values():
@@ -175,18 +176,21 @@ def asked_about(
     """Return the points of parameter sets whose descriptions have one shape."""
     problem = moment.problem
     sets = np.concatenate([one.sets for one in seen])
-    index, owner = share.points_of(moment.sets[sets])
-    set_of_point = sets[owner]
-    numbers = take_points(table.points, index)
+    points, description_of_point = share.points_of(moment.sets[sets])
+    set_of_point = sets[description_of_point]
+    numbers = take_points(table.points, points)
     size = finite_size(problem, moment.layer, set_of_point, numbers["dim"])
-    pi = problem.pi[set_of_point] if np.ptp(problem.pi, axis=0).any() else None
+    # fractions of whole neurons differ where widths do
+    pi = None
+    if np.ptp(problem.pi, axis=0).any():
+        pi = problem.pi[set_of_point]
     features = Features.join([one.features for one in seen])
     bulks = tuple(bulk for one in seen for bulk in one.bulks)
     return Group(
-        Asked(features, bulks, owner, numbers, SOLVED, size, pi),
-        index,
-        set_of_point,
-        seen,
+        asked=Asked(features, bulks, description_of_point, numbers, SOLVED, size, pi),
+        points=points,
+        set_of_point=set_of_point,
+        descriptions=seen,
     )
 
 
@@ -230,7 +234,7 @@ def note_fit(
     """Keep why points were not solved at a time, and warn of what decides their
     limit.
     """
-    index = group.index
+    index = group.points
     status = np.where(
         fit.status == "", moment.layer.rows.flagged[group.set_of_point], fit.status
     )
@@ -266,7 +270,7 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
     # they are defined along one direction
     if problem.target.directions > 1 or not known.any():
         return blank
-    sums = layer.rows.sums(problem, layer, group.seen, group.asked, sets, fit)
+    sums = layer.rows.sums(problem, layer, group.descriptions, group.asked, sets, fit)
     if sums is None:
         return blank
     values = {"t": sums.t, "psi": sums.psi, "Q1": sums.Q1, "V1": sums.V1}
@@ -293,7 +297,7 @@ def _fill_constants(table: Table, share: Share) -> None:
     """Fill what no step changes: the effective ranks, and the error of the best affine
     predictor.
     """
-    index = share.index
+    index = share.points
     problem = share.problem
     second, fourth = (
         problem.inputs.average(problem.inputs.eigenvalues**power) for power in (2, 4)

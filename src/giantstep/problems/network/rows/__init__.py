@@ -9,9 +9,10 @@ of them asks which class it is.
 ==========================  ============================================================
 who asks, and when          what
 ==========================  ============================================================
-a step, once                `moved`: rows go to keep rows + rate motion.
-                            `on_batches`, then `descend`: one step of gradient descent,
-                            whose numbers are a `Descent`.
+a step, once                `shifted`, where a spike is planted by hand.
+                            `descend`: one step of gradient descent, whose numbers are a
+                            `Descent`; `on_batches` before it, where a batch is finite
+                            and its theory exact.
 `views`, for every layer    `kin`, `has_own_axis`, `signed_coordinates`: which sets
                             share a rule for kappa, and along which axes.
 `describe`, for every view  `axes`: the channels of the features. `bulks`: the law of
@@ -19,8 +20,10 @@ a step, once                `moved`: rows go to keep rows + rate motion.
                             `uneven`: how much the lengths differ inside a block.
 a read-out at a finite d    `finite_size`, `terms`, `added_to_means`: which terms of
                             order 1/d are known, their numbers, their words.
-answers                     `spread`, `sums`, `for_spectrum`, `scale_of_model`: what
-                            the law says beyond the error.
+answers                     `spread`, `sums`, `sums_known`, `independent`,
+                            `for_spectrum`, `scale_of_model`: what the law says beyond
+                            the error. `flagged`, `accuracy`: where it cannot be
+                            trusted, and what was approximated.
 everybody                   `known`: what this law knows. A question about anything else
                             is answered by NaN, or the term is left out.
 ==========================  ============================================================
@@ -36,12 +39,16 @@ The laws are modules of their own, each of one page of the theory:
 
 A new theory is a new class:
 
-- *A fit on the step's own sample.* Its rows know the functions of the samples that the
-  step has written into them. They add these functions to `axes` and have a bulk with
-  one field more; `known` gains `OWN_SAMPLE`, for which `Step.shares_sample` stands now.
+- *A fit on the step's own sample.* Its rows remember the functions of a sample that the
+  step has written into them, and add these to `axes`; their `bulks` know that the fit
+  meets the same samples again. The limit refuses such a fit by `Step.shares_sample`
+  until then, and would ask for a name in `known`.
 - *Finite batches on inputs with a covariance.* `CovarianceRows.on_batches` returns
-  rows whose `descend` follows a chain for every atom. No step changes.
-- *Another loss of a step.* It is a field of `Descent`, which `descend` reads.
+  rows whose `descend` follows a chain for every atom. `steps.maximal.outside_batches`
+  no longer refuses them; nothing else changes.
+- *Another loss of a step.* Its gradient is a function of the output and the label. It
+  is a field of `Descent`, as `fed_back` is for the two losses there are now, and
+  `gradient` and `BatchRows.advanced` read it.
 - *Another law of the labels.* It belongs to the target given kappa
-  (`views.SharedView.given`) and to `gradient.Residual`; rows never see a label.
+  (`views.SharedView.given`); rows see a label through its average there only.
 """

@@ -17,7 +17,7 @@ from giantstep.core.base.types import Booleans, Floats, Integers
 from giantstep.core.maths.gaussian.conditional import ConditionalTarget
 from giantstep.core.maths.gaussian.subspaces import Directions
 from giantstep.core.readout import Bulk, FiniteSize
-from giantstep.core.readout.finite_size import products_of_means
+from giantstep.core.readout.block_means import products_of_means
 from giantstep.problems.network.finite_batches import Chain, StepFields
 from giantstep.problems.network.rows.protocol import (
     RULE_ERROR,
@@ -86,6 +86,13 @@ class BatchRows(Rows):
         """Sums over single rows are known after one step."""
         single = [len(chain.steps) == 1 for chain in self.chains]
         return np.array(single)
+
+    @property
+    def feedback(self) -> Floats:
+        """What became of the means of the blocks (M, 1, k, C'): finite_size_steps
+        (2.2), (2.7).
+        """
+        return np.stack([chain.feedback for chain in self.chains])[:, None]
 
     # -- steps -------------------------------------------------------------------------
 
@@ -159,8 +166,7 @@ class BatchRows(Rows):
         """Return what the outputs of the network add to the means, as if the batches
         had no preferred directions.
         """
-        feedback = np.stack([chain.feedback for chain in self.chains])[:, None]
-        products = products_of_means(feedback, problem.neurons)[:, 0]
+        products = products_of_means(self.feedback, problem.neurons)[:, 0]
         k = len(problem.zeta)
         of_rows = self.B[..., 0] ** 2 / problem.neurons
         independent = np.eye(k) * of_rows[:, None]

@@ -15,8 +15,9 @@ from giantstep.core.base.types import Floats, Integers
 from giantstep.core.maths.gaussian.conditional import ConditionalTarget
 from giantstep.core.maths.gaussian.subspaces import Directions
 from giantstep.core.readout import Bulk, Equations, FiniteSize, InputBulk
+from giantstep.core.readout.condensed import condense
 from giantstep.core.readout.finite_size import stretch_of_atoms
-from giantstep.core.readout.input_bulk import InputSpread, condense
+from giantstep.core.readout.input_spread import InputSpread
 from giantstep.problems.network.rows.batch_noise import feedback_with_noise, noise_of
 from giantstep.problems.network.rows.followed import FollowedRows, without_mean
 from giantstep.problems.network.rows.protocol import Axes, Descent, unit_axes

@@ -18,7 +18,7 @@ import numpy as np
 
 from giantstep.core.base.chunks import with_zeros
 from giantstep.core.base.types import Booleans, Floats
-from giantstep.core.readout.finite_size import products_of_means
+from giantstep.core.readout.block_means import products_of_means
 from giantstep.problems.network.gradient import Gradient, follow_gradient
 from giantstep.problems.network.rows.batches import BatchRows
 from giantstep.problems.network.rows.motion import Motion

@@ -19,12 +19,12 @@ from giantstep.core.base.types import Floats, Integers
 from giantstep.core.maths.gaussian.conditional import ConditionalTarget
 from giantstep.core.maths.gaussian.subspaces import Directions
 from giantstep.core.readout import Bulk, FiniteSize, IsotropicBulk
-from giantstep.core.readout.finite_size import (
+from giantstep.core.readout.block_means import (
     in_initial_rows,
     self_overlaps,
-    stretch_of_atoms,
     whole_length,
 )
+from giantstep.core.readout.finite_size import stretch_of_atoms
 from giantstep.problems.network.rows.batch_noise import (
     feedback_with_noise,
     noise_of,

@@ -11,7 +11,7 @@ import numpy as np
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Floats, Points
-from giantstep.core.scenario.model import Number, field
+from giantstep.core.scenario.fields import Number, field
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.network.coordinates import (
     components,
@@ -216,7 +216,9 @@ class SignStep(GradientStep):
 
         network = problem.network
         sets = len(problem.pi)
+        # m0, the output before the step: the same for all inputs in the limit
         offset = problem.activation.hermite(0)[0] * (problem.pi @ problem.zeta)
+        # of zeta only the sign survives
         e = problem.of_step(number, "rate")[:, None] * np.sign(problem.zeta)
         laws = [
             components(network.coordinates, problem.numbers, row) for row in range(sets)
@@ -264,6 +266,8 @@ class SignStep(GradientStep):
         found = draw_directions(
             trained.network_of.coordinates, point, axes.shape, world
         )
+        # the target's directions are drawn isotropically: they are turned to the drawn
+        # coordinates, whose signs the step sees, and back
         units = reflections(axes, found, xp)
         turned = reflected(gradient, units)
         eps = float(point[name + "eps"][0]) / math.sqrt(d)

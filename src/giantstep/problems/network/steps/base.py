@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike
 
 from giantstep.core.base.errors import InputError, bad_field
 from giantstep.core.base.types import DeviceArray, Floats, Points
+from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.arrays import ArrayField, FrozenArray
-from giantstep.core.scenario.family import Answer
-from giantstep.core.scenario.model import Number, Numbers, Part, field
+from giantstep.core.scenario.fields import Number, Numbers, field
+from giantstep.core.scenario.model import Part
 
 if TYPE_CHECKING:
     from giantstep.problems.network.layer import Layer
@@ -61,34 +62,20 @@ class Step(Part):
         kind: str
 
     limit_methods: ClassVar[tuple[str, ...]] = ("advance", "closed_form")
-    learns: ClassVar[bool] = (
-        # whether it follows the samples, so that it needs the activation's derivative
-        True
-    )
-    strong: ClassVar[bool] = (
-        # whether it moves rows by as much as they are long, so that a fit sees any
-        # degree
-        True
-    )
-    sees_coordinates: ClassVar[bool] = (
-        False  # whether it treats every coordinate on its own: their law matters
-    )
-    on_batches: ClassVar[bool] = (
-        # whether finite_batches_several_steps covers it: descent on batches of any size
-        False
-    )
-    splits: ClassVar[bool] = (
-        # whether blocks may be cut by the overlaps of their rows: layer.split_overlaps
-        False
-    )
-    shares_sample: ClassVar[bool] = (
-        False  # whether a theory of a fit on the sample of the step is known
-    )
-    jumps_at: ClassVar[str] = (
-        # field at 0 of which nothing moves and the bare limit jumps: a fit sees any
-        # spike
-        ""
-    )
+    # whether it follows the samples, so that it needs the activation's derivative
+    learns: ClassVar[bool] = True
+    # whether it moves rows by as much as they are long, so that a fit sees any degree
+    strong: ClassVar[bool] = True
+    # whether it treats every coordinate on its own: their law matters
+    sees_coordinates: ClassVar[bool] = False
+    # whether finite_batches_several_steps covers it: descent on batches of any size
+    on_batches: ClassVar[bool] = False
+    # whether blocks may be cut by the overlaps of their rows: `splits.split_overlaps`
+    splits: ClassVar[bool] = False
+    # whether a theory of a fit on the sample of the step is known
+    shares_sample: ClassVar[bool] = False
+    # field at 0 of which nothing moves and the bare limit jumps: a fit sees any spike
+    jumps_at: ClassVar[str] = ""
 
     def check_place(self, place: Place) -> None:
         """Refuse a network that this step makes no sense in, whoever answers; raise
@@ -329,7 +316,9 @@ class PlantedSpike(Step):
         if frame.shape[2] > network.target.directions or np.all(gamma == 1):
             return frame
         frame = np.pad(frame, ((0, 0), (0, 0), (0, 1)))
-        frame[:, 0, 0], frame[:, 0, -1] = gamma, np.sqrt(np.maximum(0.0, 1 - gamma**2))
+        # the target is a unit vector still: what the spike does not have lies across it
+        frame[:, 0, 0] = gamma
+        frame[:, 0, -1] = np.sqrt(np.maximum(0.0, 1 - gamma**2))
         return frame
 
     def advance(
@@ -357,20 +346,14 @@ class PlantedSpike(Step):
         """Plant the spike v, where w* = gamma v + sqrt(1 - gamma^2) v_perp
         (spiked_features section 8).
         """
-        strength, bulk = (
-            by_neuron(
-                point.get(f"steps.{number}.{name}", np.array(getattr(self, name))),
-                trained,
-            )
-            for name in ("strength", "bulk")
-        )
+        name = f"steps.{number}."
+        strength = point.get(name + "strength", np.array(self.strength))
+        bulk = by_neuron(point.get(name + "bulk", np.array(self.bulk)), trained)
+        sizes = by_neuron(strength, trained)
+        # one number multiplies the vocabulary, a list is given block by block
         if isinstance(self.strength, float):
-            sizes = strength * trained.second_layer
-        else:
-            sizes = strength
-        spike = trained.inputs.spike(
-            float(point[f"steps.{number}.alignment"][0]), trained.dim
-        )
+            sizes = sizes * trained.second_layer
+        spike = trained.inputs.spike(float(point[name + "alignment"][0]), trained.dim)
         spike = trained.draws.xp.asarray(spike)
         after = trained.with_weights(
             trained.network.weights * bulk[:, None] + sizes[:, None] * spike

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from giantstep.core.base.types import Booleans, Floats, Points
-from giantstep.core.scenario.model import Number, field
+from giantstep.core.scenario.fields import Number, field
 from giantstep.problems.inputs.parts import Whitening
 from giantstep.problems.network import fields
 from giantstep.problems.network.steps.base import GradientStep, Place

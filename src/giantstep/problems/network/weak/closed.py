@@ -24,16 +24,16 @@ from giantstep.core.readout.feature_spikes import (
     Neurons,
     check_degrees,
     feature_spikes,
-    fit_on_same_sample,
 )
 from giantstep.core.readout.random_features import (
     HIGHEST_PLATEAU,
     after_step,
     last_degree_counts,
     solve_random_features,
-    weight_spikes,
 )
-from giantstep.core.scenario.family import Answer
+from giantstep.core.readout.same_sample import fit_on_same_sample
+from giantstep.core.readout.weight_spikes import weight_spikes
+from giantstep.core.scenario.answer import Answer
 from giantstep.problems.network.problem import second_layer_law
 from giantstep.problems.network.scenario import Network
 from giantstep.problems.network.weak.step import REMAINDER, WeakStep
@@ -79,6 +79,7 @@ def limit_errors(
     activation = network.activation
     label = network.label
     reached = step.spike_degrees(points)
+    # tables of degrees end there; points beyond it have a status
     degrees = np.minimum(reached, HIGHEST_PLATEAU)
     power = label.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
     samples, width, ridge = (
@@ -91,7 +92,8 @@ def limit_errors(
     large = np.full(len(ridge), 1e12)  # the shift of the initial output has died out
     cosine = spike.g1 / (np.sqrt(spike.power(large)) / large)
     centred = abs(activation.hermite(0)[0]) < 1e-12
-    eta = spike.eta * np.sqrt(neurons.power - (0.0 if centred else neurons.mean**2))
+    taken = 0.0 if centred else neurons.mean**2
+    eta = spike.eta * np.sqrt(neurons.power - taken)
     risk = after_step(
         activation, target, power, bulk, eta, spike.power(eta), cosine, degrees
     )
@@ -119,6 +121,7 @@ def limit_errors(
 
 def _errors_answer(network: Network, values: dict[str, Floats]) -> Answer:
     g0, g1 = network.label.hermite(1)
+    # the best affine predictor has the first two Hermite coefficients of the target
     values["affine_error"] = values["null_error"] - g0**2 - g1**2
     solved = np.isfinite(values["test_error"]) & np.isfinite(values["train_error"])
     return Answer.closed(values, status=np.where(solved, "", NOT_FINITE))

@@ -17,7 +17,7 @@ import numpy as np
 from giantstep.core.base.errors import Code, InputError
 from giantstep.core.base.types import Booleans, Floats, Integers, Points
 from giantstep.core.readout.random_features import slope_variance
-from giantstep.core.scenario.model import Integer, Number, field
+from giantstep.core.scenario.fields import Integer, Number, field
 from giantstep.problems.network import fields
 from giantstep.problems.network.steps.base import ClosedForm, GradientStep, Place
 
@@ -87,22 +87,23 @@ class WeakStep(GradientStep):
 
     def spike(self, network: Network, points: Points) -> Spike:
         """Return what is known of beta."""
-        (c0, c1), (g0, g1) = network.activation.hermite(1), network.label.hermite(1)
-        power, variance = (
-            function.second_moment(0.0, 1.0)
-            for function in (network.label, network.activation)
-        )
-        power = power + points["noise"]
+        c0, c1 = network.activation.hermite(1)
+        g0, g1 = network.label.hermite(1)
+        power = network.label.second_moment(0.0, 1.0) + points["noise"]
+        variance = network.activation.second_moment(0.0, 1.0)
         m = c0 * network.layer_moments()[0]
         fed_back = points["steps.0.initial_output"]
-        residual = np.where(fed_back == 1, power + variance, power - 2 * g0 * m + m**2)
+        # the output starts at the constant m, or as an independent field of this
+        # variance
+        from_constant = power - 2 * g0 * m + m**2
+        residual = np.where(fed_back == 1, power + variance, from_constant)
         return Spike(
-            c1,
-            g1,
-            self.size(points),
-            residual,
-            residual / points["steps.0.batch_per_dim"],
-            fed_back,
+            c1=c1,
+            g1=g1,
+            eta=self.size(points),
+            residual=residual,
+            noise=residual / points["steps.0.batch_per_dim"],
+            fed_back=fed_back,
         )
 
     def remainder(self, network: Network, points: Points) -> Floats:
@@ -197,7 +198,8 @@ class WeakStep(GradientStep):
         )
         power = spike.power(spike.eta)
         along = spike.eta * spike.g1
-        # eta b, at least its aligned part: shorter spikes are flagged
+        # eta b, at least its aligned part: shorter spikes are flagged. Any spike has
+        # gamma <= 1
         length = np.sqrt(np.maximum(power, along**2))
         gamma = np.where(
             length > 0, np.clip(along / np.where(length > 0, length, 1.0), -1, 1), 1.0

@@ -18,12 +18,8 @@ from scipy.cluster.vq import kmeans2
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Booleans, Floats
 from giantstep.core.lab.algebra import leading_vectors
-from giantstep.problems.subspace_clustering.amp import (
-    AMPRun,
-    ClusterMixture,
-    amp,
-    spectral_snr,
-)
+from giantstep.problems.subspace_clustering.amp import AMPRun, amp, spectral_snr
+from giantstep.problems.subspace_clustering.mixture import ClusterMixture
 from giantstep.tools.data.estimators.detection import looks_normal, score_columns
 from giantstep.tools.data.estimators.matrices import Standardised, standardise
 

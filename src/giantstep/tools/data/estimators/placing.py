@@ -231,7 +231,7 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
     >>> gs.place(X).verdict
     'easy'
     """
-    from giantstep.core.run.study import predict
+    from giantstep.core.run.verbs import predict
 
     matrix = _check_matrix(X)
     fit = fit_clusters(
@@ -334,7 +334,7 @@ def _draw_diagram(placed: Placement) -> Figure:
     """Draw the lines of the diagram at this number of clusters and of samples per
     feature, and the point.
     """
-    from giantstep.core.run.study import predict
+    from giantstep.core.run.verbs import predict
     from giantstep.tools.figures.style import (
         BLACK,
         BLUE,

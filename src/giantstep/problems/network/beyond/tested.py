@@ -30,14 +30,14 @@ from giantstep.core.readout.sensitivity import (
     error_times_gradient,
 )
 from giantstep.problems.network.answers.errors import Table
-from giantstep.problems.network.answers.laws import Fits, FittedPoint, solved_groups
-from giantstep.problems.network.answers.variance import half_disagreements, overlaps_of
-from giantstep.problems.network.follow import Moment, reason_of
-from giantstep.problems.network.fresh_inputs import (
+from giantstep.problems.network.beyond.fresh_inputs import (
     FOR_MEANS,
     FOR_QUANTILES,
     FreshInputs,
 )
+from giantstep.problems.network.beyond.laws import Fits, FittedPoint, solved_groups
+from giantstep.problems.network.beyond.variance import half_disagreements, overlaps_of
+from giantstep.problems.network.follow import Moment, reason_of
 from giantstep.problems.network.problem import Share
 from giantstep.problems.network.scenario import Network
 from giantstep.problems.network.shift import FreshLaw, test_law

@@ -16,8 +16,8 @@ from giantstep.core.readout.calibration import wrong_signs
 from giantstep.core.readout.pairs import Overlap, Parts
 from giantstep.core.readout.signs import sign_disagreement
 from giantstep.problems.network.answers.errors import Table
-from giantstep.problems.network.answers.laws import Fits, FittedPoint, solved_groups
-from giantstep.problems.network.beyond import SHARED
+from giantstep.problems.network.beyond.laws import Fits, FittedPoint, solved_groups
+from giantstep.problems.network.beyond.questions import SHARED
 from giantstep.problems.network.follow import Moment
 from giantstep.problems.network.problem import Share
 
@@ -64,7 +64,7 @@ def answer_variance(
             "ensemble_error": errors,
         }
         for name, array in values.items():
-            table.put(name, fits.group.index, time, array)
+            table.put(name, fits.group.points, time, array)
 
 
 def _parts_of_ridge(table: Table, fits: Fits, time: int) -> dict[str, Floats]:
@@ -77,7 +77,7 @@ def _parts_of_ridge(table: Table, fits: Fits, time: int) -> dict[str, Floats]:
     status = np.where(
         lost, "digits lost: the parts of the variance do not sum to the error", ""
     )
-    table.note(fits.group.index, status, time=time)
+    table.note(fits.group.points, status, time=time)
     return values
 
 

@@ -13,15 +13,15 @@ from giantstep.core.base.errors import bad_field, field_error
 from giantstep.core.base.types import Floats
 from giantstep.core.readout.finite_size import whole_sizes
 from giantstep.core.scenario.checks import check_whole
-from giantstep.problems.network.beyond import SHARED
+from giantstep.problems.network.beyond.questions import SHARED
 from giantstep.problems.network.questions import TEST_SAMPLES
 from giantstep.problems.network.scenario import Network
 
 if TYPE_CHECKING:
     import xarray
 
-    from giantstep.core.scenario.family import Answer
-    from giantstep.problems.network.answers.laws import FittedPoint
+    from giantstep.core.scenario.answer import Answer
+    from giantstep.problems.network.beyond.laws import FittedPoint
 
 Shared = Literal["samples", "layer", "both", "nothing"]
 OF_THE_FIT = ("samples_per_dim", "readout")
@@ -187,7 +187,7 @@ def _theory(
     """
     from giantstep.core.readout.output_law import LayerAt, OutputLaw
     from giantstep.core.readout.unlike_pairs import FitAt, Labels, disagreement
-    from giantstep.problems.network.fresh_inputs import inputs_of
+    from giantstep.problems.network.beyond.fresh_inputs import inputs_of
     from giantstep.problems.network.shift import FreshLaw
 
     if (
@@ -249,7 +249,7 @@ def _answer_alike(network: Network, dim: float) -> Answer:
 def _fitted(network: Network, dim: float) -> tuple[FittedPoint | None, str]:
     """Return the fit of a network after its last step, or why there is none."""
     from giantstep.problems.network.answers.errors import Table
-    from giantstep.problems.network.answers.laws import solved_groups
+    from giantstep.problems.network.beyond.laws import solved_groups
     from giantstep.problems.network.follow import follow
     from giantstep.problems.network.problem import share_points
 
@@ -282,8 +282,8 @@ def _trial(
 ) -> Floats:
     """Return disagreement, error of the average and both errors of one real pair."""
     from giantstep.core.lab import Draws, check_memory, threads_for
+    from giantstep.problems.network.beyond.measure import fitted_copy, second_draws
     from giantstep.problems.network.experiment import trained_networks, whiten
-    from giantstep.problems.network.measure_beyond import fitted_copy, second_draws
     from giantstep.problems.network.trained import outputs_of
 
     needed = sum(

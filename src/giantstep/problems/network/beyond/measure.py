@@ -24,8 +24,8 @@ from giantstep.core.lab.algebra import multiply
 from giantstep.core.lab.feature_spectra import cell_edges
 from giantstep.core.readout.calibration import NAIVE, WANTED, coverage, honest_width
 from giantstep.core.readout.sensitivity import folded_mean
-from giantstep.problems.network.answers.tested import OF_CLASSES
-from giantstep.problems.network.answers.variance import averaged
+from giantstep.problems.network.beyond.tested import OF_CLASSES
+from giantstep.problems.network.beyond.variance import averaged
 from giantstep.problems.network.measurements.errors import wrong_signs
 from giantstep.problems.network.questions import TEST_SAMPLES
 from giantstep.problems.network.trained import ONLY, Copy, Trained, outputs_of

@@ -23,13 +23,13 @@ from giantstep.core.readout.fits import Fit
 from giantstep.core.readout.output_law import Blocks, Fitted, LayerAt, OutputLaw
 from giantstep.core.readout.pairs import Parts, ridge_parts, spread_of_means
 from giantstep.problems.network.answers.errors import Group, Table, groups, note_fit
-from giantstep.problems.network.follow import Moment
-from giantstep.problems.network.fresh_inputs import (
+from giantstep.problems.network.beyond.fresh_inputs import (
     FreshInputs,
     inputs_of,
     resolved,
     scale_of_features,
 )
+from giantstep.problems.network.follow import Moment
 from giantstep.problems.network.layer import Layer
 from giantstep.problems.network.problem import Problem, Share
 from giantstep.problems.network.shift import FreshLaw
@@ -156,7 +156,7 @@ class Fits:
         spread = self._spread()
         made = dict[tuple[object, ...], tuple[FreshInputs, LayerAt]]()
         for number, (point, row) in enumerate(
-            zip(self.group.index.tolist(), self.group.set_of_point.tolist())
+            zip(self.group.points.tolist(), self.group.set_of_point.tolist())
         ):
             if self.fit.status[number]:
                 continue

@@ -1,8 +1,7 @@
 """Questions beyond the mean error: their variables, their settings, and the networks of
 which they know nothing.
 
-The theory is beyond_the_error. `answers/variance.py` and `answers/tested.py` answer,
-`measure_beyond.py` measures.
+The theory is beyond_the_error. `variance` and `tested` answer, `measure` measures.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 from giantstep.core.base.types import Floats, Points
 from giantstep.core.scenario.checks import check_list
 from giantstep.core.scenario.family import Question, Setting
+from giantstep.problems.network.plugins import Questions
 from giantstep.problems.network.questions import (
     EXPERIMENT,
     SHOWN,
@@ -297,9 +297,7 @@ BEYOND: Mapping[str, Question] = {
 }
 
 
-def lacking_beyond(
-    network: Network, points: Points, what: str
-) -> tuple[str, str] | None:
+def lacking(network: Network, points: Points, what: str) -> tuple[str, str] | None:
     """Return the field and the theory that one of these questions is missing; None
     where there is one.
     """
@@ -375,3 +373,16 @@ CHECKS: Mapping[str, Callable[[Any], Floats]] = {
     ),
 }
 """Setting -> what checks it, and fills it in where it is left out."""
+
+OFFERED = Questions(
+    questions=BEYOND,
+    checks=CHECKS,
+    lacking=lacking,
+    answers={
+        "variance": "beyond.variance",
+        "shift": "beyond.tested",
+        "sensitivity": "beyond.tested",
+        "calibration": "beyond.tested",
+    },
+    measures="beyond.measure",
+)

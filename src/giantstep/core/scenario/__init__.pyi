@@ -1,0 +1,17 @@
+from .answer import Answer as Answer
+from .arrays import ArrayField as ArrayField
+from .dimensions import Dimension as Dimension
+from .family import Baseline as Baseline
+from .family import PhaseDiagram as PhaseDiagram
+from .family import Question as Question
+from .family import Setting as Setting
+from .family import Variable as Variable
+from .fields import Expression as Expression
+from .fields import Integer as Integer
+from .fields import MultiIndex as MultiIndex
+from .fields import Number as Number
+from .fields import Numbers as Numbers
+from .fields import field as field
+from .lists import PartList as PartList
+from .model import Part as Part
+from .model import Scenario as Scenario
