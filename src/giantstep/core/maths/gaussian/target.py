@@ -109,13 +109,7 @@ class Target(Immutable):
                 f"at least {least}, as many as the target has variables",
             )
         declared = (*declared, *_declared_planes(kinks, count))
-        if isinstance(source, str):
-            own = source.strip()
-        else:
-            own = getattr(source, "__name__", type(source).__name__)
-        name = name or (
-            source.name if isinstance(source, Target | Function) else str(own)
-        )
+        name = name or _name_of(source)
         vars(self).update(
             name=name,
             directions=count,
@@ -126,30 +120,35 @@ class Target(Immutable):
             averages_at_start={},
             label_laws={},
         )
-        if directions:
+        if call is not None:
+            self._try(directions_given=directions is not None)
+        # a callable of several directions is searched for planes when they are needed
+        if call is not None and count == 1 and not declared:
+            edges = find_edges(lambda z: self(z[:, None]))
+            near = [edge for edge in edges if abs(edge) < _REACH]
+            vars(self)["_declared"] = tuple(_declared_planes(near, 1))
+
+    def _try(self, directions_given: bool) -> None:
+        """Call the function at some points, and refuse one that does not give a number
+        for each.
+        """
+        more = "; for two directions write gs.Target(f, directions=2)"
+        if directions_given:
             more = ""
-        else:
-            more = "; for two directions write gs.Target(f, directions=2)"
-        for rows in (5, 8) if call is not None else ():
-            needed = (
-                f"take an array of shape (n, {count}) and return a real array of shape"
-                " (n,)"
-            )
+        needed = (
+            f"take an array of shape (n, {self.directions}) and return a real array of"
+            " shape (n,)"
+        )
+        # two lengths: a function may fit one by chance
+        for rows in (5, 8):
             try_callable(
                 self,
                 f"target {self.name}",
                 needed,
-                _FINGERPRINT_NODES[:rows, :count],
+                _FINGERPRINT_NODES[:rows, : self.directions],
                 (rows,),
                 more,
             )
-        if call is not None and count == 1 and not declared:
-            edges = (
-                edge
-                for edge in find_edges(lambda z: self(z[:, None]))
-                if abs(edge) < _REACH
-            )
-            vars(self)["_declared"] = tuple(_declared_planes(edges, 1))
 
     # --- identity ---
 
@@ -370,6 +369,15 @@ def as_target(source: Any) -> Target:
     if isinstance(source, Target):
         return source
     return Target(source)
+
+
+def _name_of(source: Any) -> str:
+    """Return what a target is called that nobody has named."""
+    if isinstance(source, Target | Function):
+        return source.name
+    if isinstance(source, str):
+        return source.strip()
+    return str(getattr(source, "__name__", type(source).__name__))
 
 
 def _axis(name: str) -> int:
