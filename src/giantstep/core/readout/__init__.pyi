@@ -1,8 +1,6 @@
 from .bulk import Bulk as Bulk
 from .bulk import Response as Response
 from .bulk import Tangents as Tangents
-from .bulk_law import Law as Law
-from .bulk_law import bulk_law as bulk_law
 from .chain import ChainBulk as ChainBulk
 from .classes import GOOD_ENOUGH as GOOD_ENOUGH
 from .classes import LOSSES as LOSSES
@@ -23,5 +21,7 @@ from .outliers import find_outliers as find_outliers
 from .sign_bulk import SignBulk as SignBulk
 from .signal import Signal as Signal
 from .signal import solve_signal as solve_signal
+from .spectral_law import Law as Law
+from .spectral_law import bulk_law as bulk_law
 from .spectrum import Spectrum as Spectrum
 from .spectrum import is_physical as is_physical

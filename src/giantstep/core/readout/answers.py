@@ -12,7 +12,6 @@ from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Array, Booleans, Floats
 from giantstep.core.maths.gaussian import Function
 from giantstep.core.maths.solve.roots import require_finite
-from giantstep.core.readout.bulk_law import Law, bulk_law
 from giantstep.core.readout.counts import shift_of_counts
 from giantstep.core.readout.finite_size import FiniteSize
 from giantstep.core.readout.left_open import (
@@ -26,6 +25,7 @@ from giantstep.core.readout.outliers import (
     find_outliers,
     find_outliers_inside,
 )
+from giantstep.core.readout.spectral_law import Law, bulk_law
 from giantstep.core.readout.spectrum import LEAST_ATOM, Spectrum, is_physical
 
 MASS_TOLERANCE = 0.02
