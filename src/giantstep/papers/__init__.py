@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from giantstep.core.base.errors import InputError, nearest
+from giantstep.core.scenario.references import BIBTEX
 
 if TYPE_CHECKING:
     from giantstep.papers.recipe import Recipe
@@ -52,8 +53,6 @@ def recipes() -> dict[str, Recipe]:
 
 def papers() -> list[str]:
     """Return the papers that have a module, in the order of the references."""
-    from giantstep.core.scenario.references import BIBTEX
-
     modules = {module.name for module in pkgutil.iter_modules(__path__)}
     return [paper for paper in BIBTEX if paper in modules]
 

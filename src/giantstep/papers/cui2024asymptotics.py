@@ -15,6 +15,7 @@ import xarray
 
 from giantstep import MaximalStep, NoStep, OneStep, Vocabulary
 from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.verdicts import chance_line
 from giantstep.papers.recipe import (
     FigureStudy,
     Recipe,
@@ -195,8 +196,6 @@ def _curve_checks(results: Results) -> Iterator[Check]:
     """Say how far the isotropic theory is from the network, in standard errors, beside
     the exact one.
     """
-    from giantstep.core.result.verdicts import chance_line
-
     for name in ("tanh", "relu"):
         result = results[f"{name}-rejected"]
         z = np.abs(result["test_error_z"].values)
@@ -359,8 +358,6 @@ def draw_batch_panels(upper: Axes, lower: Axes, results: Results, name: str) -> 
 
 def _finite_batch_checks(results: Results) -> Iterator[Check]:
     from scipy import special
-
-    from giantstep.core.result.verdicts import chance_line
 
     scores = [results[name]["test_error_z"].values for name in NETWORKS]
     others = [

@@ -11,6 +11,7 @@ import numpy as np
 import xarray
 
 from giantstep import BatchReuse
+from giantstep.core.result.verdicts import chance_line
 from giantstep.papers.recipe import (
     FigureStudy,
     Recipe,
@@ -105,8 +106,6 @@ def _say_scores(axes: Axes, results: Sequence[xarray.Dataset], name: str = "M") 
     """Write the largest |z| of a panel under it, beside the one that so many numbers
     pass once in 1,000.
     """
-    from giantstep.core.result.verdicts import chance_line
-
     scores = np.concatenate(
         [np.abs(result[f"{name}_z"].values).ravel() for result in results]
     )

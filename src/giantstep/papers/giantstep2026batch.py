@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import FewSteps, MaximalStep, OneStep, Vocabulary, optimize
+from giantstep.core.result.verdicts import chance_line
 from giantstep.papers.cui2024asymptotics import (
     DIM,
     NETWORKS,
@@ -97,8 +98,6 @@ def _draw_every_activation(results: Results) -> Figure:
 
 
 def _activation_checks(results: Results) -> Iterator[Check]:
-    from giantstep.core.result.verdicts import chance_line
-
     for name in NEW_NETWORKS:
         exact = np.abs(results[name]["test_error_z"].values)
         other = np.abs(results[f"{name}-rejected"]["test_error_z"].values)

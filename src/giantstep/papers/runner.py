@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giantstep.core.base.errors import GiantstepWarning, InputError, bad_field
+from giantstep.core.base.files import write_text
+from giantstep.core.result.files import save
 from giantstep.papers import check_figure, recipes
 from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies
 from giantstep.papers.report import FINITE_SIZE, Comparison, Report
+from giantstep.tools.figures.style import plain_log_axes, style
 
 if TYPE_CHECKING:
     import xarray
@@ -148,8 +151,6 @@ def _named(progress: ProgressOption, name: str) -> ProgressOption:
 
 def draw(recipe: Recipe, results: Results) -> Figure:
     """Return the figure of results, in the look of all figures."""
-    from giantstep.tools.figures.style import plain_log_axes, style
-
     with style():
         figure = recipe.draw(results)
         plain_log_axes(figure)
@@ -215,8 +216,6 @@ def _write(
     folder: Path, name: str, figure: Figure, results: Results, report: Report
 ) -> list[Path]:
     """Write everything beside the folder first, then move it there, file by file."""
-    from giantstep.core.base.files import write_text
-    from giantstep.core.result.files import save
     from giantstep.tools.figures.plot import save_figure
 
     try:

@@ -12,6 +12,9 @@ import signal
 from functools import partial
 from typing import Any
 
+from giantstep.core.scenario.families import family_class, family_names
+from giantstep.faces.page.fields import described
+
 _MODULES = (
     "giantstep.core.lab",
     "giantstep.core.result.agreement",
@@ -33,9 +36,6 @@ def _load() -> None:
     for module in _MODULES:
         importlib.import_module(module)
     import xarray
-
-    from giantstep.core.scenario.families import family_class, family_names
-    from giantstep.faces.page.fields import described
 
     for name in family_names():
         with contextlib.suppress(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from giantstep.core.base.errors import InputError
+from giantstep.faces.page.reopen import link_of, state_of_file
 
 DEFAULT_PORT = 8765
 """Where the page is served if nobody says another port: free on most machines."""
@@ -58,7 +59,6 @@ def serve(
 
         from giantstep.faces.page.app import Explorer
         from giantstep.faces.page.guard import PatientProtocol
-        from giantstep.faces.page.reopen import link_of, state_of_file
     except ModuleNotFoundError as error:
         raise InputError(
             f"The explorer needs the package {error.name}; install it with: pip install"

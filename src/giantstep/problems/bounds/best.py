@@ -14,6 +14,7 @@ from giantstep.core.base.errors import InputError
 from giantstep.core.base.progress import A_FEW, Progress, ProgressOption, with_time
 from giantstep.core.base.types import Floats
 from giantstep.core.result.provenance import grid_of
+from giantstep.core.result.text import Result
 from giantstep.core.scenario.model import Scenario
 from giantstep.problems.bounds.counting import teacher_of
 from giantstep.problems.bounds.curve import BoundCurve, BoundProblem
@@ -105,8 +106,6 @@ def efficiency(
     >>> bool((e.test_error_ratio > 1).all())
     True
     """
-    from giantstep.core.result.text import Result
-
     teachers = Teachers(grid_of(result))
     names = [name for name in teachers.observables if name in result.data_vars]
     if not names:

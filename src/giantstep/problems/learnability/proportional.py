@@ -12,6 +12,8 @@ from giantstep.core.maths.gaussian.subspaces import (
     tidy_signs,
 )
 from giantstep.core.maths.gaussian.target import Target
+from giantstep.core.run.verbs import predict
+from giantstep.core.scenario.families import family_class
 
 if TYPE_CHECKING:
     import xarray
@@ -35,9 +37,6 @@ class ProportionalAnswer(Readable):
         >>> round(float(gs.exponents("abs(z)").thresholds().alpha_direction[0]), 9)
         0.5
         """
-        from giantstep.core.run.verbs import predict
-        from giantstep.core.scenario.families import family_class
-
         scenario = family_class("bayes-limit")(
             target=self.target, noise=noise, flip=flip, samples_per_dim=1.0
         )
@@ -48,8 +47,6 @@ def stages_text(target: Target) -> str:
     """Return n/d above which message passing learns each direction without noise, in
     words.
     """
-    from giantstep.core.scenario.families import family_class
-
     if target.directions > 2:
         return "order d; n/d of every stage: .thresholds()"
     try:

@@ -18,6 +18,8 @@ from giantstep.core.maths.gaussian.subspaces import (
     direction_text,
 )
 from giantstep.core.maths.gaussian.target import Target
+from giantstep.core.run.verbs import simulate
+from giantstep.core.scenario.families import family_class
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.learnability.proportional import ProportionalAnswer, stages_text
 
@@ -153,8 +155,6 @@ class LearnabilityVerdict(ProportionalAnswer):
         One sample at a time (`OnlineSGD`) at the rate of ``data``; three giant steps on
         4 d samples (`GiantSteps`).
         """
-        from giantstep.core.scenario.families import family_class
-
         problem: dict[str, Any] = {"target": self.target, "activation": self.activation}
         if self.algorithm == "giant-steps":
             law = Vocabulary(list(dict.fromkeys(self.second_layer)))
@@ -203,7 +203,6 @@ class LearnabilityVerdict(ProportionalAnswer):
         in a sentence.
         """
         from giantstep.core.result.text import Result
-        from giantstep.core.run.verbs import simulate
 
         if self.algorithm == "giant-steps" or self.algorithm in ROUNDS:
             scenario = self.scenario(dim, **fields)

@@ -44,6 +44,7 @@ from giantstep.problems.mixture_glm.parts import (
     check_symmetric_psd,
     refuse,
 )
+from giantstep.problems.mixture_glm.problem import MixtureProblem
 from giantstep.problems.mixture_glm.separability import check_existence
 
 _SamplesPerDim = Annotated[float, "n/d"]
@@ -789,7 +790,6 @@ class MixtureGLM(Scenario):
         """
         if what != "errors":
             return {}
-        from giantstep.problems.mixture_glm.problem import MixtureProblem
 
         moments = MixtureProblem.of(self, points).moments()
         if not self.binary:

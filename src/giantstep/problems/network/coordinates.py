@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import Discriminator, Tag
 
 from giantstep.core.base.types import DeviceArray, Points
+from giantstep.core.readout.sign_statistics import Component
 from giantstep.core.scenario.fields import Number, field
 from giantstep.core.scenario.model import Part
 from giantstep.problems.network.fields import name_or_law, only
@@ -83,8 +84,6 @@ def components(
     """Return the law at one point, in units of the root mean square: sign_step
     section 2.
     """
-    from giantstep.core.readout.sign_statistics import Component
-
     sizes, nonzero = _law(coordinates, points, index)
     # the mean square of all coordinates is 1, that of the nonzero ones 1/nonzero
     if sizes == "gaussian":

@@ -17,14 +17,19 @@ from giantstep.core.base.errors import Code, InputError, bad_field, field_error
 from giantstep.core.base.types import Floats, Integers, Points, Strings
 from giantstep.core.maths.gaussian.resolution import rough_sentence
 from giantstep.core.maths.gaussian.subspaces import split_directions
+from giantstep.core.readout import find_outliers
+from giantstep.core.readout.answers import check_x, check_z, choose_x
+from giantstep.core.readout.feature_spikes import check_degrees
 from giantstep.core.readout.finite_size import whole_sizes
 from giantstep.core.readout.fits import QUADRATURE
+from giantstep.core.readout.left_open import line_of_outliers
 from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.checks import check_list, every_time
 from giantstep.core.scenario.own_classes import refuse_limit
 from giantstep.problems.inputs.assumptions import LEAST_RANKS, warnings_of
 from giantstep.problems.inputs.parts import InputRows
 from giantstep.problems.network.answers.errors import Table
+from giantstep.problems.network.answers.spectrum import key_of, spectra, unit_of
 from giantstep.problems.network.describe import means_warning
 from giantstep.problems.network.escape import (
     REACHABLE,
@@ -403,17 +408,12 @@ def prepare(
     """Choose what both engines must share: the times from settings["first"] on, and
     where a spectrum is wanted.
     """
-    from giantstep.core.readout.answers import check_x, check_z, choose_x
-    from giantstep.core.readout.feature_spikes import check_degrees
-
     refuse_shift(network, what)
     times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
     question = network.questions[what]
     kept = {name: value for name, value in settings.items() if name != "first"}
     settings = {**kept, "time": times, **question.labels}
     if what == "spectrum" and settings.get("x") is None:
-        from giantstep.problems.network.answers.spectrum import key_of, unit_of
-
         points = whole_sizes(points)
         try:
             found = {
@@ -468,8 +468,6 @@ def _all_spectra(
     """Yield (time, point, spectrum, size) of the limit, times counted from the first
     one asked for.
     """
-    from giantstep.problems.network.answers.spectrum import spectra
-
     theory = settings.get("theory")
     points = whole_sizes(points)
     refuse_missing(network, points, "spectrum", theory)
@@ -491,9 +489,6 @@ def count_outliers(
     where the limit has no theory none is left out, and the line is NaN. The line does
     not depend on how many there are: above it they are counted.
     """
-    from giantstep.core.readout import find_outliers
-    from giantstep.core.readout.left_open import line_of_outliers
-
     content = (
         network.digest(),
         dim,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import pydantic
 
 from giantstep.core.base.types import Floats
+from giantstep.core.readout.fits import solve_classes, solve_ridge
 from giantstep.core.scenario.fields import Number, field
 from giantstep.core.scenario.model import Part
 from giantstep.problems.network import fields
@@ -35,8 +36,6 @@ class ReadOut(Part):
 
     def solve(self, asked: Asked) -> Fit:
         """Return the errors and order parameters of the fit in the limit."""
-        from giantstep.core.readout.fits import solve_classes
-
         return solve_classes(asked, self.kind)
 
     def fit(
@@ -94,8 +93,6 @@ class Ridge(ReadOut):
 
     def solve(self, asked: Asked) -> Fit:
         """Return the errors and order parameters of the fit in the limit."""
-        from giantstep.core.readout.fits import solve_ridge
-
         return solve_ridge(asked)
 
     def fit(

@@ -19,6 +19,7 @@ import xarray
 
 from giantstep.core.base.errors import GiantstepError
 from giantstep.core.base.types import Floats
+from giantstep.core.run.limit import ask_again
 from giantstep.tools.figures.style import is_geometric
 
 SECONDS = 4.0
@@ -214,8 +215,6 @@ def fine_limit(
 def _asked_again(
     result: xarray.Dataset, path: Path, variables: Sequence[str], source: str
 ) -> xarray.Dataset | None:
-    from giantstep.core.run.limit import ask_again
-
     coarse = result.sel(source=source).sortby(path.axis)
     names = [*variables, "converged"]
     values = coarse[path.axis].values.astype(float)

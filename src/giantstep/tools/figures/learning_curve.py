@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.core.base.errors import GiantstepError
+from giantstep.core.scenario.lists import declaration, symbol_of
+from giantstep.core.scenario.model import from_content
 from giantstep.tools.figures.labels import mathtext, name_of, value_label
 from giantstep.tools.figures.panels import experiment_points, limit_line, note
 from giantstep.tools.figures.style import (
@@ -169,9 +171,6 @@ def _labels(names: list[str], attrs: Mapping[str, Any]) -> list[str]:
     """Return fields as words, with their symbols where the result knows the
     scenario.
     """
-    from giantstep.core.scenario.lists import declaration, symbol_of
-    from giantstep.core.scenario.model import from_content
-
     symbols: dict[str, str] = {}
     with suppress(
         GiantstepError, ValueError, KeyError, TypeError

@@ -16,9 +16,12 @@ from giantstep.core.base.types import Array
 from giantstep.core.result.comparison import as_comparisons
 from giantstep.core.scenario.checks import check_number
 from giantstep.core.scenario.several import stack
+from giantstep.tools.figures.beyond import draw_reliability, draw_variance
 from giantstep.tools.figures.curves import ALL_SAMPLES, ask_fine_limit, count_samples
 from giantstep.tools.figures.labels import place_legend
 from giantstep.tools.figures.layout import View, view_of
+from giantstep.tools.figures.learning_curve import draw_learning_curve, draw_tornado
+from giantstep.tools.figures.phase_diagram import draw_phase_diagram
 from giantstep.tools.figures.reading import Reading, over_trials
 from giantstep.tools.figures.style import WIDTHS, panels_in_rows
 from giantstep.tools.figures.style import style as look
@@ -198,10 +201,6 @@ def _own_figure(name: str, result: xarray.Dataset, smooth: bool) -> Figure | Non
     """Draw the figure that a question asks for by name; None for a result of another
     shape.
     """
-    from giantstep.tools.figures.beyond import draw_reliability, draw_variance
-    from giantstep.tools.figures.learning_curve import draw_learning_curve, draw_tornado
-    from giantstep.tools.figures.phase_diagram import draw_phase_diagram
-
     drawings: dict[str, Callable[[xarray.Dataset], Figure | None]] = {
         "variance": partial(draw_variance, smooth=smooth),
         "phase-diagram": draw_phase_diagram,

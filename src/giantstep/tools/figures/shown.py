@@ -13,6 +13,9 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from giantstep.core.base.progress import in_notebook
+from giantstep.tools.figures.style import style
+
 _DOTS_PER_INCH = {"screen": 110, "paper": 180}
 """Dots per inch of a picture in a notebook: a figure fits the column of a cell, and
 8-point type can be read.
@@ -33,8 +36,6 @@ class ShownFigure(Figure):
 
     def _repr_png_(self) -> bytes:
         """Return the figure as a PNG; notebooks ask for it."""
-        from giantstep.tools.figures.style import style
-
         self.waiting = False
         stream = io.BytesIO()
         with style(self.paper):
@@ -112,6 +113,4 @@ def shown_by_pyplot(figure: Figure) -> Figure:
 
 def _notebook() -> Any:
     """Return the shell of a notebook; None elsewhere."""
-    from giantstep.core.base.progress import in_notebook
-
     return sys.modules["IPython"].get_ipython() if in_notebook() else None

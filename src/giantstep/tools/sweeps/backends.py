@@ -22,10 +22,13 @@ from typing import Any
 
 import numpy as np
 
+import giantstep.core.lab.seeds  # noqa: F401, what every task needs is loaded before its time is counted
 from giantstep.core.base.deadline import TimeUp, deadline
 from giantstep.core.base.errors import GiantstepError, InputError
 from giantstep.core.base.jsondata import LONGEST, json_data
 from giantstep.core.base.types import Points
+from giantstep.core.lab.devices import namespace
+from giantstep.core.lab.threads import blas_threads
 from giantstep.core.run.returns import answer_of
 from giantstep.core.run.trials import Outcome, TrialDraw
 from giantstep.core.scenario.model import Scenario
@@ -160,9 +163,6 @@ def attempt_bytes(data: bytes, orders: Orders) -> Done | str:
 
 def attempt(task: Task, orders: Orders) -> Done:
     """Run a task; whatever goes wrong is the answer."""
-    import giantstep.core.lab.ridge
-    import giantstep.core.lab.seeds  # noqa: F401, what every task needs is loaded before its time is counted
-
     start = time.perf_counter()
     try:
         with deadline(orders.time_limit):
@@ -207,7 +207,6 @@ def worker_device(device: str, slot: int | None) -> str:
     """
     if device != "cuda" or slot is None:
         return device
-    from giantstep.core.lab.devices import namespace
 
     return f"cuda:{slot % namespace('cuda').cuda.runtime.getDeviceCount()}"
 
@@ -216,8 +215,6 @@ def threads_here(threads: int | None) -> AbstractContextManager[Any]:
     """Return a context in which this process has so many BLAS threads; None leaves them
     as they are.
     """
-    from giantstep.core.lab.threads import blas_threads
-
     return nullcontext() if threads is None else blas_threads(threads)
 
 

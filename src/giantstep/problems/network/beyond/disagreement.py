@@ -11,11 +11,20 @@ import numpy as np
 
 from giantstep.core.base.errors import bad_field, field_error
 from giantstep.core.base.types import Floats
+from giantstep.core.lab import Draws, check_memory, threads_for
 from giantstep.core.readout.finite_size import whole_sizes
+from giantstep.core.readout.output_law import LayerAt, OutputLaw
 from giantstep.core.scenario.checks import check_whole
+from giantstep.problems.network.answers.errors import Table
+from giantstep.problems.network.beyond.fresh_inputs import inputs_of
+from giantstep.problems.network.beyond.laws import solved_groups
 from giantstep.problems.network.beyond.questions import SHARED
+from giantstep.problems.network.follow import follow
+from giantstep.problems.network.limit import refuse_missing
+from giantstep.problems.network.problem import share_points
 from giantstep.problems.network.questions import TEST_SAMPLES
 from giantstep.problems.network.scenario import Network
+from giantstep.problems.network.shift import FreshLaw
 
 if TYPE_CHECKING:
     import xarray
@@ -125,8 +134,6 @@ def disagreement(
 
 def _check(first: Network, second: Network, shared: Shared) -> None:
     """Refuse pairs of which no overlap is derived: beyond_the_error section 12."""
-    from giantstep.problems.network.limit import refuse_missing
-
     if shared not in get_args(Shared):
         raise bad_field(
             "shared", shared, f"one of {', '.join(map(repr, get_args(Shared)))}"
@@ -185,10 +192,7 @@ def _theory(
     """Return disagreement, error of the average and both errors at a dimension, and why
     they are NaN.
     """
-    from giantstep.core.readout.output_law import LayerAt, OutputLaw
     from giantstep.core.readout.unlike_pairs import FitAt, Labels, disagreement
-    from giantstep.problems.network.beyond.fresh_inputs import inputs_of
-    from giantstep.problems.network.shift import FreshLaw
 
     if (
         first == second and shared in SHARED
@@ -248,11 +252,6 @@ def _answer_alike(network: Network, dim: float) -> Answer:
 
 def _fitted(network: Network, dim: float) -> tuple[FittedPoint | None, str]:
     """Return the fit of a network after its last step, or why there is none."""
-    from giantstep.problems.network.answers.errors import Table
-    from giantstep.problems.network.beyond.laws import solved_groups
-    from giantstep.problems.network.follow import follow
-    from giantstep.problems.network.problem import share_points
-
     points = _point(network, dim)
     reasons = dict[int, str]()
     table = Table(network, points, 1)
@@ -281,7 +280,6 @@ def _trial(
     test_samples: int,
 ) -> Floats:
     """Return disagreement, error of the average and both errors of one real pair."""
-    from giantstep.core.lab import Draws, check_memory, threads_for
     from giantstep.problems.network.beyond.measure import fitted_copy, second_draws
     from giantstep.problems.network.experiment import trained_networks, whiten
     from giantstep.problems.network.trained import outputs_of

@@ -16,6 +16,7 @@ import numpy as np
 from giantstep.core.base.types import Booleans, Floats, Integers, Strings
 from giantstep.core.maths.gaussian.subspaces import Directions
 from giantstep.core.maths.stacked import Stacked
+from giantstep.core.readout import FiniteSize
 from giantstep.problems.network.rows.words import INDEPENDENT
 
 if TYPE_CHECKING:
@@ -169,8 +170,6 @@ class Rows(Stacked, ABC):
         self, problem: Problem, set_of_point: Integers, dim: Floats
     ) -> FiniteSize:
         """Return the finite size of points of these dimensions (B,)."""
-        from giantstep.core.readout import FiniteSize
-
         return FiniteSize(1 / dim)
 
     def terms(self, problem: Problem) -> str:

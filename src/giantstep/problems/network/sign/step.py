@@ -11,6 +11,9 @@ import numpy as np
 
 from giantstep.core.base.errors import bad_field
 from giantstep.core.base.types import Floats, Points
+from giantstep.core.lab import Draws
+from giantstep.core.readout import PACKED_BLOCKS
+from giantstep.core.readout.sign_statistics import sign_gradients, sign_statistics
 from giantstep.core.scenario.fields import Number, field
 from giantstep.core.scenario.vocabulary import Vocabulary
 from giantstep.problems.network.coordinates import (
@@ -19,6 +22,7 @@ from giantstep.problems.network.coordinates import (
     reflected,
     reflections,
 )
+from giantstep.problems.network.sign.rows import SignRows
 from giantstep.problems.network.steps.base import GradientStep, Place
 
 if TYPE_CHECKING:
@@ -115,8 +119,6 @@ class SignStep(GradientStep):
 
     def missing(self, place: Place, points: Points, theory: str | None) -> str:
         """Refuse what sign_step section 13 refuses, and what it does not cover."""
-        from giantstep.core.readout import PACKED_BLOCKS
-
         network = place.network
         eps = place.field("eps")
         lacking = {
@@ -210,9 +212,7 @@ class SignStep(GradientStep):
         self, problem: Problem, layer: Layer, number: int, theory: str
     ) -> Layer:
         """Return the layer after the step: sign_step sections 2 and 5."""
-        from giantstep.core.readout.sign_statistics import sign_statistics
         from giantstep.problems.network.layer import Layer
-        from giantstep.problems.network.sign.rows import SignRows
 
         network = problem.network
         sets = len(problem.pi)
@@ -240,8 +240,6 @@ class SignStep(GradientStep):
         """Move every weight by the sign of its gradient, in axes in which the target
         has coordinates of its law.
         """
-        from giantstep.core.lab import Draws
-
         name = f"steps.{number}."
         xp = trained.draws.xp
         d = trained.dim
@@ -292,8 +290,6 @@ class SignStep(GradientStep):
 
 def gradients(place: Place, points: Points) -> list[SignGradient]:
     """Return what the gradient's entries are made of at every point."""
-    from giantstep.core.readout.sign_statistics import sign_gradients
-
     network = place.network
     batch = points[place.field("batch_per_dim")]
     offset = network.activation.hermite(0)[0] * network.layer_moments()[0]

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from giantstep.core.base.types import Booleans, Floats, Points
+from giantstep.core.readout import PACKED_BLOCKS
 from giantstep.core.scenario.fields import Number, field
 from giantstep.problems.inputs.parts import Whitening
 from giantstep.problems.network import fields
+from giantstep.problems.network.rows.protocol import Descent
+from giantstep.problems.network.rows.words import (
+    ISOTROPIC,
+    ISOTROPIC_ERROR,
+    PUBLISHED,
+    PUBLISHED_ERROR,
+)
 from giantstep.problems.network.steps.base import GradientStep, Place
 
 if TYPE_CHECKING:
@@ -133,8 +141,6 @@ class MaximalStep(GradientStep):
 
     def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
         """Say where a finite batch is described by an approximation."""
-        from giantstep.problems.network.rows.words import ISOTROPIC, ISOTROPIC_ERROR
-
         reason = outside_batches(place.network, points)
         batch = place.field("batch_per_dim")
         if theory in ("published", "exact") or not (reason or theory == "isotropic"):
@@ -176,8 +182,6 @@ class MaximalStep(GradientStep):
 
     def descent(self, problem: Problem, number: int) -> Descent:
         """Return the step in numbers."""
-        from giantstep.problems.network.rows.protocol import Descent
-
         return Descent(
             rate=problem.of_step(number, "rate"),
             strength=problem.strengths(number),
@@ -240,8 +244,6 @@ def outside_batches(network: Network, points: Points) -> str:
     """Say why the exact theory of finite batches does not cover this network; empty
     where it does.
     """
-    from giantstep.core.readout import PACKED_BLOCKS
-
     if not network.isotropic:
         return "the exact theory of finite batches covers isotropic inputs"
     if network.second_layer == "gaussian":
@@ -281,7 +283,6 @@ def _published(problem: Problem, number: int, exact: bool = False) -> Layer:
     """
     from giantstep.core.readout.random_features import slope_variance
     from giantstep.problems.network.rows.isotropic import BulkRows, IsotropicRows
-    from giantstep.problems.network.rows.words import PUBLISHED, PUBLISHED_ERROR
     from giantstep.problems.network.start import planted
 
     target = problem.network.label

@@ -16,6 +16,7 @@ import numpy as np
 
 from giantstep.core.base.errors import Code, InputError
 from giantstep.core.base.types import Booleans, Floats, Integers, Points
+from giantstep.core.maths.gaussian.conditional import condition
 from giantstep.core.readout.random_features import slope_variance
 from giantstep.core.scenario.fields import Integer, Number, field
 from giantstep.problems.network import fields
@@ -248,8 +249,6 @@ class WeakStep(GradientStep):
 
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Follow the gradient, or its rank-one part c1 zeta_i beta."""
-        from giantstep.core.maths.gaussian.conditional import condition
-
         network = trained.network_of
         xp = trained.draws.xp
         rows = trained.network.weights

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 
 from giantstep.core.base.columns import warn_of_constant
 from giantstep.core.base.errors import InputError
+from giantstep.core.base.jsondata import json_data
 from giantstep.core.base.types import Floats
+from giantstep.core.run.verbs import predict
 from giantstep.core.scenario.checks import check_whole
 from giantstep.problems.subspace_clustering.scenario import (
     MOST_CLUSTERS,
@@ -25,6 +27,15 @@ from giantstep.tools.data.estimators.fitting import (
     numbers_to_try,
 )
 from giantstep.tools.data.estimators.matrices import check_finite
+from giantstep.tools.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    VERMILION,
+    new_figure,
+    plain_log_ticks,
+    style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -191,8 +202,6 @@ class Placement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as strict JSON data, null for what was not computed."""
-        from giantstep.core.base.jsondata import json_data
-
         return json_data({**asdict(self), "sentence": self.sentence()})
 
     def plot(self, path: str | Path | None = None) -> Figure:
@@ -200,7 +209,6 @@ class Placement:
         where a path is given.
         """
         from giantstep.tools.figures.shown import shown_after_cell
-        from giantstep.tools.figures.style import style
 
         with style():
             figure = _draw_diagram(self)
@@ -231,8 +239,6 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
     >>> gs.place(X).verdict
     'easy'
     """
-    from giantstep.core.run.verbs import predict
-
     matrix = _check_matrix(X)
     fit = fit_clusters(
         matrix,
@@ -334,16 +340,6 @@ def _draw_diagram(placed: Placement) -> Figure:
     """Draw the lines of the diagram at this number of clusters and of samples per
     feature, and the point.
     """
-    from giantstep.core.run.verbs import predict
-    from giantstep.tools.figures.style import (
-        BLACK,
-        BLUE,
-        GREY,
-        VERMILION,
-        new_figure,
-        plain_log_ticks,
-    )
-
     alpha = placed.samples_per_dim
     rho = placed.sparsity
     lowest = min(3e-3, rho / 3) if placed.found else 3e-3
