@@ -192,6 +192,18 @@ def test_another_body_or_constant_is_another_class(monkeypatch):
     assert source_digest(Damped) == before
 
 
+def test_a_move_inside_our_package_changes_no_digest(monkeypatch):
+    class Rated(gs.MaximalStep):
+        def train(self, trained, number, point, small=gs.SmallStep):
+            return trained.with_weights(self.rate * trained.network.weights)
+
+    before = source_digest(Rated)
+    monkeypatch.setattr(gs.SmallStep, "__module__", "gistep.elsewhere")
+    assert source_digest(Rated) != before
+    monkeypatch.setattr(gs.SmallStep, "__module__", "giantstep.elsewhere")
+    assert source_digest(Rated) == before
+
+
 def test_fields_change_without_losing_the_class():
     assert type(DAMPED.replace(steps__0__rate=2.0).steps[0]) is Damped
     assert (

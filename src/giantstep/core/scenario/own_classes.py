@@ -270,8 +270,9 @@ def _told(value: Any, module: str, seen: set[int]) -> str:
     if isinstance(value, types.CodeType):
         return _told_of_code(value, module, seen)
     name = getattr(value, "__qualname__", type(value).__qualname__)
-    if getattr(value, "__module__", None) != module or id(value) in seen:
-        return f"{getattr(value, '__module__', '')}.{name}"
+    home = getattr(value, "__module__", None)
+    if home != module or id(value) in seen:
+        return f"{_stable_home(home)}.{name}"
     if isinstance(value, types.FunctionType):
         return _told_of_function(value, module, seen)
     if isinstance(value, type):
@@ -324,3 +325,15 @@ def _is_filled(cell: types.CellType) -> bool:
         return cell.cell_contents is not None
     except ValueError:  # a name that is not bound yet
         return False
+
+
+def _stable_home(module: str | None) -> str:
+    """Return the module that a digest names: of ours the package alone, so that no move
+    inside it changes what a store knows.
+    """
+    if module is None:
+        return ""
+    package = module.partition(".")[0]
+    if package == __name__.partition(".")[0]:
+        return package
+    return module
