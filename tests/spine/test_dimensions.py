@@ -7,7 +7,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.core.base.errors import GiantstepError
-from giantstep.core.result.files import table
+from giantstep.core.result.columns import table
 from giantstep.core.result.text import Result
 from giantstep.core.scenario.answer import Answer
 from giantstep.core.scenario.describe import describe

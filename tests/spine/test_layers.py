@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.core.result.comparison import called, judged_side, judged_source
+from giantstep.core.result.layers import called, judged_side, judged_source
 from giantstep.core.scenario.families import family_class, family_names
 
 from .toy import Toy

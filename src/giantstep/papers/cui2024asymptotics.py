@@ -14,7 +14,7 @@ import numpy as np
 import xarray
 
 from giantstep import MaximalStep, NoStep, OneStep, Vocabulary
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.core.result.verdicts import chance_line
 from giantstep.papers.recipe import (
     FigureStudy,

@@ -9,7 +9,7 @@ import numpy as np
 import xarray
 
 from giantstep import NoStep, OneStep, PlantedSpike, Vocabulary
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.papers.cui2024asymptotics import NETWORKS
 from giantstep.papers.recipe import (
     FigureStudy,

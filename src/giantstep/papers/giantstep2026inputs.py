@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import FewSteps, InputBlocks, InputRows, PowerLaw, Vocabulary
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.papers.real_inputs import digit_inputs, photographs
 from giantstep.papers.recipe import (
     FigureStudy,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import FewSteps, Vocabulary
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.papers.recipe import (
     Recipe,
     Results,

@@ -15,7 +15,7 @@ import numpy as np
 
 import giantstep as gs
 from giantstep.core.result.agreement import agreement
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.core.result.report import AgreementRow
 from giantstep.core.result.verdicts import normal_score
 

@@ -7,7 +7,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.core.readout import classes
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 
 from .inside import only_the_experiment_answers
 

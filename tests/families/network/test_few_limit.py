@@ -11,7 +11,7 @@ import pytest
 import giantstep as gs
 from giantstep.core.maths.gaussian import Function, conditional
 from giantstep.core.maths.gaussian.functions import tabulated
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.problems.network.start import start
 
 from .inside import (

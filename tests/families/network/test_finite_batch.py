@@ -8,7 +8,7 @@ import pytest
 import giantstep as gs
 from giantstep.core.maths.gaussian.label_law import label_law
 from giantstep.core.maths.gaussian.target import as_target
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 
 from .inside import answer_of, spectrum_of
 

@@ -14,7 +14,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.core.readout.block_means import products_of_means
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.problems.network.answers import errors
 from giantstep.problems.network.describe import finite_size
 from giantstep.problems.network.start import start

@@ -11,7 +11,7 @@ import xarray
 
 import giantstep as gs
 from giantstep.core.lab import Draws
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.core.result.verdicts import chance_line, normal_score
 from giantstep.problems.network.weak.closed import same_sample_errors
 

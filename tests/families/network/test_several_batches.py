@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 
 from .inside import layers_of, problem_of
 

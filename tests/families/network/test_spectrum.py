@@ -15,7 +15,8 @@ from giantstep.core.readout import FiniteSize, Spectrum, bulk_law, find_outliers
 from giantstep.core.readout.answers import _is_whole
 from giantstep.core.readout.counts import shift_of_counts
 from giantstep.core.readout.left_open import line_of_outliers
-from giantstep.core.result.comparison import combine, judged_side
+from giantstep.core.result.comparison import combine
+from giantstep.core.result.layers import judged_side
 from giantstep.core.scenario.answer import Answer
 from giantstep.tools.figures.panels import sides
 

@@ -8,7 +8,7 @@ import pytest
 import giantstep as gs
 from giantstep.core.maths.gaussian import Function
 from giantstep.core.readout import random_features as formulas
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 
 from .inside import only_the_experiment_answers
 

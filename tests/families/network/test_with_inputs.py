@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.core.run.study import Study
 
 from .inside import only_the_experiment_answers

@@ -14,12 +14,8 @@ import xarray
 
 from giantstep.core.base.errors import InputError, bad_field, nearest
 from giantstep.core.base.types import Booleans
-from giantstep.core.result.comparison import (
-    approximations,
-    called,
-    judged_source,
-)
 from giantstep.core.result.gaps import agreement_row
+from giantstep.core.result.layers import approximations, called, judged_source
 from giantstep.core.result.notes import missing_theories, notes_in
 from giantstep.core.result.provenance import question_of
 from giantstep.core.result.report import Agreement

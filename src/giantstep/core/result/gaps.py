@@ -10,13 +10,8 @@ import numpy as np
 import xarray
 
 from giantstep.core.base.types import Booleans, Floats
-from giantstep.core.result.comparison import (
-    approximations,
-    judged_side,
-    judged_source,
-    left_open_by,
-    with_spread,
-)
+from giantstep.core.result.comparison import left_open_by, with_spread
+from giantstep.core.result.layers import approximations, judged_side, judged_source
 from giantstep.core.result.provenance import question_of
 from giantstep.core.result.report import AgreementRow
 from giantstep.core.result.twins import GapSplit

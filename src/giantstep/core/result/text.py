@@ -18,8 +18,10 @@ from giantstep.core.base.display import (
     blocks_html,
     blocks_text,
 )
-from giantstep.core.result.files import entries, flattened
+from giantstep.core.result.columns import entries, flattened
+from giantstep.core.result.layers import called, layers_of
 from giantstep.core.result.notes import notes_in
+from giantstep.core.result.provenance import main_variables, question_of
 from giantstep.core.scenario.dimensions import long_dimensions
 from giantstep.core.scenario.family import DIAGNOSTICS
 
@@ -96,8 +98,6 @@ def listing(result: xarray.Dataset) -> list[Block]:
     """Return the main variables of a result for reading: a list for one point, a row
     for each point of a grid.
     """
-    from giantstep.core.result.provenance import main_variables
-
     names = _variables(result)
     figure = main_variables(result.attrs)
     curves = [name for name in names if long_dimensions(result[name].dims)]
@@ -175,8 +175,6 @@ def _is_nan(value: Any) -> bool:
 
 
 def _title(result: xarray.Dataset) -> str:
-    from giantstep.core.result.comparison import called
-
     if "family" not in (attrs := result.attrs):
         return str(attrs.get("title", "Result"))
     if attrs["engine"] == "limit":
@@ -191,8 +189,6 @@ def _variables(result: xarray.Dataset) -> list[str]:
     """Return the variables of a result without what stands beside them: as declared,
     then others.
     """
-    from giantstep.core.result.provenance import question_of
-
     question = question_of(result.attrs)
     if question is None:
         declared = []
@@ -258,7 +254,6 @@ def _entries(
     """Yield the entries of a variable along its small dimensions: label -> head of a
     column -> its values.
     """
-    from giantstep.core.result.comparison import called, layers_of
 
     def at(column: str, source: str) -> xarray.DataArray:
         if "source" in result[column].dims:

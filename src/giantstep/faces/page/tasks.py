@@ -24,8 +24,9 @@ import numpy as np
 from giantstep.core.base.errors import Code, GiantstepWarning, InputError, bad_field
 from giantstep.core.base.jsondata import json_data
 from giantstep.core.result.agreement import agreement
-from giantstep.core.result.comparison import called
-from giantstep.core.result.files import csv_text, plain_data, table
+from giantstep.core.result.columns import csv_text, table
+from giantstep.core.result.files import plain_data
+from giantstep.core.result.layers import called
 from giantstep.core.result.provenance import has_classes
 from giantstep.core.run.request import question_name
 from giantstep.core.run.study import Study

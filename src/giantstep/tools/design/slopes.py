@@ -14,7 +14,7 @@ import xarray
 
 from giantstep.core.base.errors import InputError, bad_field, nearest
 from giantstep.core.base.progress import ProgressOption
-from giantstep.core.result.comparison import layers_of
+from giantstep.core.result.layers import layers_of
 from giantstep.core.result.provenance import fields_of
 from giantstep.core.run.limit import ask_again
 from giantstep.core.scenario.checks import check_number

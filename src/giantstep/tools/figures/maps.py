@@ -12,7 +12,7 @@ import numpy as np
 
 from giantstep.core.base.types import Array, Floats, Integers
 from giantstep.core.lab.feature_spectra import cell_edges as even_edges
-from giantstep.core.result.files import flattened
+from giantstep.core.result.columns import flattened
 from giantstep.tools.figures.labels import outside, x_label, y_label
 from giantstep.tools.figures.layout import View
 from giantstep.tools.figures.reading import Reading

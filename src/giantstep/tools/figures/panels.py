@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.core.base.types import Floats
-from giantstep.core.result.comparison import judged_side
+from giantstep.core.result.layers import judged_side
 from giantstep.tools.figures.style import DOTTED, GREY
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 import xarray
 
 from giantstep.core.base.errors import InputError, nearest
-from giantstep.core.result.comparison import called, judged_source
+from giantstep.core.result.layers import called, judged_source
 from giantstep.core.result.notes import missing_theories
 from giantstep.core.result.provenance import has_classes, main_variables, question_of
 from giantstep.core.scenario.dimensions import Dimension, dimension_named
