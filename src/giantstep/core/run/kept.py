@@ -15,6 +15,7 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.types import Array
+from giantstep.core.lab.devices import available_memory
 from giantstep.core.scenario.answer import pad_stack
 from giantstep.core.scenario.family import Question
 
@@ -49,8 +50,6 @@ def check_room(
     groups: Sequence[DrawGroup], what: str, trials: int, settings: Mapping[str, Any]
 ) -> None:
     """Refuse to keep more than fits into memory."""
-    from giantstep.core.lab.devices import available_memory
-
     needed = 0.0
     for group in groups:
         question_of_kept(group.scenario, what)

@@ -13,6 +13,7 @@ import numpy as np
 
 from giantstep.core.base.errors import InputError, bad_field, nearest
 from giantstep.core.base.types import Array
+from giantstep.core.lab.devices import device_index
 from giantstep.core.lab.threads import one_blas_thread
 from giantstep.core.scenario.checks import (
     check_flags,
@@ -196,8 +197,6 @@ class ExperimentSettings:
     keep_networks: bool = False
 
     def __post_init__(self) -> None:
-        from giantstep.core.lab.devices import device_index
-
         # 5.0 is 5
         self.trials = check_whole("trials", self.trials, "a whole number at least 1", 1)
         self.seed = check_whole(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from giantstep.core.base.errors import InputError
 from giantstep.core.base.progress import Progress, ProgressOption
 from giantstep.core.base.types import Array, Floats, Indices, Points
+from giantstep.core.lab import Draws, check_memory, threads_for
 from giantstep.core.run.kept import check_room, with_networks
 from giantstep.core.run.problems import Problems
 from giantstep.core.run.request import ExperimentSettings, Request
@@ -99,8 +100,6 @@ class TrialDraw:
         """Return the networks of this trial, for ``keep_networks``; nothing where
         training them failed.
         """
-        from giantstep.core.lab import Draws, threads_for
-
         group = self.group
         device = self.experiment.device
         draws = Draws(self.experiment.seed, self.key, self.trial, device)
@@ -115,8 +114,6 @@ class TrialDraw:
 
     def run(self, device: str | None = None) -> Outcome:
         """Draw and measure, on another device of the same kind where one is named."""
-        from giantstep.core.lab import Draws, threads_for
-
         group = self.group
         device = device or self.experiment.device
         draws = Draws(self.experiment.seed, self.key, self.trial, device)
@@ -173,8 +170,6 @@ class TrialPlan:
         compared: bool = False,
         at_once: int = 1,
     ) -> None:
-        from giantstep.core.lab import check_memory
-
         self.request = request
         self.experiment = experiment
         self.groups = group_points(request.grid)
@@ -195,8 +190,6 @@ class TrialPlan:
         """Return the same trials on the Gaussian twins of tables, at the points that
         have one; None where none has.
         """
-        from giantstep.core.lab import check_memory
-
         groups = []
         for group in self.groups:
             twin = group.scenario.gaussian_twin(theory)

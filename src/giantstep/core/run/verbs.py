@@ -20,6 +20,7 @@ from giantstep.core.run.request import (
     ExperimentSettings,
     Request,
 )
+from giantstep.core.run.stored import check_stored
 from giantstep.core.run.trials import TrialPlan, Watch
 from giantstep.core.scenario.checks import check_flags
 from giantstep.core.scenario.family import DIAGNOSTICS
@@ -275,7 +276,6 @@ def compare(
     """  # noqa: E501
     from giantstep.core.result.comparison import combine
     from giantstep.core.result.provenance import provenance
-    from giantstep.core.run.stored import check_stored
 
     if twin is None:
         twin = stored is None
