@@ -138,6 +138,7 @@ def describe_spectrum(
     law = bulk_law(spectrum)
     # this starts from the solutions that the law has left
     density, first = spectrum.density(unit * x)
+    # the largest first, as above the bulk
     inside = [find_outliers_inside(spectrum, gap, size) for gap in reversed(law.gaps)]
     above = find_outliers(spectrum, law.upper, size)
     outliers = np.concatenate([above, *inside])[:OUTLIER_ROOM]
@@ -230,13 +231,16 @@ def _of_all_eigenvalues(
     # per eigenvalue that is not zero
     lacking = above / neurons / (1 - law.atom)
     # where the shift is not known the bulk lacks them evenly
+    # the zeros, which the law counts from the start, lack none
     evenly = -lacking * (cdf - law.atom)
     shift = shift_of_counts(spectrum, size, x) / neurons
     shift = np.where(np.isfinite(shift), shift, evenly)
     # outside the bulk it is known: none below, all of them above
     shift = np.where(x < law.lower, 0.0, shift)
     shift = np.where(x > law.upper, -above / neurons, shift)
+    # the shift must not take zeros away, nor add up to more than all eigenvalues
     whole = np.clip(cdf + shift, law.atom, 1.0)
+    # no eigenvalue is below 0
     return np.where(x < 0, 0.0, whole), 1 - lacking
 
 
@@ -260,6 +264,7 @@ def _is_whole(law: Law, spectrum: Spectrum) -> bool:
     """
     if abs(law.mass + law.atom - 1) <= MASS_TOLERANCE:
         return True
+    # a bulk that begins above 0 has nothing below its panels
     if law.lower != 0:
         return False
     below = law.mass_below(spectrum)

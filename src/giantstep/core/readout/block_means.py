@@ -41,11 +41,13 @@ def whole_length(length: Floats, plain: Floats, F: Floats, neurons: Floats) -> F
     learnt.
     """
     mean = np.einsum("mqq->mq", products_of_means(F[:, :1], neurons)[:, 0])
+    # rows beside the mean of p_q of them have lost 1/p_q of their square
     of_block = length**2 * (1 - 1 / neurons)
     of_node = length**2 - plain**2 / neurons
     beside = np.where(neurons >= 1, of_block, of_node)
     nothing_left = (neurons < 1) & (beside + mean <= 0)
     whole = np.where(nothing_left, length**2, beside + mean)
+    # a step may turn rows round, and s keeps that sign: (2.6)
     return np.copysign(np.sqrt(whole), length)
 
 

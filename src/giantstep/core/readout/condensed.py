@@ -30,15 +30,18 @@ def condense(
     atoms stay as they are. The same is done to `gram` (B, J, k, k), the means of the
     blocks at the atoms.
     """
+    # groups go by ratios, which an eigenvalue 0 does not have
     if len(eigenvalues) <= FEW or eigenvalues.min() <= 0:
         return bulk, gram
     at_atoms = bulk.product[None]
     if gram is not None:
         at_atoms = np.concatenate([at_atoms, gram])
+    # atoms go first: groups of them are taken
     at_atoms = np.moveaxis(at_atoms, 1, 0)  # (J, 1 + B, k, k)
     product = []
     masses = []
     for members in _groups(eigenvalues):
+        # a rule would have as many nodes as these are
         if len(members) <= _NODES:
             product.append(at_atoms[members])
             masses.append(bulk.masses[members])

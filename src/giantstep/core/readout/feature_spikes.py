@@ -152,11 +152,13 @@ def _with_dimension(
     neurons: Neurons, s: float, dim: float, width: float, added: float
 ) -> tuple[Floats, Floats]:
     """Return the eigenpairs of the Gram matrix of u_0..u_7, u_chi."""
+    # c_k = E[sigma He_k]/k! of step_size_regimes section 1
     c1, c2 = neurons.activation.hermite(2)[1:] / np.sqrt([1, 2])
     vectors = neurons.right_vectors(s, HIGHEST_DEGREE, added)
     # u_chi is the same for all neurons
     u_chi = np.full((1, len(neurons.zeta)), c2 * np.sqrt(2 / dim))
     vectors = np.concatenate([vectors, u_chi])
+    # step_size_regimes (6b) and (6c)
     matrix = width * dim * (vectors * neurons.pi) @ vectors.T
     if neurons.gaussian_rows:
         # |w_i|^2 fluctuates from neuron to neuron, and with it the constant part
@@ -185,6 +187,7 @@ def _small_step(neurons: Neurons, power: float, width: float) -> tuple[Floats, F
     matrix[1, 1] = power * c1**4 * neurons.power
     matrix[last, last] = chi
     if neurons.gaussian_rows:
+        # the last term of step_size_regimes (6c)
         matrix[0, 0] = chi
     # zeta enters u_1 to the first power: its mean is what u_chi, constant, sees of it
     along = np.sqrt(max(power, 0.0)) * np.sign(c1) * c1**2 * neurons.mean
@@ -229,6 +232,7 @@ def _outliers(
 
     def spike(theta: Array | float) -> tuple[Any, Any, Any]:
         """Return rho, z and dz/dtheta^2 at theta^2 = `theta`."""
+        # step_size_regimes (6d)
         gap = theta - c * r
         rho = theta + rest + c * theta / gap
         drho = 1 - c**2 * r / gap**2
@@ -237,6 +241,7 @@ def _outliers(
         dz = drho * (1 - q) + 2 * q * rho * drho / theta - q * rho**2 / theta**2
         return rho, z, dz
 
+    # below both lines of step_size_regimes (6e) nothing leaves the bulk
     threshold = _threshold(lambda theta: float(spike(theta)[2]), c * (r + np.sqrt(r)))
     # sorted: the strongest ones where there are more than room
     outside = np.flatnonzero(strength > threshold)[:SPIKE_ROOM]

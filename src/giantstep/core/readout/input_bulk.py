@@ -39,6 +39,7 @@ class QuadraticNoise(Stacked):
 
     def moments(self, response: Response) -> Array:
         """Return r E[nu nu^T/(b + V)] (B, k, k), what stands for Vh1."""
+        # V of the limit is that of V1 = S/beta and V2 = R/beta
         width = response.block_width.sum(axis=1)[:, None]
         V = self.features.quadratic(response.S, response.R) / width
         weights = self.ratio[:, None] * self.features.weights / (self.b[:, None] + V)
@@ -150,5 +151,6 @@ class InputTangents(CommonTangents):
         if noise is None:
             return 0.0
         _, _, curved = self._cost(dual)
+        # a quadratic form at every node, without the matrix between nodes
         squares = noise.curvature * (curved @ noise.curvature)
         return np.asarray(np.sum(squares, axis=1))

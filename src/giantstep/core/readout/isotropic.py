@@ -52,6 +52,7 @@ class IsotropicBulk(CommonRows):
         independent.
         """
         X = omega.shape[1]
+        # coefficients stand channel by channel, each with an entry for every block
         channels = X // response.R.shape[1]
         variances = np.concatenate([response.R] * channels, axis=1) * omega
         P = variances[:, :, None] * np.eye(X)

@@ -41,6 +41,7 @@ def weight_spikes(
     bottom = ell < 1 - np.sqrt(width)
     # inside the bulk there is no outlier, and ell may be 1
     with np.errstate(divide="ignore", invalid="ignore"):
+        # step_size_regimes (4a)
         kept = np.where(top | bottom, 1 - width / (ell - 1) ** 2, np.nan)
         value = np.sqrt(ell + width * ell / (ell - 1))
         left = kept / (1 + width / (ell - 1))

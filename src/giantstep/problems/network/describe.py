@@ -151,6 +151,7 @@ def _features(
         mu1=axes.unit[..., None] * slope,
         mu2=moments.noise,
         T0=T0,
+        # the strength of a channel is a part of T0: few_steps_readout section 16
         omega=np.ones(T0.shape[:2]),
         Jp=Jp,
         h=for_all(given.h),

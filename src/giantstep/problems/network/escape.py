@@ -96,6 +96,7 @@ def needed_dim(points: Points, neglected: Floats) -> float:
     """Return the dimension above which the bare limits among the points hold:
     (14.6).
     """
+    # at a bare limit `neglected` is the part times d
     return float(neglected[np.isinf(points["dim"])].max(initial=0.0)) / ESCAPES[1]
 
 

@@ -133,6 +133,7 @@ class Chain:
         learnt = self.frame @ basis.learnt
         rest = self.frame @ basis.rest
         scale = 1 / max(float(steepness), 1e-3)
+        # all that the law of a label depends on
         key = (learnt.tobytes(), rest.tobytes(), scale, fields.noise, fields.flip)
         law = known.get(key)
         if law is None:
@@ -162,6 +163,7 @@ class Sample:
         self.linear = np.concatenate([w * kappa, law.linear])
         """Weights of f zeta (Z, J)."""
         m = len(kappa)
+        # learnt coordinates of zeta are known at a node, the others averaged over
         Z = len(kappa) + len(law.linear)
         self.quadratic = np.empty((Z, Z, len(w)))
         self.quadratic[:m, :m] = w * kappa[:, None] * kappa
@@ -198,6 +200,8 @@ class Sample:
             functions[norms > SMALL * norms.max()]
             / norms[norms > SMALL * norms.max(), None]
         ):
+            # a second time: the first leaves rounding of a function that is nearly
+            # spanned
             for _ in range(2):
                 f = f - ((f * self.weights) @ span.T) @ span
             length = np.sqrt(max(float(self.mean(f**2)), 0.0))
@@ -244,6 +248,7 @@ def _noise_tables(
     """Return the functions that are averages over one neuron's own noise, at some
     columns.
     """
+    # panels end where sigma'(A + s z) jumps
     kinks = np.array(activation.kinks)
     edges = np.linspace(-REACH, REACH, PANELS + 1) + np.zeros((*A.shape, 1))
     edges = np.concatenate(
@@ -252,12 +257,14 @@ def _noise_tables(
     edges = np.sort(edges, axis=2).reshape(-1, edges.shape[2])
     z, w = gauss_legendre_panels(edges, PANEL_NODES)
     w = w * normal_density(z)
+    # a constant keeps its mean, whatever lies beyond the last panel
     w = w / w.sum(axis=1, keepdims=True)
     a = A.reshape(-1, 1)
     scale = s.reshape(-1, 1)
     d1 = D[1].reshape(-1, 1)
     d2 = D[2].reshape(-1, 1)
     slope = activation.derivative(a + scale * z)
+    # sp of (1.1), without a part along 1 and z
     rest = slope - d1 - scale * d2 * z
 
     def mean(values: Floats) -> Floats:

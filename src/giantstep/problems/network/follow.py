@@ -34,6 +34,7 @@ def follow(problem: Problem, theory: str, reasons: dict[int, str]) -> Iterator[M
     sets = np.arange(len(problem.frame))
     if theory != "split":
         layer = start(problem)
+    # isotropic inputs have no leading channel: there the overlaps of the rows are split
     elif problem.isotropic:
         problem, layer = split_overlaps(problem)
     else:
@@ -44,11 +45,13 @@ def follow(problem: Problem, theory: str, reasons: dict[int, str]) -> Iterator[M
         try:
             layer = step.advance(problem, layer, number, theory)
         except InputError as error:  # more nodes than there is memory for
+            # all sets take the step together, so that all of them are given up
             reasons |= dict.fromkeys(sets.tolist(), reason_of(error))
             return
         why = trouble(problem, layer)
         where = f" (steps.{number})" if len(steps) > 1 else ""
         for row in np.flatnonzero(why != ""):
+            # rows count the sets that are left, reasons those of the beginning
             reasons[int(sets[row])] = f"{why[row]}{where}"
         kept = np.flatnonzero(why == "")
         if not kept.size:

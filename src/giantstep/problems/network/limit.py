@@ -77,8 +77,10 @@ def limit(
     """
     answer = _answer(network, points, what, settings)
     error = network.target.resolution.error
+    # no answer is better than the rule by which the target is averaged
     answer.residual = np.fmax(answer.residual, error)
     if error > QUADRATURE:
+        # a point that failed for another reason keeps that reason
         unsaid = answer.status == ""
         answer.status = np.where(
             unsaid, rough_sentence(network.target, error), answer.status
@@ -102,6 +104,7 @@ def _answer(
     theory = settings.get("theory")
     refuse_missing(network, points, what, theory)
     if len(network.steps) == 1:
+        # a closed form is that of a single step: no other follows it
         closed = network.steps[0].closed_form(network.places[0], what, points)
     else:
         closed = None
@@ -117,26 +120,33 @@ def _answer(
     chosen = chosen_theories(network, points, what, theory)
     for share, moment, time in _moments(table, chosen, settings["time"]):
         fill(table, share, moment, time, settings)
+        # errors are judged by the second order itself: `neglected`
         if what != "errors":
             table.spread = max(
                 table.spread, spread_beside_rows(moment.problem, moment.layer)
             )
     if theory in (None, "auto"):
+        # what the first order leaves out is known once it has answered: points where it
+        # matters are answered anew
         again = np.flatnonzero(escaping(network, points, table.neglected))
         table.clear(again)
         if len(again) == len(chosen):
+            # they were about a theory that answers no point any more
             table.answer.warnings.clear()
             table.finite_size.clear()
         chosen[again] = "split"
+        # a theory of "" leaves a point its first answer
         only = np.where(np.isin(np.arange(len(chosen)), again), chosen, "")
         for share, moment, time in _moments(table, only, settings["time"]):
             fill(table, share, moment, time, settings)
     table.blank_unsolved()
     answer = table.answer
     answer.warnings += _escape_warnings(network, points, table)
+    # times and shares repeat what they warn of
     answer.warnings = list(
         dict.fromkeys([*answer.warnings, *_warnings(network, points, theory)])
     )
+    # an exact theory that had to approximate the noise of a batch was the isotropic one
     named = (chosen == "exact") & finite_batches(points) & bool(answer.approximations)
     names = np.where(named, "isotropic", chosen)
     answer.attrs["theory"] = " and ".join(name for name in THEORIES if name in names)
@@ -153,6 +163,7 @@ def _moments(
 
     A point without a theory ("") is left as it is.
     """
+    # a dict keeps the order of the points, which a set would not
     for theory in dict.fromkeys(chosen[chosen != ""].tolist()):
         for share in share_points(
             table.network, table.points, np.flatnonzero(chosen == theory), theory
@@ -172,6 +183,7 @@ def _moments(
             table.answer.approximations |= dict(layer.rows.accuracy)
             table.answer.warnings += _unlearnt(moment)
             if np.isfinite(problem.neurons).any():
+                # a dict in place of a set: sentences stay in order
                 table.finite_size[layer.rows.terms(problem)] = None
                 table.answer.warnings += means_warning(problem, layer)
 
@@ -184,6 +196,7 @@ def _note_jumps(table: Table, share: Share, moment: Moment) -> None:
     spike u counts from d = 1/u^2 on.
     """
     index, owner = share.points_of(moment.sets)
+    # at a finite dimension nothing jumps: spiked_features section 4.4 goes through it
     if not np.isinf(table.points["dim"][index]).any():
         return
     network = moment.problem.network
@@ -199,6 +212,7 @@ def _note_jumps(table: Table, share: Share, moment: Moment) -> None:
     dims = np.where(np.isinf(points["dim"][index]), dims, 0.0)
     # the weakest spike is that of the step that moves the rows least
     sizes = np.abs([points[name][index] for name in names])
+    # a step of size 0 makes no spike that could be weak
     weakest = np.argmin(np.where(sizes > 0, sizes, np.inf), axis=0)
     for number, name in enumerate(names):
         known = table.answer.jumps.setdefault(name, np.zeros(len(points["dim"])))
@@ -227,6 +241,7 @@ def refuse_missing(
         )
     if network.fit_sample == "same" and theory not in (None, "exact"):
         raise bad_field("theory", theory, '"exact" where fit_sample="same"')
+    # the published map is spiked_features section 5.1
     single = (
         len(network.steps) == 1
         and network.target.directions == 1
@@ -288,6 +303,7 @@ def _after_the_step(
     before = dict[str, Any]()
     nothing = np.zeros(len(answer.status))
     if 0 in times and what == "errors":
+        # the theory asked for is one of the step, which is left out here
         untrained = {**settings, "time": np.zeros(1, dtype=np.int64), "theory": None}
         found = _answer(
             network.replace(steps=(), fit_sample="fresh"), points, what, untrained
@@ -299,10 +315,13 @@ def _after_the_step(
         still = {**points, "steps.0.rate": nothing, "steps.0.initial_output": nothing}
         before = closed(network, still, settings).values
     for name, values in answer.values.items():
+        # those are errors of the target alone, which have no time
         if name not in ("null_error", "affine_error"):
             path = [before.get(name, np.full_like(values, np.nan)), values]
             answer.values[name] = np.stack([path[time] for time in times], axis=1)
     if what == "errors":
+        # weak steps are refused where inputs have a covariance: both ranks are those of
+        # isotropic inputs, relative to d
         answer.values |= {
             "effective_rank": nothing + 1,
             "effective_rank_4": nothing + 1,
@@ -331,6 +350,7 @@ def _escape_warnings(network: Network, points: Points, table: Table) -> list[str
     is used does not follow it.
     """
     said = list[str]()
+    # finite_size_steps (14.6)
     far = needed_dim(points, table.neglected)
     if far > REACHABLE:
         said.append(
@@ -338,6 +358,7 @@ def _escape_warnings(network: Network, points: Points, table: Table) -> list[str
             " target by chance, which the steps multiply here: it needs d above some"
             f" {far:.0e}. Give dim= for a reachable one."
         )
+    # at a bare limit the numbers are parts times d, of which the first sentence is
     left = table.neglected[np.isfinite(points["dim"]) & (table.neglected >= SAID)]
     if left.size:
         reason = outside_split(network, points) or "it was asked for by name"
@@ -540,6 +561,7 @@ def chosen_theories(
     chosen = np.full(
         len(points["dim"]),
         "exact" if theory in (None, "auto") else theory,
+        # an array of texts would cut names that are longer than its first ones
         dtype=object,
     )
     if theory not in ("auto", *FINITE_DIM):
@@ -598,6 +620,7 @@ def rank_warnings(network: Network, points: Points) -> list[str]:
     if inputs is None:
         return []
     names = ["dim", *(name for name in points if name.startswith("inputs."))]
+    # points with the same inputs have the same ranks
     first = np.unique(
         np.stack([points[name] for name in names], axis=1), axis=0, return_index=True
     )[1]

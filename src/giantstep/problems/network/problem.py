@@ -150,9 +150,11 @@ def second_layer_law(network: Network, whole: bool = False) -> tuple[Floats, Flo
     nodes, weights = np.polynomial.hermite_e.hermegauss(
         WHOLE_GAUSSIAN_NODES if whole else few
     )
+    # the weights of the rule add up to sqrt(2 pi)
     weights = weights / weights.sum()
     if whole:
         return nodes, weights
+    # what is kept is a law again: its weights add up to 1
     keep = weights > NEGLIGIBLE
     return nodes[keep], weights[keep] / weights[keep].sum()
 
@@ -170,12 +172,15 @@ def share_points(
     """
     inside = take_points(points, index)
     moving = [
+        # a step of rate 0 needs no theory of its batch
         np.isfinite(batch) & (inside[f"{step}rate"] != 0)
         for step, batch in batches_of(inside).items()
     ]
+    # points of one problem go through the same theory
     columns = [np.isfinite(inside["dim"]), *moving]
     if network.inputs is not None:
         columns += [
+            # at a finite dimension the spectrum is that of a network
             inside["dim"],
             *(values for name, values in inside.items() if name.startswith("inputs.")),
         ]
@@ -208,7 +213,9 @@ def finite_batches(points: Points) -> Booleans:
 def _share(network: Network, points: Points, index: Integers, theory: str) -> Share:
     names = sorted(name for name in points if name.startswith("steps."))
     names += [name for name in points if name.startswith("coordinates.")]
+    # label noise reaches the rows through finite batches alone
     names += ["flip", *(["noise"] if finite_batches(points).any() else [])]
+    # sizes reach the layer at a finite dimension alone
     if np.isfinite(points["dim"]).any():
         names += ["dim", "width_per_dim"]
     else:
@@ -222,6 +229,7 @@ def _share(network: Network, points: Points, index: Integers, theory: str) -> Sh
         inputs = inputs if law.isotropic else law.binned().spectrum()
     frame = np.broadcast_to(inputs.frame, (len(first), *inputs.frame.shape))
     for number, step in enumerate(network.steps):
+        # a spike off the target needs an axis of its own before the first step
         frame = step.turned(network, frame, numbers, number)
     zeta, pi = second_layer_law(network)
     neurons = (numbers["width_per_dim"] * numbers["dim"])[:, None]
@@ -231,6 +239,7 @@ def _share(network: Network, points: Points, index: Integers, theory: str) -> Sh
         pi = whole_blocks(pi, neurons[:, 0]) / neurons
     pi = np.broadcast_to(pi, (len(first), len(zeta)))
     if theory == "quadratic":
+        # points on one covariance share a problem at one dimension alone
         quadratic = float(points["dim"][0])
     else:
         quadratic = np.inf
@@ -248,6 +257,7 @@ def _share(network: Network, points: Points, index: Integers, theory: str) -> Sh
 
 def _distinct(rows: Floats) -> tuple[Integers, Integers]:
     """Return where each distinct row stands first, and which of them every row is."""
+    # bytes differ where numbers do by one bit: nothing is rounded together
     found: dict[bytes, int] = {}
     places = [found.setdefault(row.tobytes(), place) for place, row in enumerate(rows)]
     first = np.array(list(found.values()))
@@ -270,6 +280,7 @@ def inputs_at(network: Network, points: Points, index: int) -> Network:
         if name.startswith("inputs.")
     }
     changed: Mapping[str, Any] = {
+        # grids are of floats, which a whole number refuses
         name: int(value) if own[name][1].annotation is int else value
         for name, value in given.items()
         if value != own[name][0]

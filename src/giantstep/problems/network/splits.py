@@ -56,6 +56,7 @@ def split_blocks(problem: Problem) -> tuple[Problem, Layer]:
     nodes, weights = hermite_rule(SPLIT_NODES[min(k, 2)])
     finer = cut(problem, weights, weights.sum())
     root = np.sqrt(problem.coordinate_eigenvalues)
+    # n of structured_inputs (8.2), for the one direction of the target
     n = root * problem.inputs.frame[0]
     n /= np.linalg.norm(n)
     node_of_block = np.tile(nodes, k)[:, None]
@@ -92,8 +93,10 @@ def split_overlaps(problem: Problem) -> tuple[Problem, Layer]:
     s = np.tile(np.sqrt(np.maximum(1 - taken / dim, 0.0)), k)
     overlaps = np.tile(nodes, (k, 1)) / np.sqrt(dim[..., None])
     B = s[..., None] * rows.B
+    # finite_size_steps (14.2): a node has no spread along the target at the start
     along = np.swapaxes(frame, 1, 2)[:, None] @ (frame[:, None] @ rows.JU)
     Js = rows.Js.copy()
+    # ds = d(s^2)/(2 s)
     Js[..., 0] /= s
     rows = dataclasses.replace(
         rows,
@@ -134,6 +137,7 @@ def learnt_of_target(
     overlaps = layer.means[number] @ frame.T
     pi = problem.pi[number]
     of_sub_blocks = pi[:, None] * overlaps
+    # the sub-blocks of a block stand side by side: `cut`
     of_blocks = of_sub_blocks.reshape(problem.network.blocks, -1, len(frame))
     squares = layer.squared_length(problem)[number]
     # the mean of cos^2 between a row and each direction

@@ -34,13 +34,16 @@ def start_rows(problem: Problem) -> FollowedRows:
     K = len(problem.inputs.eigenvalues)
     # the first column, of the length, is zero: B does not differ from row to row yet
     own_coordinate = np.eye(R, 1 + R, 1)
+    # dU = L^1/2 eps/sqrt(d) of structured_inputs (3.6)
     JU = np.sqrt(problem.coordinate_eigenvalues)[:, None] * own_coordinate
     B = np.ones((M, k, K))
     return law_of(problem)(
         B=B,
         JU=np.tile(JU, (M, k, 1, 1)),
         JB=np.zeros((M, k, K, 1 + R)),
+        # ds = Theta/2 of structured_inputs (3.6): a length moves by half its square
         Js=np.tile(0.5 * np.eye(1, 1 + R), (M, k, 1)),
+        # F of finite_size_steps (2.1): no output has turned the means yet
         feedback=np.broadcast_to(np.eye(k), (M, K, k, k)),
         is_length=(True, *(False,) * R),
         past=B[:, None],
@@ -60,6 +63,7 @@ def planted(problem: Problem, gamma: Floats, strength: Floats, bulk: Floats) -> 
     """Return rows s_q w0_i + u_q v with <v, w*> = gamma (M,), u and s (M, k), on
     isotropic inputs and one direction.
     """
+    # rounding may take gamma^2 above 1
     across = np.sqrt(np.maximum(0.0, 1 - gamma**2))
     # the first coordinate is v, the second what w* has across it
     frame = np.stack([gamma, across], axis=1)[:, None]

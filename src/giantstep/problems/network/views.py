@@ -64,6 +64,7 @@ def views(
     moved most, or the one direction of the target where nothing is learnt. `finer` is
     for one learnt direction; `breaks` are planes of z.
     """
+    # a feature changes over a length 1/steepness of kappa
     lengths = np.linalg.norm(layer.means, axis=2)
     steepness = np.max(lengths / layer.scale(problem), axis=1)
     groups: dict[Any, list[int]] = {}
@@ -77,6 +78,7 @@ def views(
         learnt = frame @ basis.learnt
         rest = frame @ basis.rest
         rest[np.abs(rest) < ON_THE_SPOT] = 0.0
+        # a flatter feature is as wide as the inputs, and needs no wider rule
         scale = 1 / max(float(steepness[first]), LEAST_STEEPNESS)
         wanted = fineness
         if basis.learnt.shape[1] == 1:
@@ -100,12 +102,14 @@ def _basis(problem: Problem, layer: Layer, first: int, leading: bool) -> Directi
     rows = layer.rows
     basis = split_directions(layer.means[first], frame, problem.target)
     if rows.has_own_axis and not basis.learnt.shape[1]:
+        # their law is given along a spike, even along one of size 0
         own_axis = np.eye(1, layer.means.shape[2])
         basis = split_directions(own_axis, frame, problem.target)
     if not leading:
         return basis
     if not basis.learnt.shape[1] and len(frame) == 1:
         return Directions(frame.T, frame.T[:, :0])
+    # a block counts by its share of the neurons
     moved = np.sqrt(problem.pi[first])[:, None] * layer.means[first]
     return basis.along_leading(moved, rows.signed_coordinates(len(frame)))
 
@@ -117,6 +121,7 @@ def _graded(
     random points beyond that.
     """
     means = layer.means[0]
+    # axes that part what the blocks are steep in from what they are flat in
     basis = basis.along_leading(np.sqrt(problem.pi[0])[:, None] * means)
     learnt = layer.frame[0] @ basis.learnt
     rest = layer.frame[0] @ basis.rest
@@ -145,6 +150,7 @@ def _keys(layer: Layer, steepness: Floats) -> Iterator[Any]:
     largest = np.abs(spans[:, :1]).argmax(axis=2)
     lines = lines * np.sign(np.take_along_axis(lines, largest, axis=1))
     coordinates = layer.means.shape[2]
+    # lines that differ by rounding are the same
     for number, line in enumerate(np.round(lines, 9)):
         alike = (layer.frame[number].tobytes(), layer.rows.kin(number))
         if not learnt[number]:

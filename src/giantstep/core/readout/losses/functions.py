@@ -99,6 +99,7 @@ class LogisticLoss(Loss):
         """
         # the solution for 1/2 - u/4 in place of 1/(1 + e^u)
         u = (s + 0.5 * V) / (1 + 0.25 * V)
+        # the pull 1/(1 + e^u) lies between 0 and 1
         u = np.clip(u, s, s + V)
         # f = u - s - V g, f' = 1 + V g (1 - g), f'' = -2 V g (1 - g) (1/2 - g); the
         # step is f f'/(f'^2 - f f''/2), formed in place: most of a fit is spent here
@@ -126,6 +127,7 @@ class LogisticLoss(Loss):
 
     def value(self, u: Floats) -> Floats:
         """Return log(1 + e^-u)."""
+        # no overflow where the margin is far below 0
         return np.logaddexp(0.0, -u)
 
     def kinks(self, V: Floats) -> Floats:

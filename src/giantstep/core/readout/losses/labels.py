@@ -114,6 +114,7 @@ def logistic_normal(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     mean, variance = np.broadcast_arrays(mean, variance)
     value = np.empty(mean.shape)
     slope = np.empty(mean.shape)
+    # a field that varies more needs a finer rule: see the error above
     for least, most, step in ((-np.inf, 1.0, 0.5), (1.0, SPLIT_AT, 0.25)):
         chosen = (variance >= least) & (variance < most)
         if chosen.any():
@@ -123,6 +124,7 @@ def logistic_normal(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
             # sigmoid' = g - g^2
             value[chosen] = g @ weights
             slope[chosen] = value[chosen] - (g**2) @ weights
+    # NaN is below nothing: it goes on, and comes out as NaN
     wide = ~(variance < SPLIT_AT)
     if wide.any():
         value[wide], slope[wide] = _split_logistic(mean[wide], variance[wide])

@@ -75,6 +75,7 @@ class BatchRows(Rows):
     @property
     def means(self) -> Floats:
         """The means of the blocks (M, k, D); sets with fewer directions have zeros."""
+        # batches may add more directions in one set than in another
         D = max(chain.U.shape[1] for chain in self.chains)
         means = np.zeros((*self.B.shape[:2], D))
         for number, chain in enumerate(self.chains):
@@ -169,6 +170,8 @@ class BatchRows(Rows):
         products = products_of_means(self.feedback, problem.neurons)[:, 0]
         k = len(problem.zeta)
         of_rows = self.B[..., 0] ** 2 / problem.neurons
+        # a fit pays 1/(d R) for independent rows in any case: spiked_features section
+        # 4.4
         independent = np.eye(k) * of_rows[:, None]
         excess = (products - independent)[set_of_point]
         # every direction of the target and of the noise of a batch is treated on its
@@ -197,6 +200,7 @@ class BatchRows(Rows):
             # the length across is |U_across|^2 + |b|^2, whose last column is |b|^2
             weights = np.concatenate([2 * across, np.ones((len(across), 1))], axis=1)
             square = np.einsum("ka,kab,kb->k", weights, cov[:, r:, r:], weights)
+            # Var of a root is Var/(4 mean)
             lengths.append(square / (4 * (np.sum(across**2, axis=1) + chain.norm)))
         return Spread(
             lengths=length_across(problem, layer),

@@ -60,6 +60,7 @@ class SignRows(Rows):
         # the law always has an unlearnt direction
         if not len(target):
             target = np.zeros((1, len(given.nodes)))
+        # ds = d(s^2)/(2 s): the channel is that of |b|^2
         return unit_axes(basis, target, 1 / (2 * self.scale(problem)))
 
     def bulks(self, problem: Problem, basis: Directions) -> tuple[Bulk, ...]:

@@ -158,21 +158,25 @@ class SignStep(GradientStep):
             parts = components(place.network.coordinates, points, number)
             zeros = any(part.mean == part.variance == 0 for part in parts)
             whole = np.isinf(batch[number])
+            # a of sign_step (2.1) has a factor c1 = E sigma'
             if gradient.slope == 0:
                 return (
                     "a theory of sign steps for an activation without a linear part, E"
                     " sigma' = 0"
                 )
+            # the noise of a batch, the other part of a, is not there
             if whole and gradient.shared == 0:
                 return (
                     "a theory of a sign step on the population for a target without a"
                     f" linear part {finite}"
                 )
+            # sign_step section 3: at tau = 0 nothing decides the sign of an atom at 0
             if whole and gradient.own == 0 and zeros:
                 return (
                     "a theory of a sign step on the population where coordinates of"
                     f" the target are zero, whose signs nothing else decides {finite}"
                 )
+            # sign_step section 6: with an atom at 0 the error is not cured by (6.2)
             if chi[number] > TOO_LARGE and zeros:
                 return (
                     "a theory of a sign step at a finite dim that decides the signs"
@@ -192,6 +196,7 @@ class SignStep(GradientStep):
 
     def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
         """Say where a network of this dimension was found to differ."""
+        # what is refused has no accuracy to warn of
         if self.missing(place, points, theory):
             return []
         said = []
@@ -228,6 +233,7 @@ class SignStep(GradientStep):
         batch, spikes = sign_statistics(
             problem.activation, network.target, laws, offset, e, alpha0, noise
         )
+        # rounding may take gamma^2 above 1
         across = np.sqrt(np.maximum(0.0, 1 - batch.gamma**2))
         # the first coordinate is the spike, the second what the target has across it
         frame = np.stack([batch.gamma, across], axis=1)[:, None]
@@ -257,6 +263,7 @@ class SignStep(GradientStep):
         ):  # what a target and a gradient are before the inputs are whitened
             axes = axes / xp.where(root > 0, root, 1.0)
             gradient = gradient * root
+            # what was orthonormal before the division is no more
             axes = xp.linalg.qr(axes.T)[0].T
         # the target is that of all networks of a trial, and of all their steps
         draws = trained.draws

@@ -194,6 +194,7 @@ class GradientStep(Step):
     def samples(self, place: Place, point: Points, dim: int) -> float:
         """Return the size of the batch."""
         batch = float(point[place.field("batch_per_dim")][0]) * dim
+        # no batch is empty, however small a network is
         return max(1, round(batch)) if math.isfinite(batch) else math.inf
 
     def memory(
@@ -313,6 +314,7 @@ class PlantedSpike(Step):
         what the spike has not.
         """
         gamma = numbers[f"steps.{number}.alignment"]
+        # where inputs have a covariance a spike lies along the target: see `missing`
         if frame.shape[2] > network.target.directions or np.all(gamma == 1):
             return frame
         frame = np.pad(frame, ((0, 0), (0, 0), (0, 1)))
@@ -332,10 +334,12 @@ class PlantedSpike(Step):
         ones = np.ones((len(layer), len(problem.zeta)))
         strength = np.array(self.strength) * ones
         bulk = np.array(self.bulk) * ones
+        # a number is one of the points; a list is no field that varies
         if name + "strength" in numbers:
             strength = numbers[name + "strength"][:, None] * problem.zeta
         if name + "bulk" in numbers:
             bulk = numbers[name + "bulk"][:, None] * ones
+        # more coordinates than directions: the spike has one of its own
         turned = problem.isotropic and problem.frame.shape[2] > problem.frame.shape[1]
         axis = layer.frame[:, :1]
         if turned:  # `turned` has made the spike the first axis
@@ -431,6 +435,7 @@ class PlantedShifts(Step):
                 shifts.tolist(),
                 f"of rank {MOST_PLANTED} at most",
             )
+        # rows without a bulk have no answer: few_steps_readout section 15
         if any(abs(scale) < 1e-6 for scale in self.bulk):
             raise bad_field(place.field("bulk"), list(self.bulk), "different from 0")
 

@@ -91,6 +91,7 @@ class MaximalStep(GradientStep):
 
     def size(self, points: Points, number: int = 0) -> Floats:
         """Return eta = rate sqrt(p)."""
+        # a network has whole neurons
         width = np.maximum(1, np.rint(points["width_per_dim"] * points["dim"]))
         return points[f"steps.{number}.rate"] * np.sqrt(width)
 
@@ -169,10 +170,13 @@ class MaximalStep(GradientStep):
         descent = self.descent(problem, number)
         rows = layer.rows
         described = outside_batches(problem.network, problem.numbers)
+        # steps on the population need no chain before the first finite batch
         if theory != "isotropic" and not described and descent.on_batch.any():
             if len(problem.network.steps) == 1 and _is_linear(problem.activation):
                 # its bulk stays isotropic, and the published map is exact
                 return _published(problem, number, exact=True)
+            # the chains of finite batches begin at the start: they go through these,
+            # too
             earlier = [
                 step.descent(problem, before)
                 for before, step in enumerate(problem.network.steps[:number])
@@ -211,6 +215,7 @@ class MaximalStep(GradientStep):
             )
         momentum = float(point[name + "momentum"][0])
         keep = 1 - float(point[name + "weight_decay"][0])
+        # the first step has no velocity to keep
         if momentum and trained.velocity is not None:
             gradient += momentum * trained.velocity
         rows = trained.network.weights
@@ -288,15 +293,19 @@ def _published(problem: Problem, number: int, exact: bool = False) -> Layer:
     target = problem.network.label
     share = problem.fed_back(number)
     e = problem.strengths(number)
+    # E He_j sigma, from coefficients that are those of He_j/sqrt(j!)
     c0, c1, c2 = problem.activation.hermite(2) * np.sqrt([1.0, 1.0, 2.0])
     g0, g1 = target.hermite(1)
     # of turned classes; their g_0 is zero
     g1 = g1 * problem.kept
+    # the output before the step, one number for all inputs
     m = c0 * share.sum(axis=1)
     square = target.second_moment(np.zeros(1), np.ones(1))[0]
+    # E (y - m)^2
     power = square + problem.numbers["noise"] - 2 * g0 * m + m**2
     fluctuation = power / problem.of_step(number, "batch_per_dim")  # E(y - m)^2 d/n0
     G = np.sqrt(g1**2 + fluctuation)
+    # without a gradient any direction is that of the spike
     gamma = np.where(G > 0, g1 / np.where(G > 0, G, 1.0), 1.0)
     s = 1 + e * (g0 - m)[:, None] * c2
     blocks = np.eye(e.shape[1])
@@ -310,6 +319,7 @@ def _published(problem: Problem, number: int, exact: bool = False) -> Layer:
     noise = np.sqrt(spread)[:, None, :, None] * blocks
     feedback = np.concatenate([means[:, None], noise], axis=3)
     accuracy: tuple[tuple[str, str], ...] = ()
+    # a step that moves nothing approximates nothing
     if not exact and np.any(problem.of_step(number, "rate") != 0):
         accuracy = ((PUBLISHED, PUBLISHED_ERROR),)
     # on the population the rows of the model are the initial ones

@@ -81,6 +81,7 @@ def limit_errors(
     reached = step.spike_degrees(points)
     # tables of degrees end there; points beyond it have a status
     degrees = np.minimum(reached, HIGHEST_PLATEAU)
+    # E y^2 of step_size_regimes section 1
     power = label.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
     samples, width, ridge = (
         points[name] for name in ("samples_per_dim", "width_per_dim", "readout.ridge")
@@ -90,7 +91,9 @@ def limit_errors(
     neurons = _neurons(network)
     target = label.hermite(int(max(degrees.max(), 1)))
     large = np.full(len(ridge), 1e12)  # the shift of the initial output has died out
+    # cos omega of step_size_regimes (2a)
     cosine = spike.g1 / (np.sqrt(spike.power(large)) / large)
+    # a constant part is a spike of infinite strength: the others count across it
     centred = abs(activation.hermite(0)[0]) < 1e-12
     taken = 0.0 if centred else neurons.mean**2
     eta = spike.eta * np.sqrt(neurons.power - taken)
@@ -98,6 +101,7 @@ def limit_errors(
         activation, target, power, bulk, eta, spike.power(eta), cosine, degrees
     )
     test, train, objective = bulk.errors(*risk)
+    # the objective is the training error and the penalty, which has the norm
     norm = np.where(ridge > 0, (objective - train) * (samples / width) / ridge, np.nan)
     values = {
         "test_error": test,
@@ -108,10 +112,12 @@ def limit_errors(
     }
     answer = _errors_answer(network, values)
     counts = last_degree_counts(activation, target, cosine, degrees)
+    # an array of texts would cut longer ones
     status = answer.status.astype(object)
     for point in np.flatnonzero(step.on_boundary(points) & counts):
         degree = int(degrees[point])
         status[point] = JUMPS.format(
+            # degree l begins at (l - 1)/(2 l): step_size_regimes section 7
             degree=degree, exponent=Fraction(degree - 1, 2 * degree)
         )
     status[reached > HIGHEST_PLATEAU] = TOO_MANY_DEGREES
@@ -152,6 +158,7 @@ def same_sample_errors(
     spike = step.spike(network, points)
     neurons = _neurons(network)
     count = points["width_per_dim"] * points["dim"]
+    # s = eta c1 b/sqrt(N) of step_size_regimes section 6, b^2 of (2a) without f0
     strength = spike.eta * spike.c1 * np.sqrt((spike.g1**2 + spike.noise) / count)
     own = (
         points[name]
@@ -194,6 +201,7 @@ def answer_spikes(
     ``points["dim"]``.
     """
     finite = np.isfinite(points["dim"]) & np.isfinite(points["steps.0.batch_per_dim"])
+    # without a dimension, or on the population, the rest of the gradient vanishes
     exact = settings.get("theory") != "isotropic" and (
         step.update == "rank-one" or not finite.any()
     )
@@ -206,6 +214,7 @@ def answer_spikes(
         added = np.zeros(len(dim))
     else:
         added = step.remainder(network, points)
+    # b^2 has a term 2/eta, but counts with eta^2: any b does where eta is 0
     still = spike.eta == 0
     # b^2
     length = np.where(
@@ -217,6 +226,7 @@ def answer_spikes(
     power = spike.eta**2 * length
     values = feature_spikes(neurons, sizes, s, power, added, degrees)
     answer = Answer.closed(
+        # step_size_regimes section 2: b^2 below 0 has a limit, but no spike of its own
         values, status=np.where(np.isfinite(dim) & (length <= 0), NO_LENGTH, "")
     )
     if exact:
@@ -242,6 +252,7 @@ def answer_weights(
         raise bad_field("theory", settings["theory"], '"exact" for what="weights"')
     spike = step.spike(network, points)
     power = _neurons(network, whole=True).power
+    # the formulas have eta in units of |a|
     eta = spike.eta * np.sqrt(power)
     width = points["width_per_dim"]
     values = weight_spikes(width, eta, spike.c1, spike.g1, spike.noise, spike.fed_back)

@@ -97,6 +97,7 @@ class WeakStep(GradientStep):
         # the output starts at the constant m, or as an independent field of this
         # variance
         from_constant = power - 2 * g0 * m + m**2
+        # E r^2 of step_size_regimes (2a)
         residual = np.where(fed_back == 1, power + variance, from_constant)
         return Spike(
             c1=c1,
@@ -111,6 +112,7 @@ class WeakStep(GradientStep):
         """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2
         zeta_i^2 to |w_i|^2.
         """
+        # shared by p neurons, it vanishes with the dimension
         if self.update == "rank-one" or np.isinf(points["dim"]).all():
             return np.zeros(len(points["dim"]))
         spike = self.spike(network, points)
@@ -267,6 +269,7 @@ class WeakStep(GradientStep):
         )
         if beta is None:  # the population: E (y - f) x, here from E[z g(z)]
             r = network.target.directions
+            # E sigma(<w, x>) x = c1 w for rows of length 1
             beta = -c1 * (output @ rows) / p
             linear = condition(network.target, np.zeros((r, 0)), np.eye(r), 1.0).h1
             trained.inputs.add_along(beta[None], xp.asarray(linear), xp)

@@ -64,6 +64,8 @@ def fit(
     )
     if loss == "huber":
         return fit_huber(objective, threshold)
+    # up to an infinite threshold Huber's loss is the square one, and its solver knows
+    # l1
     if loss == "square" and l1:
         return fit_huber(objective, np.inf)
     solvers = {
@@ -106,5 +108,6 @@ def fit_path(
         mean_loss = np.mean(LOSSES[loss].value(margin))
         weights.append(w)
         train.append(misclassified)
+        # the loss is a mean over the rows, the penalty one of their sum
         objective.append(mean_loss + 0.5 * penalty * (w @ w) / size)
     return xp.asarray(np.stack(weights, axis=1)), np.array(train), np.array(objective)
