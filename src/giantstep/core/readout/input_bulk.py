@@ -68,6 +68,7 @@ class InputBulk(CommonRows):
         """Return the bulk of points that have ``bulks[set_of_point[b]]``, all on the
         same atoms and without quadratic noise.
         """
+        # one set has the same product at all points
         if len(bulks) == 1:
             return bulks[0]
         spreads = tuple(
@@ -96,6 +97,7 @@ class InputBulk(CommonRows):
             # several sets: each point has its own product
             product = self.product[index]
             return replace(self, product=product, spread=self.spread.take(index))
+        # all points are of one set, and nothing else differs between them
         if self.noise is None:
             return self
         return replace(self, noise=self.noise.take(index))

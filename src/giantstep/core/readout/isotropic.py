@@ -40,6 +40,7 @@ class IsotropicBulk(CommonRows):
 
     def at_atoms(self, response: Response) -> tuple[Array, Array]:
         """Return S and I - S Vh1."""
+        # Theta of spiked_features (4.5)
         Th = np.eye(response.R.shape[1]) - response.S @ response.Vh1
         return response.S[:, None], Th[:, None]
 

@@ -90,6 +90,7 @@ def describe(
             if len(sets) < len(problem.pi):
                 problem_of_part = problem.take(sets)
             several = scattered(problem_of_part, part, shifts, axes.unit, plain)
+        # sets of a view see the target alike: the first stands for all
         of_target = learnt_of_target(problem, layer, int(sets[0]), basis)
         yield Description(
             sets=sets,

@@ -205,6 +205,7 @@ def _note_jumps(table: Table, share: Share, moment: Moment) -> None:
         place.field(network.steps[place.number].jumps_at)
         for place in network.places[: moment.time]
     ]
+    # a list of sizes, block by block, is no number of a point
     names = [name for name in names if name in points]
     if not names:
         return
@@ -571,6 +572,7 @@ def chosen_theories(
         network.inputs is not None and what == "errors"
     )
     says = {
+        # the leading channel of structured_inputs (8.2) is that of one direction
         "split": asked & (network.target.directions == 1),
         "quadratic": asked & ~finite_batches(points) & (not network.readout.classes),
     }

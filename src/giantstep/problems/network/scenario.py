@@ -324,6 +324,7 @@ class Network(OfNetwork):
 
     def _check_spikes(self, points: Points) -> None:
         """Refuse planted spikes along different directions."""
+        # the limit has one axis for them: `PlantedSpike.turned`
         names = [place.field("alignment") for place in self.places]
         names = [name for name in names if name in points]
         for name in names[1:]:

@@ -70,6 +70,7 @@ def _program(network: Network, shown: Scenario, dim: int, lang: Language) -> Pro
     variables = [name for name in _measured(network) if name in declared]
     blocks = range(1, network.blocks + 1)
     index: dict[str, range] = {}
+    # without a time the values are those after the last step
     kept = "path[-1][name]"
     if "time" in declared["test_error"].dims:
         times = _count_times(network, shown)
@@ -179,6 +180,7 @@ def _block_sizes(
         sizes["zeta"] = (f"{array}({values})", "second layer during the steps")
         limits = edges.tolist()
     else:
+        # a Gaussian second layer is one block of unlike neurons
         limits = [0, width]
     slices = [f"slice({start}, {stop})" for start, stop in zip(limits, limits[1:])]
     sizes["BLOCKS"] = (f"[{', '.join(slices)}]", "neurons with the same zeta")

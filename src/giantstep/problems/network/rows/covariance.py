@@ -57,11 +57,14 @@ class CovarianceRows(FollowedRows):
         noise = noise_of(problem, self, gradient, descent)
         # what the neurons share, as one direction in every atom: the bulk reads it so
         shared = (descent.strength * np.sqrt(noise.common))[..., None, None]
+        # U of structured_inputs (7.1): Sigma multiplies the noise of a gradient
         moved = (shared * lam * np.sqrt(inputs.masses)).reshape(M, k, -1)
         n = moved.shape[2]
         # n variables for the new coordinates, one for the length
         rows = self.extended(variables=(False,) * (n + 1), coordinates=n)
+        # structured_inputs (7.2): with the new B on the new coordinates
         rows.JU[:, :, R + np.arange(n), C + np.arange(n)] = np.sqrt(lam) * noise.B
+        # the earlier spread of the lengths is one of shorter rows: s_q/S_q of (7.2)
         rows.Js[:] *= noise.shrinks[..., None]
         rows.Js[..., -1] = noise.own_length
         entries = noise.tau[..., None] * inputs.coordinate_eigenvalues
@@ -95,6 +98,7 @@ class CovarianceRows(FollowedRows):
         """Return the law of the rows in every eigenspace."""
         inputs = problem.inputs
         B = self.B.swapaxes(1, 2)
+        # PB of structured_inputs section 4
         product = inputs.eigenvalues[:, None, None] * (B[..., :, None] * B[:, :, None])
         spreads = self._spreads(problem, np.concatenate(basis, axis=1))
         bulks = []

@@ -43,6 +43,7 @@ class SignRows(Rows):
     @classmethod
     def of(cls, bulk: SignBulk) -> SignRows:
         """Return the rows whose law is this bulk, a point of it for each set."""
+        # isotropic inputs are one atom, where B is the length of the rows
         return cls(np.sqrt(bulk.row_norm)[..., None], bulk)
 
     @property

@@ -214,6 +214,7 @@ class GradientStep(Step):
 def by_neuron(values: Floats, trained: Trained) -> DeviceArray:
     """Return values of blocks (k,) for every neuron (p,)."""
     counts = [block.stop - block.start for block in trained.blocks]
+    # one number stands for all blocks
     return trained.draws.xp.asarray(
         np.repeat(np.broadcast_to(values, len(counts)), counts)
     )
@@ -299,6 +300,7 @@ class PlantedSpike(Step):
         """Refuse a spike off the target where inputs have a covariance: its own place
         in it is not said.
         """
+        # along the target, or against it, a spike has the place of the target
         tilted = np.any(np.abs(points[place.field("alignment")]) != 1)
         if tilted and place.network.inputs is not None:
             return (

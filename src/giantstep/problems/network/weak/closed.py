@@ -115,9 +115,9 @@ def limit_errors(
     # an array of texts would cut longer ones
     status = answer.status.astype(object)
     for point in np.flatnonzero(step.on_boundary(points) & counts):
+        # degree l begins at (l - 1)/(2 l): step_size_regimes section 7
         degree = int(degrees[point])
         status[point] = JUMPS.format(
-            # degree l begins at (l - 1)/(2 l): step_size_regimes section 7
             degree=degree, exponent=Fraction(degree - 1, 2 * degree)
         )
     status[reached > HIGHEST_PLATEAU] = TOO_MANY_DEGREES
@@ -225,8 +225,8 @@ def answer_spikes(
     sizes = (width, points["samples_per_dim"], dim)
     power = spike.eta**2 * length
     values = feature_spikes(neurons, sizes, s, power, added, degrees)
+    # step_size_regimes section 2: b^2 below 0 has a limit, but no spike of its own
     answer = Answer.closed(
-        # step_size_regimes section 2: b^2 below 0 has a limit, but no spike of its own
         values, status=np.where(np.isfinite(dim) & (length <= 0), NO_LENGTH, "")
     )
     if exact:

@@ -97,6 +97,7 @@ def fit_path(
     objective = []
     for size, penalty in zip(sizes, penalties):
         result = fit(rows[:size], labels[:size], loss, ridge=penalty)
+        # NaN runs through all that is computed of a fit that failed
         w = np.full(rows.shape[1], np.nan)
         if result.solved:
             w = result.weights
