@@ -196,7 +196,7 @@ def _note_jumps(table: Table, share: Share, moment: Moment) -> None:
     spike u counts from d = 1/u^2 on.
     """
     index, owner = share.points_of(moment.sets)
-    # at a finite dimension nothing jumps: spiked_features section 4.4 goes through it
+    # at a finite dimension the change is a smooth one: spiked_features section 4.4
     if not np.isinf(table.points["dim"][index]).any():
         return
     network = moment.problem.network

@@ -121,7 +121,7 @@ def _graded(
     random points beyond that.
     """
     means = layer.means[0]
-    # axes that part what the blocks are steep in from what they are flat in
+    # along these axes the blocks are steep in turn: each has a fineness of its own
     basis = basis.along_leading(np.sqrt(problem.pi[0])[:, None] * means)
     learnt = layer.frame[0] @ basis.learnt
     rest = layer.frame[0] @ basis.rest

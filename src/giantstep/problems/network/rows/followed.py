@@ -90,6 +90,7 @@ class FollowedRows(Rows):
         """Return the layer after w_i <- s_q w_i + U_q: shifts (M, k, R), bulk (M, k);
         few_steps_readout (3.5).
         """
+        # a motion is added to the rows: s_q w - w of them
         gain = (bulk - 1)[..., None]
         wide = gain[..., None]
         motion = Motion(

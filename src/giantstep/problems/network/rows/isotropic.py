@@ -91,6 +91,7 @@ class IsotropicRows(FollowedRows):
         rows = dataclasses.replace(
             rows,
             B=sign * noise.B,
+            # B = +-s on isotropic inputs, and moves with it
             JB=rows.Js[:, :, None, :] * sign[..., None],
             feedback=feedback_with_noise(problem, self, noise),
             single=np.zeros(M, dtype=bool),
@@ -258,6 +259,7 @@ class ExactRows(IsotropicRows):
         shrink = _action(problem, before, gradient, descent)
         length = self.length - shrink * before.rows.B[..., 0]
         B = whole_length(length, self.length, self.feedback, problem.neurons)[..., None]
+        # s = |B| on isotropic inputs
         Js = np.sign(B) * self.JB[:, :, 0]
         Js[..., -1] = 0.5 / np.abs(B[..., 0])
         # the length of this time is the one with the action, not the one before it

@@ -112,7 +112,7 @@ class WeakStep(GradientStep):
         """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2
         zeta_i^2 to |w_i|^2.
         """
-        # shared by p neurons, it vanishes with the dimension
+        # it is of order 1/p, and vanishes in the limit
         if self.update == "rank-one" or np.isinf(points["dim"]).all():
             return np.zeros(len(points["dim"]))
         spike = self.spike(network, points)
