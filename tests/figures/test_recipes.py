@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_ones(tmp_path, monkeypatch
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("giantstep.core.result.files.save", full)
+    monkeypatch.setattr("giantstep.papers.runner.save", full)
     with pytest.raises(OSError, match="space"):
         rebuild(TOY, tmp_path, QUICK, progress=False)
     assert {

@@ -10,8 +10,7 @@ import giantstep as gs
 from giantstep.core.scenario.families import family_class
 
 FAMILY = """\
-from giantstep.core.scenario.family import Question, Variable
-from giantstep.core.scenario.model import Number, Scenario, field
+from giantstep.core.scenario import Number, Question, Scenario, Variable, field
 
 class {name}(Scenario):
     family = "{family}"
@@ -67,7 +66,7 @@ def test_modules_beside_a_family_in_one_file_are_not_its_own(folder, monkeypatch
 
     monkeypatch.setattr(families, "_LOADED", dict(families._LOADED))
     own = FAMILY.format(name="OwnLab", family="own-lab").replace(
-        "import Question", "import Answer, Question"
+        "import Number, Question", "import Answer, Number, Question"
     )
     engines = (
         "    def limit(self, points, what, settings):\n        return"

@@ -331,7 +331,9 @@ def test_gpu_workers_take_a_device_each(monkeypatch):
 
     runtime = SimpleNamespace(getDeviceCount=lambda: 2)
     cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
-    monkeypatch.setattr("giantstep.core.lab.devices.namespace", lambda device: cupy)
+    monkeypatch.setattr(
+        "giantstep.tools.sweeps.backends.namespace", lambda device: cupy
+    )
     assert [worker_device("cuda", slot) for slot in (0, 1, 2)] == [
         "cuda:0",
         "cuda:1",
