@@ -205,9 +205,7 @@ def _theory(
 
     # networks alike have the terms of finite_size_steps (3.7), which contain those of
     # (2.14): beyond_the_error section 2
-    if (
-        first == second and shared in SHARED
-    ):  # which has further terms of a finite dimension
+    if first == second and shared in SHARED:
         answer = _answer_alike(first, dim)
         kind = SHARED.index(shared)
         # the one point, after its last step

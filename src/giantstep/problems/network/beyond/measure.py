@@ -59,7 +59,8 @@ SHARPEST = 1e3
 def fitting_memory(what: str, p: int, dim: int, samples: Integers, chunk: int) -> int:
     """Return how many numbers a measurement needs beside the weights and the stream."""
     of_fits = 2 * int(samples.max()) * p + 2 * p * p
-    if what in PAIRED:  # a second network, and the outputs of eight fits
+    # a second network, and the outputs of eight fits
+    if what in PAIRED:
         return p * dim + 9 * p * len(samples) + 8 * chunk * len(samples) + of_fits
     return 3 * chunk * p + 2 * chunk * dim + of_fits
 
@@ -261,8 +262,9 @@ def mover(trained: Trained, settings: Mapping[str, Any]) -> Moved | None:
         # to their own law
         elsewhere = law.bulk * inputs
         trained.inputs.add_along(elsewhere, signal - law.bulk * plain, xp)
-        # the label turns, not the input, which is made already
-        if law.angle:  # the last axis is one that no step and no target knows
+        # the label turns, not the input, which is made already; the last axis is one
+        # that no step and no target knows
+        if law.angle:
             signal[:, 0] = (
                 np.cos(law.angle) * signal[:, 0] + np.sin(law.angle) * elsewhere[:, -1]
             )
@@ -395,7 +397,8 @@ def _intervals(noise: float, train: float, gaps: Floats) -> tuple[float, float]:
     """Return the coverage of the naive interval and the honest half width, averaged
     over fresh label noise.
     """
-    if not noise:  # a distribution of steps, whose quantile lies between two of them
+    # a distribution of steps, whose quantile lies between two of them
+    if not noise:
         sizes = np.abs(gaps)
         return float(np.mean(sizes <= NAIVE * np.sqrt(train))), float(
             np.quantile(sizes, WANTED)
