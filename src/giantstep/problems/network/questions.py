@@ -90,9 +90,9 @@ _STRETCH = (
 
 _ERRORS = (
     both("test_error", "time", "E(y - f)^2 or P(y f<0)", TEST),
+    # with classes a fraction of few samples: that no trial saw an error contradicts no
+    # small one
     both(
-        # with classes a fraction of few samples: that no trial saw an error contradicts
-        # no small one
         "train_error", "time", "sum (y - f)^2/n or P(y_i f_i<0)", _TRAIN, counted=True
     ),
     both(
@@ -528,7 +528,7 @@ QUESTIONS: Mapping[str, Question] = {
             "z": Setting(
                 None,
                 "complex points off the positive real axis",
-                # there is no default: a spectrum has no points of its own off the axis
+                # without a default the question cannot be asked: it needs an example
                 example=[-1.0, 1 + 1j],
             )
         },
