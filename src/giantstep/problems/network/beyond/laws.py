@@ -218,7 +218,8 @@ class Fits:
         if self.fit.first is not None:
             return ridge_parts(self.fit.first, asked.points["noise"], asked.size)
         assert isinstance(solution, Classifier) and self.fit.equations is not None
-        # the r of (2.14): all coordinates that any row or the target depends on
+        # the r of beyond_the_error (2.14): all coordinates that any row or the target
+        # depends on
         coordinates = self.moment.layer.means.shape[2]
         kind = self.moment.problem.network.readout.kind
         return class_parts(
@@ -236,7 +237,8 @@ class Fits:
         """
         size = self.group.asked.size
         solution = self.fit.solution
-        # (2.12) and (2.14) of a ridge fit; classes have them with other weights
+        # beyond_the_error (2.12) and (2.14) of a ridge fit; classes have them with
+        # other weights
         if self.fit.first is not None:
             return spread_of_means(self.fit.first, size) or ()
         assert isinstance(solution, Classifier) and self.fit.equations is not None

@@ -180,7 +180,7 @@ def _parts(
     everything = means[True, True, True]
     samples = means[False, True, True]
     layer = means[True, False, False]
-    # (2.7): what errors of networks have in common that share nothing
+    # beyond_the_error (2.7): what errors of networks have in common that share nothing
     bias = means[False, False, False]
     # without label noise there is one copy of it, which makes no difference
     but_noise = means.get((True, True, False), everything)
@@ -304,7 +304,7 @@ def measure_sensitivity(
         # in place of <w_i,x>
         apply_by_rows(network.activation.derivative, slopes, slopes, xp)
         for point, output in enumerate(outputs[0].T):
-            # grad f = sum_i b_i sigma'(<w_i,x>) w_i: section 5
+            # grad f = sum_i b_i sigma'(<w_i,x>) w_i: beyond_the_error section 5
             gradient = multiply(slopes * fitted[:, point], network.weights, xp)
             squares = to_numpy(xp.sum(gradient**2, axis=1))
             norm[point] += squares.sum() / rows
@@ -338,7 +338,8 @@ def _attacked(
     """
     size = np.sqrt(squares)
     if trained.network_of.readout.classes:
-        # (5.7): to first order a perturbation takes eps |grad f| off the margin
+        # beyond_the_error (5.7): to first order a perturbation takes eps |grad f| off
+        # the margin
         pushed = eps[:, None] * size
         # labels that are kept, and those that are flipped
         right = labels * outputs < pushed
@@ -347,7 +348,7 @@ def _attacked(
             (1 - trained.flip) * right.sum(axis=1) + trained.flip * turned.sum(axis=1)
         )
     gap = labels - outputs
-    # (5.6), in the mean over label noise: E|y - f| and E(y - f)^2
+    # beyond_the_error (5.6), in the mean over label noise: E|y - f| and E(y - f)^2
     far = folded_mean(gap, np.sqrt(noise)) if noise else np.abs(gap)
     alone = np.sum(gap**2 + noise)
     return np.asarray(alone + 2 * eps * np.sum(far * size) + eps**2 * np.sum(squares))
@@ -423,16 +424,16 @@ def _scores(outputs: Floats, positive: Floats, logits: Floats) -> dict[str, Any]
     )
 
     def log_loss(b: float) -> float:
-        # label -1 costs log(1 + e^l) = log(1 + e^-l) + l: (3.6)
+        # label -1 costs log(1 + e^l) = log(1 + e^-l) + l: beyond_the_error (3.6)
         return float(
             np.mean(np.logaddexp(0.0, -b * outputs) + (1 - positive) * b * outputs)
         )
 
     def slope(b: float) -> float:
-        # the derivative of the loss, which is convex in b: it has one root, (3.7)
+        # the derivative of the loss, which is convex in b: beyond_the_error (3.7)
         return float(np.mean((expit(b * outputs) - positive) * outputs))
 
-    # no root at b > 0, T infinite: section 3
+    # no root at b > 0, T infinite: beyond_the_error section 3
     sharpness = 0.0
     if slope(0.0) < 0:
         if slope(SHARPEST) > 0:

@@ -74,7 +74,7 @@ def answer_variance(
 def _parts_of_ridge(table: Table, fits: Fits, time: int) -> dict[str, Floats]:
     """Return the parts of the variance, and note where they do not sum to the error."""
     assert isinstance(fits.parts, Parts)
-    # the parts are without label noise, the test error has it: (2.7)
+    # the parts are without label noise, the test error has it: beyond_the_error (2.7)
     noise = fits.group.asked.points["noise"]
     test = fits.fit.solution.test
     values = fits.parts.variance()
