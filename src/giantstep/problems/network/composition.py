@@ -27,6 +27,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "covariance": {"inputs": InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5])},
     "finite batch": {"steps.batch_per_dim": 2.0},
     "logistic": {
+        # classes are signs, which are flipped and have no noise
         "target": "sign(z1)",
         "noise": 0.0,
         "flip": 0.05,
@@ -34,6 +35,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "Gaussian second layer": {"second_layer": "gaussian"},
     "Gaussian rows": {"rows": "gaussian"},
+    # as many samples as the plain network has for its fit: they are the same ones
     "the step's own sample": {"fit_sample": "same", "steps.batch_per_dim": 2.0},
     "no ridge": {"readout": Ridge(0.0)},
     "preconditioner": {"steps.precondition": 1.0},
@@ -81,12 +83,11 @@ def pair_of(first: str, second: str, steps: int) -> Pair:
     changes = {
         **OPTIONS[first],
         **OPTIONS[second],
+        # the last one wins: it replaces what either option makes of the field
         **BOTH.get(frozenset({first, second}), {}),
     }
-    if {first, second} == {
-        "logistic",
-        "no ridge",
-    }:  # a logistic fit needs a penalty where classes can be separated
+    # a logistic fit needs a penalty where classes can be separated
+    if {first, second} == {"logistic", "no ridge"}:
         changes["readout"] = Logistic(0.1)
         said = (
             "a theory of logistic fits without a penalty, which diverge where the"
@@ -96,7 +97,9 @@ def pair_of(first: str, second: str, steps: int) -> Pair:
             first, second, plain_network(steps).replace(changes), "no theory", said
         )
     network = plain_network(steps).replace(changes)
+    # the bare limit is judged
     points = {**network.point(), "dim": np.array([np.inf])}
+    # refusals come first: what has no theory approximates nothing
     try:
         refuse_missing(network, points, "errors", None)
     except InputError as error:
@@ -111,6 +114,7 @@ def pair_of(first: str, second: str, steps: int) -> Pair:
         second,
         network,
         "approximate" if remarks else "exact",
+        # steps that are alike say the same: once is enough
         " ".join(dict.fromkeys(remarks)),
     )
 

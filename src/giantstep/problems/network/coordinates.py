@@ -91,6 +91,7 @@ def components(
     else:
         component = Component(nonzero, nonzero**-0.5, 0.0)
     if nonzero == 1:
+        # no coordinate is zero: the law has one part
         return (component,)
     return component, Component(1 - nonzero, 0.0, 0.0)
 
@@ -132,6 +133,7 @@ def reflections(
     """
     units: list[DeviceArray] = []
     for axis, direction in zip(axes, directions):
+        # where the earlier reflections have taken the axis
         image = reflected(axis[None], units)[0]
         gap = image - direction
         length = float(xp.linalg.norm(gap))

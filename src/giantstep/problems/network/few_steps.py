@@ -83,6 +83,7 @@ class FewSteps(Preset):
         settings=("normalisation", "stretch"),
         what=("weights", "spikes", "shift"),
     )
+    # the published map has one step
     theories: ClassVar[Mapping[str, str]] = {
         name: text for name, text in THEORIES.items() if name != "published"
     }
@@ -153,6 +154,7 @@ class FewSteps(Preset):
                 loss=self.loss_of_steps,
                 precondition=self.precondition,
             )
+            # one rate stands for all steps
             for rate in np.broadcast_to(self.rate, steps).tolist()
         ]
         return {"steps": tuple(made), "readout": readout}

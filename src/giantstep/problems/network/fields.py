@@ -30,6 +30,7 @@ _SIZE: dict[str, Any] = {"default": math.inf, "gt": 0, "infinite": True}
 
 target = partial(field, "g(z1..zr)", "target, a function of up to six directions")
 noise = partial(field, "delta", "variance of the label noise", default=0.0, ge=0)
+# below 1/2: at 1/2 a label says nothing of its class
 flip = partial(
     field,
     "eps",

@@ -54,7 +54,9 @@ def _dandi2025random(
         "second_layer.probabilities": pi,
         "steps.0(planted).strength": u,
         "steps.0(planted).alignment": cos,
+        # n/d = (n/p)(p/d)
         "samples_per_dim": alpha * beta,
+        # ours is of order one
         "steps.0(maximal).rate": eta / d,
     }
 
@@ -85,7 +87,10 @@ def _cui2024asymptotics(
         "steps.0(maximal).rate": eta_tilde,
         "steps.0(maximal).batch_per_dim": alpha0,
         "steps.0(planted).alignment": gamma,
+        # the paper has a spike of size theta and a factor in front of it; we have the
+        # product
         "steps.0(planted).strength": r_s * theta,
+        # we have the scale of the bulk rows, the paper their variance
         "steps.0(planted).bulk": sqrt(c),
     }
 
@@ -109,13 +114,17 @@ def _moniri2024theory(
     return {
         "activation": sigma,
         "target": sigma_star,
+        # two kinds of step: the symbols that are given say which one it is
         "steps.0(small).rate": eta,
         "steps.0(growing).exponent": alpha,
+        # the paper divides by the number of samples, and of neurons
         "samples_per_dim": 1 / phi,
         "width_per_dim": 1 / psi,
+        # n/N, from a mean over samples and features without 1/sqrt(N)
         "readout.ridge": lambda_ * psi / phi,
         "steps.0(small).batch_per_dim": 1 / phi,
         "steps.0(growing).batch_per_dim": 1 / phi,
+        # ours is the factor in front of n^alpha
         "steps.0(growing).rate": eta / n**alpha,
     }
 
@@ -141,6 +150,7 @@ def _ba2022high(
         "width_per_dim": psi2,
         "steps.0(small).rate": eta,
         "noise": sigma_eps2,
+        # n times their loss is ours with the penalty lambda n/N
         "readout.ridge": lambda_ * psi1 / psi2,
         "steps.0(small).batch_per_dim": psi1,
     }
@@ -233,6 +243,7 @@ def _of_preset(names: Mapping[str, Any]) -> dict[str, Any]:
     """Return names of the network's fields as the preset calls them; that its read-out
     is a ridge fit goes unsaid.
     """
+    # the preset has one step and one read-out: their fields need no place
     called = {
         name.replace("steps.0", "step").removeprefix("readout."): value
         for name, value in names.items()
@@ -243,6 +254,7 @@ def _of_preset(names: Mapping[str, Any]) -> dict[str, Any]:
 def _paper_of_preset(paper: Paper) -> Paper:
     """Return a paper in the fields of the preset."""
 
+    # the symbols are the arguments and their annotations, which must stay
     @wraps(paper.fields_of)
     def fields_of(**symbols: Any) -> dict[str, Any]:
         return _of_preset(paper.fields_of(**symbols))

@@ -152,6 +152,7 @@ class OneStep(Preset):
         multiply.
         """
         step = self.step
+        # no other step has a preconditioner of its own
         if self.precondition and step.kind == "maximal":
             # Sigma^-a Sigma^-b: powers add up
             power = self.precondition + step.precondition
@@ -198,6 +199,7 @@ class OneStep(Preset):
         """Ask for the time after the step only; "isotropic" is the published map here,
         where it is defined.
         """
+        # the preset has no variable for a floor
         renamed = {**settings, "floors": False}
         theory = settings.get("theory")
         has_published_map = self.step.kind == "maximal" and self.inputs is None

@@ -47,6 +47,7 @@ def folders() -> list[Questions]:
     """Return what every folder says of its questions."""
     found = []
     for folder in FOLDERS:
+        # loaded when it is asked for: the module of the folder imports this one
         found.append(import_module(f"{HOME}.{folder}.questions").OFFERED)
     return found
 
@@ -78,6 +79,7 @@ def folder_of(what: str) -> Questions | None:
 def module_of_answer(what: str) -> ModuleType:
     """Return the module that fills a question's answer; no other is loaded."""
     folder = folder_of(what)
+    # questions of the network itself have a module of their own name
     if folder is None:
         return import_module(f"{HOME}.answers.{what}")
     return import_module(f"{HOME}.{folder.answers[what]}")
@@ -88,6 +90,7 @@ def module_of_measures(what: str) -> ModuleType | None:
     without one.
     """
     folder = folder_of(what)
+    # the experiment itself measures the questions of the network
     if folder is None:
         return None
     return import_module(f"{HOME}.{folder.measures}")

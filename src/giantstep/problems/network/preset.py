@@ -189,6 +189,7 @@ class Preset(OfNetwork):
         self, points: Points, what: str, dim: int, settings: Mapping[str, Any]
     ) -> int:
         """Return the bytes of what is kept of one trial."""
+        # the more steps, the more times are kept
         return self._ask_longest(
             points,
             settings,
@@ -206,6 +207,7 @@ class Preset(OfNetwork):
         """Return the networks of a trial, after the last step where the preset has no
         times.
         """
+        # as in `trial`: one number of steps
         ((_, values),) = self._ask(
             points,
             settings,

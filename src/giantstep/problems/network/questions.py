@@ -90,6 +90,8 @@ _STRETCH = (
 
 _ERRORS = (
     both("test_error", "time", "E(y - f)^2 or P(y f<0)", TEST),
+    # with classes a fraction of few samples: that no trial saw an error contradicts no
+    # small one
     both(
         "train_error", "time", "sum (y - f)^2/n or P(y_i f_i<0)", _TRAIN, counted=True
     ),
@@ -401,6 +403,7 @@ _WEIGHTS = (
     ),
 )
 _SPIKES = (
+    # below the edge a singular value is one of the bulk
     both("singular_values", "time spike", "s_k", _VALUES, level="bulk_edge", **_SPIKE),
     both("alignment", "time spike degree", "(u_k.h_j)^2/|h_j|^2", _DEGREES, **_SPIKE),
     both(
@@ -484,6 +487,7 @@ QUESTIONS: Mapping[str, Question] = {
         "where the neurons of every block are after every step, and how they spread",
         _STEPS,
         plot=("U",),
+        # in place of those of `after_steps`, and so with the time once more
         dimensions=(Dimension("atom", "entries"), _TIME),
     ),
     "along": after_steps(
@@ -524,6 +528,7 @@ QUESTIONS: Mapping[str, Question] = {
             "z": Setting(
                 None,
                 "complex points off the positive real axis",
+                # without a default the question cannot be asked: it needs an example
                 example=[-1.0, 1 + 1j],
             )
         },

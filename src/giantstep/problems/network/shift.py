@@ -46,6 +46,7 @@ class FreshLaw:
     @property
     def key(self) -> tuple[bytes, bytes, float, float]:
         """What tells two laws apart."""
+        # arrays cannot be keys of a dictionary, their bytes can
         return self.mean.tobytes(), self.root.tobytes(), self.bulk, self.angle
 
     @classmethod
@@ -115,12 +116,14 @@ class Shift(Part):
     def _check_target(self, target: Target) -> None:
         r = target.directions
         given = np.asarray(self.covariance)
+        # one number is the mean of z1 alone, whatever the number of directions
         if not isinstance(self.mean, float) and len(self.mean) != r:
             raise bad_field(
                 "shift.mean",
                 list(self.mean),
                 f"a number or a list of {r}, one for each direction",
             )
+        # left out it is the identity, which fits any target
         if not given.size:
             return
         matrix = np.atleast_2d(given)
@@ -131,12 +134,14 @@ class Shift(Part):
                 "shift.covariance", given.tolist(), f"a symmetric {r} x {r} matrix"
             )
         values = np.linalg.eigvalsh(matrix)
+        # an eigenvalue of zero may be negative by rounding
         if values.min() < -SINGULAR * values.max() or values.max() <= 0:
             raise bad_field(
                 "shift.covariance",
                 given.tolist(),
                 "a covariance, without negative eigenvalues",
             )
+        # refused by beyond_the_error section 12
         if values.min() <= SINGULAR * values.max() and target.planes:
             raise bad_field(
                 "shift.covariance",
@@ -151,10 +156,13 @@ class Shift(Part):
             for name in ("scale", "bulk", "angle")
         }
         mean = np.zeros(directions)
+        # a number may vary along a grid, a list may not
         if isinstance(self.mean, float):
             mean[0] = float(points["shift.mean"][number])
         else:
             mean[:] = self.mean
+        # `scale` multiplies deviations in all directions and leaves the mean where it
+        # is
         return FreshLaw(
             mean,
             values["scale"] * self._root(directions),
@@ -166,6 +174,7 @@ class Shift(Part):
         given = np.asarray(self.covariance)
         if not given.size:
             return np.eye(directions)
+        # the symmetric root, with the rounding that the check lets through taken off
         values, vectors = np.linalg.eigh(np.atleast_2d(given))
         return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
@@ -174,6 +183,7 @@ def test_law(network: Network, points: Points, number: int) -> tuple[FreshLaw, f
     """Return the law of the test inputs at one point of a grid, and the variance of
     their label noise.
     """
+    # a shift without a noise of its own has that of the fit
     noise = float(points["shift.noise" if "shift.noise" in points else "noise"][number])
     if network.shift is None:
         return FreshLaw.of_the_fit(network.target.directions), noise

@@ -28,6 +28,7 @@ def answer_along(
     over kappa's other axes.
     """
     positions = settings["kappa"]
+    # the first axis of kappa is the direction along which the blocks moved most
     for seen in describe(
         moment.problem, moment.layer, leading=True, finer=SPECTRUM_RULE
     ):
@@ -36,7 +37,8 @@ def answer_along(
         index = group.points
         sets = group.set_of_point
         asked = group.asked
-        if not kappa.shape[1]:  # nothing is learnt yet
+        # nothing is learnt yet
+        if not kappa.shape[1]:
             for name in ("error_along", "mean_along"):
                 table.put(
                     name, index, time, np.full((len(index), len(positions)), np.nan)
@@ -44,14 +46,17 @@ def answer_along(
             continue
         first = solve_first_order(asked.ridge_equations(seen.features))
         errors = ridge_errors(first, asked.size, at_nodes=True)
+        # interpolation along kappa refuses nodes that are not finite
         solved = np.isfinite(errors.along).all(axis=(1, 2)) & (
             first.residual <= settings.get("tolerance", SOLVED)
         )
+        # RES and c come on one axis, the second one of `along`
         for name, values in zip(
             ("error_along", "mean_along"), np.moveaxis(errors.along[solved], 1, 0)
         ):
             shown = np.full((len(index), len(positions)), np.nan)
             if solved.any():
+                # all sets of a description share the nodes and their weights
                 shown[solved] = along_first_axis(
                     name, values, kappa[0, 0], seen.features.weights[0], positions
                 )

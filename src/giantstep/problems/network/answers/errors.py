@@ -87,19 +87,23 @@ def answer_errors(
         for name, array in values.items():
             table.put(name, index, time, by_block(array, table.network.blocks))
         table.put("null_error", index, None, fit.null)
+        # what random features leave out is no escape: rows must have moved
         if moment.time:
             left_out = neglected(
                 moment.problem, moment.layer, group.descriptions, group.asked, fit
             )
+            # the largest of all times; one that is not known hides no other
             table.neglected[index] = np.fmax(table.neglected[index], left_out)
         if (
+            # finite_size_steps (3.8) is about ridge fits
             isinstance(solution, Errors)
             and np.isfinite(table.points["dim"][index]).any()
         ):
             known = table.answer.neglected.setdefault(
                 FLUCTUATIONS, np.zeros(len(table.points["dim"]))
             )
-            known[index] = solution.neglected  # those after the last step stay
+            # those after the last step stay
+            known[index] = solution.neglected
         note_fit(table, group, moment, fit, time)
 
 
@@ -122,13 +126,15 @@ def groups(
     except InputError as error:
         table.note(share.points_of(moment.sets)[0], reason_of(error))
         return
-    together: dict[
-        object, list[tuple[Description, Description | None]]
-    ] = {}  # those of one shape, where nodes are few
+    # those of one shape, where nodes are few
+    together: dict[object, list[tuple[Description, Description | None]]] = {}
     for number, (fine, coarse) in enumerate(descriptions):
         f = fine.features
         stack_key = fine.bulks[0].stack_key
+        # functions at many nodes would not stay in cache beside those of others
         alone = f.weights.shape[1] > MANY_NODES or stack_key is None
+        # arrays of one group are joined: every shape must agree, that on the coarse
+        # rule, too
         nodes = None if coarse is None else coarse.features.weights.shape[1]
         key: Any
         if alone:
@@ -144,6 +150,7 @@ def groups(
             )
         together.setdefault(key, []).append((fine, coarse))
     for parts in together.values():
+        # only steep features that scatter differ from those on all data
         if not scatter:
             plain = None
         else:
@@ -164,6 +171,7 @@ def groups(
                 else Features.join([c.features for _, c in parts if c is not None])
             ),
             plain=plain,
+            # floors are defined for the square loss
             with_floors=bool(settings.get("floors", True))
             and not table.network.readout.classes,
         )
@@ -202,17 +210,21 @@ def _descriptions(
     """
     problem = moment.problem
     layer = moment.layer
+    # one coarse rule will do for a first picture; its error is not measured
     if settings.get("tolerance", SOLVED) > LOOSE:
         return [
             (one, None) for one in describe(problem, layer, LOOSE_RULE, scatter=scatter)
         ]
     fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE, scatter=scatter))
+    # along one direction good averages of the target need no second rule, nor does a
+    # law of rows that knows the error of one
     known = (
         problem.target.resolution.error <= KNOWN_WELL or RULE_ERROR in layer.rows.known
     )
     if known and all(one.learnt < 2 for one in fine):
         return [(one, None) for one in fine]
     pairs: list[tuple[Description, Description | None]] = []
+    # the second rule gives the error of the first one
     for one, other in zip(
         fine, describe(problem, layer, RULES[1], finer=LINE_RULE, scatter=scatter)
     ):
@@ -274,6 +286,7 @@ def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
     if sums is None:
         return blank
     values = {"t": sums.t, "psi": sums.psi, "Q1": sums.Q1, "V1": sums.V1}
+    # the axes of the other sums have turned
     if sums.only_V1:
         values = {"V1": sums.V1}
     for name, array in values.items():
@@ -289,6 +302,8 @@ def by_block(values: Array, blocks: int) -> Array:
     for axis in range(1, values.ndim):
         if values.shape[axis] != blocks:
             shape = (*values.shape[:axis], blocks, -1, *values.shape[axis + 1 :])
+            # the parts of a block are neighbours; the axis has one entry for each block
+            # then
             values = values.reshape(shape).sum(axis=axis + 1)
     return values
 
@@ -299,6 +314,7 @@ def _fill_constants(table: Table, share: Share) -> None:
     """
     index = share.points
     problem = share.problem
+    # tr Sigma = d: with the mean 1 of the eigenvalues (tr Sigma)^2/d is d
     second, fourth = (
         problem.inputs.average(problem.inputs.eigenvalues**power) for power in (2, 4)
     )
@@ -309,12 +325,13 @@ def _fill_constants(table: Table, share: Share) -> None:
         return
     frame = np.eye(problem.target.directions)
     try:
+        # no direction is learnt: all of them are averaged out
         whole = condition(problem.target, frame[:, :0], frame, 1.0)
-    except (
-        InputError
-    ) as error:  # a target of so many directions has no first average either
+    # a target of so many directions has no first average either
+    except InputError as error:
         table.note(index, reason_of(error))
         return
+    # the part of the target that a constant and a linear function explain is taken out
     affine = float(whole.square[0] - whole.h[0] ** 2 - np.sum(whole.h1[0] ** 2))
     table.put("affine_error", index, None, affine + table.points["noise"][index])
 
@@ -332,18 +349,18 @@ class Table:
         self.points = points
         self.times = times
         self.answer = Answer.blank(len(points["dim"]))
-        self.finite_size: dict[str, None] = {}  # which terms of it are in, in words
+        # which terms of it are in, in words: a dictionary keeps their order
+        self.finite_size: dict[str, None] = {}
         self.neglected = np.zeros(len(points["dim"]))
         """Part of the objective that the second order of the spread would take away,
         `escape.neglected` (B,).
         """
-        self.spread = (
-            0.0  # the largest `escape.spread_beside_rows`, where no error is asked for
-        )
-        self._at_times: set[str] = set()  # variables that have a time
-        self._unsolved: list[
-            tuple[Integers, int]
-        ] = []  # points that were not solved at a time
+        # the largest `escape.spread_beside_rows`, where no error is asked for
+        self.spread = 0.0
+        # variables that have a time
+        self._at_times: set[str] = set()
+        # points that were not solved at a time
+        self._unsolved: list[tuple[Integers, int]] = []
 
     def put(self, name: str, index: Integers, time: int | None, values: Any) -> None:
         """Fill one variable at some points, at one time (None: it has no time)."""
@@ -353,6 +370,7 @@ class Table:
             self._at_times.add(name)
         array = self.answer.room_for(name, own if time is None else (self.times, *own))
         at_time = array if time is None else array[:, time]
+        # answers differ in length: one that is shorter fills a corner and leaves NaN
         at_time[corner(index, own)] = values
 
     def clear(self, index: Integers) -> None:
@@ -362,6 +380,7 @@ class Table:
         self.answer.status[index] = ""
         self.answer.residual[index] = 0.0
         self.neglected[index] = 0.0
+        # another theory may solve them
         self._unsolved = [
             (np.setdiff1d(failed, index), time) for failed, time in self._unsolved
         ]

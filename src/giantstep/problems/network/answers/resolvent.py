@@ -23,12 +23,16 @@ def answer_resolvent(
     complex z.
     """
     blocks = table.network.blocks
+    # as with the sums of a fit: the spike must not depend on the rows
     rows_known = moment.problem.isotropic and moment.problem.target.directions == 1
     for point, spectrum, _, scale in spectra(table, share, moment):
         V1, V2, status, *how = describe_resolvent(spectrum, settings["z"])
+        # V1 has a row on both sides: those of the model become initial ones by their
+        # scale
         V1 = by_block(scale[:, None] * V1 * scale, blocks)
         V2 = by_block(V2, blocks)
         traces = {
+            # the trace over all neurons is the sum over the blocks
             "m": V2.sum(axis=1),
             "V2": V2,
             "V1": V1 if rows_known else np.full_like(V1, np.nan),

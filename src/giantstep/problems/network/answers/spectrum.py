@@ -37,6 +37,7 @@ def spectra(
     problem = moment.problem
     layer = moment.layer
     linear = grows_linearly(problem.activation)
+    # Gaussian noise of the labels is unbounded
     noiseless = bool(np.all(table.points["noise"] == 0))
     on_population = POPULATION in layer.rows.known
     for seen in describe(problem, layer, finer=SPECTRUM_RULE):
@@ -45,6 +46,7 @@ def spectra(
         ones = np.ones(len(group.points))
         width = group.asked.points["width_per_dim"]
         ratio = asked.points["samples_per_dim"] / width
+        # a spectrum has no ridge: it puts a pair (a, b) of its own for every z here
         together = Equations(
             asked.labelled, ratio, width, ones, ones, asked.bulk, asked.pi
         )
@@ -52,6 +54,8 @@ def spectra(
             zip(group.points.tolist(), group.set_of_point.tolist())
         ):
             # the noise of a batch has as long a tail as the residuals
+            # spiked_features section 7: features without a bound on mu1 leave no upper
+            # edge, unless no block has a mean, so that none depends on kappa
             bounded = linear or not layer.means[row].any()
             bounded &= on_population or noiseless and is_bounded(table.network.label)
             alone = np.array([position])
@@ -65,6 +69,7 @@ def spectra(
 
 def unit_of(spectrum: Spectrum, settings: Mapping[str, Any]) -> float:
     """Return the unit of the eigenvalues, for those of Phi^T Phi/n or Phi^T Phi/p."""
+    # Phi^T Phi/p is n/p times Phi^T Phi/n
     return spectrum.ratio if settings.get("normalisation") == "n" else 1.0
 
 
@@ -83,6 +88,7 @@ def answer_spectrum(
     """
     try:
         for point, unknown, size, _ in spectra(table, share, moment):
+            # solved already where x was chosen; it was kept until it is asked about
             spectrum = table.network.looked_at.pop(
                 key_of(table.points, point, time, settings), unknown
             )

@@ -21,12 +21,14 @@ def answer_steps(
     """
     problem = moment.problem
     layer = moment.layer
+    # from the coordinates of the layer to the directions of the target
     U = layer.means @ layer.frame.swapaxes(1, 2)
     norm = layer.squared_length(problem)
     spread = layer.rows.spread(problem, layer)
     overlaps = spread.overlaps
     of_lengths = spread.of_lengths
     if overlaps is None:
+        # after a sign step the spread of the overlaps is not followed
         overlaps = np.full((*U.shape, U.shape[2]), np.nan)
     if of_lengths is None:
         of_lengths = np.full_like(norm, np.nan)
@@ -38,15 +40,20 @@ def answer_steps(
         "spread_s": of_lengths,
         "B": layer.rows.B,
     }
+    # of the mean with the root of the mean square: rows of a block differ by 1/sqrt(d)
+    # only
     values["cosine"] = U / np.sqrt(norm)[..., None]
     index, owner = share.points_of(moment.sets)
     for name, value in values.items():
+        # nodes of a Gaussian second layer and parts of cut blocks are no blocks of the
+        # network
         if len(problem.zeta) == table.network.blocks:
             shown = value
         else:
             shown = np.full_like(value[:, :1], np.nan)
         table.put(name, index, time, shown[owner])
     for view in views(problem, layer):
+        # sets of one view share their directions
         frame = layer.frame[view.sets[0]]
         gamma = np.linalg.norm(frame @ view.basis.learnt, axis=1)
         index = share.points_of(moment.sets[view.sets])[0]
@@ -59,6 +66,7 @@ def answer_steps(
         table.put(
             "gamma", index, time, np.broadcast_to(gamma, (len(index), len(gamma)))
         )
+    # no step changes the inputs: it has no time
     atoms = problem.inputs.eigenvalues
     table.put(
         "eigenvalue",

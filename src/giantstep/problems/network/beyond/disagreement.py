@@ -103,6 +103,7 @@ def disagreement(
             "a whole number from 2 on" + " where there are trials" * (dim is None),
             2,
         )
+    # a theory has no standard error
     nothing = np.full(4, np.nan)
     rows = {"limit": (*_theory(first, second, shared, np.inf), nothing)}
     if dim is not None:
@@ -112,6 +113,7 @@ def disagreement(
             _trial(first, second, shared, int(dim or 0), t, seed, test_samples)
             for t in range(trials)
         ]
+        # one pair does not scatter: its standard error stays NaN
         if trials > 1:
             error = np.std(pairs, axis=0, ddof=1) / np.sqrt(trials)
         else:
@@ -119,6 +121,8 @@ def disagreement(
         rows["experiment"] = (np.mean(pairs, axis=0), "", error)
     result = Result(coords={"source": list(rows), "network": list(NETWORKS)})
     means, status, errors = zip(*rows.values())
+    # the columns of `_theory` and `_trial`: disagreement, error of the average, the
+    # errors of both
     for suffix, table in (("", np.stack(means)), ("_stderr", np.stack(errors))):
         result[f"disagreement{suffix}"] = "source", table[:, 0]
         result[f"average_error{suffix}"] = "source", table[:, 1]
@@ -148,6 +152,7 @@ def _check(first: Network, second: Network, shared: Shared) -> None:
                 f" is {network.readout.kind!r}: the overlap of unlike classifiers is"
                 ' not derived; what="variance" has that of two classifiers alike.',
             )
+        # what one network is missing for its variance, a pair is missing, too
         refuse_missing(network, _point(network), "variance", None)
         if any(place.field("alignment") in _point(network) for place in network.places):
             raise bad_field(
@@ -159,6 +164,7 @@ def _check(first: Network, second: Network, shared: Shared) -> None:
             raise bad_field(
                 "shift", network.shift, "left out where two networks differ"
             )
+        # the sample of such a fit belongs to its layer: no other layer can have it
         if network.fit_sample == "same":
             raise bad_field(
                 "fit_sample",
@@ -166,9 +172,12 @@ def _check(first: Network, second: Network, shared: Shared) -> None:
                 '"fresh" where two networks share samples or layers',
             )
     if shared in ("layer", "both"):
+        # beyond_the_error (2.3) has one set of features: networks with one layer may
+        # differ in their fits only
         own = set(OF_THE_FIT)
     else:
         own = set(Network.model_fields) - set(OF_THE_LABELS)
+    # in a fixed order, so that the field that is named does not change from run to run
     for name in sorted(set(Network.model_fields) - set(own)):
         if getattr(first, name) != getattr(second, name):
             if shared in ("layer", "both"):
@@ -194,16 +203,18 @@ def _theory(
     """
     from giantstep.core.readout.unlike_pairs import FitAt, Labels, disagreement
 
-    if (
-        first == second and shared in SHARED
-    ):  # which has further terms of a finite dimension
+    # networks alike have the terms of finite_size_steps (3.7), which contain those of
+    # (2.14): beyond_the_error section 2
+    if first == second and shared in SHARED:
         answer = _answer_alike(first, dim)
         kind = SHARED.index(shared)
+        # the one point, after its last step
         test = float(answer.values["test_error"][0, -1])
         apart, average = (
             answer.values[name][0, -1, kind]
             for name in ("disagreement", "ensemble_error")
         )
+        # the members are 1 and 2: the second error is that of the mean of both
         return np.array([float(apart), float(average[1]), test, test]), str(
             answer.status[0]
         )
@@ -215,9 +226,12 @@ def _theory(
             return np.full(4, np.nan), reason
         fits.append(point)
     frames = [point.layer.frame[point.row] for point in fits]
+    # one rule for both networks, as fine as the steeper features need
     inputs = inputs_of(
         first.target, frames[0], law, (min(point.scale(law) for point in fits),)
     )
+    # every layer has coordinates of its own: both meet in those along the target, which
+    # the frames of the layers translate
     along = inputs.z @ frames[0].T
     sides = []
     for point, frame in zip(fits, frames):
@@ -228,8 +242,10 @@ def _theory(
                 OutputLaw(LayerAt(point.blocks, along @ frame), point.fitted),
             )
         )
+    # E[y^2|z] with the label noise, which both networks have in common
     labels = Labels(inputs.weights, inputs.label, inputs.square + fits[0].noise)
     if shared in ("samples", "both"):
+        # the smaller sample is part of the larger one
         common = min(side.samples for side in sides)
     else:
         common = 0.0
@@ -237,6 +253,7 @@ def _theory(
         sides[0], sides[1], labels, common, shared in ("layer", "both"), dim
     )
     tests = [point.test_error for point in fits]
+    # for two errors a and b: ((a + b)/2)^2 = (a^2 + b^2)/2 - (a - b)^2/4
     return np.array([apart, 0.5 * sum(tests) - 0.25 * apart, *tests]), ""
 
 
@@ -255,14 +272,18 @@ def _fitted(network: Network, dim: float) -> tuple[FittedPoint | None, str]:
     points = _point(network, dim)
     reasons = dict[int, str]()
     table = Table(network, points, 1)
+    # one point is one problem
     (share,) = share_points(network, points, np.arange(1))
+    # a point that fails is flagged by its status
     with np.errstate(all="ignore"):
+        # only the layer after the last step is asked about
         *_, last = follow(share.problem, "exact", reasons)
         found = [
             point
             for fits in solved_groups(table, share, last, {})
             for point in fits.points()
         ]
+    # a step gave the point up: there is no fit
     if reasons:
         return (None, reasons[0])
     if found:
@@ -284,17 +305,20 @@ def _trial(
     from giantstep.problems.network.experiment import trained_networks, whiten
     from giantstep.problems.network.trained import outputs_of
 
+    # both networks are in memory at the same time
     needed = sum(
         network.memory(_point(network), "variance", dim, {"device": "cpu"})
         for network in (first, second)
     )
     check_memory(needed)
+    # both networks are in the key: every pair has numbers of its own
     draws = Draws(seed, f"{first.digest()} {second.digest()} {shared} dim={dim}", trial)
     own = second_draws(draws)
     pair = []
     with threads_for(needed, "cpu"):
         for network, stream in (
             (first, draws),
+            # the same draws make the same first layer
             (second, draws if shared in ("layer", "both") else own),
         ):
             points = network.point()
@@ -303,9 +327,13 @@ def _trial(
                 [*trained_networks(network, points, inputs, dim, stream.anew(), {})][-1]
             )
         pair = [
+            # where the layer is in common, too, the second network has a sample of its
+            # own at hand
             dataclasses.replace(real, draws=stream.anew())
             for real, stream in zip(pair, (draws, own))
         ]
+        # layer, sample and label noise of each: a shared sample is that of the first
+        # network
         copies = ((0, 0, 0), (1, 0 if shared in ("samples", "both") else 1, 0))
         ridges = [np.array([network.readout.ridge]) for network in (first, second)]
         fits = {
@@ -313,8 +341,11 @@ def _trial(
         }
         gram = np.zeros((2, 2))
         for outputs, signal, _ in outputs_of(pair, fits, test_samples):
+            # each fit has one ridge
             wrong = outputs[:, :, 0] - np.asarray(first.target(signal))
             gram += wrong @ wrong.T / test_samples
+    # fresh labels have no noise here; its variance is part of every product, as both
+    # networks see the same label
     gram = gram + first.noise
     return np.array(
         [gram[0, 0] + gram[1, 1] - 2 * gram[0, 1], gram.mean(), gram[0, 0], gram[1, 1]]

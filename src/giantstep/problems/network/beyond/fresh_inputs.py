@@ -76,6 +76,7 @@ class _Moved:
 
     def _moved(self, planes: Iterable[Plane]) -> tuple[Plane, ...]:
         return tuple(
+            # <normal, z + mean> + offset = 0: the plane in coordinates around the mean
             Plane(normal, offset + float(np.array(normal) @ self.mean))
             for normal, offset in planes
         )
@@ -95,23 +96,32 @@ def inputs_of(
     coordinates.
     """
     r, R = frame.shape
+    # the last right singular vectors complete the frame to all coordinates
     across = np.linalg.svd(frame)[2][r:].T
+    # standard normals of the rule: first those along the target, then those across
     root = np.concatenate([frame.T @ law.root, law.bulk * across], axis=1)
     turned = np.eye(r)
     rest = np.zeros((r, 1 if law.angle else 0))
+    # the direction that no network has seen is averaged out; it is one across the
+    # target, with the deviation of these
     if law.angle:
         turned[0, 0], rest[0, 0] = np.cos(law.angle), law.bulk * np.sin(law.angle)
+    # the label does not see what lies across the target
     learnt = turned @ np.concatenate([law.root, np.zeros((r, R - r))], axis=1)
+    # nodes are spread around the mean of the law, where the target is moved to
     given = condition(
         _Moved(target, turned @ law.mean),  # type: ignore[arg-type]
         learnt,
         rest,
         scale,
+        # along one direction as fine as for the errors
         LINE_RULE if R == 1 else 1.0,
     )
+    # several scales: a rule that was made finer for a sign
     often = given.weights > (RARE * given.weights.max() if len(scale) > 1 else 0.0)
     nodes = given.nodes[often]
     z = nodes @ root.T + law.mean @ frame
+    # in standard deviations, whatever the law is
     reach = np.sum(nodes**2, axis=1)
     return FreshInputs(
         law, z, given.weights[often], given.h[often], given.square[often], root, reach
@@ -128,9 +138,12 @@ def scale_of_features(
     spread = np.concatenate(
         [along, law.bulk * np.linalg.svd(frame)[2][len(frame) :].T], axis=1
     )
+    # a block is a function of U.z smeared over s tau, (4.1)
     steepness = float(
         np.max(np.linalg.norm(layer.means[row] @ spread, axis=1) / (law.bulk * s))
     )
+    # wider scales change no rule; a layer that has not moved has no steepness to divide
+    # by
     return min(1 / max(steepness, 1e-3), WIDEST_SCALE)
 
 
@@ -151,14 +164,18 @@ def resolved(
     """
     inputs, law = make((scale,))
     R = inputs.z.shape[1]
+    # points of more coordinates are sampled: they have no step that could be shortened
     wanted = STEPS_PER_LENGTH.get(R, np.inf) * sign_lengths(
         inputs, law, target, noise, scale
     )
     if np.all(wanted >= scale):
         return inputs, law
+    # along one direction half octaves are coarse enough for fits to share a rule
     if R == 1:
         return make((float(coarsened(wanted[0])),))
+    # never wider than the features need
     octaves = np.minimum(np.floor(np.log2(wanted / scale)), 0.0)
+    # and `least` makes no rule coarser than they need
     finer = np.maximum(scale * 2.0**octaves, min((least or {}).get(R, 0.0), scale))
     return make(tuple(finer.tolist()))
 
@@ -179,9 +196,11 @@ def sign_lengths(
     mean = law.mean
     gradient = law.gradient
     if target is not None:
+        # the sign of y - f instead: of g - m, around which y - f has the noise, too
         mean = inputs.label - mean
         gradient = target(inputs) - gradient
     deviation = np.sqrt(np.maximum(law.variance + noise, 0.0))
+    # slopes per standard deviation along the axes of the rule
     along = np.abs(gradient @ inputs.root)
     steep = np.linalg.norm(along, axis=1)
     near = (
@@ -189,6 +208,8 @@ def sign_lengths(
         & (np.exp(-0.5 * inputs.reach) > SEEN)
         & (steep > 0)
     )
+    # an axis along which nothing changes sets no length; without any such input there
+    # is no limit at all
     lengths = np.min(
         deviation[near, None] / np.maximum(along[near], 1e-300), axis=0, initial=np.inf
     )

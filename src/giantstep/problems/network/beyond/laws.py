@@ -83,9 +83,11 @@ class FittedPoint:
         there; with labels of a target.
         """
         target = self.problem.target if target is None else target
+        # fits of one layer differ in their second layers only: they share a rule
         key = (self.row, law.key, scale, target)
         if key not in self.made:
             if len(self.made) >= RULES_KEPT:
+                # the oldest one: dictionaries keep their order
                 self.made.pop(next(iter(self.made)))
             inputs = inputs_of(target, self.layer.frame[self.row], law, scale)
             self.made[key] = inputs, LayerAt(self.blocks, inputs.z, law.bulk)
@@ -122,11 +124,13 @@ class FittedPoint:
 
     def positive(self, inputs: FreshInputs) -> Floats:
         """Return P(y = 1|z) of classes (N,)."""
+        # P(y = 1) = (1 + E y)/2 for y = +-1, and flips leave 1 - 2 flip of the mean
         return 0.5 * (1 + (1 - 2 * self.flip) * inputs.label)
 
     def _slope_of_label(self, inputs: FreshInputs) -> Floats:
         """Return dg/dz (N, R) of the label of the fit."""
         frame = self.layer.frame[self.row]
+        # the target is a function of the coordinates along it
         z = inputs.z @ frame.T
         gradient = np.zeros((len(inputs.z), len(frame)))
         for axis, step in enumerate(DIFFERENCE * np.eye(len(frame))):
@@ -134,7 +138,9 @@ class FittedPoint:
                 np.asarray(self.problem.target(z + sign * step)) for sign in (1, -1)
             )
             gradient[:, axis] = (ahead - behind) / (2 * DIFFERENCE)
+        # a difference of 0.02 over so short a way is a jump of the label, not its slope
         jumps = np.abs(gradient) > 1e-2 / DIFFERENCE
+        # back in the coordinates of the rows
         return np.where(jumps, 0.0, gradient) @ frame
 
 
@@ -152,18 +158,22 @@ class Fits:
         layer = self.moment.layer
         asked = self.group.asked
         s = layer.scale(problem)
+        # over independent standard normals, as the channels of the fit are
         JU, Js, _ = layer.rows.independent(problem)
         spread = self._spread()
+        # one for all fits of the group, so that they share their rules
         made = dict[tuple[object, ...], tuple[FreshInputs, LayerAt]]()
         for number, (point, row) in enumerate(
             zip(self.group.points.tolist(), self.group.set_of_point.tolist())
         ):
+            # it was not solved, which has been noted: its values stay NaN
             if self.fit.status[number]:
                 continue
             blocks = Blocks(
                 problem.activation,
                 layer.means[row],
                 s[row],
+                # the only atom: inputs with a covariance are refused
                 layer.rows.B[row, :, 0],
                 JU[row],
                 Js[row],
@@ -172,7 +182,9 @@ class Fits:
                 float(asked.points[name][number]) for name in ("noise", "flip")
             )
             solution = self.fit.solution
+            # channel after channel, each with all blocks
             x = solution.x[number].reshape(-1, len(s[row]))
+            # in the limit there are none: `Fitted` then counts no spread
             own = [part[number] for part in spread]
             fitted = Fitted(
                 solution.theta[number],
@@ -202,9 +214,12 @@ class Fits:
         """What two networks alike have in common."""
         asked = self.group.asked
         solution = self.fit.solution
+        # a ridge fit has a first-order solution, a fit of classes has none
         if self.fit.first is not None:
             return ridge_parts(self.fit.first, asked.points["noise"], asked.size)
         assert isinstance(solution, Classifier) and self.fit.equations is not None
+        # the r of beyond_the_error (2.14): all coordinates that any row or the target
+        # depends on
         coordinates = self.moment.layer.means.shape[2]
         kind = self.moment.problem.network.readout.kind
         return class_parts(
@@ -222,6 +237,8 @@ class Fits:
         """
         size = self.group.asked.size
         solution = self.fit.solution
+        # beyond_the_error (2.12) and (2.14) of a ridge fit; classes have them with
+        # other weights
         if self.fit.first is not None:
             return spread_of_means(self.fit.first, size) or ()
         assert isinstance(solution, Classifier) and self.fit.equations is not None
@@ -241,6 +258,7 @@ def solved_groups(
     time: int | None = None,
 ) -> Iterator[Fits]:
     """Yield the fits of a share at one time; what could not be solved is noted."""
+    # floors are no answer here
     for group in groups(table, share, moment, {**settings, "floors": False}):
         fit = table.network.readout.solve(group.asked)
         note_fit(table, group, moment, fit, time)

@@ -178,6 +178,7 @@ _CALIBRATION = (
         **_NOT_CLASSES,
     ),
     both(
+        # measured in cells, which chance biases: shown, not compared
         "calibration_error",
         "time",
         "E|P(y|f) - P|",
@@ -200,6 +201,7 @@ _CALIBRATION = (
         **_NOT_CLASSES,
     ),
     both(
+        # in the same cells
         "calibration_error_recalibrated",
         "time",
         "E|P(y|f) - P_T|",
@@ -208,6 +210,7 @@ _CALIBRATION = (
         **SHOWN,
     ),
     both(
+        # in the same cells
         "log_loss_floor",
         "time",
         "E H(y|f)",
@@ -287,6 +290,7 @@ BEYOND: Mapping[str, Question] = {
             "logit": Setting(
                 None, "logits of the reliability (-6, -5.5, ..., 6 if left out)"
             ),
+            # more than for one error: every cell has its own
             "test_samples": Setting(
                 40_000, "fresh samples, sorted by their logit", engines=EXPERIMENT
             ),
@@ -304,6 +308,7 @@ def lacking(network: Network, points: Points, what: str) -> tuple[str, str] | No
     said = f'a theory of what="{what}"'
     if network.inputs is not None:
         return "inputs", f"{said} for inputs with a covariance"
+    # section 12 of beyond_the_error: what no overlap is derived for
     if any(step.shares_sample for step in network.steps):
         return "steps", f"{said} after small or growing steps"
     if any(step.sees_coordinates for step in network.steps):
@@ -336,6 +341,7 @@ def _different(numbers: Floats) -> bool:
 
 
 def _whole(numbers: Floats) -> bool:
+    # inf is the mean of infinitely many networks
     return _different(numbers) and bool(
         np.all((numbers >= 1) & (np.isinf(numbers) | (numbers % 1 == 0)))
     )
@@ -346,6 +352,7 @@ def _lengths(numbers: Floats) -> bool:
 
 
 def _increasing(numbers: Floats) -> bool:
+    # cells of the measured share end half way between neighbours
     return bool(np.isfinite(numbers).all() and np.all(np.diff(numbers) > 0))
 
 

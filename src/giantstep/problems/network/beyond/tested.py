@@ -64,6 +64,7 @@ def _fill(
             found = values_of(
                 point, *test_law(table.network, table.points, point.place)
             )
+        # a rule of too many nodes: this point stays NaN, others go on
         except InputError as error:
             table.note(place, reason_of(error))
             continue
@@ -96,6 +97,7 @@ def _shifted(
     law: FreshLaw,
     noise: float,
 ) -> dict[str, Any]:
+    # a flip turns a right answer into a wrong one, and a wrong one into a right one
     missed = _missed(point, network.class_direction, law)
     test = (1 - 2 * point.flip) * missed + point.flip
     if not network.readout.classes:
@@ -114,8 +116,11 @@ def _shifted_disagreements(
     inputs moves.
     """
     number = point.number
+    # the overlap of a fit with itself comes first: it is no pair
     pairs = [(part.Q1[number], part.Q2[number]) for part in overlaps[1:]]
     gaps = _disagreements(*point.plain(law), pairs)
+    # at inputs of the fit all terms of order 1/d are known: what the formula lacks
+    # there is added
     if point.finite:
         gaps += 2 * half_disagreements(*overlaps)[number] - _disagreements(
             *point.plain(point.own_law), pairs
@@ -139,6 +144,7 @@ def shifted_error(point: FittedPoint, law: FreshLaw, noise: float) -> float:
 
 
 def _mean_square(inputs: FreshInputs, output: OutputLaw) -> float:
+    # (4.4), with the variance of the fitted means at a finite dimension
     mean = output.mean
     return float(
         inputs.weights
@@ -158,6 +164,8 @@ def _disagreements(
     """Return (4.5) of networks that share the layer, the samples, nothing (3,)."""
     own = float(inputs.weights @ output.variance)
     moved = float(inputs.weights @ output.spread)
+    # two outputs have 2(Q - Q_ab) between them, and on samples of their own the spread
+    # of both means, (2.13)
     layer, samples = (
         own - float(inputs.weights @ output.quadratic(Q1, Q2)) for Q1, Q2 in pairs
     )
@@ -170,11 +178,13 @@ def _missed(point: FittedPoint, normal: Floats | None, law: FreshLaw) -> float:
     """
     if normal is None:
         return np.nan
+    # as a target, so that the rule breaks where the class ends
     terms = " + ".join(
         f"{float(part)!r}*z{axis + 1}" for axis, part in enumerate(normal)
     )
     sign = Target(f"sign({terms})", directions=len(normal))
     inputs, output = point.signs(law, sign)
+    # without flips, and without the spread, which over-corrects a 0/1 error: section 2
     return wrong_signs(
         output.mean, output.variance, 0.5 * (1 + inputs.label), inputs.weights
     )
@@ -193,6 +203,8 @@ def answer_sensitivity(
     classes = table.network.readout.classes
 
     def attacked(point: FittedPoint, law: FreshLaw, noise: float) -> dict[str, Any]:
+        # (5.7) asks for the sign of f, (5.6) for |y - f|, which bends where y - f
+        # changes its sign
         if classes:
             inputs, output = point.signs(law)
         else:
@@ -207,10 +219,12 @@ def answer_sensitivity(
                 gradient, point.positive(inputs), inputs.weights, eps
             )
         else:
+            # at inputs of the fit the error is known
             if table.network.shift is None:
                 test = point.test_error
             else:
                 test = shifted_error(point, law, noise)
+            # the only term of (5.6) that takes nodes of the gradient
             if np.any(eps > 0):
                 cross = error_times_gradient(
                     gradient, inputs.label, noise, inputs.weights
@@ -238,6 +252,7 @@ def answer_calibration(
     """Fill ``what="calibration"``: (3.5)-(3.7) where the labels are classes, (3.8)
     where they are not.
     """
+    # a network has labels of one kind: answers about the other stay NaN
     absent: dict[str, Any] = dict.fromkeys((*OF_CLASSES, *OF_REGRESSION), np.nan)
     absent["reliability"] = np.full(len(settings["logit"]), np.nan)
 
@@ -253,6 +268,7 @@ def answer_calibration(
 def of_classes(point: FittedPoint, law: FreshLaw, logits: Floats) -> dict[str, Any]:
     """Return what the output is worth as a logit."""
     inputs, output = point.signs(law)
+    # the spread of the fitted means counts in losses of probabilities: section 2
     found = LogitLaw.of(
         output.mean,
         output.variance + output.spread,
@@ -265,6 +281,8 @@ def of_classes(point: FittedPoint, law: FreshLaw, logits: Floats) -> dict[str, A
 def calibrated(found: LogitLaw) -> dict[str, float]:
     """Return the scores of a law of logits, as it is and at the best temperature."""
     sharpness = found.sharpness
+    # in the order of `OF_CLASSES`; sharpness 0 is the temperature at which all outputs
+    # are chance
     scores = (
         *(
             found.log_loss(),
@@ -279,8 +297,10 @@ def calibrated(found: LogitLaw) -> dict[str, float]:
 
 def _of_regression(point: FittedPoint, law: FreshLaw, noise: float) -> dict[str, Any]:
     inputs, output = point.residuals(law, noise, FOR_QUANTILES)
+    # b and s^2 of (3.8), with the spread at a finite dimension
     gap = inputs.label - output.mean
     variance = output.variance + output.spread + noise
+    # the interval that a user would take from the training error
     naive = NAIVE * np.sqrt(float(point.fit.solution.train[point.number]))
     found = (
         coverage(naive, gap, variance, inputs.weights),

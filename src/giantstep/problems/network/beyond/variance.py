@@ -42,6 +42,7 @@ def answer_variance(
     members = settings["members"]
     for fits in solved_groups(table, share, moment, settings, time):
         test = fits.fit.solution.test
+        # classes have no parts of the variance: section 12
         values = dict[str, Floats]()
         own, layer, samples = overlaps_of(fits)
         apart = half_disagreements(own, layer, samples)
@@ -49,10 +50,13 @@ def answer_variance(
         errors = averaged(test, apart, settings)
         if not classes:
             values = _parts_of_ridge(table, fits, time)
+        # signs need a rule of their own at every point, and a sign to be held against
         for point in fits.points() if table.network.sign_direction is not None else ():
             signs[point.number] = opposite_signs_of(point, layer, samples)
             if classes:
                 shares = (layer, samples, None)
+                # the share of wrong signs is no square, and not affine in 1/K as (2.8)
+                # is
                 errors[point.number] = [
                     [_misclassified(point, shared, 1 / k) for k in members]
                     for shared in shares
@@ -70,6 +74,7 @@ def answer_variance(
 def _parts_of_ridge(table: Table, fits: Fits, time: int) -> dict[str, Floats]:
     """Return the parts of the variance, and note where they do not sum to the error."""
     assert isinstance(fits.parts, Parts)
+    # the parts are without label noise, the test error has it: beyond_the_error (2.7)
     noise = fits.group.asked.points["noise"]
     test = fits.fit.solution.test
     values = fits.parts.variance()
@@ -85,6 +90,8 @@ def overlaps_of(fits: Fits) -> tuple[Overlap, Overlap, Overlap]:
     """Return the overlap of a fit with itself, and of fits that share the layer or the
     samples.
     """
+    # a ridge fit has overlaps of samples without their label noise, too, which are left
+    # out here
     parts = fits.parts
     return (
         parts.everything if isinstance(parts, Parts) else parts.own,
@@ -101,6 +108,7 @@ def averaged_output(
     """
     own = point.fitted
     number = point.number
+    # networks that share nothing have no overlap
     if shared is None:
         Q1, Q2 = (0.0, 0.0)
     else:
@@ -120,6 +128,7 @@ def _misclassified(point: FittedPoint, shared: Overlap | None, share: float) -> 
     fewer networks.
     """
     if shared is None and share < FEW:
+        # Lagrange's parabola through 1/K = FEW, 2 FEW and 4 FEW, at x FEW
         fewer = [_misclassified(point, None, FEW * number) for number in (1, 2, 4)]
         x = share / FEW
         return float(
@@ -132,6 +141,7 @@ def _misclassified(point: FittedPoint, shared: Overlap | None, share: float) -> 
         inputs, output = averaged_output(point, shared, share).signs(point.own_law)
     except InputError:
         return np.nan
+    # without the spread of the means, which over-corrects a 0/1 error: section 2
     return wrong_signs(
         output.mean, output.variance, point.positive(inputs), inputs.weights
     )
@@ -148,10 +158,13 @@ def opposite_signs_of(point: FittedPoint, layer: Overlap, samples: Overlap) -> F
         inputs, output = point.signs(point.own_law)
     except InputError:
         return np.full(len(SHARED), np.nan)
+    # what the two outputs of a pair have in common given z: Q_ab of (2.1)
     of_layer, of_samples = (
         output.quadratic(part.Q1[point.number], part.Q2[point.number])
         for part in (layer, samples)
     )
+    # the spread of the fitted means belongs to the samples: networks on the same ones
+    # share it, (2.13)
     whole = output.variance + output.spread
     pairs = (of_layer, of_samples + output.spread, np.zeros_like(whole))
     return np.array(
@@ -166,6 +179,7 @@ def half_disagreements(own: Overlap, layer: Overlap, samples: Overlap) -> Floats
     """Return E(f_a - f_b)^2/2 of networks that share the layer, the samples, nothing
     (B, 3): (2.6).
     """
+    # networks alike have one mean, which cancels: Q_a = Q_b, and Q - Q_ab is left
     return np.stack([own.mean - layer.mean, own.mean - samples.mean, own.mean], axis=1)
 
 

@@ -44,7 +44,8 @@ def measure_along(
             errors = (labels - output)[kept] ** 2
             squares[point] += np.bincount(cell_of_kept, errors, len(kappa))
             sums[point] += np.bincount(cell_of_kept, output[kept], len(kappa))
-    with np.errstate(invalid="ignore"):  # an empty cell is not measured
+    # an empty cell is not measured
+    with np.errstate(invalid="ignore"):
         return {
             # the test has no label noise, which adds its variance in every cell
             "error_along": squares / counts + network.noise,

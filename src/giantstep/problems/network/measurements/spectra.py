@@ -39,6 +39,7 @@ def measure_spectrum(
             width=p,
             above=int(outliers),
             x=x,
+            # as many as an answer of the limit has room for
             room=OUTLIER_ROOM,
         )
         # the line is in units of Phi^T Phi/p; without a line nothing can be counted
@@ -90,6 +91,7 @@ def measure_resolvent(
         V1 = np.full_like(V1, np.nan)
     values: dict[str, Array] = {}
     for name, trace in {"m": V2.sum(axis=-1), "V2": V2, "V1": V1}.items():
+        # columns of a result are real
         values[f"{name}_real"] = trace.real
         values[f"{name}_imag"] = trace.imag
     return values

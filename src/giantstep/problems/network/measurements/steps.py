@@ -56,6 +56,7 @@ def _spreads(inputs: Whitened, blocks: Sequence[Floats], dim: int) -> dict[str, 
         overlaps = inputs.signal(rows, np)
         # of one overlap NumPy returns a number, not a matrix
         covariances.append(np.atleast_2d(np.cov(overlaps, rowvar=False)))
+        # the length that the theory calls s: across all directions of the target
         across = np.delete(rows, inputs.axes, axis=1)
         variances.append(np.linalg.norm(across, axis=1).var(ddof=1))
     # overlaps of rows of unit length are of order 1/sqrt(d)

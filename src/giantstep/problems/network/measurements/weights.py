@@ -31,9 +31,11 @@ def measure_weights(
         lengths = (left @ left) * (second_layer @ second_layer)
         alignment = (left @ second_layer) ** 2 / lengths
         values[f"{prefix}left_alignment"] = float(alignment)
+        # the target has one direction or several: their squares add up
         overlaps = to_numpy(trained.inputs.signal(right[None], xp))[0]
         length = float(right @ right)
         values[f"{prefix}right_alignment"] = float(overlaps @ overlaps / length)
+    # the weights do not depend on the fit: all points have the same answer
     return {
         name: np.full(len(trained.samples), value) for name, value in values.items()
     }
