@@ -248,3 +248,23 @@ def test_signs_of_networks_at_d_200(network):
     error = networks.isel(time=-1).sign_disagreement_stderr
     assert np.all(np.abs(found - theory) < 0.02 * theory + 3 * error)
     assert np.all(error < 0.03 * theory)
+
+
+def test_signs_of_noisy_labels_disagree_as_the_theory_says():
+    """Catches fits on the same inputs with other label noise that count as fits on one
+    sample: at this noise they would say .34 in place of .27.
+    """
+    net = gs.Network(
+        target="sign(z)",
+        noise=1.0,
+        activation="relu",
+        width_per_dim=1.5,
+        samples_per_dim=2.0,
+        steps=[gs.MaximalStep(2.0)],
+        readout=gs.Ridge(0.1),
+    )
+    settings = {"what": "variance", "members": [1], "progress": False}
+    both = gs.compare(net, dim=100, trials=12, **settings).isel(time=-1)
+    theory = both.sign_disagreement.sel(source="theory").values
+    gap = both.sign_disagreement_gap.values
+    assert np.all(np.abs(gap) < 0.05 * theory)

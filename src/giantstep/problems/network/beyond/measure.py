@@ -212,8 +212,14 @@ def _over_pairs(
     found: dict[tuple[bool, bool], list[Array]] = {kind: [] for kind in KINDS}
     # the functions are symmetric: each pair once
     for a, b in itertools.combinations(range(len(copies)), 2):
-        kind = (copies[a][0] == copies[b][0], copies[a][1] == copies[b][1])
-        # fits that differ in their label noise alone are of no kind
+        shares_layer = copies[a][0] == copies[b][0]
+        shares_inputs = copies[a][1] == copies[b][1]
+        shares_noise = copies[a][2] == copies[b][2]
+        # a sample is its inputs and its labels: the same inputs with other noise are
+        # neither one sample nor two
+        if shares_inputs and not shares_noise:
+            continue
+        kind = (shares_layer, shares_inputs)
         if kind in found:
             found[kind].append(np.sum(of(outputs[a], outputs[b]), axis=0))
     return np.stack([np.mean(sums, axis=0) for sums in found.values()], axis=1)
