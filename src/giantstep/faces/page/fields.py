@@ -76,6 +76,10 @@ def called(variable: Mapping[str, Any]) -> Html:
     return joined(words(variable["name"]))
 
 
+LONGEST_FORMULA = 90
+"""Letters of a formula above which the title of a panel is the name alone."""
+
+
 def titles(variable: Mapping[str, Any]) -> list[Html]:
     """Return what a panel of a variable says: of real labels, then of classes ("E(y -
     f)^2 or P(y f<0)").
@@ -83,13 +87,13 @@ def titles(variable: Mapping[str, Any]) -> list[Html]:
     name = variable["name"]
     made = []
     for symbol in variable["symbol"].split(" or ")[:2]:
-        text = pretty(symbol)
-        beside = tag("i", text) if text and len(text) < 90 else ""
-        made.append(
-            tag("i", text)
-            if symbol == name
-            else joined(tag("b", words(name)), "  " if beside else "", beside)
-        )
+        formula = tag("i", pretty(symbol))
+        if symbol == name:
+            made.append(formula)
+        elif 0 < len(pretty(symbol)) < LONGEST_FORMULA:
+            made.append(joined(tag("b", words(name)), "  ", formula))
+        else:
+            made.append(tag("b", words(name)))
     return made
 
 
