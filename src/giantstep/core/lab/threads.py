@@ -15,8 +15,6 @@ SMALL = 16 * 2**20
 """Bytes of a trial below which its matrices are too small to share out among threads (a
 width of about 500).
 """
-_TAKEN = Lock()
-"""Held by who has set the threads of the process to one."""
 
 
 def threads_for(
@@ -39,19 +37,59 @@ def blas_threads(count: int) -> AbstractContextManager[Any]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Run on one BLAS thread; one thread of Python at a time changes this setting of
-    the process, and gives it back.
+    """Run on one BLAS thread, and give the process its setting back.
+
+    Threads of Python that are inside at once share the setting: the first one makes it
+    before any of them goes on, and the last one takes it back.
     """
-    if not _TAKEN.acquire(blocking=False):
-        yield
-        return
+    _ONE_THREAD.enter()
     try:
-        with _libraries("scipy.linalg._fblas" in sys.modules).limit(
-            limits=1, user_api="blas"
-        ):
-            yield
+        yield
     finally:
-        _TAKEN.release()
+        _ONE_THREAD.leave()
+
+
+class _OneThread:
+    """The setting of one BLAS thread, and how many threads of Python are inside."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.inside = 0
+        self.libraries: Any = None
+        self.limiter: Any = None
+
+    def enter(self) -> None:
+        # whoever comes second waits until the first one has made the setting
+        with self.lock:
+            if self.inside == 0:
+                self.libraries = _libraries("scipy.linalg._fblas" in sys.modules)
+                self.limiter = self.libraries.limit(limits=1, user_api="blas")
+            self.inside += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                # whoever leaves last may be another one than who came first
+                _drop_claims(self.libraries)
+                self.limiter.restore_original_limits()
+                _drop_claims(self.libraries)
+
+
+def _drop_claims(libraries: Any) -> None:
+    """Let every thread of Python set the threads of OpenBLAS again.
+
+    The thread that has set them keeps a claim as long as it lives, and settings by
+    others are ignored meanwhile. Nobody is inside any more, so that the claim of whoever
+    came first is of no use.
+    """
+    for library in libraries.lib_controllers:
+        drop = getattr(library, "clear_controlling_thread", None)
+        if drop is not None:
+            drop(force=True)
+
+
+_ONE_THREAD = _OneThread()
 
 
 # two objects at most: SciPy brings a BLAS of its own, which most predictions do without
