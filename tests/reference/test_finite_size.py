@@ -44,7 +44,6 @@ ZOO = {
     "kinks": ("relu", "z + 0.5*h2(z)", ONE, [1.5], 2.0, 1.0, 5.0, 80, {}),
     "correlation": ("tanh(z + 0.7)", "sin(z)", ONE, [2, 1], 0.7, 1.5, 0.1, 60, {"loss": "correlation"}),
     "three values": ("softplus", "tanh(z)", THREE, [3], 0.5, 1.2, 0.05, 120, {"noise": 0.1}),
-    "gaussian rows": ("gelu", "z + 0.5*h2(z)", UNEQUAL, [2, 1], 1.5, 1.1, 0.1, 150, {"noise": 0.1, "gaussian_rows": True}),
     "two directions": (
         "erf", "z1 + 0.7*h2(z1)*z2", SIGNS, [2, 2], 3.0, 1.2, 0.05, 200, {"noise": 0.05, "mesh": 0.3},
     ),
@@ -53,7 +52,7 @@ ZOO = {
 
 @pytest.mark.parametrize("name", ZOO)
 def test_steps_and_read_out(name):
-    """Two directions are on a coarse grid, which is good to 2e-12."""
+    """Two directions are on a coarse grid: 6e-11 was seen, else 2e-13."""
     activation, target, (zeta, pi), rates, alpha, beta, ridge, dim, more = ZOO[name]
     described = plain(activation, target, zeta, pi, **more)
     size = finite_size.Size(described, alpha, beta, dim)
@@ -61,7 +60,6 @@ def test_steps_and_read_out(name):
     for rate in rates:
         layer = finite_size.step(size, layer, rate)
     errors = finite_size.read_out(size, layer, ridge)
-    rows = "gaussian" if described.gaussian_rows else "sphere"
     scenario = network(
         activation,
         target,
@@ -71,7 +69,6 @@ def test_steps_and_read_out(name):
         gs.Ridge(ridge),
         noise=described.noise,
         second_layer=gs.Vocabulary(zeta, pi),
-        rows=rows,
     )
     result = gs.predict(scenario, dim=dim, theory="exact").isel(time=len(rates))
     assert "all terms" in result.attrs["finite_size"]
@@ -135,3 +132,9 @@ def test_a_direction_that_is_not_learnt_is_refused():
     layer = finite_size.step(size, finite_size.start(size), rate=2.0)
     with pytest.raises(ValueError, match="not been learnt"):
         finite_size.read_out(size, layer, ridge=0.1)
+
+
+def test_gaussian_rows_are_refused():
+    described = plain("erf", "tanh(z)", *ONE, gaussian_rows=True)
+    with pytest.raises(ValueError, match="sphere"):
+        finite_size.Size(described, alpha=1.5, beta=1.0, dim=100)

@@ -17,10 +17,11 @@ Order of the argument.
 4. `fluctuations`: the variance that the means bring, (3.2) to (3.5).
 5. `read_out`: and the number of the fitted parameters, (3.7).
 
-This is level "all" of section 1, for the ridge fit after steps on the population. The
-file leaves out finite batches, inputs with a covariance, rows that a step nearly
-cancels (section 13), rows that escape one by one (section 14), steep features
-(section 15), and directions of the target that the steps have not learnt.
+This is level "all" of section 1, for rows on the sphere and the ridge fit after steps
+on the population. The file leaves out Gaussian rows, finite batches, inputs with a
+covariance, rows that a step nearly cancels (section 13), rows that escape one by one
+(section 14), steep features (section 15), and directions of the target that the steps
+have not learnt.
 
 An example, A1 of section 11 (.05052866), on a grid too coarse for its last digits.
 
@@ -45,10 +46,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.reference import ridge_readout, several_steps
 from giantstep.reference.gaussian import Array, smoothed
-from giantstep.reference.ridge_readout import Errors, Features, FirstOrder, Signal
-from giantstep.reference.several_steps import Layer, Network
+from giantstep.reference.ridge_readout import (
+    Errors,
+    Features,
+    FirstOrder,
+    Signal,
+    design,
+    first_order,
+)
+from giantstep.reference.ridge_readout import fluctuations as fluctuations_of_fit
+from giantstep.reference.ridge_readout import spread as spread_of_rows
+from giantstep.reference.several_steps import Layer, Network, blocks, rule
+from giantstep.reference.several_steps import features as features_of_rows
+from giantstep.reference.several_steps import start as start_of_limit
+from giantstep.reference.several_steps import step as step_of_limit
 
 __all__ = ["FiniteLayer", "Network", "Size", "read_out", "start", "step"]
 
@@ -57,6 +69,8 @@ class Size:
     """A network with whole numbers of neurons and samples, section 1."""
 
     def __init__(self, network: Network, alpha: float, beta: float, dim: float) -> None:
+        if network.gaussian_rows:
+            raise ValueError("rows on the sphere only")
         samples = round(alpha * dim)
         self.neurons = round(beta * dim)
         self.dim = dim
@@ -79,16 +93,16 @@ class FiniteLayer:
 
 def start(size: Size) -> FiniteLayer:
     """Return the rows before the first step, (2.1)."""
-    rows = several_steps.start(size.network)
+    rows = start_of_limit(size.network)
     return FiniteLayer(rows=rows, beside=np.ones_like(rows.s), F=np.eye(len(rows.s)))
 
 
 def action_on_itself(size: Size, rows: Layer, rate: float) -> Array:
     """Return f_q of (2.5): by which part a neuron shortens its own row."""
     network = size.network
-    z, weights = several_steps.rule(network)
+    z, weights = rule(network)
     shortening = []
-    for q, block in enumerate(several_steps.blocks(network, rows, z)):
+    for q, block in enumerate(blocks(network, rows, z)):
         tau = np.sqrt(np.sum(rows.U[q] ** 2) + rows.s[q] ** 2)
         # E[t sigma sigma'](tau t)/tau is half the second derivative of E sigma^2.
         square = smoothed(
@@ -104,8 +118,8 @@ def action_on_itself(size: Size, rows: Layer, rate: float) -> Array:
 def turning_of_means(size: Size, rows: Layer, rate: float) -> Array:
     """Return diag(e) Bm diag(pi zeta) of (2.2): the output of the means, fed back."""
     network = size.network
-    z, weights = several_steps.rule(network)
-    slopes = [block.D[1] for block in several_steps.blocks(network, rows, z)]
+    z, weights = rule(network)
+    slopes = [block.D[1] for block in blocks(network, rows, z)]
     D1 = np.array(slopes)
     Bm = (D1 * weights) @ D1.T
     zeta = np.array(network.zeta)
@@ -115,7 +129,7 @@ def turning_of_means(size: Size, rows: Layer, rate: float) -> Array:
 def step(size: Size, layer: FiniteLayer, rate: float) -> FiniteLayer:
     """Return the layer after one step of size `rate` on the population, section 2."""
     old = layer.rows
-    new = several_steps.step(size.network, old, rate)
+    new = step_of_limit(size.network, old, rate)
     growth = new.s / old.s
     beside = layer.beside * growth
     F = growth[:, None] * layer.F
@@ -140,9 +154,9 @@ def gram_of_means(size: Size, layer: FiniteLayer) -> Array:
 
 def stretches(size: Size, layer: FiniteLayer) -> Array:
     """Return s_q nu_q at the nodes: how a longer input moves the mean of a feature."""
-    z, _ = several_steps.rule(size.network)
+    z, _ = rule(size.network)
     moved = []
-    for block in several_steps.blocks(size.network, layer.rows, z):
+    for block in blocks(size.network, layer.rows, z):
         moved.append(block.s * block.nu)
     return np.array(moved)
 
@@ -170,7 +184,7 @@ def penalties(features: Features, first: FirstOrder, P: Array) -> Array:
 def signal(size: Size, features: Features, first: FirstOrder, P: Array) -> Signal:
     """Return the least squares of few_steps_readout (4.5), with P for the means."""
     k, channels, _ = features.T0.shape
-    columns = ridge_readout.design(features)[0]
+    columns = design(features)[0]
     node = size.alpha / size.beta * features.weights / (1 + first.V)
     # root^T root is the penalty; rounding can make its eigenvalues negative.
     values, vectors = np.linalg.eigh(penalties(features, first, P))
@@ -199,10 +213,10 @@ def fluctuations(
         first: FirstOrder, A: Array, eh: Array, beta_q: Array
     ) -> tuple[Array, Array]:
         """Return few_steps_readout (4.8), and what does not answer to it: (3.5)."""
-        Q1, Q2 = ridge_readout.spread(first, A, eh + drive, beta_q)
+        Q1, Q2 = spread_of_rows(first, A, eh + drive, beta_q)
         return Q1 + of_means, Q2 + fit.theta**2 / size.p_q
 
-    RES, Q1, Q2 = ridge_readout.fluctuations(
+    RES, Q1, Q2 = fluctuations_of_fit(
         features, first, fit, size.alpha, size.beta, spread=spread
     )
     return RES, Q1 - of_means, of_means, Q2
@@ -220,7 +234,7 @@ def count_parameters(
     """Return dRES and dV of (3.7): k + kC parameters are estimated from n samples."""
     k, channels, _ = features.T0.shape
     rho = size.alpha / size.beta
-    B = ridge_readout.design(features)[0]
+    B = design(features)[0]
     node = rho * features.weights / (1 + first.V)
     H = (B * node) @ B.T + penalties(features, first, P)
     squared = rho * features.weights * RES / (1 + first.V) ** 2
@@ -243,8 +257,8 @@ def read_out(size: Size, layer: FiniteLayer, ridge: float) -> Errors:
     directions = size.network.directions
     if np.linalg.matrix_rank(layer.rows.U, tol=1e-9) < directions:
         raise ValueError("a direction of the target has not been learnt")
-    features = several_steps.features(size.network, layer.rows)
-    first = ridge_readout.first_order(features, size.alpha, size.beta, ridge)
+    features = features_of_rows(size.network, layer.rows)
+    first = first_order(features, size.alpha, size.beta, ridge)
     Gamh = gram_of_means(size, layer)
     stretch = stretches(size, layer)
     P = price_of_theta(size, features, first, Gamh, stretch)
