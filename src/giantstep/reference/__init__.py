@@ -14,6 +14,7 @@ Networks of two layers, whose first layer takes giant steps:
 - `one_step`: one step on the population, or rows planted by hand. Begin here.
 - `small_step`: random features, and a step that learns nothing but a line.
 - `several_steps`: several steps on a target of several directions.
+- `finite_size`: what a finite dimension adds to them.
 - `classes`: logistic and hinge read-outs.
 - `spectrum`: density, edge and outliers of the features.
 - `finite_batches`, `finite_batch_neuron`: where steps on finite batches leave the rows.
