@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.reference import one_step, sign_step
+from giantstep.reference import one_step, sign_readout, sign_step
 
 from .network_zoo import FUNCTIONS, agree, network
 
@@ -117,7 +117,7 @@ def test_the_read_out_after_a_step_on_the_population(name):
     activation, target, law, (zeta, pi), rate, alpha, beta, ridge = READ_OUTS[name]
     described = plain(activation, target, law, zeta, pi, noise=0.1)
     layer = sign_step.step(described, rate)
-    errors = sign_step.read_out(described, layer, alpha, beta, ridge)
+    errors = sign_readout.read_out(described, layer, alpha, beta, ridge)
     scenario = engine(
         activation,
         target,
@@ -160,7 +160,7 @@ def test_equal_coordinates_without_an_own_part_are_a_planted_spike():
     # E y = m0 but for 1e-2: the sign is that of w* up to 1e-100.
     described.target = lambda z: 1e-2 + z + 0.4 * (z**2 - 1)
     layer = sign_step.step(described, rate)
-    errors = sign_step.read_out(described, layer, 1.5, 1.2, 0.1)
+    errors = sign_readout.read_out(described, layer, 1.5, 1.2, 0.1)
     model = one_step.Model(
         activation=described.activation,
         activation_kinks=[0.0],
@@ -180,7 +180,7 @@ def test_the_rule_of_the_page_is_coarse():
     for mesh in (0.3, 0.2, 0.17):
         described.mesh = mesh
         layer = sign_step.step(described, 1.0)
-        errors.append(sign_step.read_out(described, layer, 1.5, 1.5, 0.1).test)
+        errors.append(sign_readout.read_out(described, layer, 1.5, 1.5, 0.1).test)
     assert errors[0] == pytest.approx(0.69317864, abs=5.1e-9)
     # Seen: 4e-7 from the first to the second, 1e-9 from the second to the third.
     assert errors[1] == pytest.approx(errors[2], rel=1e-8)
