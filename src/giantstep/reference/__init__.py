@@ -20,6 +20,7 @@ Networks of two layers, whose first layer takes giant steps:
 - `finite_batches`, `finite_batch_neuron`: where steps on finite batches leave the rows.
 - `finite_batch_chain`, `finite_batch_directions`, `finite_batch_readout`: and the read-out.
 - `structured_inputs`, `structured_readout`: inputs with a covariance.
+- `sign_step`, `sign_readout`: Adam's first step, the sign of the gradient.
 
 Other problems:
 
