@@ -15,6 +15,7 @@ Networks of two layers, whose first layer takes giant steps:
 - `small_step`: random features, and a step that learns nothing but a line.
 - `several_steps`: several steps on a target of several directions.
 - `classes`: logistic and hinge read-outs.
+- `variance`: pairs of networks, and where the variance of a ridge read-out comes from.
 - `spectrum`: density, edge and outliers of the features.
 - `finite_batches`, `finite_batch_neuron`: where steps on finite batches leave the rows.
 - `finite_batch_chain`, `finite_batch_directions`, `finite_batch_readout`: and the read-out.
