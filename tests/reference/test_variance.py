@@ -222,3 +222,15 @@ def test_a_fit_and_itself():
     np.testing.assert_allclose(itself.Q, fit.Q, rtol=1e-10)
     assert features.weights @ itself.RES == pytest.approx(fit.test, rel=1e-12)
     assert variance.opposite_signs(fit, itself) == pytest.approx(0, abs=1e-7)
+
+
+def test_disagreement_is_what_the_products_of_errors_leave():
+    """(f_a - f_b)^2 is the errors of both less twice their product, with c1 in all."""
+    model = one_step.Model(activation=np.tanh, target=np.sin, noise=0.1)
+    layer = one_step.planted_spike([1.0], [1.1], [1.05], gamma=0.7)
+    features = one_step.features(model, layer)
+    a = variance.fitted(features, 2.0, 1.5, 0.1)
+    b = variance.fitted(features, 0.7, 1.5, 1.0)
+    for pair in (variance.same_layer(a, b, 0.7), variance.own_layers(a, b, 0.7)):
+        expected = a.test + b.test - 2 * features.weights @ pair.RES
+        assert variance.disagreement(a, b, pair) == pytest.approx(expected, rel=1e-10)
