@@ -15,8 +15,8 @@ Order of the argument.
 4. `parts`: pairs of networks alike, each of which shares one thing more.
 5. `error_of_mean`: the mean of K networks keeps only what its members share.
 
-All is in the limit: the terms of order 1/d, (2.12) to (2.14), are left out, and so are
-classifiers, (2.10) and (2.11). Both networks have their features at the same nodes kappa;
+Left out: terms of order 1/d, (2.12) to (2.14), so all is in the limit; classifiers,
+(2.10) and (2.11); the best weights of a mean of networks, (2.9). Both networks have their features at the same nodes kappa;
 with one layer in common the features are the same, and only samples and ridge differ.
 
 An example: tanh after one step on sin. The parts and the noise sum to the test error.
