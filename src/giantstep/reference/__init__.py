@@ -16,6 +16,7 @@ Networks of two layers, whose first layer takes giant steps:
 - `several_steps`: several steps on a target of several directions.
 - `finite_size`: what a finite dimension adds to them.
 - `classes`: logistic and hinge read-outs.
+- `variance`: pairs of networks, and where the variance of a ridge read-out comes from.
 - `spectrum`: density, edge and outliers of the features.
 - `finite_batches`, `finite_batch_neuron`: where steps on finite batches leave the rows.
 - `finite_batch_chain`, `finite_batch_directions`, `finite_batch_readout`: and the read-out.
