@@ -80,8 +80,8 @@ def _drop_claims(libraries: Any) -> None:
     """Let every thread of Python set the threads of OpenBLAS again.
 
     The thread that has set them keeps a claim as long as it lives, and settings by
-    others are ignored meanwhile. Nobody is inside any more, so that the claim of whoever
-    came first is of no use.
+    others are ignored meanwhile. Nobody is inside any more, so that nobody needs the
+    claim of whoever came first.
     """
     for library in libraries.lib_controllers:
         drop = getattr(library, "clear_controlling_thread", None)
