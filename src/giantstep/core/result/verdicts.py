@@ -1,7 +1,7 @@
 """Verdicts on a comparison of limit and experiment: agrees, disagrees, cannot tell;
 `docs/verdicts.md` explains them.
 
-The numbers are those of `agreements.py`.
+The numbers are those of `agreement` and its `report`.
 """
 
 from __future__ import annotations
